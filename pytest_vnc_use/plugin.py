@@ -1,0 +1,1 @@
+"""The pytest plugin: options, marker, fixtures and report hooks; adapters without logic of their own."""

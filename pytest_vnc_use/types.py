@@ -1,0 +1,587 @@
+"""The vocabulary of the package: what passes between its parts, and the ports behind which the parts stand.
+
+Everything here is plain data without behaviour of its own: no pytest, langgraph, google, twisted or PIL is imported.
+Coordinates are pixels of the desktop, from the top left; durations are seconds and end in `_s`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypedDict, Union
+
+Button = Literal["left", "middle", "right"]
+Direction = Literal["up", "down", "left", "right"]
+ScrollMeans = Literal["wheel", "keys"]
+JsonObject = Mapping[str, Any]
+
+# --- actions ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Click:
+    """Press and release `button` `count` times (1 to 3) at a point."""
+
+    x: int
+    y: int
+    button: Button = "left"
+    count: int = 1
+    kind: Literal["click"] = "click"
+
+
+@dataclass(frozen=True)
+class MouseDown:
+    """Press `button` at a point and keep it pressed."""
+
+    x: int
+    y: int
+    button: Button = "left"
+    kind: Literal["mouse_down"] = "mouse_down"
+
+
+@dataclass(frozen=True)
+class MouseUp:
+    """Release `button` at a point."""
+
+    x: int
+    y: int
+    button: Button = "left"
+    kind: Literal["mouse_up"] = "mouse_up"
+
+
+@dataclass(frozen=True)
+class Move:
+    """Move the pointer to a point."""
+
+    x: int
+    y: int
+    kind: Literal["move"] = "move"
+
+
+@dataclass(frozen=True)
+class Drag:
+    """Press the left button at (x, y), move to (to_x, to_y) by way of points between, release."""
+
+    x: int
+    y: int
+    to_x: int
+    to_y: int
+    kind: Literal["drag"] = "drag"
+
+
+@dataclass(frozen=True)
+class Scroll:
+    """Turn the wheel `clicks` notches at a point, or press page and arrow keys there."""
+
+    x: int
+    y: int
+    direction: Direction
+    clicks: int = 3
+    by: ScrollMeans = "wheel"
+    kind: Literal["scroll"] = "scroll"
+
+
+@dataclass(frozen=True)
+class TypeText:
+    """Type text at the focus, or click (x, y) first where given; `clear_first` selects all and types over it."""
+
+    text: str
+    x: int | None = None
+    y: int | None = None
+    press_enter: bool = False
+    clear_first: bool = False
+    kind: Literal["type_text"] = "type_text"
+
+
+@dataclass(frozen=True)
+class KeyCombo:
+    """Press keys together, in order, and release them in reverse: `("ctrl", "shift", "p")`."""
+
+    keys: tuple[str, ...]
+    kind: Literal["key_combo"] = "key_combo"
+
+
+@dataclass(frozen=True)
+class KeyDown:
+    """Press one key and keep it pressed."""
+
+    key: str
+    kind: Literal["key_down"] = "key_down"
+
+
+@dataclass(frozen=True)
+class KeyUp:
+    """Release one key."""
+
+    key: str
+    kind: Literal["key_up"] = "key_up"
+
+
+@dataclass(frozen=True)
+class OpenAddress:
+    """Open an address in the focused browser, as a person does: ctrl+l, the address, enter."""
+
+    address: str
+    kind: Literal["open_address"] = "open_address"
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Let `duration_s` pass, watching the screen."""
+
+    duration_s: float = 1.0
+    kind: Literal["wait"] = "wait"
+
+
+@dataclass(frozen=True)
+class TakeScreenshot:
+    """Do nothing and look again."""
+
+    kind: Literal["take_screenshot"] = "take_screenshot"
+
+
+@dataclass(frozen=True)
+class CallFunction:
+    """Call one of the user's own Python functions by name."""
+
+    name: str
+    arguments: JsonObject
+    kind: Literal["call_function"] = "call_function"
+
+
+@dataclass(frozen=True)
+class InvalidAction:
+    """What the planner asked for and no hand can do; `problem` says why, for the planner's next turn."""
+
+    name: str
+    problem: str
+    kind: Literal["invalid"] = "invalid"
+
+
+DesktopAction = Union[
+    Click,
+    MouseDown,
+    MouseUp,
+    Move,
+    Drag,
+    Scroll,
+    TypeText,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    OpenAddress,
+    Wait,
+    TakeScreenshot,
+]
+"""What a Controller carries out."""
+
+Action = Union[DesktopAction, CallFunction, InvalidAction]
+"""Everything a planner can propose, in screen pixels; never in a model's vocabulary."""
+
+# --- what is seen ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FrameRef:
+    """A stored frame: `digest` is the SHA-256 (hex) of its PNG; `width` and `height` in pixels."""
+
+    digest: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The whole screen at one moment, as PNG (8-bit RGB)."""
+
+    ref: FrameRef
+    png: bytes = field(repr=False)
+
+
+SettledReason = Literal["settled", "animated", "nothing_changed", "limit"]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Why a wait for the screen returned: quiet again, quiet but for animated tiles, never changed, or time was up."""
+
+    reason: SettledReason
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Region:
+    """A rectangle of the screen in pixels; right and bottom edges are outside."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+
+# --- what is decided -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one model call, or a sum of them; `input` includes the cached ones."""
+
+    input: int = 0
+    cached: int = 0
+    output: int = 0
+    thinking: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.cached + other.cached,
+            self.output + other.output,
+            self.thinking + other.thinking,
+        )
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """The model's wish that a person confirms an action first."""
+
+    explanation: str
+    category: str = ""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """One action of a turn, with the model's reason and the call as it came (`{"name": …, "args": …}`)."""
+
+    action: Action
+    intent: str = ""
+    as_proposed: JsonObject = field(default_factory=dict)
+    confirmation: Confirmation | None = None
+
+
+DecisionKind = Literal["act", "finished", "gave_up"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the planner answered.
+
+    `words` is the model's text: the reason for the proposals, or the closing message. `provider_details` is JSON that
+    the provider must get back unchanged; nobody but the planner reads it.
+    """
+
+    kind: DecisionKind
+    words: str = ""
+    proposals: tuple[Proposal, ...] = ()
+    model: str = ""
+    usage: Usage = Usage()
+    provider_details: JsonObject = field(default_factory=dict)
+
+
+RulingKind = Literal["allow", "deny", "ask"]
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """What safety says of one action, and which rule said so; `by` a person only after a real yes or no."""
+
+    kind: RulingKind
+    rule: str
+    explanation: str = ""
+    by: Literal["policy", "person"] = "policy"
+    ends_run: bool = True
+    """For a denial: whether the run ends here, or the planner is told no and goes on."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Where the seconds of a step went; `model_s` counts on a turn's first step only."""
+
+    model_s: float = 0.0
+    act_s: float = 0.0
+    settle_s: float = 0.0
+    capture_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action carried out, refused or failed. `number` counts from 1 in the run, `turn` likewise.
+
+    `words`, `model` and `usage` are the turn's; `usage` stands on its first step only, so that a sum is right.
+    `error` is empty where the action was carried out. `output` is what a user function returned, as text.
+    `note` is what the planner is told beside the result.
+    """
+
+    number: int
+    turn: int
+    proposal: Proposal
+    ruling: Ruling
+    frame_before: FrameRef
+    frame_after: FrameRef
+    error: str = ""
+    output: str = ""
+    note: str = ""
+    settled: SettledReason | None = None
+    times: Times = Times()
+    words: str = ""
+    model: str = ""
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One answer of the planner and the steps it became, one a proposal, in order."""
+
+    decision: Decision
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True)
+class Observation:
+    """All that a planner may see: the task, what happened so far, the newest frame, and older ones through `load_png`."""
+
+    task: str
+    first_frame: FrameRef
+    frame: FrameRef
+    turns: tuple[Turn, ...]
+    load_png: Callable[[FrameRef], bytes] = field(repr=False)
+
+
+class Outcome(str, Enum):
+    """How a run ended. Only `done` says that the planner believes the task is done; no outcome says that it is."""
+
+    DONE = "done"
+    GAVE_UP = "gave_up"
+    STEP_LIMIT = "step_limit"
+    TIME_LIMIT = "time_limit"
+    BUDGET = "budget"
+    DENIED = "denied"
+    BLOCKED = "blocked"
+    WAITING = "waiting_for_approval"
+    """Not an end: the run waits for `approve(run_id)` or `deny(run_id)`."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may use at most. `stall` is how often the same action on the same frame is taken for standing still."""
+
+    steps: int = 40
+    seconds: float = 300.0
+    stall: int = 3
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What `VncUseAgent.run` returns. `steps` are in order; `transcript` is the run in readable lines."""
+
+    run_id: str
+    outcome: Outcome
+    message: str
+    run_folder: Path
+    steps: tuple[Step, ...] = ()
+    usage: Usage = Usage()
+    transcript: str = ""
+
+
+VerdictKind = Literal["holds", "fails", "unsure"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a judge says of a claim about a frame: reason first. True only where it holds; unsure never passes."""
+
+    claim: str
+    kind: VerdictKind
+    reason: str
+    region: Region | None = None
+    frame: FrameRef | None = None
+    model: str = ""
+    usage: Usage = Usage()
+
+    def __bool__(self) -> bool:
+        return self.kind == "holds"
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.claim!r}: {self.reason}"
+
+
+# --- what is told to observers ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """`started_at` is UTC in ISO 8601; `screen` the first frame."""
+
+    run_id: str
+    task: str
+    started_at: str
+    planner: str
+    screen: FrameRef
+    server: str = ""
+    test_id: str = ""
+    limits: Limits = Limits()
+    kind: Literal["run"] = "run"
+
+
+@dataclass(frozen=True)
+class TurnDecided:
+    """The planner answered turn `number` after `model_s`."""
+
+    number: int
+    decision: Decision
+    model_s: float
+    kind: Literal["turn"] = "turn"
+
+
+@dataclass(frozen=True)
+class StepStarted:
+    """Written before the hands move, so that a run killed in between is never resumed by acting twice."""
+
+    number: int
+    turn: int
+    proposal: Proposal
+    ruling: Ruling
+    kind: Literal["step_started"] = "step_started"
+
+
+@dataclass(frozen=True)
+class StepFinished:
+    """One step is over."""
+
+    step: Step
+    kind: Literal["step"] = "step"
+
+
+@dataclass(frozen=True)
+class ApprovalAsked:
+    """The run now waits for a person's answer about step `number`."""
+
+    number: int
+    proposal: Proposal
+    ruling: Ruling
+    kind: Literal["approval_asked"] = "approval_asked"
+
+
+@dataclass(frozen=True)
+class ModelExchange:
+    """One HTTP request to a model and its answer. Images stand as `sha256:<hex>`; headers are left out.
+
+    `purpose` is `planner` or `judge`; `retry_in_s` is set where the same request is sent again after that wait.
+    """
+
+    purpose: str
+    attempt: int
+    request: JsonObject
+    response: JsonObject | None
+    duration_s: float
+    error: str = ""
+    retry_in_s: float | None = None
+    kind: Literal["exchange"] = "exchange"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim got its verdict."""
+
+    verdict: Verdict
+    kind: Literal["judged"] = "judged"
+
+
+@dataclass(frozen=True)
+class RunEnded:
+    """The run ended with an outcome, or, where `error` is set, broke."""
+
+    outcome: Outcome | None
+    message: str
+    error: str = ""
+    kind: Literal["end"] = "end"
+
+
+RunEvent = Union[
+    RunStarted, TurnDecided, StepStarted, StepFinished, ApprovalAsked, ModelExchange, Judged, RunEnded
+]
+
+# --- ports -----------------------------------------------------------------------------------------------------------
+
+
+class Controller(Protocol):
+    """Eyes and hands on one desktop. Every method returns or raises within its timeout; none hangs."""
+
+    def frame(self) -> Frame:
+        """The screen now. Raises DesktopError."""
+
+    def perform(self, action: DesktopAction) -> None:
+        """Carry out one action. Raises ActionError where it cannot be done, DesktopError where the desktop is gone."""
+
+    def settle(self) -> Settled:
+        """Wait until the screen has answered the last action and is quiet. Raises DesktopError."""
+
+    def close(self) -> None:
+        """End the connection; a second call does nothing."""
+
+
+class Desktop(Protocol):
+    """The thing being driven, by whatever means it was started."""
+
+    @property
+    def server(self) -> str:
+        """Where its VNC server listens, as `host::port` or the path of a unix socket."""
+
+    def read_file(self, name: str) -> str:
+        """Text of a file, relative to the program's working folder. Raises DesktopError."""
+
+    def write_file(self, name: str, text: str) -> None:
+        """Write a text file, relative to the program's working folder. Raises DesktopError."""
+
+    def stop(self) -> None:
+        """End what was started; a second call does nothing."""
+
+
+class Planner(Protocol):
+    """Asks a model, or a script, what to do next. Keeps no state between calls: all it needs is in the observation."""
+
+    @property
+    def name(self) -> str:
+        """What stands in the report as the one who decided, such as `gemini (gemini-3.8-flash)`."""
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        """Answer within `timeout_s`. Raises PlannerError."""
+
+
+class Judge(Protocol):
+    """Says whether a claim about the screen holds. Raises PlannerError."""
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float) -> Verdict: ...
+
+
+class Approver(Protocol):
+    """A person, or what stands for one, who is asked about one action."""
+
+    def approve(self, asked: ApprovalAsked) -> bool: ...
+
+
+class RunObserver(Protocol):
+    """Is told of everything that happens in a run, as it happens."""
+
+    def observe(self, event: RunEvent) -> None: ...
+
+
+class CUAState(TypedDict, total=False):
+    """The state of the graph: counters and what is pending, in JSON types, of bounded size. History is in the run folder."""
+
+    run_id: str
+    task: str
+    first_frame: dict[str, Any]
+    frame: dict[str, Any]
+    turn: int
+    step: int
+    pending: list[dict[str, Any]]
+    ruling: dict[str, Any] | None
+    elapsed_s: float
+    fingerprints: list[str]
+    outcome: str
+    message: str
