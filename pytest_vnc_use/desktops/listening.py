@@ -1,0 +1,71 @@
+"""Which TCP ports the processes of one session listen on, and whether a VNC server answers there. Linux only.
+
+Finding the port of a server after it has chosen one itself leaves nothing to race for, and proves that the answer
+comes from this program and not from another one that was quicker. Format of the files: proc(5), proc_pid_stat(5).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+_PROC = Path("/proc")
+_LISTEN = "0A"
+
+
+def vnc_port(session: int, *, timeout_s: float) -> int | None:
+    """The first port of the session where an RFB server greets within `timeout_s`; None where there is none yet."""
+    return next((port for port in listening_ports(session) if _greets_with_rfb(port, timeout_s)), None)
+
+
+def listening_ports(session: int) -> list[int]:
+    """Ports, in order, on which a process of the session listens."""
+    inodes = {inode for pid in _processes(session) for inode in _socket_inodes(pid)}
+    return sorted({port for port, inode in _listening_sockets() if inode in inodes})
+
+
+def _processes(session: int) -> Iterator[int]:
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit() and _session_of(entry) == session:
+            yield int(entry.name)
+
+
+def _session_of(process: Path) -> int | None:
+    try:
+        after_name = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return int(after_name[3])
+
+
+def _socket_inodes(pid: int) -> Iterator[str]:
+    try:
+        descriptors = list((_PROC / str(pid) / "fd").iterdir())
+    except OSError:
+        return
+    for descriptor in descriptors:
+        try:
+            target = os.readlink(descriptor)
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            yield target[len("socket:[") : -1]
+
+
+def _listening_sockets() -> Iterator[tuple[int, str]]:
+    for table in ("tcp", "tcp6"):
+        path = _PROC / "net" / table
+        for line in path.read_text().splitlines()[1:] if path.exists() else ():
+            fields = line.split()
+            if fields[3] == _LISTEN:
+                yield int(fields[1].rpartition(":")[2], 16), fields[9]
+
+
+def _greets_with_rfb(port: int, timeout_s: float) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
+            return connection.recv(4) == b"RFB "
+    except OSError:
+        return False
