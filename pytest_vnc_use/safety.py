@@ -1,7 +1,7 @@
 """What may happen when nobody is at the keyboard: rules, the policy that reads them in order, and a person's answer.
 
 Every proposal is reviewed by itself. What only several actions together amount to (typing "rm", then " -rf"; holding
-ctrl and alt, then pressing delete) is not seen. Secrets stand in proposals as placeholders, so no rule sees their values.
+ctrl and alt, then pressing delete) is not seen. Secrets stand in proposals as placeholders: no rule sees their values.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ _SAME_KEY = {
     "minus": "-",
     "isolevel3shift": "altgr",
 }
-_NAMED_KEYS = frozenset(
-    "ctrl alt shift super altgr enter escape tab backspace delete insert home end pageup pagedown up down left right "
-    "space capslock numlock scrolllock printscreen sysrq pause break menu".split()
+_NAMED_KEY = re.compile(
+    "ctrl|alt|shift|super|altgr|enter|escape|tab|backspace|delete|insert|home|end|pageup|pagedown|up|down|left|right"
+    "|space|capslock|numlock|scrolllock|printscreen|sysrq|pause|break|menu"
+    r"|f\d{1,2}|(?:kp|numpad|xf86|audio|browser|media|volume)\w+"
 )
-_KEY_FAMILY = re.compile(r"f\d{1,2}|kp\w+|numpad\w+|xf86\w+|audio\w+|browser\w+|media\w+|volume\w+")
 
 
 def key_set(combination: str | Iterable[str]) -> frozenset[str]:
@@ -88,7 +88,7 @@ def key_set(combination: str | Iterable[str]) -> frozenset[str]:
 
 def unknown_keys(keys: frozenset[str]) -> frozenset[str]:
     """Those of a `key_set` that name no key of a keyboard, such as a misspelled one."""
-    return frozenset(key for key in keys if len(key) > 1 and key not in _NAMED_KEYS and not _KEY_FAMILY.fullmatch(key))
+    return frozenset(key for key in keys if len(key) != 1 and not _NAMED_KEY.fullmatch(key))
 
 
 def _key_name(key: str) -> str:
@@ -207,8 +207,8 @@ class Rule:
         action, wish = proposal.action, proposal.confirmation
         return (
             _like(self.action, *_names(proposal))
-            and _like(self.category, *([wish.category] if wish else []))
-            and _found(self.explanation, wish and wish.explanation)
+            and _like(self.category, *([wish.category] if wish else ()))
+            and _found(self.explanation, wish.explanation if wish else None)
             and _found(self.text, _typed(action))
             and (self.keys is None or self.keys == _pressed(action))
             and self._covers(_points(action))
