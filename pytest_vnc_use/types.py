@@ -339,7 +339,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Observation:
-    """All that a planner may see: the task, what happened so far, the newest frame, and older ones through `load_png`."""
+    """All that a planner may see: the task, what happened so far, the newest frame, older ones through `load_png`."""
 
     task: str
     first_frame: FrameRef
@@ -367,7 +367,7 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may use at most. `stall` is how often the same action on the same frame is taken for standing still."""
+    """What a run may use at most; `stall`: how often the same action on the same frame is taken for standing still."""
 
     steps: int = 40
     seconds: float = 300.0
@@ -501,9 +501,7 @@ class RunEnded:
     kind: Literal["end"] = "end"
 
 
-RunEvent = Union[
-    RunStarted, TurnDecided, StepStarted, StepFinished, ApprovalAsked, ModelExchange, Judged, RunEnded
-]
+RunEvent = Union[RunStarted, TurnDecided, StepStarted, StepFinished, ApprovalAsked, ModelExchange, Judged, RunEnded]
 
 # --- ports -----------------------------------------------------------------------------------------------------------
 
@@ -571,7 +569,7 @@ class RunObserver(Protocol):
 
 
 class CUAState(TypedDict, total=False):
-    """The state of the graph: counters and what is pending, in JSON types, of bounded size. History is in the run folder."""
+    """The state of the graph: counters and what is pending, in JSON types, of bounded size; no history, no picture."""
 
     run_id: str
     task: str

@@ -1,0 +1,92 @@
+"""From `Settings` to concrete classes; the only place that chooses them. Each is imported when it is chosen."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.safety import Policy
+from pytest_vnc_use.settings import Settings, environment_layer, merge
+from pytest_vnc_use.types import Desktop, Judge, Planner
+
+API_KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+
+
+def settings_of(given: Mapping[str, object]) -> Settings:
+    """Settings from Python keyword arguments over the environment."""
+    return merge(environment_layer(), (given, str))
+
+
+def lease_desktop(settings: Settings) -> Desktop:
+    """The desktop that the settings name; started here where it is not a given one. Raises DesktopError."""
+    if not settings.server:
+        raise SettingsError("no desktop is given: pass --vnc-server=host::port, or --vnc-server=qt with --vnc-app")
+    if settings.server != "qt":
+        from pytest_vnc_use.desktops.address import AddressDesktop
+
+        return AddressDesktop(settings.server)
+    if not settings.app:
+        raise SettingsError("--vnc-server=qt starts the program under test, and --vnc-app does not say which")
+    from pytest_vnc_use.desktops.qt import QtDesktop
+
+    return QtDesktop(shlex.split(settings.app, posix=os.name == "posix"), size=settings.screen_size)
+
+
+def connect(settings: Settings, password: str | None = None) -> Controller:
+    """Eyes and hands on the desktop at `settings.server`. Raises DesktopError."""
+    from pytest_vnc_use.backends import vnc
+
+    return vnc.connect(settings.server, password or os.environ.get(settings.password_env) or None)
+
+
+def build_planner(settings: Settings, functions: Sequence[Callable[..., object]] = ()) -> Planner:
+    """The planner that the settings name."""
+    if settings.planner != "gemini":
+        raise SettingsError(
+            "no planner is configured: pass --vnc-planner=gemini, with a key in GOOGLE_API_KEY (each run then costs "
+            "money), or override the fixture vnc_planner"
+        )
+    from pytest_vnc_use.planners.gemini import GeminiComputerUse
+
+    return GeminiComputerUse(
+        model=settings.model,
+        environment=settings.environment,
+        excluded_actions=settings.exclude,
+        functions=functions,
+        include_thoughts=settings.include_thoughts,
+        detect_prompt_injection=settings.detect_prompt_injection,
+        disabled_safety_policies=settings.disabled_safety_policies,
+        include_initial_screenshot=settings.include_initial_screenshot,
+        keep_screenshots=settings.keep_screenshots,
+    )
+
+
+def build_judge(settings: Settings) -> Judge:
+    """The judge of claims; where no model is configured, one to whom every claim is unsure."""
+    if settings.planner != "gemini" and not settings.judge_model:
+        from pytest_vnc_use.verification import NoJudge
+
+        return NoJudge()
+    from pytest_vnc_use.planners.gemini_judge import GeminiJudge
+
+    return GeminiJudge(model=settings.judge_model or settings.model)
+
+
+def build_policy(settings: Settings, *, ask: bool = False) -> Policy:
+    """The policy file's rules; what no rule decides is asked, or denied where nobody can be asked."""
+    unmatched = "ask" if ask else "deny"
+    if not settings.policy:
+        return Policy(unmatched=unmatched)
+    from pytest_vnc_use.policy import load_policy
+
+    return load_policy(settings.policy, unmatched=unmatched)
+
+
+def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str, str]:
+    """What must appear nowhere though no test declared it: the API keys and the VNC password."""
+    found = {name: os.environ.get(name, "") for name in (*API_KEY_VARIABLES, settings.password_env)}
+    if password:
+        found["VNC_PASSWORD"] = password
+    return {name: value for name, value in found.items() if value}

@@ -1,0 +1,55 @@
+"""A wall-clock limit on a monotonic clock, that also holds while somebody else's code hangs."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+class DeadlineExceeded(Exception):
+    """The time was up before the work was done."""
+
+
+class Deadline:
+    """`seconds` from now, less `spent_s` that were used before."""
+
+    def __init__(self, seconds: float, spent_s: float = 0.0) -> None:
+        self._started = time.monotonic() - spent_s
+        self._seconds = seconds
+
+    @property
+    def spent_s(self) -> float:
+        return time.monotonic() - self._started
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds left; never below zero."""
+        return max(0.0, self._seconds - self.spent_s)
+
+    def call(self, work: Callable[[], Result]) -> Result:
+        """`work()`, in a daemon thread that is left behind where it outlasts the deadline; then DeadlineExceeded.
+
+        A thread of its own is what keeps the limit against a model's server that sends a byte a minute, or a user's
+        function that never returns: no time-out of theirs is relied on.
+        """
+        answer: queue.SimpleQueue[tuple[Result | None, BaseException | None]] = queue.SimpleQueue()
+
+        def report() -> None:
+            try:
+                answer.put((work(), None))
+            except BaseException as error:  # handed to the caller's thread, which raises it
+                answer.put((None, error))
+
+        threading.Thread(target=report, daemon=True, name="vnc-use deadline").start()
+        try:
+            result, error = answer.get(timeout=self.remaining_s)
+        except queue.Empty:
+            raise DeadlineExceeded from None
+        if error is not None:
+            raise error
+        return result  # type: ignore[return-value]  # without an error it is what work returned

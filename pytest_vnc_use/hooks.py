@@ -1,0 +1,12 @@
+"""Hooks that a conftest.py or another plugin can implement."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_vnc_use.types import Step
+
+
+@pytest.hookspec
+def pytest_vnc_step(item: pytest.Item, step: Step) -> None:
+    """Called after each step of a run of the test `item`, in the process that runs it; secrets are taken out."""
