@@ -1,0 +1,52 @@
+"""The extended clipboard of RFB: its messages as bytes, text format only.
+
+Source: rfbproto, "Extended Clipboard Pseudo-Encoding". Messages travel inside ClientCutText and ServerCutText with a
+negative length.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from enum import IntFlag
+
+_CLIENT_CUT_TEXT = 6
+
+
+class Flag(IntFlag):
+    """The formats and actions of a message that concern text."""
+
+    TEXT = 1
+    CAPS = 1 << 24
+    REQUEST = 1 << 25
+    PEEK = 1 << 26
+    NOTIFY = 1 << 27
+    PROVIDE = 1 << 28
+
+
+def caps_message() -> bytes:
+    """What this client can do; unsolicited text is not wanted."""
+    return _message(Flag.CAPS | Flag.REQUEST | Flag.PEEK | Flag.NOTIFY | Flag.PROVIDE | Flag.TEXT, struct.pack(">I", 0))
+
+
+def notify_message(*, has_text: bool) -> bytes:
+    """That the client's clipboard now holds text, or nothing."""
+    return _message(Flag.NOTIFY | (Flag.TEXT if has_text else 0))
+
+
+def provide_message(text: str) -> bytes:
+    """The clipboard's text, with line feeds as CR LF and a zero byte at the end, as the protocol has it."""
+    body = text.replace("\n", "\r\n").encode() + b"\0"
+    return _message(Flag.PROVIDE | Flag.TEXT, zlib.compress(struct.pack(">I", len(body)) + body))
+
+
+def flags_of(message: bytes) -> Flag:
+    """The flags of a message from the server. Raises ValueError where it is too short."""
+    if len(message) < 4:
+        raise ValueError(f"an extended clipboard message has at least 4 bytes, got {message!r}")
+    return Flag(int.from_bytes(message[:4], "big"))
+
+
+def _message(flags: int, payload: bytes = b"") -> bytes:
+    body = struct.pack(">I", flags) + payload
+    return struct.pack(">Bxxxi", _CLIENT_CUT_TEXT, -len(body)) + body

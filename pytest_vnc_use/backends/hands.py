@@ -1,0 +1,146 @@
+"""Pointer and keyboard of one connection: what is pressed is known, and let go again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from ..errors import ActionError, DesktopError
+from ..types import Button, Direction
+from .connection import Connection
+from .keys import Chord
+
+HOLD_S = 0.02
+"""How long a press lasts: presses of no length are miscounted as fewer clicks."""
+DRAG_MOVES = 16
+DRAG_MOVE_S = 0.01
+_BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
+_WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
+
+
+class Pointer:
+    """The pointer: moves before it presses, and never leaves the screen."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._pressed = 0
+        self._at = (0, 0)
+
+    def move(self, x: int, y: int) -> None:
+        """Raises ActionError where the point is off the screen."""
+        self.check(x, y)
+        self._at = (x, y)
+        self._send()
+
+    def check(self, x: int, y: int) -> None:
+        """Raises ActionError where the point is off the screen, or no whole number of pixels."""
+        width, height = self._connection.framebuffer.size
+        if not (isinstance(x, int) and isinstance(y, int) and 0 <= x < width and 0 <= y < height):
+            raise ActionError(
+                f"the point {(x, y)!r} is not on the screen of {width} x {height} pixels; "
+                f"x goes from 0 to {width - 1} and y from 0 to {height - 1}"
+            )
+
+    def press(self, button: Button) -> None:
+        self._pressed |= _mask(button)
+        self._send()
+
+    def release(self, button: Button) -> None:
+        self._pressed &= ~_mask(button)
+        self._send()
+
+    def click(self, button: Button, count: int) -> None:
+        """Press and release `count` times where the pointer is, at a pace that programs count right."""
+        for _ in range(count):
+            try:
+                self.press(button)
+                self.pause()
+            finally:
+                self.release(button)
+            self.pause()
+
+    def drag_to(self, x: int, y: int) -> None:
+        """Press the left button, move in a line to a point, there and back by a pixel, and release.
+
+        A drop target only takes part if the pointer moves inside it before the release.
+        """
+        from_x, from_y = self._at
+        beside = x - 1 if x > 0 else x + 1
+        try:
+            self.press("left")
+            self.pause()
+            for number in range(1, DRAG_MOVES + 1):
+                self._glide(from_x + (x - from_x) * number // DRAG_MOVES, from_y + (y - from_y) * number // DRAG_MOVES)
+            self._glide(beside, y)
+            self._glide(x, y)
+            self.pause()
+        finally:
+            self.release("left")
+
+    def turn_wheel(self, direction: Direction, clicks: int) -> None:
+        """Turn the wheel by notches where the pointer is."""
+        notch = 1 << (_WHEEL[direction] - 1)
+        for _ in range(clicks):
+            self._send(notch)
+            self._send()
+
+    def release_all(self) -> None:
+        """Let go of every button; on a connection that ended there is none to let go of."""
+        if self._pressed:
+            self._pressed = 0
+            with suppress(DesktopError):
+                self._send()
+
+    def pause(self, duration_s: float = HOLD_S) -> None:
+        self._connection.framebuffer.pause(duration_s)
+
+    def _glide(self, x: int, y: int) -> None:
+        self.move(x, y)
+        self.pause(DRAG_MOVE_S)
+
+    def _send(self, momentary: int = 0) -> None:
+        protocol = self._connection.protocol
+        self._connection.send(protocol.pointerEvent, *self._at, self._pressed | momentary)
+
+
+class Keyboard:
+    """The keyboard: knows which keys are down."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._held: list[int] = []
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """The keysyms that are down, in the order in which they were pressed."""
+        return tuple(self._held)
+
+    def press(self, keysym: int) -> None:
+        self._held.append(keysym)
+        self._connection.send(self._connection.protocol.keyEvent, keysym, True)
+
+    def release(self, keysym: int) -> None:
+        self._held = [held for held in self._held if held != keysym]
+        self._connection.send(self._connection.protocol.keyEvent, keysym, False)
+
+    def strike(self, chord: Chord) -> None:
+        """Press the keys in order and release them in reverse, whatever happens in between."""
+        pressed: list[int] = []
+        try:
+            for keysym in chord.keysyms:
+                pressed.append(keysym)
+                self.press(keysym)
+        finally:
+            for keysym in reversed(pressed):
+                self.release(keysym)
+
+    def release_all(self) -> None:
+        """Let go of every key; on a connection that ended there is none to let go of."""
+        with suppress(DesktopError):
+            for keysym in reversed(self.held):
+                self.release(keysym)
+
+
+def _mask(button: Button) -> int:
+    if button not in _BUTTONS:
+        raise ActionError(f"a button is 'left', 'middle' or 'right', got {button!r}")
+    return 1 << (_BUTTONS[button] - 1)

@@ -1,0 +1,195 @@
+"""Spellings of keys, as people and models write them, and the X keysyms they mean.
+
+Keysyms: X11/keysymdef.h; a character has its Latin-1 code, or 0x01000000 + its code point.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ..errors import ActionError
+
+SHIFT, _SHIFT_R, CONTROL, ALT, SUPER = 0xFFE1, 0xFFE2, 0xFFE3, 0xFFE9, 0xFFEB
+RETURN, TAB, BACKSPACE, INSERT = 0xFF0D, 0xFF09, 0xFF08, 0xFF63
+PAGE_UP, PAGE_DOWN, LEFT, RIGHT = 0xFF55, 0xFF56, 0xFF51, 0xFF53
+
+_MODIFIERS = {
+    SHIFT: ("shift", "shiftl", "shiftleft"),
+    _SHIFT_R: ("shiftr", "shiftright"),
+    CONTROL: ("control", "ctrl", "ctl", "controll", "ctrll", "controlleft", "ctrlleft", "controlormeta"),
+    0xFFE4: ("controlr", "ctrlr", "controlright", "ctrlright"),
+    ALT: ("alt", "option", "opt", "altl", "altleft", "optionleft"),
+    0xFFEA: ("altr", "altright", "optionright"),
+    0xFE03: ("altgr", "altgraph", "isolevel3shift"),
+    SUPER: ("super", "win", "windows", "meta", "cmd", "command", "os", "superl", "winl", "winleft", "metal",
+            "metaleft", "cmdl", "commandleft", "osleft"),
+    0xFFEC: ("superr", "winr", "winright", "metar", "metaright", "cmdr", "commandright", "osright"),
+    0xFFED: ("hyper", "hyperl"),
+}  # fmt: skip
+
+_NAMED_KEYS = {
+    0xFF1B: ("escape", "esc"),
+    RETURN: ("return", "enter", "ret", "linefeed", "newline"),
+    TAB: ("tab", "tabulator"),
+    BACKSPACE: ("backspace", "bksp", "bsp"),
+    0xFFFF: ("delete", "del", "forwarddelete"),
+    INSERT: ("insert", "ins"),
+    0xFF50: ("home",),
+    0xFF57: ("end",),
+    PAGE_UP: ("pageup", "pgup", "prior"),
+    PAGE_DOWN: ("pagedown", "pgdn", "pgdown", "next"),
+    LEFT: ("left", "arrowleft", "leftarrow"),
+    0xFF52: ("up", "arrowup", "uparrow"),
+    RIGHT: ("right", "arrowright", "rightarrow"),
+    0xFF54: ("down", "arrowdown", "downarrow"),
+    0xFF61: ("printscreen", "print", "prtsc", "prtscr", "prtscn", "sysrq"),
+    0xFF13: ("pause", "break"),
+    0xFF67: ("menu", "contextmenu", "apps"),
+    0xFFE5: ("capslock", "caps"),
+    0xFF7F: ("numlock",),
+    0xFF14: ("scrolllock",),
+    0x20: ("space", "spacebar"),
+}
+
+_CHARACTER_NAMES = {
+    "+": ("plus", "add"),
+    "-": ("minus", "hyphen", "dash", "subtract"),
+    "=": ("equal", "equals"),
+    ",": ("comma",),
+    ".": ("period", "dot", "fullstop"),
+    "/": ("slash", "forwardslash"),
+    "\\": ("backslash",),
+    ";": ("semicolon",),
+    ":": ("colon",),
+    "'": ("apostrophe", "quote", "singlequote"),
+    '"': ("quotedbl", "doublequote"),
+    "`": ("grave", "backquote", "backtick"),
+    "~": ("asciitilde", "tilde"),
+    "[": ("bracketleft", "leftbracket", "openbracket"),
+    "]": ("bracketright", "rightbracket", "closebracket"),
+    "{": ("braceleft", "leftbrace"),
+    "}": ("braceright", "rightbrace"),
+    "(": ("parenleft", "leftparen"),
+    ")": ("parenright", "rightparen"),
+    "<": ("less", "lessthan"),
+    ">": ("greater", "greaterthan"),
+    "|": ("bar", "pipe"),
+    "_": ("underscore",),
+    "!": ("exclam", "exclamation"),
+    "@": ("at",),
+    "#": ("numbersign", "hash"),
+    "$": ("dollar",),
+    "%": ("percent",),
+    "^": ("asciicircum", "caret"),
+    "&": ("ampersand",),
+    "*": ("asterisk", "star", "multiply"),
+    "?": ("question", "questionmark"),
+}
+
+_KEYPAD = {
+    "enter": 0xFF8D, "equal": 0xFFBD, "multiply": 0xFFAA, "add": 0xFFAB, "subtract": 0xFFAD, "decimal": 0xFFAE,
+    "divide": 0xFFAF, **{str(digit): 0xFFB0 + digit for digit in range(10)},
+}  # fmt: skip
+
+_SHIFTED_FROM = r"""`1234567890-=[]\;',./"""
+_SHIFTED_TO = r"""~!@#$%^&*()_+{}|:"<>?"""
+_TO_SHIFTED = str.maketrans(_SHIFTED_FROM, _SHIFTED_TO)
+_CONTROL_KEYS = {"\n": RETURN, "\r": RETURN, "\t": TAB, "\b": BACKSPACE, "\x1b": 0xFF1B, "\x7f": 0xFFFF}
+_EXAMPLES = (
+    "ctrl, alt, shift, super, enter, esc, tab, space, backspace, delete, insert, home, end, page_up, page_down, "
+    "left, right, up, down, caps_lock, menu, print_screen, kp_0 to kp_9, plus, minus, comma"
+)
+
+
+def _table() -> dict[str, int]:
+    named = {name: keysym for table in (_MODIFIERS, _NAMED_KEYS) for keysym, names in table.items() for name in names}
+    named |= {name: ord(character) for character, names in _CHARACTER_NAMES.items() for name in names}
+    named |= {f"f{number}": 0xFFBE + number - 1 for number in range(1, 25)}
+    for prefix in ("kp", "numpad", "keypad", "num"):
+        named |= {prefix + name: keysym for name, keysym in _KEYPAD.items()}
+    return named
+
+
+_KEYSYMS = _table()
+
+
+@dataclass(frozen=True)
+class Chord:
+    """Keysyms to press in order and to release in reverse."""
+
+    keysyms: tuple[int, ...]
+
+
+def keysym_of(character: str) -> int:
+    """The keysym of one printable character, or of the key that makes a tab, a line feed or the like."""
+    code = ord(character)
+    if character in _CONTROL_KEYS:
+        return _CONTROL_KEYS[character]
+    return code if code <= 0xFF else 0x01000000 | code
+
+
+def chord_of(character: str) -> Chord:
+    """How a person types one character: with shift where a US keyboard wants it."""
+    return Chord((SHIFT, keysym_of(character)) if _is_shifted(character) else (keysym_of(character),))
+
+
+def parse_key(key: str) -> int:
+    """The keysym of one spelling. Raises ActionError where it is unknown."""
+    if len(key) == 1:
+        return keysym_of(key)
+    name = re.sub(r"[_\-\s]", "", key).casefold()
+    if code := re.fullmatch(r"(?:digit|key)([0-9a-z])", name):
+        name = code[1]
+    keysym = ord(name) if len(name) == 1 else _KEYSYMS.get(name)
+    if keysym is None:
+        raise ActionError(f"unknown key {key!r}; a key is a single character, 'f1' to 'f24', or one of {_EXAMPLES}")
+    return keysym
+
+
+def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:
+    """The chord of `"control+a"`, of `["ctrl", "a"]`, or of a list with combinations inside.
+
+    Letters and symbols are taken as a person means them: "ctrl+A" is ctrl+a, "A" alone is shift+a, and with shift
+    among the keys or `held` already, "a" is the key with "A" on it. Raises ActionError where a name is unknown.
+    """
+    parts = [keys] if isinstance(keys, str) else keys
+    names = [name for part in parts for name in _split(part)]
+    if not names:
+        raise ActionError(f"a key combination names at least one key, got {keys!r}")
+    return _as_meant([parse_key(name) for name in names], held)
+
+
+def _split(part: str) -> list[str]:
+    if len(part) == 1:
+        return [part]
+    names = [*part[:-2].split("+"), "+"] if part.endswith("++") else part.split("+")
+    names = [name.strip() or name for name in names]
+    if "" in names:
+        raise ActionError(f"a key combination is keys joined by '+', as 'ctrl+a' or 'ctrl++', got {part!r}")
+    return names
+
+
+def _as_meant(keysyms: list[int], held: Collection[int]) -> Chord:
+    pressed = {*keysyms, *held}
+    if SHIFT in pressed or _SHIFT_R in pressed:
+        return Chord(tuple(map(_shifted, keysyms)))
+    if pressed & _MODIFIERS.keys():
+        keysyms = [keysym | 0x20 if _is_upper(keysym) else keysym for keysym in keysyms]
+    if any(_is_shifted(chr(keysym)) for keysym in keysyms if keysym < 0x80):
+        return Chord((SHIFT, *keysyms))
+    return Chord(tuple(keysyms))
+
+
+def _is_upper(keysym: int) -> bool:
+    return ord("A") <= keysym <= ord("Z")
+
+
+def _is_shifted(character: str) -> bool:
+    return character in _SHIFTED_TO or "A" <= character <= "Z"
+
+
+def _shifted(keysym: int) -> int:
+    """What a US keyboard has above a key; keys that are no characters stay."""
+    return ord(chr(keysym).upper().translate(_TO_SHIFTED)) if 0x20 <= keysym < 0x80 else keysym

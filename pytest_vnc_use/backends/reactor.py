@@ -1,0 +1,48 @@
+"""Twisted's reactor in its own thread: started once per process, never stopped, silent, no obstacle to exit."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import Any
+
+from twisted.internet import reactor as _reactor
+from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogBeginner
+
+from ..errors import InfraError
+
+reactor: Any = _reactor  # mypy does not know zope's interfaces
+_log = logging.getLogger(__name__)
+_lock = threading.Lock()
+_started_in: list[int] = []
+
+
+def start_reactor() -> None:
+    """Make sure that the reactor runs in this process. Raises InfraError after a fork, which leaves it behind."""
+    with _lock:
+        if _started_in and _started_in != [os.getpid()]:
+            raise InfraError(
+                f"process {os.getpid()!r} was forked from {_started_in[0]!r}, which talks VNC already, and cannot; "
+                "start processes with 'spawn' instead of 'fork'"
+            )
+        if not reactor.running:
+            _start()
+            _started_in[:] = [os.getpid()]
+
+
+def _start() -> None:
+    observers: Any = [_log_failures]
+    globalLogBeginner.beginLoggingTo(observers, discardBuffer=True, redirectStandardIO=False)
+    running = threading.Event()
+    reactor.callWhenRunning(running.set)
+    # a daemon: exit does not wait for it, and the resolver threads it starts are daemons too
+    threading.Thread(
+        target=reactor.run, kwargs={"installSignalHandlers": False}, name="vnc-reactor", daemon=True
+    ).start()
+    running.wait()
+
+
+def _log_failures(event: LogEvent) -> None:
+    if event["log_level"] is LogLevel.critical:
+        _log.error("twisted: %s", formatEvent(event))
