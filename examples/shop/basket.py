@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from catalogue import PRODUCTS, Product, money
 from dialogs import ask
-from look import MARGIN, Page, button, label
+from look import MARGIN, Page, Surface, button, label
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 from store import Store
@@ -49,12 +49,11 @@ class Basket(Page):
             self._store.empty_basket()
 
 
-class BasketRow(QWidget):
+class BasketRow(Surface):
     """One product in the basket."""
 
     def __init__(self, parent: QWidget, product: Product, store: Store) -> None:
-        super().__init__(parent, objectName="card")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        super().__init__("card", parent)
         self.setFixedSize(ROW_WIDTH, ROW_HEIGHT)
         self._product, self._store = product, store
         label(self, product.name.capitalize(), (24, 0, 260, ROW_HEIGHT), kind="name")

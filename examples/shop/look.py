@@ -6,6 +6,7 @@ right once is right everywhere.
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton, QWidget
 
 SIDEBAR_WIDTH = 240
@@ -16,6 +17,7 @@ FIELD_HEIGHT = 48
 STYLE = """
 * { font-family: "DejaVu Sans", "Noto Sans", "Liberation Sans", sans-serif; font-size: 17px; color: #22303c; }
 QWidget#page, QWidget#desk { background: #f3f5f7; }
+QWidget#sheet { background: white; }
 QWidget#sidebar { background: #17324a; }
 QWidget#sidebar QLabel { color: #b9c9d6; }
 QWidget#sidebar QLabel#brand { color: white; font-size: 26px; font-weight: bold; }
@@ -62,17 +64,27 @@ QScrollBar:vertical { width: 18px; background: #eef1f4; margin: 0; }
 QScrollBar::handle:vertical { background: #9fb0be; border-radius: 5px; min-height: 40px; margin: 3px; }
 QScrollBar::add-line, QScrollBar::sub-line { height: 0; }
 QTableWidget { gridline-color: #e4e9ed; padding: 0; }
+QTableWidget::item { padding-left: 14px; }
 QHeaderView::section {
   background: #e8eef3; border: none; border-bottom: 2px solid #c3ccd4; padding: 8px 14px; font-weight: bold;
+  text-align: left;
 }
 """
 
 
-class Page(QWidget):
+class Surface(QWidget):
+    """A plain rectangle, painted as the style sheet says for its name."""
+
+    def __init__(self, name: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent, objectName=name)
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+
+
+class Page(Surface):
     """One page beside the sidebar, with its title."""
 
     def __init__(self, title: str, hint: str) -> None:
-        super().__init__(objectName="page")
+        super().__init__("page")
         label(self, title, (MARGIN, 36, 1100, 44), kind="title")
         label(self, hint, (MARGIN, 84, 1100, 28), kind="quiet")
 
@@ -106,7 +118,7 @@ def field(parent: QWidget, name: str, box: Box) -> QLineEdit:
     return made
 
 
-def card(parent: QWidget, box: Box) -> QWidget:
-    made = QWidget(parent, objectName="card")
+def card(parent: QWidget, box: Box) -> Surface:
+    made = Surface("card", parent)
     made.setGeometry(*box)
     return made

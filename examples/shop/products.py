@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from catalogue import PRODUCTS, Product, money
-from look import MARGIN, Page, button, label
+from look import MARGIN, Page, Surface, button, label
 from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
@@ -25,12 +25,11 @@ class Products(Page):
             shown.move(MARGIN + column * (CARD_WIDTH + GAP), 140 + row * (CARD_HEIGHT + GAP))
 
 
-class ProductCard(QWidget):
+class ProductCard(Surface):
     """One product: picture, name, price, and how many are in the basket."""
 
     def __init__(self, parent: QWidget, product: Product, store: Store) -> None:
-        super().__init__(parent, objectName="card")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        super().__init__("card", parent)
         self.setFixedSize(CARD_WIDTH, CARD_HEIGHT)
         self._product, self._store = product, store
         Picture(self, product).move((CARD_WIDTH - PICTURE_SIZE) // 2, 28)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from look import FIELD_HEIGHT, button, card, field, label
+from look import FIELD_HEIGHT, Surface, button, card, field, label
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLineEdit, QWidget
+from PySide6.QtWidgets import QLineEdit
 from store import Store
 
 
-class SignIn(QWidget):
+class SignIn(Surface):
     """Name and password; Enter signs in too."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__(objectName="desk")
+        super().__init__("desk")
         self._store = store
         form = card(self, (480, 180, 480, 500))
         label(form, "Orchard Lane", (40, 36, 400, 44), kind="title")
@@ -22,7 +22,7 @@ class SignIn(QWidget):
         self._password.setEchoMode(QLineEdit.EchoMode.Password)
         self._error = label(form, "", (40, 326, 400, 28), kind="error")
         submit = button(form, "Sign in", (40, 368, 400, 52), kind="primary")
-        hint = label(form, "Try alice, wonderland", (40, 440, 400, 28), kind="quiet")
+        hint = label(form, "Try alice with the password wonderland", (40, 440, 400, 28), kind="quiet")
         hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
         submit.clicked.connect(self._sign_in)
         for line in (self._name, self._password):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from look import MARGIN, Page, button, label
+from look import MARGIN, Page, Surface, button, label
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QScrollArea, QScrollBar, QWidget
@@ -25,7 +25,7 @@ class Terms(Page):
         self._store = store
         self._area = ReadingArea(self)
         self._area.setGeometry(MARGIN, 140, 1104, 688)
-        text = QWidget()
+        text = Surface("sheet")
         text.setFixedSize(TEXT_WIDTH, PARAGRAPHS * PARAGRAPH_HEIGHT + 120)
         for number in range(PARAGRAPHS):
             _paragraph(text, number)

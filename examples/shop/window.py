@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from basket import Basket
 from gift_box import GiftBox
-from look import PAGE_HEIGHT, PAGE_WIDTH, SIDEBAR_WIDTH, Page, button, label
+from look import PAGE_HEIGHT, PAGE_WIDTH, SIDEBAR_WIDTH, Page, Surface, button, label
 from notes import Notes
 from order_form import OrderForm
 from products import Products
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QPushButton, QStackedWidget, QWidget
+from PySide6.QtWidgets import QPushButton, QStackedWidget
 from sign_in import SignIn
 from stock_report import StockReport
 from store import Store
@@ -39,11 +39,11 @@ class ShopWindow(QStackedWidget):
             self._store.show("sign in")
 
 
-class Desk(QWidget):
+class Desk(Surface):
     """Sidebar and pages; Ctrl+1 to Ctrl+7 open the pages too."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__(objectName="desk")
+        super().__init__("desk")
         self._store = store
         self._pages = _pages(store, self)
         self._stack = QStackedWidget(self)
@@ -65,11 +65,11 @@ class Desk(QWidget):
         return list(self._pages)
 
 
-class Sidebar(QWidget):
+class Sidebar(Surface):
     """A button for each page, and who is signed in."""
 
     def __init__(self, desk: Desk, store: Store) -> None:
-        super().__init__(desk, objectName="sidebar")
+        super().__init__("sidebar", desk)
         self.setGeometry(0, 0, SIDEBAR_WIDTH, PAGE_HEIGHT)
         self._store = store
         label(self, "Orchard Lane", (24, 36, 204, 40)).setObjectName("brand")
