@@ -1,0 +1,34 @@
+"""The wall-clock limit around somebody else's code."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
+
+
+def test_the_result_of_work_that_ends_in_time_is_returned() -> None:
+    assert Deadline(5).call(lambda: 41 + 1) == 42
+
+
+def test_an_error_of_the_work_is_raised_as_it_is() -> None:
+    def work() -> None:
+        raise KeyError("basket")
+
+    with pytest.raises(KeyError, match="basket"):
+        Deadline(5).call(work)
+
+
+def test_work_that_never_ends_is_left_behind() -> None:
+    released = threading.Event()
+    deadline = Deadline(0.2)
+    with pytest.raises(DeadlineExceeded):
+        deadline.call(released.wait)
+    assert deadline.remaining_s == 0
+    released.set()
+
+
+def test_what_was_spent_before_counts() -> None:
+    assert Deadline(10, spent_s=9).remaining_s <= 1

@@ -1,0 +1,75 @@
+"""Layers of settings, and what a marker may say."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.settings import Settings, environment_layer, merge, option_name, task_spec
+
+
+def test_a_stronger_layer_wins_and_none_counts_as_not_given() -> None:
+    ini = ({"steps": "10", "seconds": "5", "model": "a"}, lambda name: f"ini option vnc_{name}")
+    environment = environment_layer({"VNC_USE_STEPS": "20"})
+    command_line = ({"steps": None, "seconds": "7.5"}, option_name)
+    settings = merge(ini, environment, command_line)
+    assert (settings.steps, settings.seconds, settings.model) == (20, 7.5, "a")
+    assert settings.keep_screenshots == Settings().keep_screenshots
+
+
+def test_values_may_be_python_ones() -> None:
+    settings = merge(({"screen_size": (800, 600), "exclude": ("search", "go_back"), "include_thoughts": True}, str))
+    assert settings.screen_size == (800, 600)
+    assert settings.exclude == ("search", "go_back")
+    assert settings.include_thoughts is True
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "right"),
+    [
+        ("steps", "0", "a whole number, at least 1"),
+        ("steps", "many", "a whole number, at least 1"),
+        ("seconds", "-1", "a number of seconds above 0"),
+        ("seconds", "nan", "a number of seconds above 0"),
+        ("screen_size", "1440", "WIDTHxHEIGHT"),
+        ("screen_size", "0x900", "WIDTHxHEIGHT"),
+        ("planner", "oracle", "one of"),
+        ("include_thoughts", "perhaps", "true or false"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_origin_and_what_would_be_right(field: str, value: str, right: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        merge(({field: value}, option_name))
+    assert str(caught.value).startswith(option_name(field))
+    assert right in str(caught.value)
+    assert repr(value) in str(caught.value)
+
+
+def test_a_marker_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "apple")
+    spec = task_spec(("Sign in",), {"expect": "the basket is empty", "steps": 3, "secrets": ["SHOP_PASSWORD"]})
+    assert spec.task == "Sign in"
+    assert spec.expect == ("the basket is empty",)
+    assert spec.settings == {"steps": 3}
+    assert spec.secrets == {"SHOP_PASSWORD": "apple"}
+    assert "apple" not in repr(spec)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "told"),
+    [
+        ((), {}, "exactly one task"),
+        (("a", "b"), {}, "exactly one task"),
+        (("  ",), {}, "exactly one task"),
+        ((3,), {}, "exactly one task"),
+        (("a",), {"step": 3}, "no argument 'step'"),
+        (("a",), {"dollars": 3}, "no argument 'dollars'"),
+        (("a",), {"steps": 0}, "vnc_task(steps=…)"),
+        (("a",), {"expect": [""]}, "expect"),
+        (("a",), {"secrets": [3]}, "secrets"),
+    ],
+)
+def test_a_wrong_marker_is_told(args: tuple[object, ...], kwargs: dict[str, object], told: str) -> None:
+    with pytest.raises(SettingsError, match="vnc_task") as caught:
+        task_spec(args, kwargs)
+    assert told in str(caught.value)
