@@ -201,7 +201,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         if all(getattr(self, condition) is None for condition in CONDITIONS):
-            raise SettingsError(f"rule {self.name!r} has no condition; give at least one of {', '.join(CONDITIONS)}")
+            raise SettingsError(f"a rule must have a condition, at least one of {', '.join(CONDITIONS)}; got none")
 
     def matches(self, proposal: Proposal, context: ReviewContext) -> bool:
         action, wish = proposal.action, proposal.confirmation
@@ -245,7 +245,7 @@ class Policy:
         """Rule on one proposal, before it is carried out."""
         for number, rule in enumerate(self.rules, start=1):
             if rule.matches(proposal, context):
-                return self._ruling(rule.decision, rule_title(number, rule), proposal, rule.on_deny)
+                return self._ruling(rule.decision, rule_title(number, rule.name), proposal, rule.on_deny)
         if proposal.confirmation is None:
             return Ruling("allow", "harmless", "the model asks for no confirmation, and no rule forbids it")
         return self._ruling(self.unmatched, "no rule matches", proposal)
@@ -267,9 +267,9 @@ def _wish(confirmation: Confirmation | None) -> str:
     return f"; the model asks for confirmation because {confirmation.explanation!r}" if confirmation else ""
 
 
-def rule_title(number: int, rule: Rule) -> str:
+def rule_title(number: int, name: str) -> str:
     """What a rule is called in rulings and messages: "rule 3 'no destructive keys'"; `number` counts from 1."""
-    return f"rule {number} {rule.name!r}" if rule.name else f"rule {number}"
+    return f"rule {number} {name!r}" if name else f"rule {number}"
 
 
 # --- the answer to an "ask" ------------------------------------------------------------------------------------------
