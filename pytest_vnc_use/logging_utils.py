@@ -124,8 +124,8 @@ class RunLogger:
     """
 
     def __init__(self, folder: RunFolder, redactor: Redactor) -> None:
-        self._folder = folder
+        self.folder = folder
         self._redactor = redactor
 
     def observe(self, event: RunEvent) -> None:
-        self._folder.append(self._redactor.hide_in(event))
+        self.folder.append(self._redactor.hide_in(event))

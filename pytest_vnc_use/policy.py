@@ -111,11 +111,12 @@ class _PolicyFile(BaseModel):
     rule: list[_RuleTable] = []
 
 
-def load_policy(path: Path, *, unmatched: Unmatched = "deny") -> Policy:
+def load_policy(path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
     """The policy in a TOML file; `unmatched` is "ask" where a person can be asked.
 
     Raises SettingsError, which names the file, and every rule and field that is wrong.
     """
+    path = Path(path)
     tables = _read_toml(path)
     try:
         file = _PolicyFile.model_validate(tables)
@@ -204,7 +205,7 @@ def _readable(value: str | re.Pattern[str] | frozenset[str] | Region) -> str:
         case str():
             return f"is like {value!r}"
         case re.Pattern():
-            return f"contains a match of {value.pattern!r}"
+            return f"matches /{value.pattern}/"
         case frozenset():
             return f"are {'+'.join(sorted(value, key=_modifiers_first))}"
         case Region():
@@ -241,7 +242,7 @@ class Replayed:
         return f"{step}: {self.now.kind} ({self.now.rule}){was}"
 
 
-def replay_rulings(policy: Policy, run_folders: Iterable[Path]) -> Iterator[Replayed]:
+def replay(policy: Policy, run_folders: Iterable[Path]) -> Iterator[Replayed]:
     """What the policy rules on every step of recorded runs, and on the one that waits for an answer.
 
     Raises RunFolderError where a folder cannot be read.
@@ -253,8 +254,8 @@ def replay_rulings(policy: Policy, run_folders: Iterable[Path]) -> Iterator[Repl
             yield Replayed(run, step.number, step.proposal, step.ruling, policy.review(step.proposal, context))
 
 
-def explain_replay(replayed: Iterable[Replayed]) -> str:
-    """A line a step, and how many of them are ruled otherwise now."""
-    steps = list(replayed)
+def replay_rulings(policy: Policy, run_folders: Iterable[Path]) -> str:
+    """What `replay` finds: a line a step, and how many of them are ruled otherwise now. Raises RunFolderError."""
+    steps = list(replay(policy, run_folders))
     changed = sum(step.differs for step in steps)
     return "\n".join([*map(str, steps), f"{changed} of {len(steps)} steps are ruled otherwise than they were"])

@@ -45,57 +45,83 @@ Point = tuple[int, int]
 
 # --- keys ------------------------------------------------------------------------------------------------------------
 
-_SEPARATOR = re.compile(r"(?<=.)\+(?=.)")  # a "+" at either end is the key itself
-_MODIFIER = re.compile(
-    r"(?:left|right|l|r)?(control|ctrl|alt|option|shift|super|windows|win|meta|command|cmd)(?:left|right|l|r)?"
-)
-_SAME_KEY = {
-    "control": "ctrl",
-    "option": "alt",
-    **dict.fromkeys(("windows", "win", "meta", "command", "cmd"), "super"),
-    "del": "delete",
-    "esc": "escape",
-    "ins": "insert",
-    "return": "enter",
-    "kpenter": "enter",
-    "numpadenter": "enter",
-    "kpdelete": "delete",
-    "pgup": "pageup",
-    "prior": "pageup",
-    "pgdn": "pagedown",
-    "pgdown": "pagedown",
-    "next": "pagedown",
-    **{f"arrow{way}": way for way in ("up", "down", "left", "right")},
-    "print": "printscreen",
-    "spacebar": "space",
-    " ": "space",
-    "plus": "+",
-    "minus": "-",
-    "isolevel3shift": "altgr",
+_MODIFIERS = {
+    "ctrl": "control ctl controlormeta",
+    "alt": "option opt",
+    "shift": "",
+    "super": "win windows meta cmd command os",
+    "hyper": "",
 }
-_NAMED_KEY = re.compile(
-    "ctrl|alt|shift|super|altgr|enter|escape|tab|backspace|delete|insert|home|end|pageup|pagedown|up|down|left|right"
-    "|space|capslock|numlock|scrolllock|printscreen|sysrq|pause|break|menu"
-    r"|f\d{1,2}|(?:kp|numpad|xf86|audio|browser|media|volume)\w+"
+_NAMED_KEYS = {
+    "altgr": "altgraph isolevel3shift",
+    "escape": "esc",
+    "enter": "return ret linefeed newline",
+    "tab": "tabulator",
+    "backspace": "bksp bsp",
+    "delete": "del forwarddelete",
+    "insert": "ins",
+    "home": "",
+    "end": "",
+    "pageup": "pgup prior",
+    "pagedown": "pgdn pgdown next",
+    "left": "arrowleft leftarrow",
+    "right": "arrowright rightarrow",
+    "up": "arrowup uparrow",
+    "down": "arrowdown downarrow",
+    "printscreen": "print prtsc prtscr prtscn sysrq",
+    "pause": "break",
+    "menu": "contextmenu apps",
+    "capslock": "caps",
+    "numlock": "",
+    "scrolllock": "",
+    "space": "spacebar",
+    **{f"f{number}": "" for number in range(1, 25)},
+}
+_CHARACTERS = {
+    **{"+": "plus add", "-": "minus hyphen dash subtract", "=": "equal equals", ",": "comma", "_": "underscore"},
+    **{".": "period dot fullstop decimal", "/": "slash forwardslash divide", "\\": "backslash", ";": "semicolon"},
+    **{":": "colon", "'": "apostrophe quote singlequote", '"': "quotedbl doublequote", "~": "asciitilde tilde"},
+    **{"`": "grave backquote backtick", "[": "bracketleft leftbracket openbracket", "@": "at", "%": "percent"},
+    **{"]": "bracketright rightbracket closebracket", "{": "braceleft leftbrace", "}": "braceright rightbrace"},
+    **{"(": "parenleft leftparen", ")": "parenright rightparen", "<": "less lessthan", ">": "greater greaterthan"},
+    **{"|": "bar pipe", "!": "exclam exclamation", "#": "numbersign hash", "$": "dollar", "^": "asciicircum caret"},
+    **{"&": "ampersand", "*": "asterisk star multiply", "?": "question questionmark"},
+}
+_SPELLINGS = {
+    spelling: key
+    for keys in (_MODIFIERS, _NAMED_KEYS, _CHARACTERS)
+    for key, others in keys.items()
+    for spelling in (key, *others.split())
+} | {" ": "space", "\n": "enter", "\r": "enter", "\t": "tab", "\b": "backspace", "\x1b": "escape", "\x7f": "delete"}
+
+_ANY_MODIFIER = "|".join([*_MODIFIERS, *" ".join(_MODIFIERS.values()).split()])
+_AFFIXED = re.compile(
+    rf"(?:left|right|[lr])?({_ANY_MODIFIER})(?:left|right|[lr])?"
+    r"|(?:kp|numpad|keypad|num)(\d|enter|delete|equal|multiply|add|subtract|decimal|divide)"
+    r"|(?:digit|key)([0-9a-z])"
 )
+_SEPARATOR = re.compile(r"(?<=.)\+(?=.)")  # a "+" at either end is the key itself
 
 
 def key_set(combination: str | Iterable[str]) -> frozenset[str]:
-    """The keys of a combination, however spelled and ordered: "Control_L+Alt+Del" is {ctrl, alt, delete}."""
+    """The keys of a combination, however spelled and ordered: "Control_L+Alt+Del" is {ctrl, alt, delete}.
+
+    Left and right modifiers are the same here, and so are the keys of the keypad and of the main block.
+    """
     parts = [combination] if isinstance(combination, str) else combination
     return frozenset(_key_name(key) for part in parts for key in _SEPARATOR.split(part) if key)
 
 
 def unknown_keys(keys: frozenset[str]) -> frozenset[str]:
     """Those of a `key_set` that name no key of a keyboard, such as a misspelled one."""
-    return frozenset(key for key in keys if len(key) != 1 and not _NAMED_KEY.fullmatch(key))
+    return frozenset(key for key in keys if len(key) != 1 and key not in _SPELLINGS)
 
 
 def _key_name(key: str) -> str:
-    name = key.lower() if len(key) == 1 else re.sub(r"[\s_-]", "", key.lower())
-    modifier = _MODIFIER.fullmatch(name)
-    name = modifier[1] if modifier else re.sub(r"^(?:digit(?=\d$)|key(?=[a-z]$))", "", name)
-    return _SAME_KEY.get(name, name)
+    name = re.sub(r"[\s_-]", "", key).casefold() if len(key) > 1 else key.casefold()
+    affixed = _AFFIXED.fullmatch(name)
+    name = affixed[affixed.lastindex or 0] if affixed else name
+    return _SPELLINGS.get(name, name)
 
 
 # --- what of an action a rule looks at -------------------------------------------------------------------------------
