@@ -78,15 +78,15 @@ _NAMED_KEYS = {
     **{f"f{number}": "" for number in range(1, 25)},
 }
 _CHARACTERS = {
-    **{"+": "plus add", "-": "minus hyphen dash subtract", "=": "equal equals", ",": "comma", "_": "underscore"},
-    **{".": "period dot fullstop decimal", "/": "slash forwardslash divide", "\\": "backslash", ";": "semicolon"},
-    **{":": "colon", "'": "apostrophe quote singlequote", '"': "quotedbl doublequote", "~": "asciitilde tilde"},
-    **{"`": "grave backquote backtick", "[": "bracketleft leftbracket openbracket", "@": "at", "%": "percent"},
-    **{"]": "bracketright rightbracket closebracket", "{": "braceleft leftbrace", "}": "braceright rightbrace"},
-    **{"(": "parenleft leftparen", ")": "parenright rightparen", "<": "less lessthan", ">": "greater greaterthan"},
-    **{"|": "bar pipe", "!": "exclam exclamation", "#": "numbersign hash", "$": "dollar", "^": "asciicircum caret"},
-    **{"&": "ampersand", "*": "asterisk star multiply", "?": "question questionmark"},
-}
+    "+": "plus add", "-": "minus hyphen dash subtract", "=": "equal equals", ",": "comma", "_": "underscore",
+    ".": "period dot fullstop decimal", "/": "slash forwardslash divide", "\\": "backslash", ";": "semicolon",
+    ":": "colon", "'": "apostrophe quote singlequote", '"': "quotedbl doublequote", "~": "asciitilde tilde",
+    "`": "grave backquote backtick", "[": "bracketleft leftbracket openbracket", "@": "at", "%": "percent",
+    "]": "bracketright rightbracket closebracket", "{": "braceleft leftbrace", "}": "braceright rightbrace",
+    "(": "parenleft leftparen", ")": "parenright rightparen", "<": "less lessthan", ">": "greater greaterthan",
+    "|": "bar pipe", "!": "exclam exclamation", "#": "numbersign hash", "$": "dollar", "^": "asciicircum caret",
+    "&": "ampersand", "*": "asterisk star multiply", "?": "question questionmark",
+}  # fmt: skip
 _SPELLINGS = {
     spelling: key
     for keys in (_MODIFIERS, _NAMED_KEYS, _CHARACTERS)
