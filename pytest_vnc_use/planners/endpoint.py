@@ -1,0 +1,38 @@
+"""Where a model is asked, as whom, how patiently, and who is told of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pytest_vnc_use.errors import KeyRejected
+from pytest_vnc_use.planners.retry import Backoff
+from pytest_vnc_use.types import ModelExchange
+
+KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+
+
+def ignore_exchange(_: ModelExchange) -> None:
+    """For when nobody wants to know."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Without `base_url`, the SDK's own default: GOOGLE_GEMINI_BASE_URL, or Google."""
+
+    api_key: str = field(repr=False)
+    base_url: str | None = None
+    backoff: Backoff = field(default_factory=Backoff)
+    on_exchange: Callable[[ModelExchange], None] = ignore_exchange
+
+
+def found_key(api_key: str | None) -> str:
+    """The key given, or else the one in the environment. Raises KeyRejected where there is none that can be sent."""
+    keys = [api_key, *(os.environ.get(name) for name in KEY_VARIABLES)]
+    key = next((key.strip() for key in keys if key and key.strip()), "")
+    if not key:
+        raise KeyRejected(f"no API key is set; set {KEY_VARIABLES[0]}, or pass api_key")
+    if not (key.isascii() and key.isprintable()):
+        raise KeyRejected("the API key must be of printable ASCII characters, and has others")
+    return key

@@ -1,0 +1,80 @@
+"""The user's own Python functions, offered to a model: a name, a docstring and type hints become a declaration."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.types import JsonObject
+
+_JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object", list: "array"}
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a model is told of one function; `parameters` is a JSON schema of type object."""
+
+    name: str
+    description: str
+    parameters: JsonObject
+
+
+def declare(function: Callable[..., Any]) -> Declaration:
+    """The declaration of a function whose parameters all have type hints.
+
+    Hints may be str, int, float, bool, dict, list[…], Literal[…] and unions of one of these with None. Raises
+    SettingsError where the docstring is missing, or a parameter has no hint or one with no counterpart in JSON.
+    """
+    name = getattr(function, "__name__", "")
+    description = inspect.getdoc(function) or ""
+    if not name.isidentifier() or not description:
+        raise SettingsError(f"a function for the model needs a name and a docstring, got {function!r}")
+    hints = get_type_hints(function)
+    parameters = list(inspect.signature(function).parameters.values())
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {parameter.name: _schema_of(parameter, hints, name) for parameter in parameters},
+        "required": [parameter.name for parameter in parameters if parameter.default is parameter.empty],
+    }
+    return Declaration(name, description, schema)
+
+
+def declare_all(functions: Iterable[Callable[..., Any]], *, taken: Iterable[str]) -> tuple[Declaration, ...]:
+    """The declarations, each under a name of its own that is not `taken`. Raises SettingsError."""
+    declarations: dict[str, Declaration] = {}
+    reserved = set(taken)
+    for function in functions:
+        declaration = declare(function)
+        if declaration.name in reserved or declaration.name in declarations:
+            raise SettingsError(f"the name of a function for the model is taken, got {declaration.name!r}; rename it")
+        declarations[declaration.name] = declaration
+    return tuple(declarations.values())
+
+
+def _schema_of(parameter: inspect.Parameter, hints: dict[str, Any], function: str) -> JsonObject:
+    where = f"parameter {parameter.name!r} of {function!r}"
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+        raise SettingsError(f"{where} must be one that is given by name, got {str(parameter)!r}")
+    if parameter.name not in hints:
+        raise SettingsError(f"{where} needs a type hint, such as `{parameter.name}: str`")
+    return _schema(hints[parameter.name], where)
+
+
+def _schema(hint: Any, where: str) -> JsonObject:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return {"enum": list(arguments), "type": _JSON_TYPES[type(arguments[0])]}
+    if origin in (Union, types.UnionType):
+        inner = [argument for argument in arguments if argument is not type(None)]
+        if len(inner) == 1:
+            return _schema(inner[0], where)
+    if origin is list and arguments:
+        return {"type": "array", "items": _schema(arguments[0], where)}
+    kind = _JSON_TYPES.get(origin or hint)
+    if kind is None:
+        raise SettingsError(f"{where} must be text, a number, a truth value, a list or a dict, got {hint!r}")
+    return {"type": kind}

@@ -1,0 +1,332 @@
+"""Gemini's function calls, in both dialects of Computer Use, read as actions in screen pixels.
+
+The dialect is told by what arrives, not by the model's name, and what models really send is taken as they send it:
+numbers as strings or floats or off the grid, points as pairs, functions by their neighbours' names. What cannot be read
+becomes an `InvalidAction` that says why, for the model's next turn.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pytest_vnc_use.types import (
+    Action,
+    Button,
+    CallFunction,
+    Click,
+    Confirmation,
+    Direction,
+    Drag,
+    FrameRef,
+    InvalidAction,
+    JsonObject,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    OpenAddress,
+    Proposal,
+    Scroll,
+    TakeScreenshot,
+    TypeText,
+    Wait,
+)
+
+GRID = 1000
+"""Coordinates are thousandths of the screen, 0 to 999, whatever its shape."""
+
+PIXELS_A_NOTCH = 100
+MOST_NOTCHES = 50
+LONGEST_WAIT_S = 60.0
+
+TASK_FAILED = "task_failed"
+"""The function with which the model gives up; declared beside the predefined ones."""
+
+
+@dataclass(frozen=True)
+class FunctionCall:
+    """One call as the model made it; `id` is empty where the service gave none."""
+
+    name: str
+    args: JsonObject
+    id: str = ""
+
+
+class Unreadable(Exception):
+    """An argument of a call is missing or has no meaning; the text is for the model."""
+
+
+def denorm_x(x: Any, width: int) -> int:
+    """The pixel column of `x` on the 0 to 999 grid, inside a screen `width` pixels wide. Raises Unreadable."""
+    return _denorm("x", x, width)
+
+
+def denorm_y(y: Any, height: int) -> int:
+    """The pixel row of `y` on the 0 to 999 grid, inside a screen `height` pixels high. Raises Unreadable."""
+    return _denorm("y", y, height)
+
+
+def _denorm(name: str, value: Any, size: int) -> int:
+    on_grid = min(max(_number(name, value), 0.0), GRID - 1.0)
+    return min(int(on_grid / GRID * size), size - 1)
+
+
+def read_proposal(
+    call: FunctionCall, screen: FrameRef, *, functions: Collection[str] = (), excluded: Collection[str] = ()
+) -> Proposal:
+    """One call as a proposal. `functions` are names of the user's own, `excluded` are refused though they came."""
+    args = dict(call.args)
+    intent = str(args.pop("intent", None) or "")
+    confirmation = read_confirmation(args.pop("safety_decision", None))
+    action = _read_action(call.name, args, screen, functions, excluded)
+    as_proposed = {"name": call.name, "args": copy.deepcopy(dict(call.args))}
+    return Proposal(action, intent, as_proposed, confirmation)
+
+
+def read_confirmation(decision: Any) -> Confirmation | None:
+    """What stands in a call's arguments as `safety_decision`: only a plain go needs no confirmation."""
+    if isinstance(decision, Mapping):
+        kind, explanation = decision.get("decision", ""), str(decision.get("explanation") or "")
+        category = str(decision.get("category") or "")
+    else:
+        kind, explanation, category = decision, "", ""
+    if kind is None or str(kind).lower() in {"", "allow", "allowed", "regular"}:
+        return None
+    return Confirmation(explanation or f"the model asks for {kind!r}", category)
+
+
+def _read_action(
+    name: str, args: dict[str, Any], screen: FrameRef, functions: Collection[str], excluded: Collection[str]
+) -> Action:
+    meant = MADE_UP.get(name, name)
+    if name in functions:
+        return CallFunction(name, args)
+    if meant in excluded:
+        return InvalidAction(name, f"{meant!r} is excluded in this run; use another action")
+    read = READERS.get(meant)
+    if read is None:
+        return InvalidAction(name, f"there is no function {name!r}; use one of the predefined ones")
+    try:
+        return read(Arguments(args, screen))
+    except Unreadable as problem:
+        return InvalidAction(name, str(problem))
+
+
+# --- arguments -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of one call, and the screen that its coordinates are meant for."""
+
+    values: JsonObject
+    screen: FrameRef
+
+    def has(self, *names: str) -> bool:
+        return any(self.values.get(name) is not None for name in names)
+
+    def first(self, *names: str) -> Any:
+        """The first of these arguments that was given. Raises Unreadable."""
+        for name in names:
+            if self.values.get(name) is not None:
+                return self.values[name]
+        raise Unreadable(f"{names[0]!r} is missing, got {dict(self.values)!r}")
+
+    def text(self, *names: str) -> str:
+        return str(self.first(*names))
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        value = self.values.get(name)
+        if value is None:
+            return default
+        return value.strip().lower() in {"true", "1", "yes"} if isinstance(value, str) else bool(value)
+
+    def number(self, *names: str, default: float) -> float:
+        return _number(names[0], self.first(*names)) if self.has(*names) else default
+
+    def pixel(self, x: Any, y: Any) -> tuple[int, int]:
+        return denorm_x(x, self.screen.width), denorm_y(y, self.screen.height)
+
+    def point(self, x: str = "x", y: str = "y", *pairs: str) -> tuple[int, int]:
+        """The pixel given as two arguments, or as one that is a pair. Raises Unreadable."""
+        pair = next((self.values[name] for name in (*pairs, x) if _is_pair(self.values.get(name))), None)
+        return self.pixel(*(pair or (self.first(x), self.first(y)))[:2])
+
+    def target(self) -> tuple[int, int]:
+        return self.point("x", "y", "coordinate", "point", "position")
+
+    def middle(self) -> tuple[int, int]:
+        return self.screen.width // 2, self.screen.height // 2
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) >= 2
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise Unreadable(f"{name!r} must be a number, got {value!r}")
+    return number
+
+
+# --- actions ---------------------------------------------------------------------------------------------------------
+
+
+def _click(args: Arguments, *, button: Button = "left", count: int = 1) -> Action:
+    return Click(*args.target(), button=button, count=count)
+
+
+def _drag(args: Arguments) -> Action:
+    """Both dialects call it drag_and_drop; which one it is, is told by the names of the arguments."""
+    if args.has("path"):
+        path = args.first("path")
+        if not _is_pair(path) or not all(_is_pair(point) for point in path):
+            raise Unreadable(f"'path' must be a list of [x, y] pairs, got {path!r}")
+        return Drag(*args.pixel(*path[0][:2]), *args.pixel(*path[-1][:2]))
+    start = _one_of(args, ("start", "source", "from"), "x", "y", "coordinate", "point")
+    end = _one_of(args, ("end", "destination", "target", "to"), "end_x", "end_y")
+    return Drag(*start, *end)
+
+
+def _one_of(args: Arguments, prefixes: tuple[str, ...], x: str, y: str, *pairs: str) -> tuple[int, int]:
+    """The point whose arguments start with one of `prefixes`, or else stand under `x` and `y`."""
+    for prefix in prefixes:
+        if args.has(f"{prefix}_x", prefix, f"{prefix}_coordinate"):
+            return args.point(f"{prefix}_x", f"{prefix}_y", prefix, f"{prefix}_coordinate")
+    return args.point(x, y, *pairs)
+
+
+def _type(args: Arguments, *, press_enter: bool = False, clear_first: bool = False) -> Action:
+    x, y = args.target() if args.has("x", "coordinate", "point", "position") else (None, None)
+    enter = args.flag("press_enter", default=press_enter)
+    clear = args.flag("clear_before_typing", default=clear_first)
+    return TypeText(args.text("text", "content"), x, y, press_enter=enter, clear_first=clear)
+
+
+def _scroll(args: Arguments, *, default: int) -> Action:
+    """Models give notches, or a magnitude on the grid, which is a part of the side that is scrolled along."""
+    direction = _direction(args.first("direction", "scroll_direction"))
+    x, y = args.target() if args.has("x", "coordinate", "point", "position") else args.middle()
+    if args.has("magnitude_in_wheel_clicks", "clicks", "amount"):
+        notches = args.number("magnitude_in_wheel_clicks", "clicks", "amount", default=0)
+    else:
+        size = args.screen.height if direction in ("up", "down") else args.screen.width
+        magnitude = args.number("magnitude_in_pixels", "magnitude", default=default)
+        notches = magnitude / GRID * size / PIXELS_A_NOTCH
+    return Scroll(x, y, direction, clicks=min(max(round(notches), 1), MOST_NOTCHES))
+
+
+def _direction(value: Any) -> Direction:
+    directions: dict[str, Direction] = {"up": "up", "down": "down", "left": "left", "right": "right"}
+    direction = directions.get(str(value).strip().lower())
+    if direction is None:
+        raise Unreadable(f"'direction' must be up, down, left or right, got {value!r}")
+    return direction
+
+
+def _keys(args: Arguments) -> Action:
+    return KeyCombo(split_keys(args.first("keys", "key")))
+
+
+def split_keys(keys: Any) -> tuple[str, ...]:
+    """`"Control+A"`, `["ctrl", "a"]` and `"+"` as single keys in order; a plus after a plus is the key itself."""
+    spelled = [keys] if isinstance(keys, str) else keys
+    if not isinstance(spelled, (list, tuple)) or not all(isinstance(key, str) for key in spelled):
+        raise Unreadable(f"'keys' must be a key or a list of keys, got {keys!r}")
+    split = tuple(key for text in spelled for key in _split(text))
+    if not split:
+        raise Unreadable(f"'keys' must name at least one key, got {keys!r}")
+    return split
+
+
+def _split(text: str) -> list[str]:
+    if text == " ":
+        return [text]
+    text = text.strip()
+    if text.endswith("+"):
+        before = text[:-1].removesuffix("+")
+        return [*_split(before), "+"] if before else ["+"]
+    return [key.strip() for key in text.split("+") if key.strip()]
+
+
+def _one_key(args: Arguments) -> str:
+    keys = split_keys(args.first("key", "keys"))
+    if len(keys) != 1:
+        raise Unreadable(f"'key' must be one key, got {keys!r}")
+    return keys[0]
+
+
+def _wait(args: Arguments, *, default: float = 1.0) -> Action:
+    seconds = args.number("seconds", "duration", "time", default=default)
+    return Wait(min(max(seconds, 0.0), LONGEST_WAIT_S))
+
+
+def _keys_of_a_person(*keys: str) -> Callable[[Arguments], Action]:
+    return lambda _: KeyCombo(keys)
+
+
+DESKTOP: Mapping[str, Callable[[Arguments], Action]] = {
+    "click": _click,
+    "double_click": partial(_click, count=2),
+    "triple_click": partial(_click, count=3),
+    "middle_click": partial(_click, button="middle"),
+    "right_click": partial(_click, button="right"),
+    "mouse_down": lambda args: MouseDown(*args.target()),
+    "mouse_up": lambda args: MouseUp(*args.target()),
+    "move": lambda args: Move(*args.target()),
+    "type": _type,
+    "drag_and_drop": _drag,
+    "wait": _wait,
+    "press_key": _keys,
+    "key_down": lambda args: KeyDown(_one_key(args)),
+    "key_up": lambda args: KeyUp(_one_key(args)),
+    "hotkey": _keys,
+    "take_screenshot": lambda _: TakeScreenshot(),
+    "scroll": partial(_scroll, default=300),
+}
+"""The newer dialect: press_enter is off where not given, and typing clears nothing."""
+
+OLDER: Mapping[str, Callable[[Arguments], Action]] = {
+    "drag_and_drop": _drag,
+    "open_web_browser": lambda _: TakeScreenshot(),
+    "click_at": _click,
+    "hover_at": lambda args: Move(*args.target()),
+    "type_text_at": partial(_type, press_enter=True, clear_first=True),
+    "key_combination": _keys,
+    "scroll_document": partial(_scroll, default=800),
+    "scroll_at": partial(_scroll, default=800),
+    "wait_5_seconds": lambda _: Wait(5.0),
+    "navigate": lambda args: OpenAddress(args.text("url", "address")),
+    "go_back": _keys_of_a_person("alt", "left"),
+    "go_forward": _keys_of_a_person("alt", "right"),
+    "search": _keys_of_a_person("ctrl", "k"),
+}
+"""The dialect of gemini-2.5-computer-use-preview-10-2025; what a desktop does not have is done by keyboard."""
+
+READERS = {**DESKTOP, **OLDER}
+PREDEFINED_FUNCTIONS = frozenset(READERS)
+
+MADE_UP = {
+    "mouse_click": "click",
+    "left_click": "click",
+    "mouse_move": "move",
+    "type_text": "type",
+    "key": "press_key",
+    "press_key_combination": "hotkey",
+    "open_url": "navigate",
+    "drag": "drag_and_drop",
+    "left_click_drag": "drag_and_drop",
+    "screenshot": "take_screenshot",
+}
+"""Names that no dialect has and models were seen to use, with what they mean."""

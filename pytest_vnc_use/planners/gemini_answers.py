@@ -1,0 +1,182 @@
+"""What Gemini's answers and errors say, read from their JSON: no SDK, no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_vnc_use.errors import AnswerRefused, KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
+from pytest_vnc_use.planners.retry import Failure
+from pytest_vnc_use.types import JsonObject, Usage
+
+REFUSED = frozenset(
+    {
+        "SAFETY",
+        "RECITATION",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "ESCALATION",
+        "MODEL_ARMOR",
+        "PUP_LIMITED_DISABLED",
+        "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT",
+        "IMAGE_RECITATION",
+    }
+)
+"""Finish reasons with which the service keeps an answer to itself; any other, without an answer, is worth a retry."""
+
+WHOLE = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED", ""})
+"""Finish reasons of an answer whose text was not cut off."""
+
+PASSING = frozenset({408, 429, 499, 500, 502, 503, 504})
+"""HTTP statuses after which the same request may succeed."""
+
+KEY_STATUSES = frozenset({401, 403})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer: the model's `content` as it came, and what can be read from it.
+
+    `words` leave out thoughts. `block_reason` is why the prompt was blocked, or empty.
+    """
+
+    content: JsonObject
+    words: str = ""
+    thoughts: str = ""
+    calls: tuple[JsonObject, ...] = ()
+    finish_reason: str = ""
+    block_reason: str = ""
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
+
+
+def read_answer(body: JsonObject) -> Answer:
+    """The first candidate of a generateContent response; an empty answer where there is none."""
+    candidate = _object(_first(body.get("candidates")))
+    content = _object(candidate.get("content"))
+    parts = [part for part in content.get("parts") or () if isinstance(part, dict)]
+    return Answer(
+        content=content,
+        words=_joined(parts, thoughts=False),
+        thoughts=_joined(parts, thoughts=True),
+        calls=tuple(part["functionCall"] for part in parts if part.get("functionCall")),
+        finish_reason=str(candidate.get("finishReason") or ""),
+        block_reason=str(_object(body.get("promptFeedback")).get("blockReason") or ""),
+        usage=_usage(_object(body.get("usageMetadata"))),
+        model=str(body.get("modelVersion") or ""),
+    )
+
+
+def failure_of(answer: Answer) -> Failure | None:
+    """Why an answer with status 200 cannot be used: refused by the service, or worth asking again at once."""
+    why = answer.block_reason or answer.finish_reason or "no candidate"
+    if answer.block_reason or answer.finish_reason in REFUSED:
+        what = "prompt" if answer.block_reason else "answer"
+        return Failure(AnswerRefused(f"the model's service blocked the {what}: {why}"))
+    if answer.calls or (answer.words and answer.finish_reason in WHOLE):
+        return None
+    error = ModelUnavailable(f"the model's answer was empty or malformed: {why}")
+    return Failure(error, again=True, after_s=0.0)
+
+
+def failure_of_error(code: int, body: JsonObject) -> Failure:
+    """What an error response means, and whether and when to ask again."""
+    said = _object(body.get("error")) or body
+    details = [detail for detail in said.get("details") or () if isinstance(detail, dict)]
+    message = f"{code} {said.get('status') or ''}: {_shortened(said.get('message'))}"
+    again = code in PASSING and not _is_daily(details)
+    return Failure(_error_of(code, message, details), again=again, after_s=_retry_delay_s(details))
+
+
+def _error_of(code: int, message: str, details: list[dict[str, Any]]) -> PlannerError:
+    if code in KEY_STATUSES or any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
+        return KeyRejected(f"the API key was refused: {message}")
+    if code == 429:
+        return QuotaExhausted(f"the {'daily ' if _is_daily(details) else ''}quota is used up: {message}")
+    if code in PASSING:
+        return ModelUnavailable(f"the model's service failed: {message}")
+    return PlannerError(f"the model's service refused the request: {message}")
+
+
+def _is_daily(details: list[dict[str, Any]]) -> bool:
+    violations = [violation for detail in details for violation in detail.get("violations") or ()]
+    return any("PerDay" in str(_object(violation).get("quotaId")) for violation in violations)
+
+
+def _retry_delay_s(details: list[dict[str, Any]]) -> float | None:
+    """The delay of google.rpc.RetryInfo, spelled `37s` or `0.5s`."""
+    for detail in details:
+        if str(detail.get("@type")).endswith("google.rpc.RetryInfo"):
+            try:
+                return max(0.0, float(str(detail.get("retryDelay")).rstrip("s")))
+            except ValueError:
+                return None
+    return None
+
+
+def _usage(counts: JsonObject) -> Usage:
+    return Usage(
+        input=counts.get("promptTokenCount") or 0,
+        cached=counts.get("cachedContentTokenCount") or 0,
+        output=counts.get("candidatesTokenCount") or 0,
+        thinking=counts.get("thoughtsTokenCount") or 0,
+    )
+
+
+def _joined(parts: list[dict[str, Any]], *, thoughts: bool) -> str:
+    return "".join(str(part.get("text") or "") for part in parts if bool(part.get("thought")) is thoughts).strip()
+
+
+def _first(items: Any) -> Any:
+    return items[0] if isinstance(items, list) and items else None
+
+
+def _object(value: Any) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _shortened(message: Any, limit: int = 500) -> str:
+    text = " ".join(str(message or "").split())
+    return text if len(text) <= limit else f"{text[:limit]} …"
+
+
+# --- for the run folder ----------------------------------------------------------------------------------------------
+
+
+def presentable(body: Any, *, key: str) -> JsonObject:
+    """A request or response for the run folder: the key blotted out, each image as `sha256:<hex>` of its bytes."""
+    text = json.dumps(body)
+    shown: JsonObject = _without_images(json.loads(text.replace(key, "[api key]") if key else text))
+    return shown
+
+
+def _without_images(value: Any) -> Any:
+    if isinstance(value, dict):
+        return dict(_field(name, inner) for name, inner in value.items())
+    return [_without_images(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _field(name: str, value: Any) -> tuple[str, Any]:
+    if name in ("inlineData", "inline_data") and isinstance(value, dict) and isinstance(value.get("data"), str):
+        return name, {**value, "data": f"sha256:{hashlib.sha256(from_base64(value['data'])).hexdigest()}"}
+    return name, _without_images(value)
+
+
+def from_base64(text: str) -> bytes:
+    """Bytes from base64 of either alphabet, padded or not."""
+    return base64.urlsafe_b64decode(text.replace("+", "-").replace("/", "_") + "=" * (-len(text) % 4))
+
+
+def known_fields(content: JsonObject, parts: frozenset[str], calls: frozenset[str]) -> Iterator[dict[str, Any]]:
+    """The parts of a content with only the fields that are known, as the SDK takes no others."""
+    for part in content.get("parts") or ():
+        known = {name: value for name, value in part.items() if name in parts}
+        if "functionCall" in known:
+            known["functionCall"] = {name: value for name, value in known["functionCall"].items() if name in calls}
+        yield known

@@ -1,0 +1,295 @@
+"""What Gemini refuses: each rule a function of the request that says nothing, or how Google would answer.
+
+Texts are Google's own where one is documented; a rule marked (ours) stands for a documented demand whose text is not.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+JsonObject = Mapping[str, Any]
+
+COMPUTER_USE_ONLY = "gemini-2.5-computer-use-preview-10-2025"
+MODELS = {
+    "gemini-3.8-flash",
+    "gemini-3.7-flash",
+    "gemini-3.6-flash",
+    "gemini-3.5-flash",
+    "gemini-3.5-flash-lite",
+    "gemini-3-flash-preview",
+    COMPUTER_USE_ONLY,
+}
+WITHOUT_SAMPLING = {"gemini-3.8-flash", "gemini-3.7-flash", "gemini-3.6-flash"}
+ENVIRONMENTS = {"ENVIRONMENT_BROWSER", "ENVIRONMENT_MOBILE", "ENVIRONMENT_DESKTOP"}
+SAFETY_POLICIES = {
+    "FINANCIAL_TRANSACTIONS",
+    "SENSITIVE_DATA_MODIFICATION",
+    "COMMUNICATION_TOOL",
+    "ACCOUNT_CREATION",
+    "DATA_MODIFICATION",
+    "USER_CONSENT_MANAGEMENT",
+    "LEGAL_TERMS_AND_AGREEMENTS",
+}
+FIELDS = {"contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "safetySettings", "cachedContent"}
+TOOL_FIELDS = {"environment", "excludedPredefinedFunctions", "enablePromptInjectionDetection", "disabledSafetyPolicies"}
+AS_GIVEN = {"args", "response", "parametersJsonSchema", "responseJsonSchema", "parameters", "responseSchema"}
+"""Fields whose values are the user's own JSON: their keys keep their casing."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One generateContent request, its keys in camelCase whichever of the two casings it came in."""
+
+    version: str
+    model: str
+    key: str
+    body: JsonObject
+    size: int
+
+    @classmethod
+    def read(cls, path: str, key: str, raw: bytes) -> Request:
+        found = re.fullmatch(r".*/(?P<version>v1\w*)/models/(?P<model>[^:/]+):generateContent", path)
+        version, model = found.group("version", "model") if found else ("", path)
+        return cls(version, model, key, camel_case(json.loads(raw)), len(raw))
+
+    @property
+    def contents(self) -> Sequence[JsonObject]:
+        return tuple(self.body.get("contents", ()))
+
+    @property
+    def computer_use(self) -> JsonObject | None:
+        return next((tool["computerUse"] for tool in self.body.get("tools", ()) if "computerUse" in tool), None)
+
+    @property
+    def images(self) -> tuple[bytes, ...]:
+        """Every image of the request, in order."""
+        return tuple(from_base64(blob["data"]) for blob in _blobs(self.contents))
+
+    @property
+    def function_responses(self) -> tuple[JsonObject, ...]:
+        """Every function response of the request, in order."""
+        return tuple(response for content in self.contents for response in _named(content, "functionResponse"))
+
+
+@dataclass(frozen=True)
+class Refusal:
+    message: str
+    code: int = 400
+    status: str = "INVALID_ARGUMENT"
+    reason: str = ""
+
+
+def refusal_of(request: Request, *, api_key: str, answered: Sequence[JsonObject]) -> Refusal | None:
+    """How Google refuses the request, or None; `answered` holds the model contents that were really said."""
+    if request.key != api_key:
+        return Refusal("API key not valid. Please pass a valid API key.", reason="API_KEY_INVALID")
+    if request.model not in MODELS or request.version != "v1beta":
+        message = f"models/{request.model} is not found for API version {request.version}"
+        return Refusal(message, 404, "NOT_FOUND")
+    messages = (message for rule in RULES for message in rule(request))
+    message = next(messages, None) or next(changed_history(request, answered), None)
+    return None if message is None else Refusal(message)
+
+
+# --- the request as a whole ------------------------------------------------------------------------------------------
+
+
+def unknown_fields(request: Request) -> Iterator[str]:
+    for name in sorted(set(request.body) - FIELDS):
+        yield f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
+    for name in sorted(set(request.computer_use or ()) - TOOL_FIELDS):
+        yield f"Invalid JSON payload received. Unknown name \"{name}\" at 'tools[0].computer_use': Cannot find field."
+
+
+def unknown_values(request: Request) -> Iterator[str]:
+    tool = request.computer_use or {}
+    environment = tool.get("environment", "ENVIRONMENT_BROWSER")
+    if environment not in ENVIRONMENTS:
+        yield f"Invalid value at 'tools[0].computer_use.environment', \"{environment}\""
+    for policy in tool.get("disabledSafetyPolicies", ()):
+        if policy not in SAFETY_POLICIES:
+            yield f"Invalid value at 'tools[0].computer_use.disabled_safety_policies', \"{policy}\""
+
+
+def tool_is_missing(request: Request) -> Iterator[str]:
+    if request.model == COMPUTER_USE_ONLY and request.computer_use is None:
+        yield "This model requires the use of the Computer Use tool."
+
+
+def sampling_is_set(request: Request) -> Iterator[str]:
+    generation = request.body.get("generationConfig", {})
+    for name in ("temperature", "topP", "topK", "candidateCount"):
+        if name in generation and request.model in WITHOUT_SAMPLING:
+            yield f"{name} is not supported by this model."
+
+
+# --- the contents ----------------------------------------------------------------------------------------------------
+
+
+def last_content(request: Request) -> Iterator[str]:
+    if not request.contents:
+        yield "contents is not specified"
+        return
+    last = request.contents[-1]
+    if last.get("role") == "model":
+        yield "Please ensure that the last content of the request is of the role user."
+    if not last.get("parts") or any(part.get("text") == "" for part in last["parts"]):
+        yield "The text of the last user content must not be empty."
+
+
+def pairing(request: Request) -> Iterator[str]:
+    for asked, told in _pairs(request):
+        called, responses = _named(asked, "functionCall"), _named(told, "functionResponse")
+        if responses and not called:
+            yield "Please ensure that function response turn comes immediately after a function call turn."
+        if len(called) != len(responses):
+            yield (
+                "Please ensure that the number of function response parts is equal to the number of function call "
+                "parts of the function call turn."
+            )
+
+
+def names_and_ids(request: Request) -> Iterator[str]:
+    for number, call, response in _answers(request):
+        where = f"contents[{number}].parts.function_response"
+        if not response.get("name"):
+            yield f"* GenerateContentRequest.{where}.name: Name cannot be empty."
+        elif response["name"] != call["name"]:
+            yield f"{where}.name: {response['name']} is not the name of the function call, {call['name']}."
+        if response.get("id") != call.get("id"):
+            yield f"{where}.id: {response.get('id')} is not the id of the function call, {call.get('id')}."
+
+
+def signatures(request: Request) -> Iterator[str]:
+    """Every step of the current turn, that is, since the user's last own words, has a signed first call (Gemini 3)."""
+    if request.model == COMPUTER_USE_ONLY:
+        return
+    for number, content in list(enumerate(request.contents))[_current_turn(request) :]:
+        first = next((part for part in content["parts"] if "functionCall" in part), None)
+        if first is not None and not first.get("thoughtSignature"):
+            name = first["functionCall"]["name"]
+            yield f"Function call `{name}` in the {number + 1}. content block is missing a `thought_signature`."
+
+
+def acknowledgements(request: Request) -> Iterator[str]:
+    for _, call, response in _answers(request):
+        decision = call.get("args", {}).get("safety_decision", {}).get("decision")
+        acknowledged = str(response["response"].get("safety_acknowledgement", "")).lower() == "true"
+        if decision == "require_confirmation" and not acknowledged:
+            yield (
+                f"The safety decision from function call {call['name']} must be acknowledged in the corresponding "
+                "function response."
+            )
+        if acknowledged and decision != "require_confirmation":
+            yield f"(ours) {call['name']} was acknowledged, and nothing had been asked."
+
+
+def pictures(request: Request) -> Iterator[str]:
+    for number, content in enumerate(request.contents):
+        if _named(content, "functionResponse") and any("inlineData" in part for part in content["parts"]):
+            yield f"(ours) contents[{number}]: an image stands outside of function_response.parts."
+    for blob in _blobs(request.contents):
+        if blob["mimeType"] != "image/png" or not from_base64(blob["data"]).startswith(b"\x89PNG\r\n\x1a\n"):
+            yield "Computer Use requires image of mime_type image/png."
+
+
+def addresses(request: Request) -> Iterator[str]:
+    """In a browser, every response says where the browser is, be it unknown."""
+    browser = "ENVIRONMENT_BROWSER"
+    if request.computer_use is None or request.computer_use.get("environment", browser) != browser:
+        return
+    for _, call, response in _answers(request):
+        if "url" not in response["response"]:
+            yield f"(ours) The response to {call['name']} must have a url."
+
+
+RULES: tuple[Callable[[Request], Iterator[str]], ...] = (
+    unknown_fields,
+    unknown_values,
+    tool_is_missing,
+    sampling_is_set,
+    last_content,
+    pairing,
+    names_and_ids,
+    signatures,
+    acknowledgements,
+    pictures,
+    addresses,
+)
+
+
+def changed_history(request: Request, answered: Sequence[JsonObject]) -> Iterator[str]:
+    """What a model said must come back as it was said: text, arguments and signatures."""
+    known = [_canonical(content) for content in answered]
+    for number, content in enumerate(request.contents):
+        if content.get("role") == "model" and _canonical(camel_case(content)) not in known:
+            yield f"(ours) contents[{number}] is not what the model said: its parts or its signature were changed."
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def _pairs(request: Request) -> Iterator[tuple[JsonObject, JsonObject]]:
+    """Each content with the one that follows it; the first follows nothing."""
+    contents: list[JsonObject] = [{"parts": []}, *request.contents]
+    yield from itertools.pairwise(contents)
+
+
+def _answers(request: Request) -> Iterator[tuple[int, JsonObject, JsonObject]]:
+    """Each function call with its response, in order, and the number of the content that holds the response."""
+    for number, (asked, told) in enumerate(_pairs(request)):
+        for call, response in zip(_named(asked, "functionCall"), _named(told, "functionResponse"), strict=False):
+            yield number, call, response
+
+
+def _named(content: JsonObject, field: str) -> list[JsonObject]:
+    return [part[field] for part in content.get("parts", ()) if field in part]
+
+
+def _current_turn(request: Request) -> int:
+    own_words = [n for n, content in enumerate(request.contents) if any("text" in p for p in content["parts"])]
+    return max((n for n in own_words if request.contents[n].get("role") == "user"), default=0)
+
+
+def _blobs(value: Any) -> Iterator[JsonObject]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name == "inlineData":
+                yield inner
+            else:
+                yield from _blobs(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _blobs(inner)
+
+
+def _canonical(content: JsonObject) -> str:
+    """A model content as text that does not depend on the base64 alphabet, nor on the order of keys."""
+    parts = [
+        {**part, "thoughtSignature": from_base64(part["thoughtSignature"]).hex()}
+        if "thoughtSignature" in part
+        else part
+        for part in content.get("parts", ())
+    ]
+    return json.dumps(parts, sort_keys=True)
+
+
+def from_base64(data: str) -> bytes:
+    """Either alphabet, padded or not."""
+    return base64.urlsafe_b64decode(data.replace("+", "-").replace("/", "_") + "=" * (-len(data) % 4))
+
+
+def camel_case(value: Any) -> Any:
+    """Keys in camelCase at every depth but in the user's own JSON."""
+    if isinstance(value, dict):
+        renamed = {re.sub(r"_(\w)", lambda found: found.group(1).upper(), name): inner for name, inner in value.items()}
+        return {name: inner if name in AS_GIVEN else camel_case(inner) for name, inner in renamed.items()}
+    if isinstance(value, list):
+        return [camel_case(inner) for inner in value]
+    return value
