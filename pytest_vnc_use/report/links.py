@@ -1,0 +1,43 @@
+"""How a page refers to its pictures: inside itself, or as files beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
+
+Link = Callable[[bytes], str]
+"""From a PNG to the address that shows it."""
+
+
+def data_uri(png: bytes) -> str:
+    """The picture itself as an address, for a report in one file."""
+    return f"data:image/png;base64,{b64encode(png).decode('ascii')}"
+
+
+def asset_writer(assets_dir: Path, prefix: str) -> Link:
+    """A link that keeps pictures in `assets_dir`, each once, and answers with `prefix` and the file's name.
+
+    `prefix` leads from the report to the folder, such as `assets/`. Processes may write at the same time. The folder is
+    made with the first picture. Raises OSError where it cannot be written.
+    """
+
+    def link(png: bytes) -> str:
+        name = f"{hashlib.sha256(png).hexdigest()}.png"
+        if not (assets_dir / name).exists():
+            _write_atomically(assets_dir / name, png)
+        return prefix + name
+
+    return link
+
+
+def _write_atomically(target: Path, content: bytes) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        draft.write_bytes(content)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,157 @@
+"""What a run tells, in words for a reader; none of it is escaped."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from typing_extensions import assert_never
+
+from pytest_vnc_use.trace import Trace
+from pytest_vnc_use.types import (
+    Action,
+    CallFunction,
+    Click,
+    Drag,
+    InvalidAction,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    OpenAddress,
+    Outcome,
+    Ruling,
+    RulingKind,
+    Scroll,
+    SettledReason,
+    Step,
+    TakeScreenshot,
+    TypeText,
+    Usage,
+    Wait,
+)
+
+Tone = Literal["good", "bad", "doubt", "plain"]
+"""How a word is coloured. No outcome is good: that the task was achieved, only a verdict or the test's body says."""
+
+_COUNTS = {1: "click", 2: "double-click", 3: "triple-click"}
+_RULINGS: dict[RulingKind, str] = {"allow": "allowed", "deny": "denied", "ask": "waits for a yes"}
+_SETTLED: dict[SettledReason, str] = {
+    "settled": "the screen changed and came to rest",
+    "animated": "the screen came to rest but for moving parts",
+    "nothing_changed": "nothing changed on the screen",
+    "limit": "the screen was still changing when the wait ran out",
+}
+_OUTCOMES: dict[Outcome, tuple[str, Tone]] = {
+    Outcome.DONE: ("done, says the planner", "plain"),
+    Outcome.GAVE_UP: ("gave up", "doubt"),
+    Outcome.STEP_LIMIT: ("step limit reached", "doubt"),
+    Outcome.TIME_LIMIT: ("time limit reached", "doubt"),
+    Outcome.BUDGET: ("budget used up", "doubt"),
+    Outcome.DENIED: ("denied", "bad"),
+    Outcome.BLOCKED: ("blocked", "bad"),
+    Outcome.WAITING: ("waits for approval", "doubt"),
+}
+
+
+def action_in_words(action: Action) -> str:
+    """`double-click at (10, 20)`, `type "apples", then press Enter`; text stands as a JSON string."""
+    match action:
+        case Click(x=x, y=y, button=button, count=count):
+            return (
+                f"{'' if button == 'left' else button + ' '}{_COUNTS.get(count, f'click {count} times')} at ({x}, {y})"
+            )
+        case MouseDown(x=x, y=y, button=button):
+            return f"press the {button} button at ({x}, {y})"
+        case MouseUp(x=x, y=y, button=button):
+            return f"release the {button} button at ({x}, {y})"
+        case Move(x=x, y=y):
+            return f"move to ({x}, {y})"
+        case Drag():
+            return f"drag from ({action.x}, {action.y}) to ({action.to_x}, {action.to_y})"
+        case Scroll():
+            by = "" if action.by == "wheel" else ", by keys"
+            return f"scroll {action.direction} by {action.clicks} at ({action.x}, {action.y}){by}"
+        case TypeText():
+            return _typing(action)
+        case KeyCombo(keys=keys):
+            return f"press {'+'.join(keys)}"
+        case KeyDown(key=key):
+            return f"hold down {key}"
+        case KeyUp(key=key):
+            return f"release {key}"
+        case OpenAddress(address=address):
+            return f"open the address {_quoted(address)}"
+        case Wait(duration_s=duration_s):
+            return f"wait {duration_s:g} s"
+        case TakeScreenshot():
+            return "look again"
+        case CallFunction(name=name, arguments=arguments):
+            return f"call {name}({', '.join(f'{key}={_quoted(value)}' for key, value in arguments.items())})"
+        case InvalidAction(name=name, problem=problem):
+            return f"{name}, which cannot be done: {problem}"
+        case _:
+            assert_never(action)
+
+
+def _typing(action: TypeText) -> str:
+    place = "" if action.x is None or action.y is None else f" at ({action.x}, {action.y})"
+    over = " over what was there" if action.clear_first else ""
+    return f"type {_quoted(action.text)}{over}{place}{', then press Enter' if action.press_enter else ''}"
+
+
+def _quoted(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def ruling_in_words(ruling: Ruling) -> str:
+    """`denied by the policy: rule 1 'no deletes': …`; empty where the action was plainly harmless."""
+    if ruling.kind == "allow" and ruling.rule == "harmless":
+        return ""
+    who = "" if ruling.kind == "ask" else " by a person" if ruling.by == "person" else " by the policy"
+    rule = "" if ruling.rule in ruling.explanation else f"{ruling.rule}: "
+    return f"{_RULINGS[ruling.kind]}{who}: {rule}{ruling.explanation}"
+
+
+def timing_in_words(step: Step) -> str:
+    """How the screen answered, and where the seconds of a step went."""
+    times = step.times
+    parts = {"model": times.model_s, "act": times.act_s, "settle": times.settle_s, "capture": times.capture_s}
+    seconds = " + ".join(f"{name} {seconds:.2f} s" for name, seconds in parts.items() if seconds)
+    return "; ".join(filter(None, [_SETTLED[step.settled] if step.settled else "", seconds]))
+
+
+def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
+    """How the run ended, and what colour that has."""
+    if trace.ended is None:
+        return _OUTCOMES[Outcome.WAITING] if trace.asked else ("no end recorded: it still runs, or was killed", "bad")
+    return _OUTCOMES[trace.ended.outcome] if trace.ended.outcome and not trace.ended.error else ("broke", "bad")
+
+
+def planner_in_words(trace: Trace) -> str:
+    """Who decided: says plainly where no model did."""
+    models = sorted({turn.decision.model for turn in trace.turns} - {""})
+    name = trace.started.planner
+    if "scripted" in name and not models:
+        return f"scripted planner, no model was asked{' to plan' if any(v.model for v in trace.verdicts) else ''}"
+    unnamed = [model for model in models if model not in name]
+    return f"{name}, answered by {', '.join(unnamed)}" if unnamed else name
+
+
+def usage_in_words(trace: Trace) -> str:
+    """Tokens of all answers, the judge's too; empty where there are none."""
+    usages = [turn.decision.usage for turn in trace.turns] + [verdict.usage for verdict in trace.verdicts]
+    usage = sum(usages, Usage())
+    if usage == Usage():
+        return ""
+    thinking = f" + {usage.thinking:,} thinking" if usage.thinking else ""
+    return f"{usage.input:,} in ({usage.cached:,} cached), {usage.output:,} out{thinking}"
+
+
+def duration_in_words(trace: Trace) -> str:
+    """How long the steps took together."""
+    model_s = sum(step.times.model_s for step in trace.steps)
+    hands_s = sum(step.times.act_s + step.times.settle_s + step.times.capture_s for step in trace.steps)
+    return f"{model_s + hands_s:.1f} s" + (f", of which the model {model_s:.1f} s" if model_s else "")
