@@ -1,0 +1,233 @@
+"""Secrets: found in every form, put back only on request, and in no file of a run folder."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.logging_utils import Redactor, RunLogger
+from pytest_vnc_use.trace import RunFolder, read_exchanges, read_trace
+from pytest_vnc_use.types import (
+    ApprovalAsked,
+    CallFunction,
+    Click,
+    Confirmation,
+    Decision,
+    FrameRef,
+    InvalidAction,
+    Judged,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    ModelExchange,
+    OpenAddress,
+    Outcome,
+    Proposal,
+    Region,
+    Ruling,
+    RunEnded,
+    RunStarted,
+    Scroll,
+    Step,
+    StepFinished,
+    StepStarted,
+    TurnDecided,
+    TypeText,
+    Verdict,
+)
+
+PASSWORD = 'hunter2 "ö" \\ &/+\'<'
+API_KEY = "AIzaSy-1234567890_abcdefgh"
+PIN = "4711"
+SECRETS = {"PASSWORD": PASSWORD, "API_KEY": API_KEY, "PIN": PIN}
+
+
+def forms(value: str) -> dict[str, str]:
+    raw = value.encode()
+    basic = {f"basic {user!r}": base64.b64encode(user + b":" + raw + b"\n").decode() for user in (b"", b"a", b"ab")}
+    return {
+        "plain": value,
+        "json": json.dumps(value)[1:-1],
+        "json, not ascii": json.dumps(value, ensure_ascii=False)[1:-1],
+        "repr": repr(value),
+        "percent": quote(value, safe=""),
+        "percent, lower case": quote(value, safe="").lower() if "%" in quote(value, safe="") else value,
+        "path": quote(value),
+        "form": quote_plus(value),
+        "component": quote(value, safe="!'()*"),
+        "base64": base64.b64encode(raw).decode(),
+        "base64, no padding": base64.b64encode(raw).decode().rstrip("="),
+        "base64 for addresses": base64.urlsafe_b64encode(raw).decode(),
+        **(basic if len(value) > 8 else {}),
+    }
+
+
+ALL_FORMS = [
+    pytest.param(name, value, form, id=f"{name} {kind}")
+    for name, value in SECRETS.items()
+    for kind, form in forms(value).items()
+]
+
+
+@pytest.mark.parametrize(("name", "value", "form"), ALL_FORMS)
+def test_every_form_is_hidden(name: str, value: str, form: str) -> None:
+    hidden = Redactor({name: value}).hide(f"before {form} after")
+    assert hidden.startswith("before ")
+    assert hidden.endswith(" after")
+    assert f"<secret:{name}>" in hidden
+    assert form not in hidden
+    assert value not in hidden
+
+
+def test_other_text_stays() -> None:
+    text = "hunter, 471, AIza, <secret:OTHER>, {PASSWORD}"
+    assert Redactor(SECRETS).hide(text) == text
+    assert Redactor({}).hide(text) == text
+    assert Redactor({}).reveal(text) == text
+
+
+def test_what_is_hidden_can_be_revealed() -> None:
+    redactor = Redactor(SECRETS)
+    text = f"sign in with {PASSWORD}, then {PIN}{PIN}"
+    assert redactor.hide(text) == "sign in with <secret:PASSWORD>, then <secret:PIN><secret:PIN>"
+    assert redactor.reveal(redactor.hide(text)) == text
+    assert redactor.reveal("<secret:OTHER>") == "<secret:OTHER>"
+
+
+def test_the_longest_secret_is_hidden_first() -> None:
+    redactor = Redactor({"SHORT": "apple", "LONG": "apple pie", "LONGEST": "apple pie with cream"})
+    assert redactor.hide("apple pie with cream, apple pie, apple") == "<secret:LONGEST>, <secret:LONG>, <secret:SHORT>"
+
+
+def test_a_placeholder_is_not_hidden_again() -> None:
+    redactor = Redactor({"secret": "secret"})
+    assert redactor.hide(redactor.hide("a secret")) == "a <secret:secret>"
+
+
+@pytest.mark.parametrize(
+    ("secrets", "complaint"),
+    [
+        ({"PASSWORD": ""}, r"the secret 'PASSWORD' must have a value, got ''"),
+        ({"": "x"}, r"a secret's name must be letters, digits and underscores, got ''"),
+        ({"MY-PASSWORD": "x"}, r"a secret's name must be .*, got 'MY-PASSWORD'"),
+    ],
+)
+def test_what_is_no_secret_is_refused(secrets: dict[str, str], complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        Redactor(secrets)
+
+
+def test_json_is_hidden_at_every_depth() -> None:
+    picture = f"sha256:{PIN * 16}"
+    value = {"args": [{PASSWORD: [PASSWORD, 4711, 4712, True, None, 1.5]}], "image": picture, "text": f"see {picture}"}
+    assert Redactor(SECRETS).hide_json(value) == {
+        "args": [{"<secret:PASSWORD>": ["<secret:PASSWORD>", "<secret:PIN>", 4712, True, None, 1.5]}],
+        "image": picture,
+        "text": "see sha256:" + "<secret:PIN>" * 16,
+    }
+
+
+# --- the run folder --------------------------------------------------------------------------------------------------
+
+WORDS = f"I type {PASSWORD} and {PIN}."
+SCREEN = FrameRef(PIN * 16, 4711, 4711)
+ARGUMENTS: dict[str, Any] = {"user": {"name": "alice", "passwords": [PASSWORD, {PIN: API_KEY}]}, "pin": 4711}
+RULING = Ruling("allow", WORDS, WORDS, "person")
+ACTIONS = [
+    TypeText(WORDS, 4711, 4711, press_enter=True),
+    OpenAddress(f"https://example.org/?p={quote(PASSWORD)}&key={API_KEY}"),
+    CallFunction(API_KEY, ARGUMENTS),
+    InvalidAction(WORDS, WORDS),
+    KeyCombo(("ctrl", PASSWORD)),
+    KeyDown(PASSWORD),
+    KeyUp(PASSWORD),
+    Click(4711, 4711),
+]
+PROPOSALS = tuple(
+    Proposal(action, WORDS, {"name": WORDS, "args": ARGUMENTS}, Confirmation(WORDS, WORDS)) for action in ACTIONS
+)
+DECISION = Decision("act", WORDS, PROPOSALS, WORDS, provider_details={"parts": [{"args": ARGUMENTS}]})
+STEPS = [
+    Step(number, 1, proposal, RULING, SCREEN, SCREEN, WORDS, WORDS, WORDS, "settled", words=WORDS, model=WORDS)
+    for number, proposal in enumerate(PROPOSALS, start=1)
+]
+BASIC = base64.b64encode(f"alice:{PASSWORD}".encode()).decode()
+EVENTS = [
+    RunStarted("run", WORDS, "now", WORDS, SCREEN, WORDS, WORDS),
+    ModelExchange("planner", 1, {"contents": [WORDS, ARGUMENTS], "basic": BASIC}, {"text": repr(WORDS)}, 1.0, WORDS),
+    TurnDecided(1, DECISION, 1.0),
+    *(StepStarted(step.number, 1, step.proposal, RULING) for step in STEPS),
+    *(StepFinished(step) for step in STEPS),
+    ApprovalAsked(9, PROPOSALS[0], RULING),
+    Judged(Verdict(WORDS, "fails", WORDS, Region(1, 2, 3, 4), SCREEN, WORDS)),
+    RunEnded(Outcome.GAVE_UP, WORDS, WORDS),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    folder = RunFolder.create(tmp_path, "run")
+    logger = RunLogger(folder, Redactor(SECRETS))
+    for event in EVENTS:
+        logger.observe(event)
+    return folder
+
+
+def test_no_form_of_a_secret_is_in_any_file(folder: RunFolder) -> None:
+    written = "\n".join(path.read_text(encoding="utf-8") for path in folder.path.rglob("*") if path.is_file())
+    assert written.count("<secret:PASSWORD>") > 100
+    written = (
+        written.replace(SCREEN.digest, "").replace('"width":4711,"height":4711', "").replace('"x":4711,"y":4711', "")
+    )
+    found = [(name, kind) for name, value in SECRETS.items() for kind, form in forms(value).items() if form in written]
+    assert not found
+    assert BASIC not in written
+
+
+def test_what_was_hidden_reads_as_the_same_run(folder: RunFolder) -> None:
+    redactor, trace = Redactor(SECRETS), read_trace(folder.path)
+    assert trace.started.screen == SCREEN
+    assert trace.started.task == "I type <secret:PASSWORD> and <secret:PIN>."
+    assert [step.proposal.action.kind for step in trace.steps] == [action.kind for action in ACTIONS]
+    assert trace.steps[0].proposal.action == TypeText(redactor.hide(WORDS), 4711, 4711, press_enter=True)
+    assert trace.steps[2].proposal.action == CallFunction("<secret:API_KEY>", redactor.hide_json(ARGUMENTS))
+    assert trace.steps[-1].proposal.action == Click(4711, 4711)
+    assert trace.steps[0].ruling.by == "person"
+    assert trace.verdicts[0].kind == "fails"
+    assert trace.ended == RunEnded(Outcome.GAVE_UP, redactor.hide(WORDS), redactor.hide(WORDS))
+    assert [said.request["contents"][0] for said in read_exchanges(folder.path)] == [redactor.hide(WORDS)]
+
+
+def test_words_that_a_type_prescribes_stay(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "run")
+    logger = RunLogger(
+        folder, Redactor({"A": "left", "B": "allow", "C": "act", "D": "scroll", "E": "policy", "F": "fails"})
+    )
+    scroll = Proposal(Scroll(1, 2, "left"), "scroll to the left")
+    for event in (*EVENTS, TurnDecided(2, Decision("act", "", (scroll,)), 1.0)):
+        logger.observe(event)
+    assert read_trace(folder.path).turns[1].decision.proposals == (
+        Proposal(Scroll(1, 2, "left"), "<secret:D> to the <secret:A>"),
+    )
+
+
+def test_a_logger_goes_on_where_one_stopped(folder: RunFolder) -> None:
+    before = (folder.path / "trace.jsonl").read_bytes()
+    RunLogger(RunFolder.open(folder.path), Redactor(SECRETS)).observe(RunEnded(Outcome.DONE, PASSWORD))
+    after = (folder.path / "trace.jsonl").read_bytes()
+    assert after.startswith(before)
+    assert read_trace(folder.path).ended == RunEnded(Outcome.DONE, "<secret:PASSWORD>")
+
+
+def test_an_event_is_on_the_disk_when_it_was_observed(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "run")
+    logger = RunLogger(folder, Redactor({}))
+    for number, event in enumerate(EVENTS, start=1):
+        logger.observe(event)
+        assert len((folder.path / "trace.jsonl").read_text(encoding="utf-8").splitlines()) == 1 + number
