@@ -1,0 +1,208 @@
+"""Policy files: the documented example, what is said of a bad file, and how a policy reads and replays."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use import policy as policy_module
+from pytest_vnc_use.errors import RunFolderError, SettingsError
+from pytest_vnc_use.policy import explain, load_policy, replay, replay_rulings
+from pytest_vnc_use.safety import Policy, ReviewContext, Rule, approve, key_set
+from pytest_vnc_use.trace import RunFolder
+from pytest_vnc_use.types import (
+    Action,
+    ApprovalAsked,
+    Click,
+    Confirmation,
+    FrameRef,
+    KeyCombo,
+    Proposal,
+    Region,
+    Ruling,
+    RunStarted,
+    Step,
+    StepFinished,
+    TypeText,
+)
+
+PAY = Confirmation("This submits the checkout.", "FINANCIAL_TRANSACTIONS")
+CONTEXT = ReviewContext("tests/test_shop.py::test_checkout", "Pay in the test shop")
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "policy.toml"
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def documented(tmp_path: Path) -> Policy:
+    """The example in the module's docstring."""
+    text = inspect.getdoc(policy_module) or ""
+    example = re.search(r"^    on_deny = .*?(?=^\S)", text, re.DOTALL | re.MULTILINE)
+    assert example
+    return load_policy(write(tmp_path, example.group()))
+
+
+def test_the_documented_example(documented: Policy) -> None:
+    assert documented.on_deny == "end"
+    assert documented.unmatched == "deny"
+    assert documented.source.endswith("policy.toml")
+    keys, text, pay = documented.rules
+    assert keys == Rule("deny", "no destructive keys", keys=key_set("ctrl+alt+delete"))
+    assert (text.text, text.on_deny) == (re.compile(r"rm\s+-rf"), "continue")
+    assert (pay.region, pay.action, pay.category) == (Region(0, 0, 1440, 800), "click*", "FINANCIAL_*")
+
+
+@pytest.mark.parametrize(
+    ("action", "confirmation", "kind", "ends_run"),
+    [
+        (KeyCombo(("Alt", "Ctrl", "Del")), None, "deny", True),
+        (TypeText("rm  -rf ~"), None, "deny", False),
+        (Click(700, 400), PAY, "allow", True),
+        (Click(700, 850), PAY, "deny", True),
+        (Click(700, 850), None, "allow", True),
+    ],
+)
+def test_the_documented_example_rules(
+    documented: Policy, action: Action, confirmation: Confirmation | None, kind: str, ends_run: bool
+) -> None:
+    ruling = documented.review(Proposal(action, confirmation=confirmation), CONTEXT)
+    assert ruling.kind == kind
+    assert kind == "allow" or ruling.ends_run is ends_run
+
+
+def test_an_empty_file_denies_what_the_model_wants_confirmed(tmp_path: Path) -> None:
+    path = write(tmp_path, "")
+    assert load_policy(path) == Policy(source=str(path))
+    assert (
+        load_policy(str(path), unmatched="ask").review(Proposal(Click(1, 1), confirmation=PAY), CONTEXT).kind == "ask"
+    )
+
+
+# --- bad files -------------------------------------------------------------------------------------------------------
+
+BAD_RULES = [
+    ("", "`decision` is missing; must be 'allow', 'deny' or 'ask'"),
+    ("decision = 'never'", "`decision` must be 'allow', 'deny' or 'ask', got 'never'"),
+    ("decision = 'deny'", "a rule must have a condition, at least one of action, category"),
+    ("decision = 'deny'\nacton = 'click'", "`acton` is not known; must be one of decision, name, action, category"),
+    ("decision = 'deny'\naction = 3", "`action` must be a valid string, got 3"),
+    ("decision = 'deny'\naction = ''", "`action` must have at least 1 character, got ''"),
+    ("decision = 'deny'\ntext = '(('", r"`text` must be a regular expression \(.*unterminated.*\), got '\(\('"),
+    ("decision = 'deny'\ntask = 3", r"`task` must be a regular expression \(.*\), got 3"),
+    (
+        "decision = 'deny'\nkeys = 'ctrl+atl+del'",
+        r"`keys` must be keys joined by '\+', .* \('atl' is no key\), got 'ctrl",
+    ),
+    ("decision = 'deny'\nkeys = ''", r"`keys` must be keys joined by '\+', such as 'ctrl\+alt\+delete', got ''"),
+    ("decision = 'deny'\nkeys = 3", r"`keys` must be keys joined by '\+', such as 'ctrl\+alt\+delete', got 3"),
+    ("decision = 'deny'\nregion = [1, 2, 3]", r"`region` must be \[left, top, right, bottom\] .*, got \[1, 2, 3\]"),
+    ("decision = 'deny'\nregion = [9, 0, 3, 9]", "`region` must be .* left < right .*, got"),
+    ("decision = 'deny'\nregion = [0, 0, 1.5, 9]", "`region` must be .* whole pixels"),
+    ("decision = 'deny'\naction = '*'\non_deny = 'stop'", "`on_deny` must be 'end' or 'continue', got 'stop'"),
+]
+
+
+@pytest.mark.parametrize(("fields", "complaint"), BAD_RULES)
+def test_a_bad_rule_is_named(tmp_path: Path, fields: str, complaint: str) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text(f"[[rule]]\ndecision = 'allow'\naction = '*'\n\n[[rule]]\nname = 'second'\n{fields}\n")
+    with pytest.raises(SettingsError, match=rf"^{re.escape(str(path))}: rule 2 'second': {complaint}"):
+        load_policy(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("on_deny = 'stop'", "`on_deny` must be 'end' or 'continue', got 'stop'"),
+        ("on_denial = 'end'", "`on_denial` is not known; must be one of on_deny, rule"),
+        ("[rule]\ndecision = 'deny'", r"`rule` must be written \[\[rule\]\], in two pairs of brackets"),
+        ("[[rule]]\ndecision = 'deny\n", r"must be a TOML file in UTF-8: .*line 2"),
+        ("[[rule]]\ndecision = 'deny'\ndecision = 'ask'\n", r"must be a TOML file in UTF-8: .*line 3"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(SettingsError, match=rf"^{re.escape(str(path))}: {complaint}"):
+        load_policy(path)
+
+
+def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    path = write(tmp_path, "colour = 1\n[[rule]]\ndecision = 'no'\n[[rule]]\ntext = '('\n")
+    with pytest.raises(SettingsError) as caught:
+        load_policy(path)
+    said = str(caught.value).splitlines()
+    assert len(said) == 4
+    assert all(line.startswith(f"{path}: ") for line in said)
+
+
+def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"the policy file .*missing\.toml' cannot be read: No such file"):
+        load_policy(tmp_path / "missing.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(SettingsError, match=r"binary\.toml: must be a TOML file in UTF-8"):
+        load_policy(tmp_path / "binary.toml")
+
+
+# --- explained, and tried on runs ------------------------------------------------------------------------------------
+
+
+def test_a_policy_explained(documented: Policy) -> None:
+    assert explain(documented).splitlines() == [
+        "rule 1 'no destructive keys': deny where keys are alt+ctrl+delete; a no ends the run",
+        r"rule 2 'no deleting in a terminal': deny where text matches /rm\s+-rf/; "
+        "the planner is told of a no, and the run goes on",
+        "rule 3 'paying is what this test is about': allow where action is like 'click*' "
+        "and category is like 'FINANCIAL_*' and explanation matches /(?i)checkout/ "
+        "and region is x 0 to 1440, y 0 to 800 and test is like '*::test_checkout*' and task matches /test shop/",
+        "no rule matches: what the model wants confirmed is denied, all else allowed; a no ends the run",
+    ]
+
+
+def test_a_policy_for_a_person_explained() -> None:
+    assert "asked of a person" in explain(Policy.interactive())
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of three steps that waits with a fourth: harmless, denied, allowed by a person, asked."""
+    screen = FrameRef("0" * 64, 1440, 900)
+    folder = RunFolder.create(tmp_path, "the-run")
+    folder.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", screen, test_id=CONTEXT.test_id))
+    asked = Ruling("ask", "no rule matches")
+    rulings = [Ruling("allow", "harmless"), Ruling("deny", "no rule matches"), approve(asked)]
+    for number, (confirmation, ruling) in enumerate(zip((None, PAY, PAY), rulings, strict=True), start=1):
+        proposal = Proposal(Click(700, 400), "pay", {"name": "click"}, confirmation)
+        folder.append(StepFinished(Step(number, number, proposal, ruling, screen, screen)))
+    folder.append(ApprovalAsked(4, Proposal(KeyCombo(("ctrl+alt+delete",)), "reboot"), asked))
+    return folder.path
+
+
+def test_a_policy_tried_on_a_run(documented: Policy, run: Path) -> None:
+    assert [(step.number, step.then.kind, step.now.kind, step.differs) for step in replay(documented, [run])] == [
+        (1, "allow", "allow", False),
+        (2, "deny", "allow", True),
+        (3, "allow", "allow", True),
+        (4, "ask", "deny", True),
+    ]
+    said = replay_rulings(documented, [run]).splitlines()
+    pay = "rule 3 'paying is what this test is about'"
+    assert said[0] == "the-run step 1 click 'pay': allow (harmless)"
+    assert said[1] == f"the-run step 2 click 'pay': allow ({pay})   <-- was deny (no rule matches)"
+    assert said[-1] == "3 of 4 steps are ruled otherwise than they were"
+
+
+def test_a_persons_yes_is_no_difference_from_asking(run: Path) -> None:
+    differing = [step.number for step in replay(Policy.interactive(), [run]) if step.differs]
+    assert differing == [2, 4]
+
+
+def test_a_run_that_cannot_be_read(documented: Policy, tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="not a run folder"):
+        replay_rulings(documented, [tmp_path / "nowhere"])
