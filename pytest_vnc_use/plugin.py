@@ -232,10 +232,11 @@ def pytest_runtest_makereport(
 
 
 def _extras(config: pytest.Config, runs: list[Path], html_path: Path) -> list[dict[str, object]]:
-    from pytest_vnc_use.report.extras import asset_writer, data_uri, run_html
+    from pytest_vnc_use.report.extras import run_html
+    from pytest_vnc_use.report.links import asset_writer, data_uri
 
     self_contained = config.getoption("self_contained_html")
-    link = data_uri if self_contained else asset_writer(html_path.parent / "assets", "assets")
+    link = data_uri if self_contained else asset_writer(html_path.parent / "assets", "assets/")
     contents = [run_html(run, link=link) for run in runs]
     return [
         {"name": None, "format_type": "html", "content": content, "mime_type": None, "extension": None}

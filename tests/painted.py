@@ -1,0 +1,88 @@
+"""A desktop in memory for tests of the loop: each action paints the screen anew; and a planner that reads a list."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+from collections.abc import Callable, Sequence
+
+from PIL import Image
+
+from pytest_vnc_use.errors import ActionError, ConnectionLost
+from pytest_vnc_use.types import (
+    Decision,
+    DesktopAction,
+    Frame,
+    FrameRef,
+    KeyCombo,
+    Observation,
+    Proposal,
+    Settled,
+    TakeScreenshot,
+)
+
+SIZE = (320, 200)
+
+
+class PaintedController:
+    """The port Controller without a wire. `performed` are the actions carried out; an unknown key is an ActionError."""
+
+    def __init__(self, *, repaint: bool = True) -> None:
+        self.performed: list[DesktopAction] = []
+        self.closed = False
+        self.hang = threading.Event()
+        self.hang.set()
+        self._repaint = repaint
+
+    def frame(self) -> Frame:
+        shade = len(self.performed) if self._repaint else 0
+        return painted(shade)
+
+    def perform(self, action: DesktopAction) -> None:
+        if self.closed:
+            raise ConnectionLost("the painted desktop is closed")
+        self.hang.wait()
+        if isinstance(action, KeyCombo) and "nosuchkey" in action.keys:
+            raise ActionError("unknown key 'nosuchkey'")
+        if not isinstance(action, TakeScreenshot):
+            self.performed.append(action)
+
+    def settle(self) -> Settled:
+        return Settled("settled", 0.0)
+
+    def close(self) -> None:
+        self.closed = True
+        self.hang.set()
+
+
+def painted(shade: int) -> Frame:
+    """A frame of one colour of its own for each `shade`."""
+    image = Image.new("RGB", SIZE, (shade % 256, shade // 256, 90))
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    png = file.getvalue()
+    return Frame(FrameRef(hashlib.sha256(png).hexdigest(), *SIZE), png)
+
+
+class ListPlanner:
+    """The port Planner: turn n gets decision n. Keeps the observations it was shown."""
+
+    name = "list"
+
+    def __init__(self, decisions: Sequence[Decision | Callable[[], Decision]]) -> None:
+        self._decisions = decisions
+        self.seen: list[Observation] = []
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        self.seen.append(observation)
+        decision = self._decisions[len(observation.turns)]
+        return decision if isinstance(decision, Decision) else decision()
+
+
+def act(*proposals: Proposal, words: str = "") -> Decision:
+    return Decision("act", words, proposals)
+
+
+def finished(words: str = "all done") -> Decision:
+    return Decision("finished", words)

@@ -1,0 +1,409 @@
+"""The plugin as a user has it: pytest in a process of its own, a Qt program on Qt's VNC, the model's stand-in on HTTP."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from gemini_server import GeminiServer, Reply, calls, daily_quota, text, wants_confirmation
+
+PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'programs' / 'pad.py'))}"
+HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}))
+FAILS = text(json.dumps({"reason": "the basket is empty", "verdict": "fails", "box_2d": None}))
+UNSURE = text(json.dumps({"reason": "a dialog hides it", "verdict": "unsure", "box_2d": None}))
+CLICK = ("click", {"x": 500, "y": 500, "intent": "open the basket"})
+
+
+@pytest.fixture
+def model() -> Iterator[Callable[..., GeminiServer]]:
+    """Start a stand-in that answers with these replies, in order."""
+    servers: list[GeminiServer] = []
+
+    def start(*replies: Reply) -> GeminiServer:
+        servers.append(GeminiServer(replies).__enter__())
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.__exit__()
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pytest.RunResult]:
+    """Run pytest on the pad with the model at `server`."""
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
+
+    def run_pytest(server: GeminiServer, *options: str) -> pytest.RunResult:
+        monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+        desktop = ["--vnc-server=qt", f"--vnc-app={PAD}", "--vnc-planner=gemini"]
+        return pytester.runpytest_subprocess(*desktop, *options, timeout=100)
+
+    return run_pytest
+
+
+def events_of(body_file: Path) -> list[str]:
+    return body_file.read_text(encoding="utf-8").splitlines()
+
+
+PASSES_EVENTS_ON = """
+import pathlib, pytest
+
+@pytest.mark.vnc_task("Click it")
+def test_it(vnc_desktop):
+    pathlib.Path("seen.txt").write_text(vnc_desktop.read_file("events.txt"), encoding="utf-8")
+    assert "press" in vnc_desktop.read_file("events.txt")
+"""
+
+
+def test_denorm_through_the_whole_stack(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(PASSES_EVENTS_ON)
+    corners = [("click", {"x": grid, "y": grid}) for grid in (0, 500, 999)]
+    server = model(calls(*corners), text("clicked"))
+    run(server, "--vnc-screen-size=1440x900").assert_outcomes(passed=1)
+    presses = [line for line in events_of(pytester.path / "seen.txt") if line.startswith("press")]
+    assert presses == ["press 0 0 left", "press 720 450 left", "press 1438 899 left"]
+
+
+def test_function_response_shape_through_the_whole_stack(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(PASSES_EVENTS_ON)
+    server = model(calls(CLICK), text("clicked"))
+    run(server).assert_outcomes(passed=1)
+    assert server.refusals == []
+    (part,) = server.requests[1].contents[-1]["parts"]
+    response = part["functionResponse"]
+    assert (response["name"], response["id"]) == ("click", "call-0-0")
+    assert response["parts"][0]["inlineData"]["mimeType"] == "image/png"
+
+
+def test_sequential_function_calls_through_the_whole_stack(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(PASSES_EVENTS_ON)
+    turn = calls(
+        CLICK, ("type", {"text": "two apples"}), ("press_key", {"key": "a"}), ("right_click", {"x": 10, "y": 10})
+    )
+    server = model(turn, text("all done"))
+    run(server).assert_outcomes(passed=1)
+    events = events_of(pytester.path / "seen.txt")
+    typed = "".join(line.removeprefix("text ") for line in events if line.startswith("text"))
+    assert typed == "two applesa"
+    assert events[0] == "press 720 450 left"
+    assert events[-2:] == ["press 14 9 right", "release 14 9 right"]
+    names = [part["functionResponse"]["name"] for part in server.requests[1].contents[-1]["parts"]]
+    assert names == ["click", "type", "press_key", "right_click"]
+
+
+RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
+
+
+def test_hitl_block_through_the_whole_stack(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(PASSES_EVENTS_ON)
+    result = run(model(RISKY))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*ended as denied*", "*this buys two apples*", "*run folder:*"])
+    assert "Traceback" not in result.stdout.str()
+    assert not (pytester.path / "seen.txt").exists()
+
+
+def test_a_policy_file_allows_what_the_model_wants_confirmed(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(PASSES_EVENTS_ON)
+    pytester.makefile(".toml", policy='[[rule]]\nname = "apples"\ndecision = "allow"\nexplanation = "apples"\n')
+    server = model(RISKY, text("bought"))
+    run(server, "--vnc-policy=policy.toml").assert_outcomes(passed=1)
+    (part,) = server.requests[1].contents[-1]["parts"]
+    assert part["functionResponse"]["response"]["safety_acknowledgement"] == "true"
+
+
+# --- verdicts --------------------------------------------------------------------------------------------------------
+
+EMPTY_BODY = """
+import pytest
+
+@pytest.mark.vnc_task("Click it")
+def test_it():
+    '''Only the judge can tell.'''
+"""
+
+
+@pytest.mark.parametrize(("verdict", "passed"), [(HOLDS, 1), (FAILS, 0), (UNSURE, 0)], ids=["holds", "fails", "unsure"])
+def test_an_empty_body_passes_only_if_the_judge_says_so(
+    pytester: pytest.Pytester,
+    model: Callable[..., GeminiServer],
+    run: Callable[..., pytest.RunResult],
+    verdict: Reply,
+    passed: int,
+) -> None:
+    pytester.makepyfile(EMPTY_BODY)
+    run(model(calls(CLICK), text("I did it!"), verdict)).assert_outcomes(passed=passed, failed=1 - passed)
+
+
+def test_each_claim_has_its_own_line(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.vnc_task("Click it", expect=["the basket is open", "the basket shows 2 apples"])
+        def test_it(): ...
+        """
+    )
+    result = run(model(calls(CLICK), text("I did it!"), HOLDS, FAILS))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*1 of 2 claims*", "*holds: 'the basket is open'*", "*fails: 'the basket shows 2 apples'*"]
+    )
+
+
+def test_verify_reads_well_in_an_assert(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(
+        """
+        def test_it(vnc_agent):
+            vnc_agent.click(10, 20)
+            assert vnc_agent.verify("the basket shows 2 apples")
+        """
+    )
+    result = run(model(FAILS))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*fails*the basket shows 2 apples*the basket is empty*"])
+
+
+# --- markers and settings --------------------------------------------------------------------------------------------
+
+
+def test_several_markers_run_from_the_class_inwards_and_from_top_to_bottom(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.vnc_task("first")
+        class TestShop:
+            @pytest.mark.vnc_task("second")
+            @pytest.mark.vnc_task("third")
+            @pytest.mark.parametrize("fruit", ["apple"])
+            def test_it(self, vnc_desktop, fruit):
+                assert fruit
+        """
+    )
+    server = model(text("done"), text("done"), text("done"))
+    run(server).assert_outcomes(passed=1)
+    told = [json.dumps(request.contents[0]) for request in server.requests]
+    assert [next(word for word in ("first", "second", "third") if word in task) for task in told] == [
+        "first",
+        "second",
+        "third",
+    ]
+
+
+def test_a_limit_in_the_marker_is_kept(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.vnc_task("Click it", steps=2)
+        def test_it(vnc_desktop):
+            assert False, "the body is not reached"
+        """
+    )
+    result = run(model(calls(CLICK, CLICK, CLICK)))
+    result.stdout.fnmatch_lines(["*ended as step_limit: the limit of 2 steps*", "*open the basket*"])
+    assert "the body is not reached" not in result.stdout.str()
+
+
+def test_a_broken_tool_reads_as_infra(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(PASSES_EVENTS_ON)
+    result = run(model(daily_quota()))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*infra: QuotaExhausted:*"])
+
+
+@pytest.mark.parametrize(
+    ("marker", "told"),
+    [("", "exactly one task"), ("'Click', step=3", "no argument 'step'"), ("'Click', seconds=0", "above 0")],
+)
+def test_a_wrong_marker_is_a_usage_error_that_names_the_test(pytester: pytest.Pytester, marker: str, told: str) -> None:
+    pytester.makepyfile(f"import pytest\n@pytest.mark.vnc_task({marker})\ndef test_it(): ...\n")
+    result = pytester.runpytest_subprocess()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: *test_it: *{told}*"])
+
+
+def test_a_wrong_option_and_a_bad_policy_are_usage_errors(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(): ...")
+    result = pytester.runpytest_subprocess("--vnc-steps=none")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --vnc-steps must be a whole number, at least 1, got 'none'"])
+    pytester.makefile(".toml", policy='[[rule]]\ndecision = "maybe"\naction = "click"\n')
+    result = pytester.runpytest_subprocess("--vnc-policy=policy.toml")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *policy.toml*rule 1*decision*"])
+
+
+def test_without_a_planner_or_a_desktop_the_error_says_what_to_pass(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(EMPTY_BODY)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*no desktop is given: pass --vnc-server*"])
+    result = pytester.runpytest_subprocess("--vnc-server=127.0.0.1::1")
+    result.stdout.fnmatch_lines(["*no planner is configured: pass --vnc-planner=gemini*"])
+
+
+def test_collecting_needs_no_server(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(EMPTY_BODY)
+    result = pytester.runpytest_subprocess("--collect-only", "-q")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*::test_it"])
+
+
+def test_the_model_can_call_functions_of_the_tests_own(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def price(fruit: str) -> float:
+            '''The price of a fruit.'''
+            return {"apple": 1.5}[fruit]
+
+        @pytest.fixture
+        def vnc_functions():
+            return [price]
+
+        @pytest.mark.vnc_task("Ask for the price")
+        def test_it(vnc_desktop):
+            assert vnc_desktop
+        """
+    )
+    server = model(calls(("price", {"fruit": "apple"})), text("1.5"))
+    run(server).assert_outcomes(passed=1)
+    (part,) = server.requests[1].contents[-1]["parts"]
+    assert "1.5" in json.dumps(part["functionResponse"]["response"])
+
+
+# --- what is shown ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [[], ["-n2"], ["--self-contained-html"], ["--self-contained-html", "-n2"]])
+def test_every_step_is_in_the_html_report(
+    pytester: pytest.Pytester,
+    model: Callable[..., GeminiServer],
+    run: Callable[..., pytest.RunResult],
+    options: list[str],
+) -> None:
+    pytester.makepyfile(PASSES_EVENTS_ON)
+    risky_words = ("click", {"x": 250, "y": 250, "intent": "<script>alert(1)</script>"})
+    server = model(calls(CLICK, risky_words), text("clicked"))
+    run(server, "--html=report.html", *options).assert_outcomes(passed=1)
+    report = (pytester.path / "report.html").read_text(encoding="utf-8")
+    assert "open the basket" in report
+    assert "<script>alert(1)" not in report
+    pictures = [*(pytester.path / "assets").rglob("*.png")] if "--self-contained-html" not in options else []
+    assert len(pictures) >= 3 or report.count("data:image/png;base64") >= 3
+
+
+def test_without_pytest_html_nothing_is_missed(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(PASSES_EVENTS_ON)
+    run(model(calls(CLICK), text("clicked")), "-p", "no:html").assert_outcomes(passed=1)
+
+
+def test_steps_are_shown_with_v_and_not_otherwise(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(PASSES_EVENTS_ON)
+    verbose = run(model(calls(CLICK), text("clicked")), "-v")
+    verbose.stdout.fnmatch_lines(["*1 click(*open the basket*"])
+    quiet = run(model(calls(CLICK), text("clicked")))
+    assert "open the basket" not in quiet.stdout.str()
+    quiet.stdout.fnmatch_lines(["vnc-use: 1 run* planned by gemini*"])
+
+
+def test_timeouts_and_reruns_of_other_plugins_work(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(EMPTY_BODY)
+    server = model(calls(CLICK), text("done"), FAILS, calls(CLICK), text("done"), HOLDS)
+    result = run(server, "--reruns=1", "--timeout=60", "--html=report.html", "--self-contained-html")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*1 rerun*"])
+
+
+def test_no_key_stands_in_the_run_folders(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(PASSES_EVENTS_ON)
+    server = model(calls(CLICK), text(f"the key is {GeminiServer().api_key}"))
+    result = run(server, "-v")
+    result.assert_outcomes(passed=1)
+    assert server.api_key not in result.stdout.str()
+    files = [file for file in (pytester.path / "runs").rglob("*") if file.is_file()]
+    assert files
+    assert not [file for file in files if server.api_key.encode() in file.read_bytes()]
+
+
+# --- a good guest ----------------------------------------------------------------------------------------------------
+
+
+def test_the_idle_plugin_imports_nothing_heavy(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_it():
+            heavy = {"langgraph", "google.genai", "twisted", "PIL", "numpy", "vncdotool"}
+            assert not heavy & set(sys.modules)
+        """
+    )
+    pytester.runpytest_subprocess("-p", "no:html", "-p", "no:pytest-vnc").assert_outcomes(passed=1)
+
+
+def test_other_plugins_live_beside_it(pytester: pytest.Pytester) -> None:
+    """pytest-recording and pytest-timeout with their options in use, and our marker with them."""
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.timeout(50)
+        def test_it(vcr_config, record_mode):
+            assert record_mode == "none"
+        """
+    )
+    result = pytester.runpytest_subprocess("--record-mode=none", "--timeout=60", "--vnc-steps=3")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["plugins: *"])
+    for plugin in ("recording", "timeout", "vnc-use"):
+        assert plugin in result.stdout.str()
+
+
+def test_help_markers_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
+    told = pytester.runpytest_subprocess("--help").stdout.str()
+    assert "--vnc-server=SERVER" in told
+    assert "vnc_server (string)" in told
+    assert "@pytest.mark.vnc_task(task, *, expect=()" in pytester.runpytest_subprocess("--markers").stdout.str()
+    fixtures = pytester.runpytest_subprocess("--fixtures").stdout.str()
+    for fixture in ("vnc_settings", "vnc_desktop", "vnc_planner", "vnc_functions", "vnc_agent"):
+        assert f"\n{fixture} -- " in fixtures
+    assert "no docstring" not in fixtures.partition("vnc_use")[2].partition("\n---")[0]
