@@ -92,7 +92,7 @@ def _facts(trace: Trace) -> dict[str, str]:
         "verdicts": "" if trace.verdicts else "none, no claim was judged",
         "steps": f"{len(trace.steps)} of at most {trace.started.limits.steps}",
         "tokens": words.usage_in_words(trace),
-        "retries": f"{retries} requests to a model were sent again" if retries else "",
+        "retries": f"{retries} among {len(trace.exchanges)} requests to a model" if retries else "",
         "steps took": words.duration_in_words(trace),
         "started": trace.started.started_at,
         "desktop": trace.started.server,

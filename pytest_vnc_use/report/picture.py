@@ -119,7 +119,7 @@ def _drawn(frame: Image.Image, lines: Sequence[Line]) -> bytes:
         for line in lines:
             _stroke(draw, line, colour, width * _unit(image))
     png = BytesIO()
-    image.save(png, "PNG")
+    image.save(png, "PNG", compress_level=4)
     return png.getvalue()
 
 

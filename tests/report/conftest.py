@@ -1,0 +1,91 @@
+"""Run folders as a run leaves them, of frames that are plainly painted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pytest_vnc_use.trace import RunFolder
+from pytest_vnc_use.types import (
+    Action,
+    Decision,
+    Frame,
+    FrameRef,
+    Proposal,
+    Ruling,
+    RunEnded,
+    RunEvent,
+    RunStarted,
+    Step,
+    StepFinished,
+    TurnDecided,
+    Usage,
+)
+
+HARMLESS = Ruling("allow", "harmless")
+
+Paint = Callable[..., Frame]
+WriteRun = Callable[..., Path]
+MakeStep = Callable[..., Step]
+
+
+@pytest.fixture
+def paint() -> Paint:
+    """`paint(colour, size)`: a frame of one colour."""
+
+    def paint(colour: str, size: tuple[int, int] = (320, 200)) -> Frame:
+        png = BytesIO()
+        Image.new("RGB", size, colour).save(png, "PNG")
+        return Frame(FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), *size), png.getvalue())
+
+    return paint
+
+
+@pytest.fixture
+def frames(paint: Paint) -> list[Frame]:
+    return [paint("white"), paint("black"), paint("teal")]
+
+
+@pytest.fixture
+def make_step(frames: list[Frame]) -> MakeStep:
+    """`make_step(number, action, intent, **more)`: a turn's only step, from the first frame to the second."""
+
+    def make_step(number: int, action: Action, intent: str = "", **more: object) -> Step:
+        ruling = more.pop("ruling", HARMLESS)
+        values = {"frame_before": frames[0].ref, "frame_after": frames[1].ref, **more}
+        return Step(number, number, Proposal(action, intent), ruling, **values)
+
+    return make_step
+
+
+@pytest.fixture
+def write_run(tmp_path: Path, frames: list[Frame]) -> WriteRun:
+    """`write_run(steps, end, …)`: the folder of a run, ended unless `end` is None; `events` come before its end."""
+
+    def write_run(
+        steps: Sequence[Step] = (),
+        end: RunEnded | None = None,
+        *,
+        task: str = "Open the basket",
+        planner: str = "scripted",
+        model: str = "",
+        usage: Usage = Usage(),  # noqa: B008  a frozen value
+        events: Sequence[RunEvent] = (),
+    ) -> Path:
+        folder = RunFolder.create(tmp_path / "runs", "run-1")
+        for frame in frames:
+            folder.store(frame)
+        folder.append(RunStarted("run-1", task, "2026-01-02T03:04:05+00:00", planner, frames[0].ref, "localhost::5901"))
+        for step in steps:
+            folder.append(TurnDecided(step.turn, Decision("act", "", (step.proposal,), model, usage), 1.5))
+            folder.append(StepFinished(step))
+        for event in (*events, *([end] if end else [])):
+            folder.append(event)
+        return folder.path
+
+    return write_run

@@ -1,0 +1,46 @@
+"""A page's pictures: inside it, or as files that several processes may write at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from base64 import b64decode
+
+from pytest_vnc_use.report.links import asset_writer, data_uri
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4000
+
+WRITER = """
+import sys
+from pathlib import Path
+from pytest_vnc_use.report.links import asset_writer
+
+for _ in range(30):
+    link = asset_writer(Path(sys.argv[1]), "assets/")
+    for number in range(5):
+        link(bytes([number]) * 500_000)
+"""
+
+
+def test_a_data_uri_holds_the_picture():
+    head, body = data_uri(PNG).split(",")
+    assert head == "data:image/png;base64"
+    assert b64decode(body) == PNG
+
+
+def test_a_picture_is_written_once_and_linked_from_the_report(tmp_path):
+    link = asset_writer(tmp_path / "assets", "assets/")
+    address = link(PNG)
+    written = (tmp_path / address).stat()
+    assert (tmp_path / address).read_bytes() == PNG
+    assert link(PNG) == address
+    assert (tmp_path / address).stat().st_mtime_ns == written.st_mtime_ns
+    assert link(PNG + b"!") != address
+
+
+def test_processes_may_write_the_same_pictures_at_the_same_time(tmp_path):
+    command = [sys.executable, "-c", WRITER, str(tmp_path / "assets")]
+    writers = [subprocess.Popen(command) for _ in range(4)]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0, 0]
+    sizes = [path.stat().st_size for path in (tmp_path / "assets").iterdir()]
+    assert sizes == [500_000] * 5

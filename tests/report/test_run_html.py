@@ -1,0 +1,289 @@
+"""The block of a run holds every step's picture, says all that happened, and lets nothing through unescaped."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+
+from pytest_vnc_use.report.extras import run_html
+from pytest_vnc_use.report.links import asset_writer, data_uri
+from pytest_vnc_use.report.picture import mark_action, mark_region
+from pytest_vnc_use.types import (
+    ApprovalAsked,
+    Click,
+    Judged,
+    KeyCombo,
+    ModelExchange,
+    Outcome,
+    Proposal,
+    Region,
+    Ruling,
+    RunEnded,
+    StepStarted,
+    TypeText,
+    Verdict,
+)
+
+DONE = RunEnded(Outcome.DONE, "The basket is open.")
+
+
+def evil(place: str) -> str:
+    return f"</p><script>alert('{place}')</script><img src=x onerror=alert(2)>"
+
+
+class Page(HTMLParser):
+    """What a browser makes of a block: tags, visible text, the addresses of its pictures in order."""
+
+    def __init__(self, block: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.pictures: list[str] = []
+        self.figures: list[str] = []
+        self.text = ""
+        self.feed(block)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.open.append(tag)
+        if tag == "figure":
+            self.figures.append(dict(attrs)["class"])
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.pictures += [value for name, value in attrs if name == "href"]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.text += f"{data}\n"
+
+
+def page_of(run) -> Page:
+    return Page(run_html(run, link=data_uri))
+
+
+def test_every_step_has_its_picture_then_comes_the_last_frame(write_run, make_step, frames):
+    clicks = [Click(50, 50), Click(90, 90), KeyCombo(("ctrl", "s"))]
+    page = page_of(write_run([make_step(number, click) for number, click in enumerate(clicks, 1)], DONE))
+    before, after = frames[0].png, frames[1].png
+    assert page.pictures == [*(data_uri(mark_action(before, click)) for click in clicks), data_uri(after)]
+
+
+def test_pictures_may_be_files_beside_the_report(write_run, make_step, frames, tmp_path):
+    run = write_run([make_step(1, Click(50, 50))], DONE)
+    page = Page(run_html(run, link=asset_writer(tmp_path / "assets", "assets/")))
+    step, last = [(tmp_path / address).read_bytes() for address in page.pictures]
+    assert step == mark_action(frames[0].png, Click(50, 50))
+    assert last == frames[1].png
+
+
+def test_the_header_tells_task_outcome_planner_and_run_folder(write_run, make_step):
+    run = write_run([make_step(1, Click(5, 5))], DONE)
+    text = page_of(run).text
+    for fact in [
+        "Open the basket",
+        "done, says the planner",
+        "The basket is open.",
+        "scripted planner, no model was asked",
+        "none, no claim was judged",
+        "1 of at most 40",
+        str(run),
+    ]:
+        assert f"{fact}\n" in text
+
+
+def test_requests_that_were_sent_again_are_counted(write_run):
+    again = ModelExchange("planner", 1, {}, None, 0.5, error="503", retry_in_s=2.0)
+    answered = ModelExchange("planner", 2, {}, {}, 0.5)
+    assert "retries\n1 among 2 requests to a model\n" in page_of(write_run(events=[again, answered])).text
+
+
+def test_a_step_tells_what_and_why(write_run, make_step):
+    steps = [
+        make_step(1, TypeText("alice", press_enter=True), "Sign in.", words="unused"),
+        make_step(2, Click(5, 5), words="The turn's reason.", output="2", note="You did this before."),
+    ]
+    text = page_of(write_run(steps, DONE)).text
+    assert '1. type "alice", then press Enter\nSign in.\n' in text
+    assert "2. click at (5, 5)\nThe turn's reason.\nreturned: 2\nthe planner is told: You did this before.\n" in text
+
+
+def test_failed_and_denied_steps_stand_out(write_run, make_step):
+    denial = Ruling("deny", "rule 1 'no'", "rule 1 'no' (in p.toml): the action is denied")
+    steps = [
+        make_step(1, Click(5, 5)),
+        make_step(2, Click(6, 6), error="the point is off the screen"),
+        make_step(3, Click(7, 7), ruling=denial, error="denied by rule 1 'no'"),
+    ]
+    page = page_of(write_run(steps, DONE))
+    assert page.figures == ["vnc-plain", "vnc-bad", "vnc-bad", "vnc-plain"]
+    assert "failed\n2. click at (6, 6)\nthe point is off the screen\n" in page.text
+    assert f"denied\n3. click at (7, 7)\ndenied by the policy: {denial.explanation}\n" in page.text
+
+
+def test_nothing_of_what_others_say_is_markup(write_run, make_step, frames):
+    said = []
+
+    def say(place: str) -> str:
+        said.append(evil(place))
+        return said[-1]
+
+    ruling = Ruling("allow", say("rule"), say("explanation"))
+    more = {"error": say("error"), "output": say("output"), "note": say("note")}
+    step = make_step(1, TypeText(say("typed")), say("intent"), ruling=ruling, **more)
+    verdict = Verdict(say("claim"), "fails", say("reason"), frame=frames[0].ref, model=say("judge"))
+    end = RunEnded(None, say("message"), say("end"))
+    page = page_of(write_run([step], end, task=say("task"), planner=say("planner"), events=[Judged(verdict)]))
+    assert not {"script", "img"} & set(page.tags)
+    assert [words for words in said if words not in page.text] == []
+
+
+def test_a_verdict_is_worded_coloured_and_its_region_drawn(write_run, frames):
+    verdicts = [
+        Verdict("two apples", "fails", "there is one", Region(20, 20, 90, 60), frames[2].ref, "g-3"),
+        Verdict("signed in", "holds", "the name is shown", Region(5, 5, 30, 30)),
+        Verdict("sent", "unsure", "no model is configured"),
+    ]
+    page = page_of(write_run(end=DONE, events=[Judged(verdict) for verdict in verdicts]))
+    assert page.figures == ["vnc-plain", "vnc-bad", "vnc-good", "vnc-doubt"]
+    assert page.pictures[1:] == [
+        data_uri(mark_region(frames[2].png, Region(20, 20, 90, 60))),
+        data_uri(mark_region(frames[0].png, Region(5, 5, 30, 30))),
+    ]
+    assert "fails\ntwo apples\nthere is one\njudged by g-3\n" in page.text
+    assert "unsure\nsent\nno model is configured\nno model judged\n" in page.text
+    assert "claim fails\nclaim holds\nclaim unsure\n" in page.text
+
+
+# --- runs that broke -------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_broke_before_its_first_step(write_run, frames):
+    page = page_of(write_run(end=RunEnded(None, "the run broke", "ConnectionLost: gone")))
+    assert page.pictures == [data_uri(frames[0].png)]
+    assert "broke\nthe run broke\nConnectionLost: gone\n" in page.text
+    assert "no step was taken" in page.text
+
+
+def test_a_killed_run_shows_the_step_it_had_begun(write_run, make_step, frames):
+    begun = StepStarted(2, 2, Proposal(Click(60, 60), "Open it."), Ruling("allow", "harmless"))
+    page = page_of(write_run([make_step(1, Click(5, 5))], events=[begun]))
+    assert page.pictures[1] == data_uri(mark_action(frames[1].png, Click(60, 60)))
+    assert "failed\n2. click at (60, 60)\nOpen it.\nbegun and never finished" in page.text
+    assert "no end recorded" in page.text
+
+
+def test_a_waiting_run_shows_what_it_waits_with(write_run, frames):
+    asked = ApprovalAsked(1, Proposal(Click(60, 60)), Ruling("ask", "no rule matches", "it pays"))
+    page = page_of(write_run(events=[asked]))
+    assert page.figures == ["vnc-doubt", "vnc-doubt"]
+    assert page.pictures[0] == data_uri(mark_action(frames[0].png, Click(60, 60)))
+    assert "waits for a yes\n1. click at (60, 60)\nwaits for a yes: no rule matches: it pays\n" in page.text
+
+
+def test_a_missing_picture_is_told_and_the_rest_is_shown(write_run, make_step, frames):
+    run = write_run([make_step(1, Click(5, 5))], DONE)
+    (run / "screens" / f"{frames[0].ref.digest}.png").unlink()
+    page = page_of(run)
+    assert page.pictures == [data_uri(frames[1].png)]
+    assert f"no picture: the screen '{frames[0].ref.digest}' cannot be read" in page.text
+
+
+def test_what_is_no_run_folder_is_told(tmp_path):
+    assert "cannot be shown\n" in page_of(tmp_path).text
+    assert "is not a run folder" in page_of(tmp_path).text
+
+
+# --- in pytest-html --------------------------------------------------------------------------------------------------
+
+CONFTEST = """
+import base64, pathlib, pytest
+from pytest_vnc_use.report.extras import run_html
+from pytest_vnc_use.report.links import asset_writer, data_uri
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.when == "call":
+        whole = item.config.option.self_contained_html
+        link = data_uri if whole else asset_writer(pathlib.Path("assets"), "assets/")
+        block = run_html(pathlib.Path({run!r}), link=link)
+        others = base64.b64encode(pathlib.Path({picture!r}).read_bytes()).decode()
+        report.extras = [
+            dict(name=None, format_type="html", content=block, mime_type=None, extension=None),
+            dict(name="another's", format_type="image", content=others, mime_type="image/png", extension="png"),
+        ]
+    return report
+"""
+
+
+@pytest.fixture
+def html_report(pytester, write_run, make_step, frames):
+    """`html_report(*options)`: path of a report with a run's block, and a picture of somebody else's."""
+    run = write_run([make_step(1, Click(50, 50), evil("intent"))], DONE, task=evil("task"))
+    picture = run / "screens" / f"{frames[2].ref.digest}.png"
+    pytester.makeconftest(CONFTEST.format(run=str(run), picture=str(picture)))
+    pytester.makepyfile("def test_it(): pass")
+
+    def html_report(*options: str):
+        pytester.runpytest_subprocess("--html=report.html", "-o", "render_collapsed=none", *options)
+        return pytester.path / "report.html"
+
+    return html_report
+
+
+def test_a_self_contained_report_holds_the_block(html_report, frames):
+    assert _pictures_in(html_report("--self-contained-html")) == [
+        data_uri(mark_action(frames[0].png, Click(50, 50))),
+        data_uri(frames[1].png),
+    ]
+
+
+def test_a_report_with_assets_finds_its_pictures(html_report, frames):
+    report = html_report()
+    pictures = [(report.parent / address).read_bytes() for address in _pictures_in(report)]
+    assert pictures == [mark_action(frames[0].png, Click(50, 50)), frames[1].png]
+
+
+def _pictures_in(report) -> list[str]:
+    blob = re.search(r'data-jsonblob="(.*?)"', report.read_text("utf-8"))
+    (tests,) = json.loads(html.unescape(blob[1]))["tests"].values()
+    (block,) = [extra["content"] for extra in tests[0]["extras"] if extra["format_type"] == "html"]
+    return Page(block).pictures
+
+
+def test_a_browser_shows_the_block_and_leaves_pictures_of_others_alone(html_report, frames, chromium):
+    dom = chromium(html_report("--self-contained-html"))
+    block, rest = dom[dom.index('<div class="vnc-run">') :].split('<div class="media', 1)
+    assert data_uri(mark_action(frames[0].png, Click(50, 50))) in block
+    assert html.escape(evil("intent"), quote=False) in block
+    assert data_uri(frames[2].png) not in block
+    assert f'<img src="{data_uri(frames[2].png)}"' in rest
+
+
+@pytest.fixture
+def chromium(tmp_path):
+    """`chromium(page)`: the page's document after its scripts have run."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None and os.environ.get("CI") == "true":
+        pytest.fail("chromium is not installed")
+    if program is None:
+        pytest.skip("chromium is not installed")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--dump-dom"]
+
+    def chromium(page) -> str:
+        command = [program, *options, f"--user-data-dir={tmp_path / 'profile'}", page.as_uri()]
+        return subprocess.run(command, check=True, capture_output=True, encoding="utf-8", timeout=60).stdout
+
+    return chromium
