@@ -270,11 +270,9 @@ def _blobs(value: Any) -> Iterator[JsonObject]:
 
 
 def _canonical(content: JsonObject) -> str:
-    """A model content as text that does not depend on the base64 alphabet, nor on the order of keys."""
+    """What matters of a model content, as text that depends on neither the base64 alphabet nor the order of keys."""
     parts = [
-        {**part, "thoughtSignature": from_base64(part["thoughtSignature"]).hex()}
-        if "thoughtSignature" in part
-        else part
+        [part.get("text"), part.get("functionCall"), from_base64(part.get("thoughtSignature", "")).hex()]
         for part in content.get("parts", ())
     ]
     return json.dumps(parts, sort_keys=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
@@ -34,6 +34,7 @@ from pytest_vnc_use.planners.gemini_actions import (
 )
 from pytest_vnc_use.planners.gemini_answers import (
     Answer,
+    extract_function_calls,
     failure_of,
     failure_of_error,
     known_fields,
@@ -183,12 +184,6 @@ def _users_words(text: str, png: bytes | None) -> types.Content:
     return types.Content(role="user", parts=parts)
 
 
-def extract_function_calls(content: JsonObject) -> tuple[FunctionCall, ...]:
-    """The function calls of a model's content (JSON as it came), in order."""
-    calls = [part["functionCall"] for part in content.get("parts") or () if part.get("functionCall")]
-    return tuple(FunctionCall(call.get("name") or "", call.get("args") or {}, call.get("id") or "") for call in calls)
-
-
 def build_function_response(
     call: FunctionCall, step: Step, png: bytes | None, *, with_url: bool = False
 ) -> types.FunctionResponse:
@@ -207,52 +202,45 @@ def build_function_response(
     )
 
 
-@dataclass(frozen=True)
-class History:
-    """An observation as contents; only the newest `keep_screenshots` pictures are sent again."""
+def rebuild_contents(
+    observation: Observation,
+    *,
+    keep_screenshots: int = 3,
+    include_initial_screenshot: bool = True,
+    with_url: bool = False,
+) -> list[types.Content]:
+    """The whole conversation so far, of which only the newest `keep_screenshots` pictures are sent again."""
+    steps = [step for turn in observation.turns for step in turn.steps]
+    shown = {step.number: step.frame_after for step in steps[-keep_screenshots:]}
+    if steps:
+        shown[steps[-1].number] = observation.frame
 
-    observation: Observation
-    keep_screenshots: int
-    include_initial_screenshot: bool
-    with_url: bool
+    def png_after(step: Step) -> bytes | None:
+        return observation.load_png(shown[step.number]) if step.number in shown else None
 
-    def contents(self) -> list[types.Content]:
-        contents = start_contents(self.observation.task, self._first_png())
-        for turn in self.observation.turns:
-            contents.extend(self._contents_of(turn))
-        return contents
+    first = observation.first_frame if steps else observation.frame
+    with_first = include_initial_screenshot and len(steps) < keep_screenshots
+    contents = start_contents(observation.task, observation.load_png(first) if with_first else None)
+    for turn in observation.turns:
+        contents.extend(_contents_of(turn, png_after, with_url))
+    return contents
 
-    @property
-    def _steps(self) -> list[Step]:
-        return [step for turn in self.observation.turns for step in turn.steps]
 
-    def _first_png(self) -> bytes | None:
-        if not self.include_initial_screenshot or len(self._steps) >= self.keep_screenshots:
-            return None
-        observation = self.observation
-        return observation.load_png(observation.first_frame if self._steps else observation.frame)
-
-    def _png_after(self, step: Step) -> bytes | None:
-        """The screen after a step; after the last, the screen as it is now."""
-        newest = self._steps[-self.keep_screenshots :]
-        if step not in newest:
-            return None
-        return self.observation.load_png(self.observation.frame if step is newest[-1] else step.frame_after)
-
-    def _contents_of(self, turn: Turn) -> Iterator[types.Content]:
-        content = turn.decision.provider_details.get("content") or {}
-        calls = extract_function_calls(content)
-        if not turn.steps:
-            return
-        if len(calls) != len(turn.steps) or any(map(_unacknowledged, turn.steps)):
-            yield _users_words(prompts.told_in_words(turn), self._png_after(turn.steps[-1]))
-            return
-        yield _models_words(content)
-        yield types.Content(role="user", parts=[self._response(*pair) for pair in zip(calls, turn.steps, strict=True)])
-
-    def _response(self, call: FunctionCall, step: Step) -> types.Part:
-        response = build_function_response(call, step, self._png_after(step), with_url=self.with_url)
-        return types.Part(function_response=response)
+def _contents_of(turn: Turn, png_after: Callable[[Step], bytes | None], with_url: bool) -> Iterator[types.Content]:
+    """The model's words and the responses; or a turn in the user's words, where the service would not take those."""
+    content = turn.decision.provider_details.get("content") or {}
+    calls = extract_function_calls(content)
+    if not turn.steps:
+        return
+    if len(calls) != len(turn.steps) or any(map(_unacknowledged, turn.steps)):
+        yield _users_words(prompts.told_in_words(turn), png_after(turn.steps[-1]))
+        return
+    responses = [
+        build_function_response(call, step, png_after(step), with_url=with_url)
+        for call, step in zip(calls, turn.steps, strict=True)
+    ]
+    yield _models_words(content)
+    yield types.Content(role="user", parts=[types.Part(function_response=response) for response in responses])
 
 
 def _unacknowledged(step: Step) -> bool:
@@ -305,9 +293,12 @@ class GeminiComputerUse:
         self._model = model
         self._endpoint = Endpoint(found_key(api_key), base_url, backoff or Backoff(), on_exchange)
         self._excluded = _known_actions(excluded_actions)
-        self._keep_screenshots = keep_screenshots
-        self._include_initial_screenshot = include_initial_screenshot
-        self._with_url = environment == "browser" or model.startswith("gemini-2.5")
+        self._rebuild_contents = partial(
+            rebuild_contents,
+            keep_screenshots=keep_screenshots,
+            include_initial_screenshot=include_initial_screenshot,
+            with_url=environment == "browser" or model.startswith("gemini-2.5"),
+        )
         declarations = declare_all(functions, taken=(*PREDEFINED_FUNCTIONS, TASK_FAILED))
         self._functions = frozenset(declaration.name for declaration in declarations)
         computer = _computer(environment, self._excluded, detect_prompt_injection, disabled_safety_policies)
@@ -324,14 +315,12 @@ class GeminiComputerUse:
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """The model's next turn. Raises PlannerError."""
-        history = History(observation, self._keep_screenshots, self._include_initial_screenshot, self._with_url)
-        answer = generate(
-            self._endpoint, self._model, history.contents(), self._config, purpose="planner", timeout_s=timeout_s
-        )
+        contents = self._rebuild_contents(observation)
+        answer = generate(self._endpoint, self._model, contents, self._config, purpose="planner", timeout_s=timeout_s)
         return self._decision(answer, observation.frame)
 
     def _decision(self, answer: Answer, screen: FrameRef) -> Decision:
-        calls = extract_function_calls(answer.content)
+        calls = answer.calls
         decided = partial(
             Decision, model=answer.model, usage=answer.usage, provider_details={"content": dict(answer.content)}
         )
@@ -353,21 +342,24 @@ def _known_actions(names: Sequence[str]) -> tuple[str, ...]:
 
 def _computer(environment: str, excluded: Sequence[str], detect: bool, policies: Sequence[str]) -> types.Tool:
     """The Computer Use tool; a field is sent only where it is set, as older services refuse what they do not know."""
-    tool = types.ComputerUse(environment=_member(types.Environment, f"ENVIRONMENT_{environment}", "environment"))
+    tool = types.ComputerUse(environment=_member(types.Environment, environment, "ENVIRONMENT_"))
     if excluded:
         tool.excluded_predefined_functions = list(excluded)
     if detect:
         tool.enable_prompt_injection_detection = True
     if policies:
-        tool.disabled_safety_policies = [_member(types.SafetyPolicy, name, "safety policy") for name in policies]
+        if "disabled_safety_policies" not in types.ComputerUse.model_fields:
+            raise SettingsError(f"disabled_safety_policies needs a newer google-genai, got {policies!r}")
+        tool.disabled_safety_policies = [_member(types.SafetyPolicy, policy) for policy in policies]
     return types.Tool(computer_use=tool)
 
 
-def _member(kind: type[Member], name: str, what: str) -> Member:
+def _member(kind: type[Member], name: str, prefix: str = "") -> Member:
     """A member by its name in either case; the SDK would take an unknown one, with a warning."""
-    if name.upper() not in kind.__members__:
-        raise SettingsError(f"the {what} must be one of {sorted(kind.__members__)}, got {name!r}")
-    return kind[name.upper()]
+    known = {member.removeprefix(prefix).lower(): kind[member] for member in kind.__members__}
+    if name.lower() not in known:
+        raise SettingsError(f"{kind.__name__} must be one of {sorted(known)}, got {name!r}")
+    return known[name.lower()]
 
 
 def _declared(*declarations: Declaration) -> types.Tool:

@@ -74,8 +74,12 @@ def denorm_y(y: Any, height: int) -> int:
 
 
 def _denorm(name: str, value: Any, size: int) -> int:
-    on_grid = min(max(_number(name, value), 0.0), GRID - 1.0)
-    return min(int(on_grid / GRID * size), size - 1)
+    return min(int(_on_grid(_number(name, value)) * size), size - 1)
+
+
+def _on_grid(number: float) -> float:
+    """A number of the grid as a fraction of the screen, below 1 though it lie off the grid."""
+    return min(max(number, 0.0), GRID - 1.0) / GRID
 
 
 def read_proposal(
@@ -202,8 +206,8 @@ def _drag(args: Arguments) -> Action:
 def _one_of(args: Arguments, prefixes: tuple[str, ...], x: str, y: str, *pairs: str) -> tuple[int, int]:
     """The point whose arguments start with one of `prefixes`, or else stand under `x` and `y`."""
     for prefix in prefixes:
-        if args.has(f"{prefix}_x", prefix, f"{prefix}_coordinate"):
-            return args.point(f"{prefix}_x", f"{prefix}_y", prefix, f"{prefix}_coordinate")
+        if args.has(f"{prefix}_x", prefix):
+            return args.point(f"{prefix}_x", f"{prefix}_y", prefix)
     return args.point(x, y, *pairs)
 
 
@@ -223,7 +227,7 @@ def _scroll(args: Arguments, *, default: int) -> Action:
     else:
         size = args.screen.height if direction in ("up", "down") else args.screen.width
         magnitude = args.number("magnitude_in_pixels", "magnitude", default=default)
-        notches = magnitude / GRID * size / PIXELS_A_NOTCH
+        notches = _on_grid(magnitude) * size / PIXELS_A_NOTCH
     return Scroll(x, y, direction, clicks=min(max(round(notches), 1), MOST_NOTCHES))
 
 
@@ -326,7 +330,6 @@ MADE_UP = {
     "press_key_combination": "hotkey",
     "open_url": "navigate",
     "drag": "drag_and_drop",
-    "left_click_drag": "drag_and_drop",
     "screenshot": "take_screenshot",
 }
 """Names that no dialect has and models were seen to use, with what they mean."""

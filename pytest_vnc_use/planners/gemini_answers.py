@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused, KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
+from pytest_vnc_use.planners.gemini_actions import FunctionCall
 from pytest_vnc_use.planners.retry import Failure
 from pytest_vnc_use.types import JsonObject, Usage
 
@@ -49,7 +50,7 @@ class Answer:
     content: JsonObject
     words: str = ""
     thoughts: str = ""
-    calls: tuple[JsonObject, ...] = ()
+    calls: tuple[FunctionCall, ...] = ()
     finish_reason: str = ""
     block_reason: str = ""
     usage: Usage = field(default_factory=Usage)
@@ -65,12 +66,18 @@ def read_answer(body: JsonObject) -> Answer:
         content=content,
         words=_joined(parts, thoughts=False),
         thoughts=_joined(parts, thoughts=True),
-        calls=tuple(part["functionCall"] for part in parts if part.get("functionCall")),
+        calls=extract_function_calls(content),
         finish_reason=str(candidate.get("finishReason") or ""),
         block_reason=str(_object(body.get("promptFeedback")).get("blockReason") or ""),
         usage=_usage(_object(body.get("usageMetadata"))),
         model=str(body.get("modelVersion") or ""),
     )
+
+
+def extract_function_calls(content: JsonObject) -> tuple[FunctionCall, ...]:
+    """The function calls of a model's content (JSON as it came), in order."""
+    calls = [_object(part["functionCall"]) for part in content.get("parts") or () if part.get("functionCall")]
+    return tuple(FunctionCall(call.get("name") or "", call.get("args") or {}, call.get("id") or "") for call in calls)
 
 
 def failure_of(answer: Answer) -> Failure | None:
@@ -90,8 +97,11 @@ def failure_of_error(code: int, body: JsonObject) -> Failure:
     said = _object(body.get("error")) or body
     details = [detail for detail in said.get("details") or () if isinstance(detail, dict)]
     message = f"{code} {said.get('status') or ''}: {_shortened(said.get('message'))}"
+    delay_s = _retry_delay_s(details)
+    if delay_s is not None:
+        message += f" (it asks to wait {delay_s:g} s)"
     again = code in PASSING and not _is_daily(details)
-    return Failure(_error_of(code, message, details), again=again, after_s=_retry_delay_s(details))
+    return Failure(_error_of(code, message, details), again=again, after_s=delay_s)
 
 
 def _error_of(code: int, message: str, details: list[dict[str, Any]]) -> PlannerError:

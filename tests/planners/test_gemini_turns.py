@@ -2,30 +2,340 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
-from conversations import Conversation
-from gemini_server import calls, text
+import pytest
+from conversations import Conversation, History
+from gemini_rules import COMPUTER_USE_ONLY
+from gemini_server import calls, candidate, digest, text, wants_confirmation
+from google.genai import types
 
-from pytest_vnc_use.types import Click
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.planners.gemini import GeminiComputerUse, build_function_response, start_contents
+from pytest_vnc_use.planners.gemini_actions import FunctionCall
+from pytest_vnc_use.types import (
+    CallFunction,
+    Click,
+    Decision,
+    Drag,
+    InvalidAction,
+    KeyCombo,
+    Proposal,
+    Ruling,
+    TakeScreenshot,
+    TypeText,
+    Usage,
+)
+
+Converse = Callable[..., Conversation]
+POINT = {"x": 500, "y": 500}
+CLICK = calls(("click", {**POINT, "intent": "open it"}), words="I open it.")
+DONE = text("It is open.")
+PAYING = wants_confirmation(POINT, "This pays.")
 
 
-def test_a_click_and_then_done(converse: Callable[..., Conversation]) -> None:
-    talk = converse(
-        [calls(("click", {"x": 500, "y": 500, "intent": "open it"}), words="I open it."), text("It is open.")]
-    )
+def test_a_click_and_then_done(converse: Converse) -> None:
+    talk = converse([CLICK, DONE])
     clicked = talk.decide()
     assert clicked.kind == "act"
     assert [proposal.action for proposal in clicked.proposals] == [Click(720, 450)]
     assert clicked.proposals[0].intent == "open it"
     assert (clicked.words, clicked.model) == ("I open it.", "gemini-3.8-flash-001")
-    assert (clicked.usage.input, clicked.usage.cached, clicked.usage.output, clicked.usage.thinking) == (
-        1500,
-        300,
-        40,
-        60,
-    )
+    assert clicked.usage == Usage(input=1500, cached=300, output=40, thinking=60)
     talk.history.carry_out(clicked)
     done = talk.decide()
-    assert (done.kind, done.words) == ("finished", "It is open.")
+    assert (done.kind, done.words, done.proposals) == ("finished", "It is open.", ())
     assert talk.server.refusals == []
+
+
+def test_the_first_request(converse: Converse) -> None:
+    talk = converse([CLICK])
+    talk.decide()
+    [request] = talk.server.requests
+    assert (request.version, request.model) == ("v1beta", "gemini-3.8-flash")
+    [content] = request.contents
+    assert content["parts"][0] == {"text": "Open the basket"}
+    assert request.images == (talk.history.pngs[talk.history.first.digest],)
+    assert request.computer_use == {"environment": "ENVIRONMENT_DESKTOP"}
+    assert request.body["generationConfig"] == {"maxOutputTokens": 8192}
+    assert "screenshot" in request.body["systemInstruction"]["parts"][0]["text"]
+    assert talk.planner.name == "gemini (gemini-3.8-flash)"
+
+
+def test_start_contents() -> None:
+    [content] = start_contents("Open the basket", b"a picture")
+    assert content.role == "user"
+    assert content.parts is not None
+    assert [part.text for part in content.parts] == ["Open the basket", None]
+    assert start_contents("Open the basket", None)[0].parts == content.parts[:1]
+
+
+def test_without_an_initial_screenshot(converse: Converse) -> None:
+    talk = converse([calls(("take_screenshot", {})), DONE], include_initial_screenshot=False)
+    looked = talk.decide()
+    assert talk.server.requests[0].images == ()
+    assert looked.proposals[0].action == TakeScreenshot()
+    talk.history.carry_out(looked)
+    assert talk.decide().kind == "finished"
+    assert len(talk.server.requests[1].images) == 1
+
+
+def test_function_response_shape(history: History) -> None:
+    history.carry_out(Decision("act", proposals=(Proposal(Click(1, 1)),)))
+    [step] = history.turns[0].steps
+    call = FunctionCall("click", POINT, "call-1")
+    response = build_function_response(call, step, b"a picture")
+    assert (response.name, response.id, response.response) == ("click", "call-1", {"output": "ok"})
+    assert response.parts is not None
+    assert response.parts[0].inline_data is not None
+    assert (response.parts[0].inline_data.mime_type, response.parts[0].inline_data.data) == ("image/png", b"a picture")
+    failed = build_function_response(call, replace(step, error="no such key"), None, with_url=True)
+    assert (failed.response, failed.parts) == ({"error": "no such key", "url": ""}, None)
+    noted = build_function_response(call, replace(step, output="3 users", note="Nothing changed."), None)
+    assert noted.response == {"output": "3 users\nNothing changed."}
+    no_id = build_function_response(FunctionCall("click", POINT), step, None)
+    assert no_id.id is None
+
+
+def test_sequential_function_calls(converse: Converse) -> None:
+    """Several calls of a turn are several actions in order, and are answered in order, each with its own screen."""
+    named: list[tuple[str, dict[str, Any]]] = [
+        ("click", POINT),
+        ("type", {"text": "alice"}),
+        ("press_key", {"key": "enter"}),
+    ]
+    talk = converse([calls(*named), DONE])
+    decision = talk.decide()
+    actions = [proposal.action for proposal in decision.proposals]
+    assert actions == [Click(720, 450), TypeText("alice"), KeyCombo(("enter",))]
+    talk.history.carry_out(decision)
+    assert talk.decide().kind == "finished"
+    request = talk.server.requests[1]
+    assert [response["name"] for response in request.function_responses] == ["click", "type", "press_key"]
+    assert [response["id"] for response in request.function_responses] == ["call-0-0", "call-0-1", "call-0-2"]
+    shown = [digest(png) for png in request.images]
+    assert shown == [step.frame_after.digest for step in talk.history.turns[0].steps]
+
+
+def test_a_call_without_an_id_is_answered_without_one(converse: Converse) -> None:
+    talk = converse([CLICK, DONE], with_ids=False)
+    talk.history.carry_out(talk.decide())
+    assert talk.decide().kind == "finished"
+    assert "id" not in talk.server.requests[1].function_responses[0]
+
+
+def test_the_last_picture_is_the_screen_as_it_is_now(converse: Converse) -> None:
+    talk = converse([CLICK, DONE])
+    talk.history.carry_out(talk.decide())
+    talk.history.screen = talk.history.first
+    talk.decide()
+    assert digest(talk.server.requests[1].images[-1]) == talk.history.first.digest
+
+
+# --- confirmation ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ruling", [Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")])
+def test_a_confirmed_call_is_acknowledged(converse: Converse, ruling: Ruling) -> None:
+    talk = converse([calls(("click", PAYING), ("wait", {})), DONE])
+    decision = talk.decide()
+    assert [proposal.confirmation and proposal.confirmation.explanation for proposal in decision.proposals] == [
+        "This pays.",
+        None,
+    ]
+    talk.history.carry_out(decision, ruling=ruling)
+    assert talk.decide().kind == "finished"
+    paying, waiting = talk.server.requests[1].function_responses
+    assert paying["response"]["safety_acknowledgement"] == "true"
+    assert "safety_acknowledgement" not in waiting["response"]
+
+
+def test_a_refused_confirmation_is_never_acknowledged(converse: Converse) -> None:
+    """Gemini takes no history in which it is not: so the turn is told in words, and the run can go on."""
+    talk = converse([CLICK, calls(("click", PAYING)), DONE])
+    talk.history.carry_out(talk.decide())
+    talk.history.carry_out(talk.decide(), ruling=Ruling("deny", "rule 2", "no payments in tests", ends_run=False))
+    assert talk.decide().kind == "finished"
+    assert talk.server.refusals == []
+    told = talk.server.requests[2].contents[-1]["parts"][0]["text"]
+    assert "refused: no payments in tests" in told
+    assert "safety_acknowledgement" not in str(talk.server.requests[2].body)
+
+
+def test_a_denied_call_without_confirmation_is_an_error(converse: Converse) -> None:
+    talk = converse([CLICK, DONE])
+    talk.history.carry_out(talk.decide(), ruling=Ruling("deny", "rule 2", ends_run=False))
+    talk.decide()
+    assert talk.server.requests[1].function_responses[0]["response"] == {"error": "refused: rule 2"}
+
+
+# --- history ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_request_does_not_grow_with_the_run(converse: Converse) -> None:
+    talk = converse(lambda request: CLICK)
+    for _ in range(30):
+        talk.history.carry_out(talk.decide())
+    requests = talk.server.requests
+    assert [len(request.images) for request in requests[:5]] == [1, 2, 3, 3, 3]
+    assert len(requests[-1].images) == 3
+    assert len(requests[-1].function_responses) == 29
+    newest = [step.frame_after.digest for turn in talk.history.turns[-4:-1] for step in turn.steps]
+    assert [digest(png) for png in requests[-1].images] == newest
+    a_turn_in_words = 1000
+    assert requests[-1].size - requests[3].size < 26 * a_turn_in_words
+    assert talk.server.refusals == []
+
+
+def test_only_as_many_screenshots_as_asked_for(converse: Converse) -> None:
+    talk = converse([calls(("click", POINT), ("click", POINT)), DONE], keep_screenshots=1)
+    talk.history.carry_out(talk.decide())
+    talk.decide()
+    assert [digest(png) for png in talk.server.requests[1].images] == [talk.history.screen.digest]
+
+
+def test_what_the_model_said_goes_back_unchanged(converse: Converse) -> None:
+    """Also a signature whose base64 has the characters in which the two alphabets differ, and empty text."""
+    args = {**POINT, "note": None, "deep": {"a_b": [1.5]}}
+    parts = [
+        {"text": "thinking", "thought": True},
+        {"text": "", "thoughtSignature": "c2ln+/8="},
+        {"functionCall": {"name": "click", "args": args}, "thoughtSignature": "AAEC+/8="},
+    ]
+    talk = converse([candidate(parts), DONE])
+    decision = talk.decide()
+    before = copy.deepcopy(decision.provider_details)
+    talk.history.carry_out(decision)
+    assert talk.decide().kind == "finished"
+    assert decision.provider_details == before
+    assert talk.server.requests[1].contents[1]["parts"][1] == {"text": "", "thoughtSignature": "c2ln-_8="}
+
+
+def test_a_field_that_this_sdk_does_not_know_is_no_obstacle(converse: Converse) -> None:
+    call = {"functionCall": {"name": "click", "args": POINT, "newHere": 1}, "thoughtSignature": "AAEC", "newToo": {}}
+    talk = converse([candidate([call], aNewOne="x"), DONE])
+    talk.history.carry_out(talk.decide())
+    assert talk.decide().kind == "finished"
+
+
+def test_a_turn_of_somebody_else_is_told_in_words(converse: Converse) -> None:
+    talk = converse([CLICK, DONE])
+    talk.history.carry_out(Decision("act", proposals=(Proposal(Click(3, 4), "recorded"), Proposal(Drag(1, 2, 3, 4)))))
+    talk.history.carry_out(talk.decide())
+    assert talk.decide().kind == "finished"
+    roles = [content["role"] for content in talk.server.requests[1].contents]
+    assert roles == ["user", "user", "model", "user"]
+    told = talk.server.requests[0].contents[1]["parts"][0]["text"]
+    assert "Click(x=3, y=4" in told
+    assert "(recorded): ok" in told
+
+
+def test_a_turn_that_was_cut_short_is_told_in_words(converse: Converse) -> None:
+    talk = converse([calls(("click", POINT), ("wait", {})), DONE])
+    decision = talk.decide()
+    talk.history.carry_out(replace(decision, proposals=decision.proposals[:1]))
+    assert talk.decide().kind == "finished"
+    assert "click(x=500, y=500): ok" in talk.server.requests[1].contents[1]["parts"][0]["text"]
+
+
+# --- what else a model may be given, and may say ---------------------------------------------------------------------
+
+
+def add_user(name: str, admin: bool = False) -> str:
+    """Create a user in the shop."""
+    return f"{name}, {admin}"
+
+
+def test_a_function_of_the_users_own(converse: Converse) -> None:
+    talk = converse([calls(("add_user", {"name": "alice"})), DONE], functions=[add_user])
+    decision = talk.decide()
+    assert decision.proposals[0].action == CallFunction("add_user", {"name": "alice"})
+    talk.history.carry_out(decision, output=add_user("alice"))
+    assert talk.decide().kind == "finished"
+    declared = talk.server.requests[0].body["tools"][1]["functionDeclarations"]
+    assert [declaration["name"] for declaration in declared] == ["task_failed", "add_user"]
+    assert talk.server.requests[1].function_responses[0]["response"] == {"output": "alice, False"}
+
+
+def test_giving_up(converse: Converse) -> None:
+    decision = converse([calls(("task_failed", {"reason": "There is no basket."}), words="Hm.")]).decide()
+    assert (decision.kind, decision.words) == ("gave_up", "There is no basket.")
+
+
+def test_an_excluded_action_is_not_offered_and_refused_if_it_comes(converse: Converse) -> None:
+    talk = converse([calls(("navigate", {"url": "example.org"}))], excluded_actions=["navigate", "key_up"])
+    [proposal] = talk.decide().proposals
+    assert isinstance(proposal.action, InvalidAction)
+    assert talk.server.requests[0].computer_use == {
+        "environment": "ENVIRONMENT_DESKTOP",
+        "excludedPredefinedFunctions": ["navigate", "key_up"],
+    }
+
+
+def test_an_unknown_function_is_answered_with_an_error(converse: Converse) -> None:
+    talk = converse([calls(("bash", {"command": "ls"})), DONE])
+    decision = talk.decide()
+    [proposal] = decision.proposals
+    assert isinstance(proposal.action, InvalidAction)
+    talk.history.carry_out(decision, error=proposal.action.problem)
+    assert talk.decide().kind == "finished"
+    assert "no function 'bash'" in talk.server.requests[1].function_responses[0]["response"]["error"]
+
+
+def test_thoughts_are_asked_for_only_on_request(converse: Converse) -> None:
+    thinking = calls(("click", POINT), thought="I look for the basket.")
+    talk = converse([thinking, calls(("click", POINT), thought="Hidden.", words="Said.")], include_thoughts=True)
+    assert talk.decide().words == "I look for the basket."
+    assert talk.decide().words == "Said."
+    assert talk.server.requests[0].body["generationConfig"]["thinkingConfig"] == {"includeThoughts": True}
+
+
+def test_injection_detection_and_safety_policies(converse: Converse) -> None:
+    if "disabled_safety_policies" not in types.ComputerUse.model_fields:
+        pytest.skip("google-genai has no safety policies before 2.8")
+    policies = ["account_creation", "DATA_MODIFICATION"]
+    talk = converse([CLICK], detect_prompt_injection=True, disabled_safety_policies=policies)
+    talk.decide()
+    assert talk.server.requests[0].computer_use == {
+        "environment": "ENVIRONMENT_DESKTOP",
+        "enablePromptInjectionDetection": True,
+        "disabledSafetyPolicies": ["ACCOUNT_CREATION", "DATA_MODIFICATION"],
+    }
+
+
+def test_the_older_dialect(converse: Converse) -> None:
+    typed = {"x": 500, "y": 500, "text": "alice"}
+    replies = [
+        calls(("open_web_browser", {}), signed=False),
+        calls(("type_text_at", typed), ("wait_5_seconds", {}), signed=False),
+        DONE,
+    ]
+    talk = converse(replies, with_ids=False, model=COMPUTER_USE_ONLY, environment="browser")
+    opened = talk.decide()
+    assert opened.proposals[0].action == TakeScreenshot()
+    talk.history.carry_out(opened)
+    decision = talk.decide()
+    assert decision.proposals[0].action == TypeText("alice", 720, 450, press_enter=True, clear_first=True)
+    talk.history.carry_out(decision)
+    assert talk.decide().kind == "finished"
+    assert talk.server.refusals == []
+    assert talk.server.requests[2].function_responses[-1]["response"] == {"output": "ok", "url": ""}
+    assert talk.server.requests[2].computer_use == {"environment": "ENVIRONMENT_BROWSER"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"keep_screenshots": 0}, "keep_screenshots must be at least 1, got 0"),
+        ({"environment": "laptop"}, r"must be one of \[.*'desktop'.*\], got 'laptop'"),
+        ({"disabled_safety_policies": ["fun"]}, "got .*'fun'"),
+        ({"excluded_actions": ["klick"]}, r"got \['klick'\]"),
+        ({"functions": [lambda: None]}, "needs a name and a docstring"),
+    ],
+)
+def test_a_wrong_setting_says_what_would_be_right(settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        GeminiComputerUse(api_key="a key", **settings)

@@ -1,0 +1,247 @@
+"""Function calls of both dialects, and of none, as actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use.planners.gemini import denorm_x, denorm_y, extract_function_calls
+from pytest_vnc_use.planners.gemini_actions import (
+    DESKTOP,
+    OLDER,
+    FunctionCall,
+    Unreadable,
+    read_confirmation,
+    read_proposal,
+    split_keys,
+)
+from pytest_vnc_use.types import (
+    Action,
+    CallFunction,
+    Click,
+    Confirmation,
+    Drag,
+    FrameRef,
+    InvalidAction,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    OpenAddress,
+    Scroll,
+    TakeScreenshot,
+    TypeText,
+    Wait,
+)
+
+SCREEN = FrameRef("0" * 64, 1440, 900)
+POINT = {"x": 500, "y": 500}
+
+
+def action_of(name: str, args: dict[str, Any]) -> Action:
+    return read_proposal(FunctionCall(name, args), SCREEN).action
+
+
+@pytest.mark.parametrize(
+    ("on_grid", "x", "y"),
+    [(0, 0, 0), (500, 720, 450), (999, 1438, 899), (1500, 1438, 899), (-3, 0, 0), ("500", 720, 450), (500.9, 721, 450)],
+)
+def test_denorm(on_grid: Any, x: int, y: int) -> None:
+    assert (denorm_x(on_grid, 1440), denorm_y(on_grid, 900)) == (x, y)
+
+
+@pytest.mark.parametrize("size", [1, 2, 640, 1366, 3840])
+def test_denorm_stays_on_the_screen(size: int) -> None:
+    assert denorm_x(999, size) < size
+    assert denorm_y(0, size) == 0
+
+
+@pytest.mark.parametrize("value", ["left", None, True, "nan", "inf", [1]])
+def test_denorm_refuses_what_is_no_number(value: Any) -> None:
+    with pytest.raises(Unreadable, match="must be a number"):
+        denorm_x(value, 1440)
+
+
+NEWER: list[tuple[str, dict[str, Any], Action]] = [
+    ("click", POINT, Click(720, 450)),
+    ("double_click", POINT, Click(720, 450, count=2)),
+    ("triple_click", POINT, Click(720, 450, count=3)),
+    ("middle_click", POINT, Click(720, 450, "middle")),
+    ("right_click", POINT, Click(720, 450, "right")),
+    ("mouse_down", POINT, MouseDown(720, 450)),
+    ("mouse_up", POINT, MouseUp(720, 450)),
+    ("move", POINT, Move(720, 450)),
+    ("type", {"text": "Grüße 你好"}, TypeText("Grüße 你好")),
+    ("type", {"text": "a", "press_enter": True}, TypeText("a", press_enter=True)),
+    ("type", {"text": "a", **POINT}, TypeText("a", 720, 450)),
+    ("drag_and_drop", {"start_x": 0, "start_y": 0, "end_x": 500, "end_y": 500}, Drag(0, 0, 720, 450)),
+    ("wait", {}, Wait(1.0)),
+    ("wait", {"seconds": 3}, Wait(3.0)),
+    ("press_key", {"key": "enter"}, KeyCombo(("enter",))),
+    ("press_key", {"key": "ctrl+a"}, KeyCombo(("ctrl", "a"))),
+    ("key_down", {"key": "shift"}, KeyDown("shift")),
+    ("key_up", {"key": "shift"}, KeyUp("shift")),
+    ("hotkey", {"keys": ["ctrl", "shift", "p"]}, KeyCombo(("ctrl", "shift", "p"))),
+    ("take_screenshot", {}, TakeScreenshot()),
+    ("scroll", {**POINT, "direction": "down", "magnitude_in_wheel_clicks": 4}, Scroll(720, 450, "down", 4)),
+    ("scroll", {**POINT, "direction": "down", "magnitude_in_pixels": 500}, Scroll(720, 450, "down", 4)),
+    ("scroll", {**POINT, "direction": "down"}, Scroll(720, 450, "down", 3)),
+]
+
+OLD: list[tuple[str, dict[str, Any], Action]] = [
+    ("open_web_browser", {}, TakeScreenshot()),
+    ("click_at", POINT, Click(720, 450)),
+    ("hover_at", POINT, Move(720, 450)),
+    ("type_text_at", {**POINT, "text": "a"}, TypeText("a", 720, 450, press_enter=True, clear_first=True)),
+    (
+        "type_text_at",
+        {**POINT, "text": "a", "press_enter": False, "clear_before_typing": False},
+        TypeText("a", 720, 450),
+    ),
+    ("key_combination", {"keys": "Control+A"}, KeyCombo(("Control", "A"))),
+    ("scroll_document", {"direction": "up"}, Scroll(720, 450, "up", 7)),
+    ("scroll_at", {"x": 0, "y": 0, "direction": "right", "magnitude": 500}, Scroll(0, 0, "right", 7)),
+    ("scroll_at", {"x": 0, "y": 0, "direction": "left"}, Scroll(0, 0, "left", 12)),
+    ("drag_and_drop", {"x": 0, "y": 0, "destination_x": 500, "destination_y": 500}, Drag(0, 0, 720, 450)),
+    ("wait_5_seconds", {}, Wait(5.0)),
+    ("navigate", {"url": "example.org"}, OpenAddress("example.org")),
+    ("go_back", {}, KeyCombo(("alt", "left"))),
+    ("go_forward", {}, KeyCombo(("alt", "right"))),
+    ("search", {}, KeyCombo(("ctrl", "k"))),
+]
+
+DRIFT: list[tuple[str, dict[str, Any], Action]] = [
+    ("click", {"x": "500", "y": 500.0}, Click(720, 450)),
+    ("click", {"x": 5000, "y": -5}, Click(1438, 0)),
+    ("click", {"coordinate": [500, 500]}, Click(720, 450)),
+    ("click", {"point": ["500", "500"]}, Click(720, 450)),
+    ("click", {"x": [500, 500]}, Click(720, 450)),
+    ("mouse_click", POINT, Click(720, 450)),
+    ("type_text", {"text": "a"}, TypeText("a")),
+    ("type", {"text": 42}, TypeText("42")),
+    ("type", {"text": "a", "press_enter": "true"}, TypeText("a", press_enter=True)),
+    ("type", {"text": "a", "press_enter": "false"}, TypeText("a")),
+    ("type", {"text": ""}, TypeText("")),
+    ("key", {"key": "Return"}, KeyCombo(("Return",))),
+    ("press_key_combination", {"keys": "ctrl + c"}, KeyCombo(("ctrl", "c"))),
+    ("press_key", {"keys": ["esc"]}, KeyCombo(("esc",))),
+    ("open_url", {"url": "example.org"}, OpenAddress("example.org")),
+    ("drag", {"source_x": 0, "source_y": 0, "target_x": 500, "target_y": 500}, Drag(0, 0, 720, 450)),
+    ("drag", {"x": 0, "y": 0, "to_x": 500, "to_y": 500}, Drag(0, 0, 720, 450)),
+    ("drag_and_drop", {"start": [0, 0], "end": [500, 500]}, Drag(0, 0, 720, 450)),
+    ("drag_and_drop", {"path": [[0, 0], [300, 300], [500, 500]]}, Drag(0, 0, 720, 450)),
+    ("scroll", {"direction": "DOWN", "clicks": "2"}, Scroll(720, 450, "down", 2)),
+    ("scroll", {"direction": "up", "amount": 0}, Scroll(720, 450, "up", 1)),
+    ("scroll", {"direction": "up", "magnitude": 1}, Scroll(720, 450, "up", 1)),
+    ("scroll", {"direction": "up", "magnitude": 9999}, Scroll(720, 450, "up", 9)),
+    ("scroll", {"direction": "up", "clicks": 10**6}, Scroll(720, 450, "up", 50)),
+    ("wait", {"seconds": "2"}, Wait(2.0)),
+    ("wait", {"seconds": -1}, Wait(0.0)),
+    ("wait", {"seconds": 10**9}, Wait(60.0)),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "action"), [*NEWER, *OLD, *DRIFT])
+def test_calls_become_actions(name: str, args: dict[str, Any], action: Action) -> None:
+    assert action_of(name, args) == action
+
+
+def test_every_predefined_function_is_in_the_tables() -> None:
+    assert {name for name, _, _ in NEWER} == set(DESKTOP)
+    assert {name for name, _, _ in OLD} == set(OLDER)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "problem"),
+    [
+        ("bash", {"command": "ls"}, "no function 'bash'"),
+        ("", {}, "no function ''"),
+        ("click", {"x": 5}, "'y' is missing"),
+        ("click", {}, "'x' is missing"),
+        ("click", {"x": "left", "y": 5}, "'x' must be a number, got 'left'"),
+        ("type", {}, "'text' is missing"),
+        ("scroll", {**POINT, "direction": "sideways"}, "must be up, down, left or right, got 'sideways'"),
+        ("hotkey", {"keys": []}, "at least one key"),
+        ("hotkey", {"keys": [1]}, "a key or a list of keys, got [1]"),
+        ("key_down", {"key": "ctrl+a"}, "must be one key"),
+        ("drag_and_drop", {"x": 1, "y": 1}, "'end_x' is missing"),
+        ("drag_and_drop", {"path": [1, 2]}, "pairs, got [1, 2]"),
+    ],
+)
+def test_what_cannot_be_read_says_why(name: str, args: dict[str, Any], problem: str) -> None:
+    action = action_of(name, args)
+    assert isinstance(action, InvalidAction)
+    assert action.name == name
+    assert problem in action.problem
+
+
+@pytest.mark.parametrize(
+    ("keys", "split"),
+    [
+        ("+", ("+",)),
+        ("ctrl++", ("ctrl", "+")),
+        ("ctrl+shift++", ("ctrl", "shift", "+")),
+        ("Digit_1", ("Digit_1",)),
+        (" ", (" ",)),
+        (["ctrl+k", "s"], ("ctrl", "k", "s")),
+        (["ctrl", "+"], ("ctrl", "+")),
+        ("page_down", ("page_down",)),
+    ],
+)
+def test_split_keys(keys: Any, split: tuple[str, ...]) -> None:
+    assert split_keys(keys) == split
+
+
+def test_the_call_stays_as_it_came() -> None:
+    args = {
+        **POINT,
+        "intent": "open it",
+        "safety_decision": {"decision": "require_confirmation", "explanation": "pays"},
+    }
+    call = FunctionCall("click", args)
+    proposal = read_proposal(call, SCREEN)
+    assert proposal.intent == "open it"
+    assert proposal.confirmation == Confirmation("pays")
+    assert proposal.as_proposed == {"name": "click", "args": args}
+    assert set(call.args) == {"x", "y", "intent", "safety_decision"}
+    assert proposal.as_proposed["args"] is not args
+
+
+@pytest.mark.parametrize(
+    ("decision", "confirmation"),
+    [
+        (None, None),
+        ({}, None),
+        ({"decision": "allowed"}, None),
+        ({"decision": "regular", "explanation": "fine"}, None),
+        ({"decision": "require_confirmation", "explanation": "pays"}, Confirmation("pays")),
+        ({"decision": "block", "explanation": ""}, Confirmation("the model asks for 'block'")),
+        ("require_confirmation", Confirmation("the model asks for 'require_confirmation'")),
+        ({"decision": "require_confirmation", "explanation": "x", "category": "y"}, Confirmation("x", "y")),
+    ],
+)
+def test_only_a_plain_go_needs_no_confirmation(decision: Any, confirmation: Confirmation | None) -> None:
+    assert read_confirmation(decision) == confirmation
+
+
+def test_own_functions_and_excluded_ones() -> None:
+    call = FunctionCall("add_user", {"name": "alice", "intent": "needed"})
+    assert read_proposal(call, SCREEN, functions={"add_user"}).action == CallFunction("add_user", {"name": "alice"})
+    for name in ("navigate", "open_url"):
+        refused = read_proposal(FunctionCall(name, {"url": "x"}), SCREEN, excluded={"navigate"}).action
+        assert isinstance(refused, InvalidAction)
+        assert "'navigate' is excluded" in refused.problem
+
+
+def test_extract_function_calls() -> None:
+    parts = [
+        {"text": "thinking", "thought": True},
+        {"functionCall": {"id": "a", "name": "click", "args": POINT}, "thoughtSignature": "c2lnbmVk"},
+        {"functionCall": {"name": "wait"}},
+    ]
+    calls = extract_function_calls({"role": "model", "parts": parts})
+    assert calls == (FunctionCall("click", POINT, "a"), FunctionCall("wait", {}, ""))
+    assert extract_function_calls({}) == ()
