@@ -1,0 +1,62 @@
+"""What the tests of the desktops share: a small Qt program, and desktops that are stopped whatever happens."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.desktops.qt import QtDesktop
+
+PROGRAM = """
+import os, subprocess, sys
+from pathlib import Path
+from PySide6.QtWidgets import QApplication, QLabel
+application = QApplication(sys.argv)
+label = QLabel("hello")
+label.show()
+child = subprocess.Popen(["sleep", "300"])
+Path("seen.txt").write_text(" ".join([os.environ.get("FRUIT", ""), *sys.argv[1:]]), encoding="utf-8")
+Path("pids.txt").write_text(f"{os.getpid()} {child.pid}")
+print("ready", flush=True)
+application.exec()
+"""
+
+
+@pytest.fixture(scope="session")
+def qt_program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Command of a Qt program that writes down what it sees, and its process id and its child's."""
+    missing = _what_is_missing()
+    if missing and os.environ.get("CI") == "true":
+        pytest.fail(missing)
+    if missing:
+        pytest.skip(missing)
+    path: Path = tmp_path_factory.mktemp("program") / "program.py"
+    path.write_text(PROGRAM)
+    return [sys.executable, str(path)]
+
+
+def _what_is_missing() -> str:
+    if sys.platform != "linux":
+        return "Qt's VNC platform needs Linux"
+    if importlib.util.find_spec("PySide6") is None:
+        return 'PySide6 is not installed: pip install -e ".[demo]"'
+    return ""
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., QtDesktop]]:
+    """`QtDesktop(…)`, stopped after the test."""
+    started: list[QtDesktop] = []
+
+    def starting(*args: object, **kwargs: object) -> QtDesktop:
+        started.append(QtDesktop(*args, **kwargs))  # type: ignore[arg-type]
+        return started[-1]
+
+    yield starting
+    for desktop in started:
+        desktop.stop()

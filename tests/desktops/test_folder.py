@@ -1,0 +1,60 @@
+"""Files of the program under test: inside its working folder, and nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.desktops.folder import WorkingFolder
+from pytest_vnc_use.errors import DesktopError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> WorkingFolder:
+    (tmp_path / "secret.txt").write_text("not for you")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work-too").mkdir()
+    (tmp_path / "work-too" / "secret.txt").write_text("nor this")
+    return WorkingFolder(tmp_path / "work")
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "drafts/today/notes.txt", "drafts/../notes.txt"])
+def test_what_is_written_is_read_back(folder: WorkingFolder, name: str) -> None:
+    folder.write(name, "Grüße\n日本\n")
+    assert folder.read(name) == "Grüße\n日本\n"
+
+
+@pytest.mark.parametrize("name", ["../secret.txt", "a/../../secret.txt", "../work-too/secret.txt", "/etc/hostname"])
+def test_no_name_leads_out_of_the_folder(folder: WorkingFolder, name: str) -> None:
+    with pytest.raises(DesktopError, match=f"must lie in the program's working folder, got '{name}'"):
+        folder.read(name)
+    with pytest.raises(DesktopError, match="must lie in the program's working folder"):
+        folder.write(name, "overwritten")
+
+
+def test_no_link_leads_out_of_the_folder(folder: WorkingFolder) -> None:
+    (folder.path / "link").symlink_to(folder.path.parent)
+    with pytest.raises(DesktopError, match="must lie in the program's working folder"):
+        folder.read("link/secret.txt")
+
+
+def test_a_missing_file_is_told_with_what_is_there(folder: WorkingFolder) -> None:
+    with pytest.raises(DesktopError, match=r"has no file 'orders.csv'; it has no files"):
+        folder.read("orders.csv")
+    folder.write("a/state.json", "{}")
+    with pytest.raises(DesktopError, match=r"has no file 'orders.csv'; it has 'a/state.json'"):
+        folder.read("orders.csv")
+
+
+def test_a_file_that_is_no_text_is_an_error(folder: WorkingFolder) -> None:
+    (folder.path / "picture.png").write_bytes(b"\x89PNG\xff")
+    with pytest.raises(DesktopError, match=r"cannot read 'picture.png'.*utf-8"):
+        folder.read("picture.png")
+
+
+def test_a_folder_is_no_file(folder: WorkingFolder) -> None:
+    with pytest.raises(DesktopError, match=r"cannot read '\.'"):
+        folder.read(".")
+    with pytest.raises(DesktopError, match=r"cannot write '\.'"):
+        folder.write(".", "text")
