@@ -74,7 +74,7 @@ class StepPrinter:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     try:
         return int(arguments.command(arguments))
     except InfraError as exc:
@@ -93,11 +93,11 @@ def _told(message: str, code: int) -> int:
 # --- the commands' arguments -----------------------------------------------------------------------------------------
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(
         prog="cua-vnc", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = root.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
     for name, command, about in (
         ("approve", _approve, "carry out the action that a run waits with, and go on"),
@@ -109,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_agent_options(answer)
         answer.set_defaults(command=command)
     _add_policy(commands)
-    return parser
+    return root
 
 
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

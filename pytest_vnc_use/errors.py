@@ -1,19 +1,19 @@
 """The exception tree of the package.
 
-    VncUseError
-    ├── SettingsError             a setting, marker or file of the user's is wrong; a usage error in pytest
-    ├── RunFolderError            a run folder is missing, damaged, or of a newer version
-    ├── ActionError               one action cannot be carried out; the planner is told and goes on
-    └── InfraError                the tool or its surroundings broke; never a fault of the product under test
-        ├── DesktopError          the desktop is not there, or went away
-        │   ├── DesktopRefused    it cannot be reached, or did not answer in time
-        │   ├── AuthenticationFailed   it wants a password, or another one
-        │   └── ConnectionLost    it was there and is gone
-        └── PlannerError          the model cannot be asked
-            ├── KeyRejected       the API key is missing or refused
-            ├── QuotaExhausted    a quota that waiting will not refill in time
-            ├── ModelUnavailable  no answer after all retries, or within the time limit
-            └── AnswerRefused     the model's service blocked the prompt or the answer
+VncUseError
+├── SettingsError             a setting, marker or file of the user's is wrong; a usage error in pytest
+├── RunFolderError            a run folder is missing, damaged, or of a newer version
+├── ActionError               one action cannot be carried out; the planner is told and goes on
+└── InfraError                the tool or its surroundings broke; never a fault of the product under test
+    ├── DesktopError          the desktop is not there, or went away
+    │   ├── DesktopRefused    it cannot be reached, or did not answer in time
+    │   ├── AuthenticationFailed   it wants a password, or another one
+    │   └── ConnectionLost    it was there and is gone
+    └── PlannerError          the model cannot be asked
+        ├── KeyRejected       the API key is missing or refused
+        ├── QuotaExhausted    a quota that waiting will not refill in time
+        ├── ModelUnavailable  no answer after all retries, or within the time limit
+        └── AnswerRefused     the model's service blocked the prompt or the answer
 """
 
 from __future__ import annotations
