@@ -27,6 +27,7 @@ from threading import Lock
 from typing import Annotated, Any, TypeVar, get_args, overload
 
 from pydantic import Field, TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
 from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import RunFolderError
@@ -63,9 +64,8 @@ def _adapter(form: Any) -> TypeAdapter[Any]:
 
 
 def to_json(value: Any) -> Any:
-    """A value of `types` in JSON's own types. A Frame has none: its picture is stored, its `ref` written."""
-    form: Any = type(value)
-    return _adapter(form).dump_python(value, mode="json", fallback=str)
+    """A value of `types` in JSON's own types, anything foreign as text. Of a Frame, only its `ref` has such a form."""
+    return to_jsonable_python(value, fallback=str)
 
 
 @overload

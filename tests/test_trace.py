@@ -146,6 +146,10 @@ def test_every_value_survives_json(value: object) -> None:
     assert from_json(type(value), json.loads(json.dumps(to_json(value)))) == value
 
 
+def test_what_json_does_not_know_becomes_text() -> None:
+    assert to_json(CallFunction("f", {"of": range(3)}))["arguments"] == {"of": "range(0, 3)"}
+
+
 def test_data_that_is_no_such_value_is_refused() -> None:
     with pytest.raises(RunFolderError, match=r"x does not fit: .*integer.*, got 'left'"):
         from_json(Click, {"x": "left", "y": 2})
