@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from base64 import b64decode
+from contextlib import ExitStack
 
 from pytest_vnc_use.report.links import asset_writer, data_uri
 
@@ -15,10 +16,11 @@ import sys
 from pathlib import Path
 from pytest_vnc_use.report.links import asset_writer
 
-for _ in range(30):
-    link = asset_writer(Path(sys.argv[1]), "assets/")
-    for number in range(5):
-        link(bytes([number]) * 500_000)
+link = asset_writer(Path(sys.argv[1]), "assets/")
+print("ready", flush=True)
+sys.stdin.read()
+for number in range(100):
+    link(bytes([number]) * 300_000)
 """
 
 
@@ -40,7 +42,13 @@ def test_a_picture_is_written_once_and_linked_from_the_report(tmp_path):
 
 def test_processes_may_write_the_same_pictures_at_the_same_time(tmp_path):
     command = [sys.executable, "-c", WRITER, str(tmp_path / "assets")]
-    writers = [subprocess.Popen(command) for _ in range(4)]
-    assert [writer.wait(60) for writer in writers] == [0, 0, 0, 0]
+    with ExitStack() as stack:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        writers = [stack.enter_context(subprocess.Popen(command, **pipes)) for _ in range(4)]
+        for writer in writers:
+            writer.stdout.readline()
+        for writer in writers:
+            writer.stdin.close()
+    assert [writer.returncode for writer in writers] == [0, 0, 0, 0]
     sizes = [path.stat().st_size for path in (tmp_path / "assets").iterdir()]
-    assert sizes == [500_000] * 5
+    assert sizes == [300_000] * 100
