@@ -344,7 +344,7 @@ class _Story:
     def hear(self, event: RunEvent) -> None:
         match event:
             case RunStarted():
-                self.started = self.started or event
+                self.started = event
             case TurnDecided():
                 self.decisions[event.number] = event.decision
                 self.ended = None

@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -211,8 +212,10 @@ def test_a_run_waits_until_it_goes_on(folder: RunFolder) -> None:
     assert goes_on.open_step == begun(1, 1, Wait())
 
 
-def test_a_turn_decided_again_replaces_the_one_before(folder: RunFolder) -> None:
-    trace = read_trace(written(folder, STARTED, decided(1, Wait()), decided(1, TakeScreenshot())))
+def test_what_was_done_again_replaces_what_was_before(folder: RunFolder) -> None:
+    again = replace(STARTED, started_at="2026-11-21T11:00:00+00:00")
+    trace = read_trace(written(folder, STARTED, again, decided(1, Wait()), decided(1, TakeScreenshot())))
+    assert trace.started == again
     assert trace.turns == (Turn(decided(1, TakeScreenshot()).decision),)
 
 
