@@ -5,8 +5,8 @@ by Ctrl+1 to Ctrl+7 and Tab. It keeps three files in the folder it is started in
 
 - orders.csv: `product;quantity;status`, a line for each product in the basket (`apples;2;basket`) or ordered
   (`apples;2;ordered`);
-- state.json: user, page, failed_sign_ins, basket, total, orders (with name, street, city, delivery and gift_wrap),
-  gift_box, stock_report (`not loaded`, `loading`, `loaded`, `confirmed`), terms_accepted;
+- state.json: user, page, failed_sign_ins, basket, times_emptied, total, orders (with name, street, city, delivery and
+  gift_wrap), gift_box, stock_report (`not loaded`, `loading`, `loaded`, `confirmed`), terms_accepted;
 - notes.txt: the notes, once they are saved.
 """
 

@@ -26,6 +26,7 @@ class Store(QObject):
         self.page = "sign in"
         self.failed_sign_ins = 0
         self.basket: dict[str, int] = {}
+        self.times_emptied = 0
         self.orders: list[dict[str, Any]] = []
         self.gift_box: list[str] = []
         self.stock_report = "not loaded"
@@ -66,13 +67,15 @@ class Store(QObject):
 
     def empty_basket(self) -> None:
         self.basket.clear()
+        self.times_emptied += 1
         self._commit()
 
     def place_order(self, details: Mapping[str, Any]) -> int:
         """Order what is in the basket; returns the number of the order."""
         number = FIRST_ORDER_NUMBER + len(self.orders)
         self.orders.append({"number": number, "total": money(self.total), "products": dict(self.basket), **details})
-        self.empty_basket()
+        self.basket.clear()
+        self._commit()
         return number
 
     def save_notes(self, text: str) -> None:
@@ -108,6 +111,7 @@ class Store(QObject):
             "page": self.page,
             "failed_sign_ins": self.failed_sign_ins,
             "basket": self.basket,
+            "times_emptied": self.times_emptied,
             "total": money(self.total),
             "orders": self.orders,
             "gift_box": self.gift_box,
