@@ -25,6 +25,7 @@ MODELS = {
     "gemini-3-flash-preview",
     COMPUTER_USE_ONLY,
 }
+WITHOUT_DESKTOP = {"gemini-3-flash-preview", COMPUTER_USE_ONLY}
 WITHOUT_SAMPLING = {"gemini-3.8-flash", "gemini-3.7-flash", "gemini-3.6-flash"}
 ENVIRONMENTS = {"ENVIRONMENT_BROWSER", "ENVIRONMENT_MOBILE", "ENVIRONMENT_DESKTOP"}
 SAFETY_POLICIES = {
@@ -122,6 +123,11 @@ def tool_is_missing(request: Request) -> Iterator[str]:
         yield "This model requires the use of the Computer Use tool."
 
 
+def desktop_is_unknown(request: Request) -> Iterator[str]:
+    if request.model in WITHOUT_DESKTOP and (request.computer_use or {}).get("environment") == "ENVIRONMENT_DESKTOP":
+        yield f"(ours) {request.model} does not support ENVIRONMENT_DESKTOP."
+
+
 def sampling_is_set(request: Request) -> Iterator[str]:
     generation = request.body.get("generationConfig", {})
     for name in ("temperature", "topP", "topK", "candidateCount"):
@@ -213,6 +219,7 @@ RULES: tuple[Callable[[Request], Iterator[str]], ...] = (
     unknown_fields,
     unknown_values,
     tool_is_missing,
+    desktop_is_unknown,
     sampling_is_set,
     last_content,
     pairing,
@@ -271,10 +278,11 @@ def _blobs(value: Any) -> Iterator[JsonObject]:
 
 def _canonical(content: JsonObject) -> str:
     """What matters of a model content, as text that depends on neither the base64 alphabet nor the order of keys."""
-    parts = [
-        [part.get("text"), part.get("functionCall"), from_base64(part.get("thoughtSignature", "")).hex()]
-        for part in content.get("parts", ())
-    ]
+    parts = []
+    for part in content.get("parts", ()):
+        call = part.get("functionCall", {})
+        signature = from_base64(part.get("thoughtSignature", "")).hex()
+        parts.append([part.get("text"), call.get("id"), call.get("name"), call.get("args"), signature])
     return json.dumps(parts, sort_keys=True)
 
 

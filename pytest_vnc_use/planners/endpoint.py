@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
-from pytest_vnc_use.errors import KeyRejected
+from pytest_vnc_use.errors import KeyRejected, SettingsError
 from pytest_vnc_use.planners.retry import Backoff
 from pytest_vnc_use.types import ModelExchange
 
 KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
 
 
 def ignore_exchange(_: ModelExchange) -> None:
@@ -19,7 +21,7 @@ def ignore_exchange(_: ModelExchange) -> None:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Without `base_url`, the SDK's own default: GOOGLE_GEMINI_BASE_URL, or Google."""
+    """Without `base_url`, Google itself."""
 
     api_key: str = field(repr=False)
     base_url: str | None = None
@@ -36,3 +38,19 @@ def found_key(api_key: str | None) -> str:
     if not (key.isascii() and key.isprintable()):
         raise KeyRejected("the API key must be of printable ASCII characters, and has others")
     return key
+
+
+def found_url(base_url: str | None) -> str | None:
+    """The address given, or else the one in the environment, if any. Raises SettingsError where it is not http(s)."""
+    url = base_url or os.environ.get(URL_VARIABLE) or None
+    if url is not None and not _is_http(url):
+        raise SettingsError(f"base_url must be an address such as https://host/path, got {url!r}")
+    return url
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)

@@ -22,7 +22,7 @@ from pydantic.alias_generators import to_camel
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ModelUnavailable, SettingsError
 from pytest_vnc_use.planners import prompts
-from pytest_vnc_use.planners.endpoint import Endpoint, found_key, ignore_exchange
+from pytest_vnc_use.planners.endpoint import Endpoint, found_key, found_url, ignore_exchange
 from pytest_vnc_use.planners.functions import Declaration, declare_all
 from pytest_vnc_use.planners.gemini_actions import (
     PREDEFINED_FUNCTIONS,
@@ -59,6 +59,9 @@ Member = TypeVar("Member", bound=Enum)
 
 API_VERSION = "v1beta"
 """Where Computer Use is documented; the SDK's own default has moved between its versions."""
+
+BROWSER_ONLY = ("gemini-2.5-", "gemini-3-", "gemini-3.1-")
+"""Beginnings of the names of models that know no desktop; they are told of a browser, and use the older dialect."""
 
 CLEAN_UP_S = 1.0
 """How much longer the SDK may wait than we do: after this, a request that was given up has ended by itself."""
@@ -263,7 +266,7 @@ def _field_names(model: type[BaseModel]) -> frozenset[str]:
 class GeminiComputerUse:
     """A planner that asks Gemini with its Computer Use tool.
 
-    `environment` is desktop, browser or mobile. `excluded_actions` are names of predefined functions of either dialect.
+    `environment` is desktop, browser or mobile; a model that knows no desktop is told of a browser. `excluded_actions` are names of predefined functions of either dialect.
     `functions` are Python callables with docstrings and type hints, offered to the model by name; the agent calls them.
     `base_url` and `api_key` default to the SDK's environment variables. Raises SettingsError, and KeyRejected where no
     key is set.
@@ -290,14 +293,16 @@ class GeminiComputerUse:
     ) -> None:
         if keep_screenshots < 1:
             raise SettingsError(f"keep_screenshots must be at least 1, got {keep_screenshots!r}")
+        if environment == "desktop" and model.startswith(BROWSER_ONLY):
+            environment = "browser"
         self._model = model
-        self._endpoint = Endpoint(found_key(api_key), base_url, backoff or Backoff(), on_exchange)
+        self._endpoint = Endpoint(found_key(api_key), found_url(base_url), backoff or Backoff(), on_exchange)
         self._excluded = _known_actions(excluded_actions)
         self._rebuild_contents = partial(
             rebuild_contents,
             keep_screenshots=keep_screenshots,
             include_initial_screenshot=include_initial_screenshot,
-            with_url=environment == "browser" or model.startswith("gemini-2.5"),
+            with_url=environment == "browser",
         )
         declarations = declare_all(functions, taken=(*PREDEFINED_FUNCTIONS, TASK_FAILED))
         self._functions = frozenset(declaration.name for declaration in declarations)

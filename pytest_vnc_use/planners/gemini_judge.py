@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.planners import prompts
-from pytest_vnc_use.planners.endpoint import Endpoint, found_key, ignore_exchange
+from pytest_vnc_use.planners.endpoint import Endpoint, found_key, found_url, ignore_exchange
 from pytest_vnc_use.planners.gemini import base_config, generate, start_contents
 from pytest_vnc_use.planners.gemini_answers import Answer
 from pytest_vnc_use.planners.retry import Backoff
@@ -60,7 +60,7 @@ class GeminiJudge:
         on_exchange: Callable[[ModelExchange], None] = ignore_exchange,
     ) -> None:
         self._model = model
-        self._endpoint = Endpoint(found_key(api_key), base_url, backoff or Backoff(), on_exchange)
+        self._endpoint = Endpoint(found_key(api_key), found_url(base_url), backoff or Backoff(), on_exchange)
         self._config = base_config(
             system_instruction=prompts.JUDGE,
             max_output_tokens=max_output_tokens,

@@ -295,7 +295,7 @@ def test_thoughts_are_asked_for_only_on_request(converse: Converse) -> None:
 
 def test_injection_detection_and_safety_policies(converse: Converse) -> None:
     if "disabled_safety_policies" not in types.ComputerUse.model_fields:
-        pytest.skip("google-genai has no safety policies before 2.8")
+        pytest.skip("this google-genai has no safety policies")
     policies = ["account_creation", "DATA_MODIFICATION"]
     talk = converse([CLICK], detect_prompt_injection=True, disabled_safety_policies=policies)
     talk.decide()
@@ -307,13 +307,14 @@ def test_injection_detection_and_safety_policies(converse: Converse) -> None:
 
 
 def test_the_older_dialect(converse: Converse) -> None:
+    """To name the older model is enough: it knows no desktop, and is told of a browser."""
     typed = {"x": 500, "y": 500, "text": "alice"}
     replies = [
         calls(("open_web_browser", {}), signed=False),
         calls(("type_text_at", typed), ("wait_5_seconds", {}), signed=False),
         DONE,
     ]
-    talk = converse(replies, with_ids=False, model=COMPUTER_USE_ONLY, environment="browser")
+    talk = converse(replies, with_ids=False, model=COMPUTER_USE_ONLY)
     opened = talk.decide()
     assert opened.proposals[0].action == TakeScreenshot()
     talk.history.carry_out(opened)
