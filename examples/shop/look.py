@@ -76,7 +76,8 @@ class Surface(QWidget):
     """A plain rectangle, painted as the style sheet says for its name."""
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent, objectName=name)
+        super().__init__(parent)
+        self.setObjectName(name)
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from dialogs import tell
 from look import FIELD_HEIGHT, MARGIN, Page, button, card, field, label
-from PySide6.QtWidgets import QCheckBox, QRadioButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QCheckBox, QRadioButton
 from store import Store
 
 STANDARD, EXPRESS = "Standard", "Express"
+Choice = TypeVar("Choice", bound=QAbstractButton)
 
 
 class OrderForm(Page):
@@ -59,6 +62,6 @@ class OrderForm(Page):
         self._gift_wrap.setChecked(False)
 
 
-def _choice(widget: QWidget, left: int, top: int) -> QWidget:
+def _choice(widget: Choice, left: int, top: int) -> Choice:
     widget.setGeometry(left, top, 310, 44)
     return widget
