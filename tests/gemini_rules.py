@@ -6,11 +6,11 @@ Texts are Google's own where one is documented; a rule marked (ours) stands for 
 from __future__ import annotations
 
 import base64
-import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Any
 
 JsonObject = Mapping[str, Any]
@@ -93,9 +93,8 @@ def refusal_of(request: Request, *, api_key: str, answered: Sequence[JsonObject]
     if request.model not in MODELS or request.version != "v1beta":
         message = f"models/{request.model} is not found for API version {request.version}"
         return Refusal(message, 404, "NOT_FOUND")
-    messages = (message for rule in RULES for message in rule(request))
-    message = next(messages, None) or next(changed_history(request, answered), None)
-    return None if message is None else Refusal(message)
+    messages = chain(*(rule(request) for rule in RULES), changed_history(request, answered))
+    return next((Refusal(message) for message in messages), None)
 
 
 # --- the request as a whole ------------------------------------------------------------------------------------------
@@ -245,7 +244,7 @@ def changed_history(request: Request, answered: Sequence[JsonObject]) -> Iterato
 def _pairs(request: Request) -> Iterator[tuple[JsonObject, JsonObject]]:
     """Each content with the one that follows it; the first follows nothing."""
     contents: list[JsonObject] = [{"parts": []}, *request.contents]
-    yield from itertools.pairwise(contents)
+    yield from pairwise(contents)
 
 
 def _answers(request: Request) -> Iterator[tuple[int, JsonObject, JsonObject]]:

@@ -200,7 +200,7 @@ def test_only_as_many_screenshots_as_asked_for(converse: Converse) -> None:
 def test_what_the_model_said_goes_back_unchanged(converse: Converse) -> None:
     """Also a signature whose base64 has the characters in which the two alphabets differ, and empty text."""
     args = {**POINT, "note": None, "deep": {"a_b": [1.5]}}
-    parts = [
+    parts: list[dict[str, Any]] = [
         {"text": "thinking", "thought": True},
         {"text": "", "thoughtSignature": "c2ln+/8="},
         {"functionCall": {"name": "click", "args": args}, "thoughtSignature": "AAEC+/8="},
