@@ -153,7 +153,7 @@ class VncUseAgent:
             emit=self._emit,
             limits=limits,
             functions=self._functions,
-            hide=self._redactor.hide_json,
+            hide=self._redactor.hide_in,
             reveal=self._redactor.reveal,
         )
         return graph.TaskGraph(parts, history)

@@ -110,7 +110,7 @@ class History:
 class Parts:
     """What a run works with.
 
-    `announce` is told the first frame; `hide` takes secrets out of JSON, `reveal` puts their values into what is typed.
+    `announce` is told the first frame; `hide` takes secrets out of a value, `reveal` puts their values into what is typed.
     """
 
     controller: Controller
@@ -243,7 +243,7 @@ class TaskGraph:
             case "gave_up":
                 return self._ended(Outcome.GAVE_UP, decision.words)
             case "act":
-                return self._next([self._parts.hide(to_json(proposal)) for proposal in decision.proposals])
+                return self._next([to_json(self._parts.hide(proposal)) for proposal in decision.proposals])
             case _:
                 assert_never(decision.kind)
 
