@@ -219,14 +219,8 @@ def _in_order(replies: Iterator[Reply]) -> Script:
 
 
 def _refused(refusal: Refusal) -> Reply:
-    details = (
-        []
-        if not refusal.reason
-        else [
-            {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": refusal.reason, "domain": "googleapis.com"}
-        ]
-    )
-    return error(refusal.code, refusal.status, refusal.message, *details)
+    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": refusal.reason, "domain": "googleapis.com"}
+    return error(refusal.code, refusal.status, refusal.message, *([info] if refusal.reason else []))
 
 
 class _Handler(BaseHTTPRequestHandler):
