@@ -29,9 +29,9 @@ def caps_message() -> bytes:
     return _message(Flag.CAPS | Flag.REQUEST | Flag.PEEK | Flag.NOTIFY | Flag.PROVIDE | Flag.TEXT, struct.pack(">I", 0))
 
 
-def notify_message(*, has_text: bool) -> bytes:
-    """That the client's clipboard now holds text, or nothing."""
-    return _message(Flag.NOTIFY | (Flag.TEXT if has_text else 0))
+def notify_message() -> bytes:
+    """That the client's clipboard now holds text."""
+    return _message(Flag.NOTIFY | Flag.TEXT)
 
 
 def provide_message(text: str) -> bytes:

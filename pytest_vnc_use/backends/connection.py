@@ -15,6 +15,7 @@ from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint
 from vncdotool.command import parse_server
 
 from ..errors import ConnectionLost, DesktopRefused, SettingsError
+from .abilities import Abilities, abilities_of
 from .framebuffer import Framebuffer
 from .protocol import DesktopFactory, DesktopProtocol
 from .reactor import reactor, start_reactor
@@ -50,9 +51,11 @@ class Connection:
         return self._factory.opened
 
     @property
-    def desktop_name(self) -> str:
-        """The name that the server gave the desktop."""
-        return bytes(self.protocol.name).decode("utf-8", "replace")
+    def abilities(self) -> Abilities:
+        """What the server is known to take."""
+        protocol = self.protocol
+        name = bytes(protocol.name).decode("utf-8", "replace")
+        return abilities_of(name, protocol.security_types, announces_clipboard=protocol.announces_clipboard)
 
     def send(self, method: Callable[..., object], *arguments: object) -> None:
         """Call a method of the protocol on the reactor's thread. Raises DesktopError where the connection ended."""

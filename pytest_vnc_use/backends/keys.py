@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from ..errors import ActionError
 
-SHIFT, _SHIFT_R, CONTROL, ALT, SUPER = 0xFFE1, 0xFFE2, 0xFFE3, 0xFFE9, 0xFFEB
+SHIFT, SHIFT_R, CONTROL, ALT, SUPER, SUPER_R = 0xFFE1, 0xFFE2, 0xFFE3, 0xFFE9, 0xFFEB, 0xFFEC
 RETURN, TAB, BACKSPACE, INSERT = 0xFF0D, 0xFF09, 0xFF08, 0xFF63
 PAGE_UP, PAGE_DOWN, LEFT, RIGHT = 0xFF55, 0xFF56, 0xFF51, 0xFF53
+F1 = 0xFFBE
 
 _MODIFIERS = {
     SHIFT: ("shift", "shiftl", "shiftleft"),
-    _SHIFT_R: ("shiftr", "shiftright"),
+    SHIFT_R: ("shiftr", "shiftright"),
     CONTROL: ("control", "ctrl", "ctl", "controll", "ctrll", "controlleft", "ctrlleft", "controlormeta"),
     0xFFE4: ("controlr", "ctrlr", "controlright", "ctrlright"),
     ALT: ("alt", "option", "opt", "altl", "altleft", "optionleft"),
@@ -25,8 +26,7 @@ _MODIFIERS = {
     0xFE03: ("altgr", "altgraph", "isolevel3shift"),
     SUPER: ("super", "win", "windows", "meta", "cmd", "command", "os", "superl", "winl", "winleft", "metal",
             "metaleft", "cmdl", "commandleft", "osleft"),
-    0xFFEC: ("superr", "winr", "winright", "metar", "metaright", "cmdr", "commandright", "osright"),
-    0xFFED: ("hyper", "hyperl"),
+    SUPER_R: ("superr", "winr", "winright", "metar", "metaright", "cmdr", "commandright", "osright"),
 }  # fmt: skip
 
 _NAMED_KEYS = {
@@ -88,10 +88,13 @@ _CHARACTER_NAMES = {
     "?": ("question", "questionmark"),
 }
 
-_KEYPAD = {
-    "enter": 0xFF8D, "equal": 0xFFBD, "multiply": 0xFFAA, "add": 0xFFAB, "subtract": 0xFFAD, "decimal": 0xFFAE,
-    "divide": 0xFFAF, **{str(digit): 0xFFB0 + digit for digit in range(10)},
+_KEYPAD_CHARACTERS = {
+    "*": "multiply", "+": "add", "-": "subtract", ".": "decimal", "/": "divide",
+    **{digit: digit for digit in "0123456789"},
 }  # fmt: skip
+_KEYPAD = {name: 0xFF80 + ord(character) for character, name in _KEYPAD_CHARACTERS.items()} | {"enter": 0xFF8D}
+KEYPAD_CHARACTERS = {0xFF80 + ord(character): ord(character) for character in _KEYPAD_CHARACTERS}
+"""The keysyms of the number pad, and the characters they make while num lock is on."""
 
 _SHIFTED_FROM = r"""`1234567890-=[]\;',./"""
 _SHIFTED_TO = r"""~!@#$%^&*()_+{}|:"<>?"""
@@ -106,7 +109,7 @@ _EXAMPLES = (
 def _table() -> dict[str, int]:
     named = {name: keysym for table in (_MODIFIERS, _NAMED_KEYS) for keysym, names in table.items() for name in names}
     named |= {name: ord(character) for character, names in _CHARACTER_NAMES.items() for name in names}
-    named |= {f"f{number}": 0xFFBE + number - 1 for number in range(1, 25)}
+    named |= {f"f{number}": F1 + number - 1 for number in range(1, 25)}
     for prefix in ("kp", "numpad", "keypad", "num"):
         named |= {prefix + name: keysym for name, keysym in _KEYPAD.items()}
     return named
@@ -148,6 +151,11 @@ def parse_key(key: str) -> int:
     return keysym
 
 
+def name_of(keysym: int) -> str:
+    """A spelling of a keysym, for messages."""
+    return next((name for name, known in _KEYSYMS.items() if known == keysym), chr(keysym & 0xFFFF))
+
+
 def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:
     """The chord of `"control+a"`, of `["ctrl", "a"]`, or of a list with combinations inside.
 
@@ -173,7 +181,7 @@ def _split(part: str) -> list[str]:
 
 def _as_meant(keysyms: list[int], held: Collection[int]) -> Chord:
     pressed = {*keysyms, *held}
-    if SHIFT in pressed or _SHIFT_R in pressed:
+    if SHIFT in pressed or SHIFT_R in pressed:
         return Chord(tuple(map(_shifted, keysyms)))
     if pressed & _MODIFIERS.keys():
         keysyms = [keysym | 0x20 if _is_upper(keysym) else keysym for keysym in keysyms]

@@ -63,7 +63,8 @@ with warnings.catch_warnings():
         factory: DesktopFactory
         transport: Any
         handshaken = False
-        takes_extended_clipboard = False
+        announces_clipboard = False
+        security_types = b""
         fetched_texts = 0
         _offered = ""
         _resized = False
@@ -77,6 +78,10 @@ with warnings.catch_warnings():
             self.transport.bufferSize = _RECEIVE_BYTES
             if ITCPTransport.providedBy(self.transport):
                 self.transport.setTcpNoDelay(True)
+
+        def _handleSecurityTypes(self, block: bytes) -> None:
+            self.security_types = block
+            super()._handleSecurityTypes(block)
 
         def vncRequestPassword(self) -> None:
             if self.factory.password is None:
@@ -130,12 +135,7 @@ with warnings.catch_warnings():
         def offer_text(self, text: str) -> None:
             """Say that the clipboard holds `text`; it is sent when a program fetches it."""
             self._offered = text
-            self.transport.write(notify_message(has_text=True))
-
-        def withdraw_text(self) -> None:
-            """Say that the clipboard holds nothing any more."""
-            self._offered = ""
-            self.transport.write(notify_message(has_text=False))
+            self.transport.write(notify_message())
 
         def _handleServerCutText(self, block: bytes) -> None:
             (length,) = struct.unpack(">xxxi", block)
@@ -146,8 +146,8 @@ with warnings.catch_warnings():
 
         def _handle_extended_clipboard(self, block: bytes) -> None:
             flags = flags_of(block)
-            if flags & Flag.CAPS and flags & Flag.TEXT:
-                self.takes_extended_clipboard = True
+            if flags & Flag.CAPS:
+                self.announces_clipboard = bool(flags & Flag.NOTIFY and flags & Flag.TEXT)
                 self.transport.write(caps_message())
             elif flags & Flag.REQUEST and self._offered:
                 self.transport.write(provide_message(self._offered))

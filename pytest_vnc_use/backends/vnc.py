@@ -49,13 +49,14 @@ from .keys import (
 )
 from .png import encode_frame
 from .settle import SettleRules
-from .text_input import Pasted, Piece, TextReach, Typed, plan_text
+from .text_input import Pasted, Piece, Typed, plan_text
 
-_QT_DESKTOP = "Qt for Embedded Linux VNC Server"
 _ANSWER_S = 10.0
 _FETCH_S = 2.0
 _EFFECT = SettleRules(first_change_s=0.3, quiet_s=0.1, limit_s=2.0)
-"""The wait between a click, or a paste, and the keys after it: keys overtake both."""
+"""The wait between a click and the keys after it, which would overtake it."""
+_PASTED = SettleRules(first_change_s=1.0, quiet_s=0.1, limit_s=2.0)
+"""The wait between a paste, which is seen on the screen, and the keys after it."""
 _NOTCHES_A_PAGE = 5
 _ARROWS_A_NOTCH = 3
 
@@ -83,6 +84,7 @@ class VNCController:
         self._screen = connection.framebuffer
         self._pointer = Pointer(connection)
         self._keyboard = Keyboard(connection)
+        self._abilities = connection.abilities
         self._rules = settle_rules
         self._clicked = False
 
@@ -160,7 +162,7 @@ class VNCController:
             raise ActionError(f"scrolling takes at least 1 click of the wheel, got {clicks!r}")
         with self._acting():
             self._pointer.move(x, y)
-            if by == "wheel" and not self._is_qt:
+            if by == "wheel" and self._abilities.wheel:
                 self._pointer.turn_wheel(direction, clicks)
             else:
                 self._scroll_by_keys(direction, clicks)
@@ -180,19 +182,19 @@ class VNCController:
 
     def key_combo(self, keys: str | Sequence[str]) -> None:
         """Press keys together: `"control+a"`, `["ctrl", "a"]`, `"F5"`, `"+"`. Raises ActionError."""
-        chord = parse_combo(keys, held=self._keyboard.held)
+        chord = self._abilities.chord(parse_combo(keys, held=self._keyboard.held))
         with self._typing():
             self._keyboard.strike(chord)
 
     def key_down(self, key: str) -> None:
         """Press one key and keep it pressed."""
-        keysym = parse_key(key)
+        keysym = self._abilities.keysym(parse_key(key))
         with self._typing():
             self._keyboard.press(keysym)
 
     def key_up(self, key: str) -> None:
         """Release one key."""
-        keysym = parse_key(key)
+        keysym = self._abilities.keysym(parse_key(key))
         with self._typing():
             self._keyboard.release(keysym)
 
@@ -218,12 +220,14 @@ class VNCController:
         self.type_text(address, press_enter=True)
 
     def _plan(self, text: str) -> tuple[Piece, ...]:
-        return plan_text(text, self._reach)
+        return plan_text(text, self._abilities.text)
 
     def _clear(self, *, to_be_replaced: bool) -> None:
+        self._screen.mark_began()
         self._keyboard.strike(Chord((CONTROL, ord("a"))))
         if not to_be_replaced:
             self._keyboard.strike(Chord((BACKSPACE,)))
+        self._screen.wait_settled(_EFFECT)
 
     def _put(self, piece: Piece) -> None:
         match piece:
@@ -239,27 +243,14 @@ class VNCController:
         protocol = self._connection.protocol
         before = protocol.fetched_texts
         self._connection.send(protocol.offer_text, text)
-        try:
-            self._screen.mark_began()
-            self._keyboard.strike(Chord((SHIFT, INSERT)))
-            if not self._screen.wait_until(lambda: protocol.fetched_texts > before, _FETCH_S):
-                raise ActionError(
-                    f"no program fetched the text from the clipboard within {_FETCH_S} s after shift+insert; "
-                    "is a text field focused?"
-                )
-            self._screen.wait_settled(_EFFECT)
-        finally:
-            self._connection.send(protocol.withdraw_text)
-
-    @property
-    def _reach(self) -> TextReach:
-        if self._connection.protocol.takes_extended_clipboard:
-            return "clipboard"
-        return "latin-1"
-
-    @property
-    def _is_qt(self) -> bool:
-        return self._connection.desktop_name == _QT_DESKTOP
+        self._screen.mark_began()
+        self._keyboard.strike(Chord((SHIFT, INSERT)))
+        if not self._screen.wait_until(lambda: protocol.fetched_texts > before, _FETCH_S):
+            raise ActionError(
+                f"no program fetched the text from the clipboard within {_FETCH_S} s after shift+insert; "
+                "is a text field focused?"
+            )
+        self._screen.wait_settled(_PASTED)
 
     # --- the port ---
 

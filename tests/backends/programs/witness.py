@@ -1,0 +1,64 @@
+"""A Qt program that writes down what reaches it: `line.txt` and `page.txt` (texts), `order.txt` (a list that is
+rearranged by dragging), `scroll.txt` (where the page is scrolled to), `keys.txt` (one key press a line).
+
+Laid out for 800 x 600 pixels: the line at y 0 to 40, the list at 50 to 250, the page below.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtWidgets import QAbstractItemView, QApplication, QLineEdit, QListWidget, QPlainTextEdit, QWidget
+
+ITEMS = ["apples", "pears", "plums", "grapes"]
+
+
+class KeyLog(QObject):
+    """Writes every key press that any widget gets."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.KeyPress and watched.isWidgetType():
+            with self._path.open("a", encoding="utf-8") as log:
+                print(Qt.Key(event.key()).name, event.modifiers().value >> 25, file=log)  # type: ignore[attr-defined]
+        return False
+
+
+def main(folder: Path) -> int:
+    application = QApplication([])
+    window = QWidget()
+    line, fruits, page = QLineEdit(window), QListWidget(window), QPlainTextEdit(window)
+    line.setGeometry(0, 0, 800, 40)
+    fruits.setGeometry(0, 50, 800, 200)
+    page.setGeometry(0, 260, 800, 340)
+    fruits.addItems(ITEMS)
+    fruits.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
+
+    def write_order() -> None:
+        names = [fruits.item(row).text() for row in range(fruits.count())]
+        if len(names) == len(ITEMS):
+            (folder / "order.txt").write_text(" ".join(names))
+
+    line.textChanged.connect(lambda text: (folder / "line.txt").write_text(text, encoding="utf-8"))
+    page.textChanged.connect(lambda: (folder / "page.txt").write_text(page.toPlainText(), encoding="utf-8"))
+    page.verticalScrollBar().valueChanged.connect(lambda value: (folder / "scroll.txt").write_text(str(value)))
+    fruits.model().rowsRemoved.connect(write_order)
+    fruits.model().rowsMoved.connect(write_order)
+    keys = KeyLog(folder / "keys.txt")
+    application.installEventFilter(keys)
+    window.resize(800, 600)
+    window.move(0, 0)
+    window.setWindowFlags(Qt.WindowType.FramelessWindowHint)
+    window.setWindowTitle("witness")
+    window.show()
+    line.setFocus()
+    return application.exec()
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

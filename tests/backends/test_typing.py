@@ -1,0 +1,134 @@
+"""Text arrives as it was given, or is refused before anything is typed; proven by the program that got it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from vnc_servers import VncServer
+from witnesses import Page, assert_becomes, witness_on_qt, witness_on_x, xterm
+
+from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.errors import ActionError
+
+Connect = Callable[..., VNCController]
+ASCII = "".join(map(chr, range(0x20, 0x7F)))
+LATIN_1 = "".join(map(chr, range(0xA1, 0x100))).replace("\xad", "")
+TEXTS = {
+    "ascii": ASCII,
+    "latin": "Grüße, naïve café, Ærøskøbing",
+    "greek": "Ωραία Ελλάδα",
+    "cyrillic": "Съешь ещё этих мягких булок",
+    "cjk": "日本語 漢字 한국어",
+    "emoji": "😀 👍🏽 👩‍💻",
+    "combining": "e\u0301 a\u0308 n\u0303",
+    "many": "".join(map(chr, range(0x4E00, 0x4E00 + 300))),
+}
+
+
+@pytest.fixture(params=TEXTS)
+def text(request: pytest.FixtureRequest) -> str:
+    return TEXTS[request.param]
+
+
+def test_xterm_on_tigervnc(tigervnc: VncServer, connected: Connect, tmp_path: Path, text: str) -> None:
+    with xterm(tigervnc, f"cat > {tmp_path}/typed"):
+        hands = connected(tigervnc)
+        hands.click(50, 50)
+        hands.type_text(text, press_enter=True)
+        assert_becomes((tmp_path / "typed").read_text, text + "\n")
+
+
+def test_chromium_on_tigervnc(desktop: VncServer, chromium: Page, connected: Connect, text: str) -> None:
+    hands = connected(desktop)
+    hands.click(100, 20)
+    hands.type_text(text, clear_first=True)
+    assert_becomes(lambda: chromium.last("text"), text)
+
+
+def test_lines_in_chromium(desktop: VncServer, chromium: Page, connected: Connect) -> None:
+    hands = connected(desktop)
+    hands.click(100, 100)
+    hands.type_text("first Ω\nsecond\n日\nfourth", clear_first=True)
+    assert_becomes(lambda: chromium.last("lines"), "first Ω\nsecond\n日\nfourth")
+
+
+def test_qt_as_an_x_client(tigervnc: VncServer, connected: Connect, tmp_path: Path, text: str) -> None:
+    with witness_on_x(tigervnc, tmp_path) as witness:
+        hands = connected(tigervnc)
+        hands.click(100, 20)
+        hands.type_text(text)
+        witness.expect("line", text)
+
+
+def test_pasting_where_nobody_takes_it(tigervnc: VncServer, connected: Connect) -> None:
+    with pytest.raises(ActionError, match="no program fetched the text"):
+        connected(tigervnc).type_text("Ω")
+
+
+@pytest.mark.parametrize("text", [ASCII, LATIN_1])
+def test_qts_own_server_takes_latin_1(connected: Connect, tmp_path: Path, text: str) -> None:
+    with witness_on_qt(tmp_path) as witness:
+        hands = connected(witness.server)
+        hands.click(100, 20)
+        hands.type_text(text)
+        witness.expect("line", text)
+
+
+def test_qts_own_server_gets_no_more_than_that(connected: Connect, tmp_path: Path) -> None:
+    with witness_on_qt(tmp_path) as witness:
+        hands = connected(witness.server)
+        with pytest.raises(ActionError, match=r"'Ω€' \(U\+03A9, U\+20AC\); nothing was typed"):
+            hands.type_text("costs Ω or €")
+        hands.type_text("b")
+        witness.expect("line", "b")
+
+
+def test_clearing(connected: Connect, tmp_path: Path) -> None:
+    with witness_on_qt(tmp_path) as witness:
+        hands = connected(witness.server)
+        hands.type_text("before")
+        hands.type_text("after", clear_first=True)
+        witness.expect("line", "after")
+        hands.type_text("", clear_first=True)
+        witness.expect("line", "")
+
+
+def test_lines_and_tabs_are_keys(connected: Connect, tmp_path: Path) -> None:
+    with witness_on_qt(tmp_path) as witness:
+        hands = connected(witness.server)
+        hands.click(100, 400)
+        hands.type_text("one\ntwo\r\n\tthree", press_enter=True)
+        witness.expect("page", "one\ntwo\n\tthree\n")
+
+
+def test_tightvnc_takes_latin_1(tightvnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+    with xterm(tightvnc, f"cat > {tmp_path}/typed"):
+        hands = connected(tightvnc)
+        hands.click(50, 50)
+        hands.type_text(ASCII, press_enter=True)
+        hands.type_text(LATIN_1, press_enter=True)
+        assert_becomes((tmp_path / "typed").read_text, f"{ASCII}\n{LATIN_1}\n")
+        with pytest.raises(ActionError, match=r"'日' \(U\+65E5\); nothing was typed"):
+            hands.type_text("日")
+
+
+def test_x11vnc_takes_ascii(x11vnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+    with xterm(x11vnc, f"cat > {tmp_path}/typed"):
+        hands = connected(x11vnc)
+        hands.click(50, 50)
+        hands.type_text(ASCII, press_enter=True)
+        assert_becomes((tmp_path / "typed").read_text, f"{ASCII}\n")
+        with pytest.raises(ActionError, match=r"'é' \(U\+00E9\); nothing was typed"):
+            hands.type_text("café")
+
+
+def test_a_long_text_arrives_whole(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+    text = "The quick brown fox jumps over the lazy dog. " * 60
+    with xterm(tigervnc, f"cat > {tmp_path}/typed"):
+        hands = connected(tigervnc)
+        hands.click(50, 50)
+        for start in range(0, len(text), 450):
+            hands.type_text(text[start : start + 450], press_enter=True)
+        assert_becomes(lambda: (tmp_path / "typed").read_text().replace("\n", ""), text)

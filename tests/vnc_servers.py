@@ -1,0 +1,253 @@
+"""Real VNC servers and programs for tests: started on free displays, reachable from loopback only, stopped by pid.
+
+A program that is not installed skips the test and names its package; with CI=true it fails the test.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from vncdotool.rfb import des_encrypt, reverse_bits
+
+START_S = 20.0
+_PASSWORD_FILE_KEY = bytes([23, 82, 107, 6, 35, 78, 88, 7])
+PACKAGES = {
+    "Xtigervnc": "tigervnc-standalone-server",
+    "Xtightvnc": "tightvncserver",
+    "x11vnc": "x11vnc",
+    "Xvfb": "xvfb",
+    "openbox": "openbox",
+    "xterm": "xterm",
+    "chromium": "chromium",
+    "xdotool": "xdotool",
+    "xev": "x11-utils",
+    "xrandr": "x11-xserver-utils",
+    "xwd": "x11-apps",
+}
+
+
+@dataclass
+class VncServer:
+    """A running VNC server: where it listens, and the X display behind it (empty for a program that is its own)."""
+
+    address: str
+    process: subprocess.Popen[bytes]
+    display: str = ""
+    password: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def run(self, *command: str, **options: object) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        """A program on this display, ended with the block."""
+        return running(*command, environment=self.environment, **options)  # type: ignore[arg-type]
+
+    def output_of(self, *command: str) -> bytes:
+        """What a program on this display prints until it ends by itself."""
+        require(command[0])
+        return subprocess.run(command, env={**os.environ, **self.environment}, capture_output=True, check=True, timeout=30).stdout
+
+    def kill(self) -> None:
+        """End the server without a word to its clients."""
+        self.process.kill()
+        self.process.wait()
+
+
+Starter = Callable[..., AbstractContextManager[VncServer]]
+
+
+def require(program: str) -> None:
+    """Skip where a program is missing, fail in CI."""
+    if shutil.which(program) is None:
+        missing(program, f"apt-get install {PACKAGES.get(program, program)}")
+
+
+def missing(what: str, remedy: str) -> None:
+    """Skip because something is missing, fail in CI."""
+    report = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+    report(f"{what} is not installed: {remedy}")
+
+
+@contextmanager
+def running(
+    *command: str,
+    environment: Mapping[str, str] | None = None,
+    stdout: int | None = subprocess.DEVNULL,
+    **options: object,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process, with its children ended with the block."""
+    require(command[0])
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, **(environment or {})},
+        stdout=stdout,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        **options,  # type: ignore[call-overload]
+    )
+    try:
+        yield process
+    finally:
+        _end_group(process)
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    for ending in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, ending)
+            process.wait(timeout=3)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            continue
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+@contextmanager
+def tigervnc(
+    size: tuple[int, int] = (1024, 768), password_file: Path | None = None, options: Sequence[str] = ()
+) -> Iterator[VncServer]:
+    """Xtigervnc, with the VNC port that belongs to its display."""
+    security = ["-rfbauth", str(password_file)] if password_file else ["-SecurityTypes", "None"]
+    geometry = f"{size[0]}x{size[1]}"
+    command = ["Xtigervnc", "-geometry", geometry, "-localhost", "-interface", "127.0.0.1", *security, *options]
+    with _x_server(*command) as (process, display):
+        yield _x_vnc(process, display, 5900 + display)
+
+
+@contextmanager
+def tightvnc(size: tuple[int, int] = (1024, 768), password_file: Path | None = None) -> Iterator[VncServer]:
+    """Xtightvnc, which cannot choose a display by itself: the first of some that it gets."""
+    security = ["-rfbauth", str(password_file)] if password_file else []
+    for display in range(60 + os.getpid() % 40 * 10, 2000):
+        arguments = [f":{display}", "-geometry", f"{size[0]}x{size[1]}", "-depth", "24", "-localhost", *security]
+        with running("Xtightvnc", *arguments) as process:
+            if _greets(5900 + display, process):
+                yield _x_vnc(process, display, 5900 + display)
+                return
+    raise RuntimeError("Xtightvnc got no display")
+
+
+@contextmanager
+def x11vnc(size: tuple[int, int] = (1024, 768), password_file: Path | None = None) -> Iterator[VncServer]:
+    """x11vnc, showing an Xvfb."""
+    security = ["-rfbauth", str(password_file)] if password_file else ["-nopw"]
+    with ExitStack() as stack:
+        _, display = stack.enter_context(_x_server("Xvfb", "-screen", "0", f"{size[0]}x{size[1]}x24"))
+        arguments = [
+            "-display",
+            f":{display}",
+            "-localhost",
+            "-forever",
+            "-shared",
+            "-noipv6",
+            "-autoport",
+            "5950",
+            *security,
+        ]
+        process = stack.enter_context(running("x11vnc", *arguments, stdout=subprocess.PIPE))
+        port = _announced_port(process)
+        _wait_greeting(port, process)
+        yield _x_vnc(process, display, port)
+
+
+@contextmanager
+def qt_program(script: Path, *arguments: str, size: tuple[int, int] = (800, 600)) -> Iterator[VncServer]:
+    """A PySide6 program on Qt's own VNC platform."""
+    _require_pyside()
+    for _ in range(5):
+        port = free_port()
+        platform = {"QT_QPA_PLATFORM": f"vnc:size={size[0]}x{size[1]}:port={port}"}
+        with running(sys.executable, str(script), *arguments, environment=platform) as process:
+            if _greets(port, process):
+                yield VncServer(f"127.0.0.1::{port}", process)
+                return
+    raise RuntimeError(f"{script} showed no VNC server")
+
+
+def qt_on_x(server: VncServer, script: Path, *arguments: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """A PySide6 program as an X client."""
+    _require_pyside()
+    return server.run(sys.executable, str(script), *arguments, cwd=str(script.parent))
+
+
+STARTERS: dict[str, Starter] = {"tigervnc": tigervnc, "tightvnc": tightvnc, "x11vnc": x11vnc}
+
+
+def password_file(folder: Path, password: str) -> Path:
+    """A file for `-rfbauth`: the first eight characters, under the key that all VNC servers share."""
+    path = folder / "passwd"
+    path.write_bytes(des_encrypt(reverse_bits(_PASSWORD_FILE_KEY), password.encode()[:8].ljust(8, b"\0")))
+    path.chmod(0o600)
+    return path
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def wait_for(condition: Callable[[], object], what: str, timeout_s: float = 10.0) -> None:
+    """Look until `condition()` is true; for what announces itself in no other way."""
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline_s, f"{what} did not happen within {timeout_s} s"
+        time.sleep(0.02)
+
+
+@contextmanager
+def _x_server(*command: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    reader, writer = os.pipe()
+    with os.fdopen(reader) as told, running(*command, "-displayfd", str(writer), pass_fds=[writer]) as process:
+        os.close(writer)
+        line = told.readline()
+        assert line, f"{command[0]} ended with {process.wait()} before it had a display"
+        yield process, int(line)
+
+
+def _x_vnc(process: subprocess.Popen[bytes], display: int, port: int) -> VncServer:
+    _wait_greeting(port, process)
+    return VncServer(f"127.0.0.1::{port}", process, f":{display}", environment={"DISPLAY": f":{display}"})
+
+
+def _announced_port(process: subprocess.Popen[bytes]) -> int:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if found := re.match(rb"PORT=(\d+)", line):
+            return int(found[1])
+    raise RuntimeError("x11vnc named no port")
+
+
+def _wait_greeting(port: int, process: subprocess.Popen[bytes]) -> None:
+    assert _greets(port, process), f"no VNC server came up at port {port}; exit code {process.poll()}"
+
+
+def _greets(port: int, process: subprocess.Popen[bytes]) -> bool:
+    """Whether a VNC server greets at a port, before its process ends."""
+    deadline_s = time.monotonic() + START_S
+    while process.poll() is None and time.monotonic() < deadline_s:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+                if connection.recv(4) == b"RFB ":
+                    return process.poll() is None
+        except OSError:
+            time.sleep(0.02)
+    return False
+
+
+def _require_pyside() -> None:
+    try:
+        import PySide6  # noqa: F401
+    except ImportError:
+        missing("PySide6", "pip install pytest-vnc-use[demo]")
