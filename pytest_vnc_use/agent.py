@@ -29,7 +29,6 @@ from pytest_vnc_use.types import (
     Judged,
     KeyCombo,
     Limits,
-    ModelExchange,
     Outcome,
     Planner,
     Proposal,
@@ -212,7 +211,7 @@ class VncUseAgent:
     def verify(self, claim: str) -> Verdict:
         """Judge a claim about the screen as it is now. The verdict is true only where it holds; unsure is false."""
         frame = self.controller.frame()
-        verdict = Verifier(self.judge).verify(claim, frame, timeout_s=self.settings.seconds)
+        verdict = Verifier(self.judge, self._emit).verify(claim, frame, timeout_s=self.settings.seconds)
         if self._logger:
             self._logger.folder.store(frame)
         self._emit(Judged(verdict))
@@ -265,17 +264,14 @@ class VncUseAgent:
     @property
     def planner(self) -> Planner:
         if self._planner is None:
-            self._planner = assembly.build_planner(self.settings, tuple(self._functions.values()), self._exchanged)
+            self._planner = assembly.build_planner(self.settings, tuple(self._functions.values()))
         return self._planner
 
     @property
     def judge(self) -> Judge:
         if self._judge is None:
-            self._judge = assembly.build_judge(self.settings, self._exchanged)
+            self._judge = assembly.build_judge(self.settings)
         return self._judge
-
-    def _exchanged(self, exchange: ModelExchange) -> None:
-        self._emit(exchange)
 
     def close(self) -> None:
         """End the connection; a second call does nothing."""

@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.safety import Policy
+from pytest_vnc_use.safety import Policy, Unmatched
 from pytest_vnc_use.settings import Settings, environment_layer, merge
-from pytest_vnc_use.types import Desktop, Judge, Planner
+from pytest_vnc_use.types import Controller, Desktop, Judge, Planner
 
 API_KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 
@@ -76,7 +76,7 @@ def build_judge(settings: Settings) -> Judge:
 
 def build_policy(settings: Settings, *, ask: bool = False) -> Policy:
     """The policy file's rules; what no rule decides is asked, or denied where nobody can be asked."""
-    unmatched = "ask" if ask else "deny"
+    unmatched: Unmatched = "ask" if ask else "deny"
     if not settings.policy:
         return Policy(unmatched=unmatched)
     from pytest_vnc_use.policy import load_policy

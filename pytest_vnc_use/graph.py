@@ -233,6 +233,7 @@ class TaskGraph:
             frame=from_json(FrameRef, state["frame"]),
             turns=tuple(self.history.turns[: state["turn"]]),
             load_png=self._parts.folder.load_png,
+            report=self._parts.emit,
         )
         return self._parts.planner.decide(observation, timeout_s=self._deadline.remaining_s)
 

@@ -31,21 +31,17 @@ RUNS = pytest.StashKey[list[Path]]()
 PLANNER_PROPERTY = "vnc_planner"
 
 
-class TaskNotPassed(pytest.fail.Exception):
-    """A test failure that pytest shows as its message alone, without a traceback through the engine."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, pytrace=False)
-
-
 @contextmanager
 def _told_plainly() -> Iterator[None]:
+    """What this package raises becomes a failure that pytest shows as its message, without a way through the engine."""
     try:
         yield
+    except InfraError as exc:
+        pytest.fail(f"infra: {type(exc).__name__}: {exc}", pytrace=False)
+    except SettingsError as exc:
+        pytest.fail(f"settings: {exc}", pytrace=False)
     except VncUseError as exc:
-        label = {SettingsError: "settings", InfraError: "infra"}
-        kind = next((name for base, name in label.items() if isinstance(exc, base)), "")
-        raise TaskNotPassed(f"{kind}: {type(exc).__name__}: {exc}" if kind else str(exc)) from None
+        pytest.fail(str(exc), pytrace=False)
 
 
 # --- options and the marker ------------------------------------------------------------------------------------------
@@ -197,7 +193,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
         from pytest_vnc_use import scenario
 
         with _told_plainly():
-            agent = pyfuncitem.funcargs["vnc_agent"]
+            agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
             scenario.carry_out(agent, specs, judge_end_state=scenario.checks_nothing(pyfuncitem.obj))
     return (yield)
 
@@ -206,7 +202,7 @@ def pytest_vnc_step(item: pytest.Item, step: Any) -> None:
     """With -v, each step is shown as it happens."""
     terminal = item.config.pluginmanager.get_plugin("terminalreporter")
     capture = item.config.pluginmanager.get_plugin("capturemanager")
-    if terminal is None or item.config.get_verbosity() < 1:
+    if terminal is None or capture is None or item.config.get_verbosity() < 1:
         return
     from pytest_vnc_use.agent import step_line
 

@@ -338,14 +338,43 @@ class Turn:
 
 
 @dataclass(frozen=True)
+class ModelExchange:
+    """One HTTP request to a model and its answer. Images stand as `sha256:<hex>`; headers are left out.
+
+    `purpose` is `planner` or `judge`; `retry_in_s` is set where the same request is sent again after that wait.
+    """
+
+    purpose: str
+    attempt: int
+    request: JsonObject
+    response: JsonObject | None
+    duration_s: float
+    error: str = ""
+    retry_in_s: float | None = None
+    kind: Literal["exchange"] = "exchange"
+
+
+Report = Callable[[ModelExchange], None]
+"""Who is told of each exchange with a model, as it happens."""
+
+
+def report_to_nobody(exchange: ModelExchange) -> None:
+    """For when nobody wants to know."""
+
+
+@dataclass(frozen=True)
 class Observation:
-    """All that a planner may see: the task, what happened so far, the newest frame, older ones through `load_png`."""
+    """All that a planner may see: the task, what happened so far, the newest frame, older ones through `load_png`.
+
+    A planner that asks a model tells `report` of each exchange.
+    """
 
     task: str
     first_frame: FrameRef
     frame: FrameRef
     turns: tuple[Turn, ...]
     load_png: Callable[[FrameRef], bytes] = field(repr=False)
+    report: Report = field(default=report_to_nobody, repr=False)
 
 
 class Outcome(str, Enum):
@@ -467,23 +496,6 @@ class ApprovalAsked:
 
 
 @dataclass(frozen=True)
-class ModelExchange:
-    """One HTTP request to a model and its answer. Images stand as `sha256:<hex>`; headers are left out.
-
-    `purpose` is `planner` or `judge`; `retry_in_s` is set where the same request is sent again after that wait.
-    """
-
-    purpose: str
-    attempt: int
-    request: JsonObject
-    response: JsonObject | None
-    duration_s: float
-    error: str = ""
-    retry_in_s: float | None = None
-    kind: Literal["exchange"] = "exchange"
-
-
-@dataclass(frozen=True)
 class Judged:
     """A claim got its verdict."""
 
@@ -551,9 +563,10 @@ class Planner(Protocol):
 
 
 class Judge(Protocol):
-    """Says whether a claim about the screen holds. Raises PlannerError."""
+    """Says whether a claim about the screen holds."""
 
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float) -> Verdict: ...
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        """Answer within `timeout_s`, and tell `report` of each exchange with a model. Raises PlannerError."""
 
 
 class Approver(Protocol):

@@ -1,4 +1,4 @@
-"""The plugin as a user has it: pytest in a process of its own, a Qt program on Qt's VNC, the model's stand-in on HTTP."""
+"""The plugin as a user has it: pytest in a process of its own, a Qt program on Qt's VNC, a model's stand-in on HTTP."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from pytest_vnc_use.types import Frame, FrameRef, Judge, Verdict
+from pytest_vnc_use.types import Frame, FrameRef, Judge, Report, Verdict
 from pytest_vnc_use.verification import NoJudge, Verifier, end_state_claim
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -20,7 +20,7 @@ class Recording:
         self.verdict = verdict
         self.asked: list[tuple[str, Frame, float]] = []
 
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float) -> Verdict:
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         self.asked.append((claim, frame, timeout_s))
         return self.verdict
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import KeyRejected, SettingsError
 from pytest_vnc_use.planners.retry import Backoff
-from pytest_vnc_use.types import ModelExchange
 
 KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
-
-
-def ignore_exchange(_: ModelExchange) -> None:
-    """For when nobody wants to know."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +20,6 @@ class Endpoint:
     api_key: str = field(repr=False)
     base_url: str | None = None
     backoff: Backoff = field(default_factory=Backoff)
-    on_exchange: Callable[[ModelExchange], None] = ignore_exchange
 
 
 def found_key(api_key: str | None) -> str:

@@ -22,7 +22,7 @@ from pydantic.alias_generators import to_camel
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ModelUnavailable, SettingsError
 from pytest_vnc_use.planners import prompts
-from pytest_vnc_use.planners.endpoint import Endpoint, found_key, found_url, ignore_exchange
+from pytest_vnc_use.planners.endpoint import Endpoint, found_key, found_url
 from pytest_vnc_use.planners.functions import Declaration, declare_all
 from pytest_vnc_use.planners.gemini_actions import (
     PREDEFINED_FUNCTIONS,
@@ -42,7 +42,7 @@ from pytest_vnc_use.planners.gemini_answers import (
     read_answer,
 )
 from pytest_vnc_use.planners.retry import Attempt, Backoff, Failure, ask
-from pytest_vnc_use.types import Decision, FrameRef, JsonObject, ModelExchange, Observation, Step, Turn
+from pytest_vnc_use.types import Decision, FrameRef, JsonObject, Observation, Report, Step, Turn
 
 __all__ = [
     "Endpoint",
@@ -84,6 +84,7 @@ def generate(
     *,
     purpose: str,
     timeout_s: float,
+    report: Report,
 ) -> Answer:
     """The first usable answer to the contents, asked for as often as `endpoint.backoff` allows. Raises PlannerError.
 
@@ -96,7 +97,7 @@ def generate(
         request = presentable(json.loads(sent[-1]), key=endpoint.api_key) if sent else {"model": model}
         return Attempt(request, body and presentable(body, key=endpoint.api_key), result)
 
-    return ask(send, timeout_s=timeout_s, purpose=purpose, report=endpoint.on_exchange, backoff=endpoint.backoff)
+    return ask(send, timeout_s=timeout_s, purpose=purpose, report=report, backoff=endpoint.backoff)
 
 
 def _asked(
@@ -289,14 +290,13 @@ class GeminiComputerUse:
         system_instruction: str | None = None,
         max_output_tokens: int = 8192,
         backoff: Backoff | None = None,
-        on_exchange: Callable[[ModelExchange], None] = ignore_exchange,
     ) -> None:
         if keep_screenshots < 1:
             raise SettingsError(f"keep_screenshots must be at least 1, got {keep_screenshots!r}")
         if environment == "desktop" and model.startswith(BROWSER_ONLY):
             environment = "browser"
         self._model = model
-        self._endpoint = Endpoint(found_key(api_key), found_url(base_url), backoff or Backoff(), on_exchange)
+        self._endpoint = Endpoint(found_key(api_key), found_url(base_url), backoff or Backoff())
         self._excluded = _known_actions(excluded_actions)
         self._rebuild_contents = partial(
             rebuild_contents,
@@ -321,7 +321,8 @@ class GeminiComputerUse:
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """The model's next turn. Raises PlannerError."""
         contents = self._rebuild_contents(observation)
-        answer = generate(self._endpoint, self._model, contents, self._config, purpose="planner", timeout_s=timeout_s)
+        ask = partial(generate, self._endpoint, self._model, contents, self._config)
+        answer = ask(purpose="planner", timeout_s=timeout_s, report=observation.report)
         return self._decision(answer, observation.frame)
 
     def _decision(self, answer: Answer, screen: FrameRef) -> Decision:

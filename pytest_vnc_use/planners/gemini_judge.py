@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.planners import prompts
-from pytest_vnc_use.planners.endpoint import Endpoint, found_key, found_url, ignore_exchange
+from pytest_vnc_use.planners.endpoint import Endpoint, found_key, found_url
 from pytest_vnc_use.planners.gemini import base_config, generate, start_contents
 from pytest_vnc_use.planners.gemini_answers import Answer
 from pytest_vnc_use.planners.retry import Backoff
-from pytest_vnc_use.types import Frame, FrameRef, ModelExchange, Region, Verdict
+from pytest_vnc_use.types import Frame, FrameRef, Region, Report, Verdict, report_to_nobody
 
 BOX_GRID = 1000
 SCHEMA = {
@@ -57,10 +57,9 @@ class GeminiJudge:
         base_url: str | None = None,
         max_output_tokens: int = 4096,
         backoff: Backoff | None = None,
-        on_exchange: Callable[[ModelExchange], None] = ignore_exchange,
     ) -> None:
         self._model = model
-        self._endpoint = Endpoint(found_key(api_key), found_url(base_url), backoff or Backoff(), on_exchange)
+        self._endpoint = Endpoint(found_key(api_key), found_url(base_url), backoff or Backoff())
         self._config = base_config(
             system_instruction=prompts.JUDGE,
             max_output_tokens=max_output_tokens,
@@ -68,20 +67,21 @@ class GeminiJudge:
             response_json_schema=SCHEMA,
         )
 
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float) -> Verdict:
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody) -> Verdict:
         """The model's verdict; unsure where its answer cannot be read. Raises PlannerError."""
         deadline = Deadline(timeout_s)
-        answer = self._asked(claim, frame, deadline.remaining_s)
+        answer = self._asked(claim, frame, deadline.remaining_s, report)
         verdict = _verdict(claim, frame.ref, answer)
         if verdict is not None:
             return verdict
-        again = self._asked(claim, frame, deadline.remaining_s)
+        again = self._asked(claim, frame, deadline.remaining_s, report)
         verdict = _verdict(claim, frame.ref, again) or _unreadable(claim, frame.ref, again)
         return replace(verdict, usage=answer.usage + again.usage)
 
-    def _asked(self, claim: str, frame: Frame, timeout_s: float) -> Answer:
+    def _asked(self, claim: str, frame: Frame, timeout_s: float, report: Report) -> Answer:
         contents = start_contents(prompts.claim_question(claim), frame.png)
-        return generate(self._endpoint, self._model, contents, self._config, purpose="judge", timeout_s=timeout_s)
+        ask = partial(generate, self._endpoint, self._model, contents, self._config)
+        return ask(purpose="judge", timeout_s=timeout_s, report=report)
 
 
 def _verdict(claim: str, screen: FrameRef, answer: Answer) -> Verdict | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from pytest_vnc_use.errors import PlannerError
-from pytest_vnc_use.types import JsonObject, ModelExchange
+from pytest_vnc_use.types import JsonObject, ModelExchange, Report
 
 Result = TypeVar("Result")
 
@@ -56,7 +56,7 @@ def ask(
     *,
     timeout_s: float,
     purpose: str,
-    report: Callable[[ModelExchange], None],
+    report: Report,
     backoff: Backoff,
 ) -> Result:
     """The first good result. `send` gets the seconds that its attempt may take.

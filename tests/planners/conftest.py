@@ -28,6 +28,6 @@ def converse() -> Iterator[Callable[..., Conversation]]:
             server = servers.enter_context(GeminiServer(script, with_ids=with_ids))
             exchanges: list[ModelExchange] = []
             settings = {"api_key": server.api_key, "base_url": server.url, "backoff": QUICK, **settings}
-            return Conversation(server, GeminiComputerUse(on_exchange=exchanges.append, **settings), exchanges)
+            return Conversation(server, GeminiComputerUse(**settings), exchanges)
 
         yield start

@@ -12,7 +12,18 @@ from PIL import Image
 
 from pytest_vnc_use.planners.gemini import GeminiComputerUse
 from pytest_vnc_use.planners.retry import Backoff
-from pytest_vnc_use.types import Decision, Frame, FrameRef, ModelExchange, Observation, Ruling, Step, Turn
+from pytest_vnc_use.types import (
+    Decision,
+    Frame,
+    FrameRef,
+    ModelExchange,
+    Observation,
+    Report,
+    Ruling,
+    Step,
+    Turn,
+    report_to_nobody,
+)
 
 ALLOWED = Ruling("allow", "rule 1")
 QUICK = Backoff(first_wait_s=0.01, longest_wait_s=0.02)
@@ -43,8 +54,9 @@ class History:
         self.pngs[frame.ref.digest] = frame.png
         return frame.ref
 
-    def observation(self) -> Observation:
-        return Observation(self.task, self.first, self.screen, tuple(self.turns), lambda ref: self.pngs[ref.digest])
+    def observation(self, report: Report = report_to_nobody) -> Observation:
+        turns = tuple(self.turns)
+        return Observation(self.task, self.first, self.screen, turns, lambda ref: self.pngs[ref.digest], report)
 
     def carry_out(self, decision: Decision, **changes: Any) -> None:
         """One step a proposal; `changes` are fields of every step."""
@@ -67,4 +79,4 @@ class Conversation:
     history: History = field(default_factory=History)
 
     def decide(self, timeout_s: float = 20.0) -> Decision:
-        return self.planner.decide(self.history.observation(), timeout_s=timeout_s)
+        return self.planner.decide(self.history.observation(self.exchanges.append), timeout_s=timeout_s)

@@ -15,7 +15,7 @@ from gemini_server import GeminiServer
 
 from pytest_vnc_use.errors import AnswerRefused, KeyRejected, PlannerError
 from pytest_vnc_use.planners.gemini_judge import GeminiJudge
-from pytest_vnc_use.types import Frame, ModelExchange, Region, Verdict
+from pytest_vnc_use.types import Frame, ModelExchange, Region, Verdict, report_to_nobody
 
 CLAIM = "The basket shows 2 apples."
 HOLDS = {"reason": "The row says 2 apples.", "verdict": "holds", "box_2d": [0, 250, 500, 750]}
@@ -27,14 +27,14 @@ def frame() -> Frame:
 
 
 @pytest.fixture
-def court(frame: Frame) -> Iterator[Callable[..., tuple[GeminiServer, Callable[[], Verdict]]]]:
+def court(frame: Frame) -> Iterator[Callable[..., tuple[GeminiServer, Callable[..., Verdict]]]]:
     """A server with these replies, and the question put to a judge that asks it."""
     with ExitStack() as servers:
 
-        def convene(*replies: Any, **settings: Any) -> tuple[GeminiServer, Callable[[], Verdict]]:
+        def convene(*replies: Any, **settings: Any) -> tuple[GeminiServer, Callable[..., Verdict]]:
             server = servers.enter_context(GeminiServer(replies))
             judge = GeminiJudge(**{"api_key": server.api_key, "base_url": server.url, "backoff": QUICK, **settings})
-            return server, lambda: judge.judge(CLAIM, frame, timeout_s=20.0)
+            return server, lambda report=report_to_nobody: judge.judge(CLAIM, frame, timeout_s=20.0, report=report)
 
         yield convene
 
@@ -45,8 +45,8 @@ def answer(**changes: Any) -> gemini.Reply:
 
 def test_a_claim_that_holds(court: Any, frame: Frame) -> None:
     exchanges: list[ModelExchange] = []
-    server, ask = court(answer(), on_exchange=exchanges.append)
-    verdict = ask()
+    server, ask = court(answer())
+    verdict = ask(exchanges.append)
     assert verdict
     assert (verdict.claim, verdict.reason, verdict.frame) == (CLAIM, "The row says 2 apples.", frame.ref)
     assert verdict.region == Region(360, 0, 1080, 450)

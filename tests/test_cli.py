@@ -1,0 +1,166 @@
+"""`cua-vnc` in a process of its own: prompts, refusals, exit codes, the last line."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from gemini_server import GeminiServer, Reply, calls, daily_quota, text, wants_confirmation
+
+from pytest_vnc_use.desktops.qt import QtDesktop
+
+PAD = [sys.executable, str(Path(__file__).parent / "programs" / "pad.py")]
+CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
+RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
+HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": None}))
+FAILS = text(json.dumps({"reason": "it is not", "verdict": "fails", "box_2d": None}))
+
+
+@pytest.fixture(scope="module")
+def desktop() -> Iterator[QtDesktop]:
+    desktop = QtDesktop(PAD)
+    yield desktop
+    desktop.stop()
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "pytest_vnc_use.cli", *arguments]
+
+
+def environment(server: GeminiServer) -> Mapping[str, str]:
+    return os.environ | {"GOOGLE_API_KEY": server.api_key, "GOOGLE_GEMINI_BASE_URL": server.url}
+
+
+def cua_vnc(tmp_path: Path, replies: list[Reply], *arguments: str) -> subprocess.CompletedProcess[str]:
+    with GeminiServer(replies) as server:
+        return at_server(server, tmp_path, *arguments)
+
+
+def at_server(server: GeminiServer, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments),
+        cwd=folder,
+        env=environment(server),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def last_line(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return done.stdout.strip().splitlines()[-1].split()
+
+
+def test_run_names_outcome_and_run_folder_last(tmp_path: Path, desktop: QtDesktop) -> None:
+    done = cua_vnc(tmp_path, [CLICK, text("opened")], "run", "--vnc", desktop.server, "--task", "Open the basket")
+    assert done.returncode == 0, done.stderr
+    outcome, folder = last_line(done)
+    assert outcome == "done"
+    assert (tmp_path / folder / "trace.jsonl").exists()
+    assert "1 click(" in done.stdout
+    assert "open the basket" in done.stdout
+
+
+@pytest.mark.parametrize(("verdict", "code"), [(HOLDS, 0), (FAILS, 1)], ids=["holds", "fails"])
+def test_a_claim_decides_the_exit_code(tmp_path: Path, desktop: QtDesktop, verdict: Reply, code: int) -> None:
+    arguments = ["run", "--vnc", desktop.server, "--task", "Open", "--expect", "the basket is open"]
+    done = cua_vnc(tmp_path, [text("opened"), verdict], *arguments)
+    assert done.returncode == code
+    assert "'the basket is open'" in done.stdout
+
+
+def test_without_a_terminal_a_confirmation_is_refused(tmp_path: Path, desktop: QtDesktop) -> None:
+    done = cua_vnc(tmp_path, [RISKY], "run", "--vnc", desktop.server, "--task", "Buy")
+    assert done.returncode == 5
+    assert last_line(done)[0] == "denied"
+    assert "this buys two apples" in done.stdout
+
+
+def test_a_run_that_waits_is_approved_later(tmp_path: Path, desktop: QtDesktop) -> None:
+    with GeminiServer([RISKY, text("bought")]) as server:
+        address = ("--vnc", desktop.server)
+        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", *address, "--task", "Buy")
+        assert waiting.returncode == 7, waiting.stderr
+        approved = at_server(server, tmp_path, "approve", *address, Path(last_line(waiting)[1]).name)
+        assert approved.returncode == 0, approved.stderr
+        assert last_line(approved)[0] == "done"
+        assert server.refusals == []
+
+
+def test_a_run_that_is_not_there_is_told(tmp_path: Path, desktop: QtDesktop) -> None:
+    done = cua_vnc(tmp_path, [], "approve", "--vnc", desktop.server, "nosuchrun")
+    assert done.returncode == 2
+    assert "not a run folder" in done.stderr
+
+
+def test_a_run_that_waits_is_denied_later(tmp_path: Path, desktop: QtDesktop) -> None:
+    waiting = cua_vnc(tmp_path, [RISKY], "run", "--wait-for-approval", "--vnc", desktop.server, "--task", "Buy")
+    run_id = Path(last_line(waiting)[1]).name
+    denied = cua_vnc(tmp_path, [], "deny", "--vnc", desktop.server, run_id)
+    assert denied.returncode == 5, denied.stderr
+    assert last_line(denied)[0] == "denied"
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 5)])
+def test_at_a_terminal_the_person_is_asked(tmp_path: Path, desktop: QtDesktop, answer: str, code: int) -> None:
+    ours, theirs = pty.openpty()
+    with GeminiServer([RISKY, text("bought")]) as server:
+        process = subprocess.Popen(
+            command("run", "--vnc", desktop.server, "--task", "Buy"),
+            cwd=tmp_path,
+            env=environment(server),
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        os.write(ours, f"{answer}\n".encode())
+        output, _ = process.communicate(timeout=60)
+    os.close(ours)
+    os.close(theirs)
+    assert process.returncode == code
+    assert "this buys two apples" in output
+
+
+def test_what_is_broken_is_told_as_infra(tmp_path: Path, desktop: QtDesktop) -> None:
+    refused = cua_vnc(tmp_path, [], "run", "--vnc", "127.0.0.1::1", "--task", "Look")
+    assert refused.returncode == 9
+    assert refused.stderr.startswith("infra: DesktopRefused")
+    quota = cua_vnc(tmp_path, [daily_quota()], "run", "--vnc", desktop.server, "--task", "Look")
+    assert quota.returncode == 9
+    assert quota.stderr.startswith("infra: QuotaExhausted")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["run"], ["run", "--vnc", "h::1", "--task", "x", "--step-limit", "0"], ["policy", "check", "none.toml"]],
+)
+def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: list[str]) -> None:
+    done = cua_vnc(tmp_path, [], *arguments)
+    assert done.returncode == 2
+    assert done.stderr
+
+
+def test_a_policy_is_checked_and_tried_on_a_run(tmp_path: Path, desktop: QtDesktop) -> None:
+    (tmp_path / "policy.toml").write_text('[[rule]]\nname = "apples"\ndecision = "allow"\nexplanation = "apples"\n')
+    checked = cua_vnc(tmp_path, [], "policy", "check", "policy.toml")
+    assert checked.returncode == 0
+    assert "apples" in checked.stdout
+    denied = cua_vnc(tmp_path, [RISKY], "run", "--vnc", desktop.server, "--task", "Buy")
+    tried = cua_vnc(tmp_path, [], "policy", "test", "policy.toml", last_line(denied)[1])
+    assert tried.returncode == 0, tried.stderr
+    assert "allow" in tried.stdout
+
+
+def test_help_tells_the_exit_codes() -> None:
+    done = subprocess.run(shlex.join(command("--help")), shell=True, capture_output=True, text=True, check=True)
+    for word in ("denied", "infra", "waiting_for_approval"):
+        assert word in done.stdout
