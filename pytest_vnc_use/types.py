@@ -419,7 +419,7 @@ class RunResult:
 VerdictKind = Literal["holds", "fails", "unsure"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """What a judge says of a claim about a frame: reason first. True only where it holds; unsure never passes."""
 
@@ -436,6 +436,9 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.claim!r}: {self.reason}"
+
+    def __repr__(self) -> str:
+        return f"<Verdict {self}>"
 
 
 # --- what is told to observers ---------------------------------------------------------------------------------------

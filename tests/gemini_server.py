@@ -164,7 +164,7 @@ class GeminiServer:
 
     def __post_init__(self) -> None:
         self._next = self.script if callable(self.script) else _in_order(iter(self.script))
-        self._turn = threading.Lock()
+        self._turn = threading.Condition()
         self.closing = threading.Event()
 
     def __enter__(self) -> GeminiServer:
@@ -189,10 +189,17 @@ class GeminiServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
+    def wait_for_requests(self, count: int, timeout_s: float = 60.0) -> None:
+        """Return once so many requests have come in. Raises TimeoutError."""
+        with self._turn:
+            if not self._turn.wait_for(lambda: len(self.requests) >= count, timeout_s):
+                raise TimeoutError(f"{count} requests were awaited, {len(self.requests)} came within {timeout_s} s")
+
     def reply_to(self, request: Request) -> Reply:
         """The next reply of the script, or the refusal that the request deserves."""
         with self._turn:
             self.requests.append(request)
+            self._turn.notify_all()
             refused = refusal_of(request, api_key=self.api_key, answered=self.answered)
             if refused is not None:
                 self.refusals.append(refused.message)

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,7 @@ from pytest_vnc_use.types import (
     InvalidAction,
     KeyCombo,
     Limits,
+    Observation,
     Outcome,
     Proposal,
     RunEvent,
@@ -343,20 +346,44 @@ def test_a_secret_is_typed_but_stands_nowhere(
 # --- growth ----------------------------------------------------------------------------------------------------------
 
 
-def test_disk_and_state_grow_linearly_with_the_steps(tmp_path: Path) -> None:
-    """Ten times the steps take about ten times the disk; with pictures or history in a checkpoint it were a hundred."""
-    sizes = {steps: checkpoint_bytes(tmp_path / str(steps), steps) for steps in (30, 300)}
-    assert sizes[300] < 13 * sizes[30]
-    assert sizes[300] / 300 < 40_000
+def test_disk_and_memory_grow_linearly_with_the_steps(tmp_path: Path) -> None:
+    """Ten times the steps take about ten times the room; with pictures or history in a checkpoint it were a hundred."""
+    small, large = (room_taken(tmp_path / str(steps), steps) for steps in (30, 300))
+    assert large.checkpoints < 13 * small.checkpoints
+    assert large.folder < 13 * small.folder
+    assert large.memory < 13 * small.memory
 
 
-def checkpoint_bytes(runs: Path, steps: int) -> int:
+@dataclass
+class Room:
+    """Bytes on disk, and bytes of memory still held when a run is over."""
+
+    checkpoints: int
+    folder: int
+    memory: int
+
+
+def room_taken(runs: Path, steps: int) -> Room:
     decisions = [act(Proposal(Click(step % 300, step // 300))) for step in range(steps)]
-    planner = ListPlanner([*decisions, finished()])
+    planner = Forgetful([*decisions, finished()])
     agent = VncUseAgent(settings=Settings(runs_dir=str(runs)), controller=PaintedController(), planner=planner)
+    tracemalloc.start()
     result = agent.run("count", limits=Limits(steps=steps, seconds=100))
+    memory, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     assert (result.outcome, len(result.steps)) == (Outcome.DONE, steps)
-    return sum(file.stat().st_size for file in result.run_folder.glob("*.sqlite*"))
+    sizes = {file: file.stat().st_size for file in result.run_folder.rglob("*")}
+    checkpoints = sum(size for file, size in sizes.items() if "sqlite" in file.name)
+    return Room(checkpoints, sum(sizes.values()), memory)
+
+
+class Forgetful(ListPlanner):
+    """Keeps no observation, so that what a run holds is the run's own."""
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        decision = super().decide(observation, timeout_s=timeout_s)
+        self.seen.clear()
+        return decision
 
 
 def test_elapsed_time_is_kept_over_a_wait(agent_of: Callable[..., VncUseAgent]) -> None:

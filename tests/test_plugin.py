@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from gemini_server import GeminiServer, Reply, calls, daily_quota, text, wants_confirmation
+from gemini_server import GeminiServer, Reply, calls, daily_quota, hang, text, wants_confirmation
 
 PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'programs' / 'pad.py'))}"
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}))
@@ -349,6 +351,52 @@ def test_timeouts_and_reruns_of_other_plugins_work(
     result = run(server, "--reruns=1", "--timeout=60", "--html=report.html", "--self-contained-html")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*1 rerun*"])
+
+
+def test_a_timeout_of_pytest_timeout_ends_a_test_whose_model_hangs(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(PASSES_EVENTS_ON + "\n\ndef test_next(): ...\n")
+    result = run(model(hang(100)), "--timeout=6")
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["*Timeout (>6.0s)*"])
+
+
+def test_the_time_limit_ends_a_run_whose_model_hangs(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(PASSES_EVENTS_ON)
+    result = run(model(hang(100)), "--vnc-seconds=2")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*ended as time_limit: the limit of 2 s*"])
+
+
+def test_ctrl_c_ends_pytest_at_once_and_leaves_nothing_running(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(PASSES_EVENTS_ON)
+    server = model(hang(100))
+    monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+    mark = f"--mark={pytester.path.name}"
+    command = [sys.executable, "-m", "pytest", "--vnc-server=qt", f"--vnc-app={PAD} {mark}", "--vnc-planner=gemini"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    server.wait_for_requests(1)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    assert "KeyboardInterrupt" in output
+    (trace,) = (pytester.path / "runs").glob("*/trace.jsonl")
+    assert "KeyboardInterrupt" in trace.read_text(encoding="utf-8")
+    assert not programs_with(mark)
+
+
+def programs_with(word: str) -> list[str]:
+    """Command lines of this machine's processes that hold a word."""
+    lines = [
+        file.read_bytes().replace(b"\0", b" ").decode(errors="replace") for file in Path("/proc").glob("[0-9]*/cmdline")
+    ]
+    return [line for line in lines if word in line]
 
 
 def test_no_key_stands_in_the_run_folders(

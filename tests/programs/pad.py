@@ -41,7 +41,7 @@ class Pad(QLabel):
         self._write_mouse("double", event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.text():
+        if event.text().isprintable() and event.text():  # Qt's server makes a NUL of the release of é
             self._write(f"text {event.text()}")
 
 

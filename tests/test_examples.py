@@ -1,0 +1,64 @@
+"""The examples as the model does them; .ci/run and the README run them without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gemini_server import GeminiServer, Reply, calls, text
+
+ROOT = Path(__file__).parent.parent
+EXAMPLE = "examples/test_shop.py::test_basket"
+SENTENCE = "Sign in as alice, add two apples to the basket and open the basket"
+HOLDS = {"reason": "the row says 2 apples and the total is 3.00", "verdict": "holds", "box_2d": [0, 0, 500, 500]}
+
+
+@pytest.fixture
+def sentence_as_calls(monkeypatch: pytest.MonkeyPatch) -> list[Reply]:
+    """The script of the sentence, in the model's words and on its grid."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    from scripts import SCRIPTS
+
+    return [calls(*(_call(proposal.action, proposal.intent) for proposal in turn)) for turn in SCRIPTS[SENTENCE]]
+
+
+def _call(action: object, intent: str) -> tuple[str, dict[str, object]]:
+    values = vars(action)
+    point = {"x": round(values["x"] / 1.44), "y": round(values["y"] / 0.9), "intent": intent}
+    if values["kind"] == "click":
+        return "click", point
+    return "type_text_at", {**point, "text": values["text"], "press_enter": values["press_enter"]}
+
+
+@pytest.fixture
+def verdict(request: pytest.FixtureRequest) -> Reply:
+    return text(json.dumps({**HOLDS, "verdict": request.param}))
+
+
+@pytest.fixture
+def server(sentence_as_calls: list[Reply], verdict: Reply) -> Iterator[GeminiServer]:
+    with GeminiServer([*sentence_as_calls, text("the basket is open"), verdict]) as server:
+        yield server
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("holds", 0), ("unsure", 1)], indirect=["verdict"])
+def test_an_example_is_done_by_the_model_and_judged(server: GeminiServer, code: int, tmp_path: Path) -> None:
+    options = ["--vnc-planner=gemini", f"--vnc-runs-dir={tmp_path}", f"--html={tmp_path / 'report.html'}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", EXAMPLE, *options],
+        cwd=ROOT,
+        env=os.environ | {"GOOGLE_API_KEY": server.api_key, "GOOGLE_GEMINI_BASE_URL": server.url},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout
+    assert "planned by gemini (gemini-3.8-flash)" in done.stdout
+    assert "gemini-3.8-flash" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert server.refusals == []
