@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from vncdotool.rfb import des_encrypt, reverse_bits
+
+from pytest_vnc_use.backends.authentication import mirrored_des
 
 START_S = 20.0
 _PASSWORD_FILE_KEY = bytes([23, 82, 107, 6, 35, 78, 88, 7])
@@ -31,8 +32,8 @@ PACKAGES = {
     "openbox": "openbox",
     "xterm": "xterm",
     "chromium": "chromium",
-    "xdotool": "xdotool",
     "xev": "x11-utils",
+    "xwininfo": "x11-utils",
     "xrandr": "x11-xserver-utils",
     "xwd": "x11-apps",
 }
@@ -55,7 +56,8 @@ class VncServer:
     def output_of(self, *command: str) -> bytes:
         """What a program on this display prints until it ends by itself."""
         require(command[0])
-        return subprocess.run(command, env={**os.environ, **self.environment}, capture_output=True, check=True, timeout=30).stdout
+        environment = {**os.environ, **self.environment}
+        return subprocess.run(command, env=environment, capture_output=True, check=True, timeout=30).stdout
 
     def kill(self) -> None:
         """End the server without a word to its clients."""
@@ -115,14 +117,17 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def tigervnc(
-    size: tuple[int, int] = (1024, 768), password_file: Path | None = None, options: Sequence[str] = ()
+    size: tuple[int, int] = (1024, 768),
+    password_file: Path | None = None,
+    options: Sequence[str] = (),
+    interface: str = "127.0.0.1",
 ) -> Iterator[VncServer]:
     """Xtigervnc, with the VNC port that belongs to its display."""
     security = ["-rfbauth", str(password_file)] if password_file else ["-SecurityTypes", "None"]
     geometry = f"{size[0]}x{size[1]}"
-    command = ["Xtigervnc", "-geometry", geometry, "-localhost", "-interface", "127.0.0.1", *security, *options]
+    command = ["Xtigervnc", "-geometry", geometry, "-interface", interface, *security, *options]
     with _x_server(*command) as (process, display):
-        yield _x_vnc(process, display, 5900 + display)
+        yield _x_vnc(process, display, 5900 + display, interface)
 
 
 @contextmanager
@@ -187,7 +192,7 @@ STARTERS: dict[str, Starter] = {"tigervnc": tigervnc, "tightvnc": tightvnc, "x11
 def password_file(folder: Path, password: str) -> Path:
     """A file for `-rfbauth`: the first eight characters, under the key that all VNC servers share."""
     path = folder / "passwd"
-    path.write_bytes(des_encrypt(reverse_bits(_PASSWORD_FILE_KEY), password.encode()[:8].ljust(8, b"\0")))
+    path.write_bytes(mirrored_des(_PASSWORD_FILE_KEY, password.encode()[:8].ljust(8, b"\0")))
     path.chmod(0o600)
     return path
 
@@ -216,8 +221,8 @@ def _x_server(*command: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
         yield process, int(line)
 
 
-def _x_vnc(process: subprocess.Popen[bytes], display: int, port: int) -> VncServer:
-    _wait_greeting(port, process)
+def _x_vnc(process: subprocess.Popen[bytes], display: int, port: int, host: str = "127.0.0.1") -> VncServer:
+    _wait_greeting(port, process, host)
     return VncServer(f"127.0.0.1::{port}", process, f":{display}", environment={"DISPLAY": f":{display}"})
 
 
@@ -229,16 +234,16 @@ def _announced_port(process: subprocess.Popen[bytes]) -> int:
     raise RuntimeError("x11vnc named no port")
 
 
-def _wait_greeting(port: int, process: subprocess.Popen[bytes]) -> None:
-    assert _greets(port, process), f"no VNC server came up at port {port}; exit code {process.poll()}"
+def _wait_greeting(port: int, process: subprocess.Popen[bytes], host: str = "127.0.0.1") -> None:
+    assert _greets(port, process, host), f"no VNC server came up at port {port}; exit code {process.poll()}"
 
 
-def _greets(port: int, process: subprocess.Popen[bytes]) -> bool:
+def _greets(port: int, process: subprocess.Popen[bytes], host: str = "127.0.0.1") -> bool:
     """Whether a VNC server greets at a port, before its process ends."""
     deadline_s = time.monotonic() + START_S
     while process.poll() is None and time.monotonic() < deadline_s:
         try:
-            with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            with socket.create_connection((host, port), timeout=1) as connection:
                 if connection.recv(4) == b"RFB ":
                     return process.poll() is None
         except OSError:

@@ -13,12 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..errors import ActionError
-from .keys import F1, KEYPAD_CHARACTERS, SUPER, SUPER_R, Chord, name_of
+from .keys import F1, KEYPAD_CHARACTERS, Chord, name_of
 from .text_input import TextReach
 
 _QT_DESKTOP = "Qt for Embedded Linux VNC Server"
 _TIGHT_SECURITY = 16
-_META, _META_R = 0xFFE7, 0xFFE8
 _QT_KEYS = frozenset(
     [
         *range(0x20, 0x100),
@@ -26,7 +25,14 @@ _QT_KEYS = frozenset(
         *range(0xFF50, 0xFF58),  # Home, arrows, pages, End
         *(0xFF8D, 0xFFAA, 0xFFAB, 0xFFAD, 0xFFAE, 0xFFAF, *range(0xFFB0, 0xFFBA)),  # number pad
         *range(F1, F1 + 12),
-        *(0xFFE1, 0xFFE2, 0xFFE3, 0xFFE4, 0xFFE9, 0xFFEA, _META, _META_R),  # modifiers
+        *(
+            0xFFE1,
+            0xFFE2,
+            0xFFE3,
+            0xFFE4,
+            0xFFE9,
+            0xFFEA,
+        ),  # shift, control, alt; meta would modify nothing
     ]
 )
 
@@ -44,7 +50,9 @@ class Abilities:
         """The keysym to send for `keysym`. Raises ActionError where the server would drop it."""
         keysym = self.substitutes.get(keysym, keysym)
         if self.only_keysyms is not None and keysym not in self.only_keysyms:
-            raise ActionError(f"this VNC server drops the key {name_of(keysym)!r}; Qt's own takes Latin-1, F1 to F12 and the editing keys")
+            raise ActionError(
+                f"this VNC server drops the key {name_of(keysym)!r}; it takes Latin-1, F1 to F12 and the editing keys"
+            )
         return keysym
 
     def chord(self, chord: Chord) -> Chord:
@@ -55,7 +63,7 @@ class Abilities:
 def abilities_of(desktop_name: str, security_types: bytes, *, announces_clipboard: bool) -> Abilities:
     """What a server takes, told from its desktop's name, the security types it offered, and its clipboard."""
     if desktop_name == _QT_DESKTOP:
-        return Abilities("latin-1", False, {SUPER: _META, SUPER_R: _META_R}, _QT_KEYS)
+        return Abilities("latin-1", wheel=False, only_keysyms=_QT_KEYS)
     if announces_clipboard:
         return Abilities("clipboard")
     if _TIGHT_SECURITY in security_types:

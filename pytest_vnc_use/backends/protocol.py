@@ -13,6 +13,7 @@ from vncdotool.client import RGB32, VNCDoToolClient, VNCDoToolFactory
 from vncdotool.const import AuthTypes, Encoding
 
 from ..errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
+from .authentication import answer_challenge
 from .clipboard import Flag, caps_message, flags_of, notify_message, provide_message
 from .framebuffer import ByteOrder, Framebuffer, Rectangle
 
@@ -87,7 +88,8 @@ with warnings.catch_warnings():
             if self.factory.password is None:
                 self._refuse("wants a password, and none was given")
             else:
-                self.sendPassword(self.factory.password)
+                # vncdotool's own way warns that its DES has moved
+                self.transport.write(answer_challenge(self._challenge, self.factory.password))
 
         def vncAuthFailed(self, reason: Any) -> None:
             text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason

@@ -55,8 +55,8 @@ _ANSWER_S = 10.0
 _FETCH_S = 2.0
 _EFFECT = SettleRules(first_change_s=0.3, quiet_s=0.1, limit_s=2.0)
 """The wait between a click and the keys after it, which would overtake it."""
-_PASTED = SettleRules(first_change_s=1.0, quiet_s=0.1, limit_s=2.0)
-"""The wait between a paste, which is seen on the screen, and the keys after it."""
+_PASTED = SettleRules(first_change_s=4.0, quiet_s=0.1, limit_s=5.0)
+"""The wait between a paste and the keys after it; chromium now and then takes 3 s to show what it fetched at once."""
 _NOTCHES_A_PAGE = 5
 _ARROWS_A_NOTCH = 3
 

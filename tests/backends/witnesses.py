@@ -35,7 +35,7 @@ class Witness:
         assert_becomes(lambda: self.read(name), text)
 
 
-def assert_becomes(look: Callable[[], Any], expected: object, timeout_s: float = 5.0) -> None:
+def assert_becomes(look: Callable[[], Any], expected: object, timeout_s: float = 10.0) -> None:
     """Assert that `look()` gives `expected` within a time: programs are told of what the hands do a moment later."""
     try:
         wait_for(lambda: look() == expected, "", timeout_s)
@@ -69,13 +69,14 @@ def xterm(server: VncServer, command: str) -> Iterator[None]:
 
 def window_of(server: VncServer, title: str) -> None:
     """Wait until a window with `title` is on the screen."""
-    require("xdotool")
-    search = ["xdotool", "search", "--onlyvisible", "--name", title]
+    require("xwininfo")
     environment = {**os.environ, **server.environment}
-    wait_for(
-        lambda: subprocess.run(search, env=environment, capture_output=True, timeout=5).returncode == 0,
-        f"a window {title!r}",
-    )
+
+    def is_shown() -> bool:
+        found = subprocess.run(["xwininfo", "-name", title], env=environment, capture_output=True, timeout=5)
+        return b"IsViewable" in found.stdout
+
+    wait_for(is_shown, f"a window {title!r}")
 
 
 class Page:

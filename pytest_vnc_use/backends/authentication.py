@@ -1,0 +1,20 @@
+"""VNC's password check: DES of the server's challenge, under the password with mirrored bits (RFC 6143, 7.2.2)."""
+
+from __future__ import annotations
+
+from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
+from cryptography.hazmat.primitives.ciphers import Cipher, modes
+
+_KEY_BYTES = 8
+
+
+def answer_challenge(challenge: bytes, password: str) -> bytes:
+    """The answer to a challenge of 16 bytes; the password's first eight ASCII characters count."""
+    return mirrored_des(password.encode("ascii"), challenge)
+
+
+def mirrored_des(key: bytes, data: bytes) -> bytes:
+    """DES in ECB mode, as the same key three times under triple DES."""
+    mirrored = bytes(int(f"{byte:08b}"[::-1], 2) for byte in key[:_KEY_BYTES].ljust(_KEY_BYTES, b"\0"))
+    encryptor = Cipher(TripleDES(mirrored * 3), modes.ECB()).encryptor()
+    return encryptor.update(data) + encryptor.finalize()

@@ -1,0 +1,129 @@
+"""Connecting: by every spelling of a server, and each way it can go wrong is a clear error within its time."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import vnc_servers
+from vnc_servers import VncServer
+
+from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopRefused, SettingsError, VncUseError
+
+Connect = Callable[..., VNCController]
+
+
+@contextmanager
+def listener(greeting: bytes = b"") -> Iterator[str]:
+    """A server that accepts, says `greeting` and nothing more; its address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        accepted: list[socket.socket] = []
+
+        def accept() -> None:
+            connection, _ = server.accept()
+            connection.sendall(greeting)
+            accepted.append(connection)
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield f"127.0.0.1::{server.getsockname()[1]}"
+        thread.join(timeout=5)
+        for connection in accepted:
+            connection.close()
+
+
+def assert_refused(address: str, error: type[VncUseError], message: str, **options: object) -> None:
+    started_s = time.monotonic()
+    with pytest.raises(error, match=message):
+        connect(address, **options)  # type: ignore[arg-type]
+    assert time.monotonic() - started_s < 3.0
+
+
+def test_by_port_display_and_name(tigervnc: VncServer) -> None:
+    port = int(tigervnc.address.rpartition(":")[2])
+    for address in (f"127.0.0.1::{port}", f"127.0.0.1:{port - 5900}", f"localhost::{port}", f"localhost:{port - 5900}"):
+        hands = connect(address)
+        assert hands.size == (1024, 768)
+        hands.close()
+
+
+def test_by_unix_socket(tmp_path: Path) -> None:
+    path = tmp_path / "vnc"
+    with vnc_servers.tigervnc(options=["-rfbunixpath", str(path)]):
+        hands = connect(str(path))
+        assert hands.frame().ref.width == 1024
+        hands.close()
+
+
+def test_by_ipv6() -> None:
+    with vnc_servers.tigervnc(interface="::1") as server:
+        hands = connect(f"[::1]::{server.address.rpartition(':')[2]}")
+        assert hands.size == (1024, 768)
+        hands.close()
+
+
+def test_with_the_right_password(tmp_path: Path) -> None:
+    with vnc_servers.tigervnc(password_file=vnc_servers.password_file(tmp_path, "geheim")) as server:
+        hands = connect(server.address, "geheim")
+        assert hands.size == (1024, 768)
+        hands.close()
+
+
+@pytest.mark.parametrize("kind", vnc_servers.STARTERS)
+def test_with_a_wrong_password_or_none(tmp_path: Path, kind: str) -> None:
+    with vnc_servers.STARTERS[kind](password_file=vnc_servers.password_file(tmp_path, "geheim")) as server:
+        assert_refused(server.address, AuthenticationFailed, "refused the password", password="falsch")
+        assert_refused(server.address, AuthenticationFailed, "wants a password, and none was given")
+
+
+def test_a_refused_port() -> None:
+    assert_refused(f"127.0.0.1::{vnc_servers.free_port()}", DesktopRefused, "no VNC connection .* refused")
+
+
+def test_a_server_that_says_nothing() -> None:
+    with listener() as address:
+        assert_refused(address, DesktopRefused, "showed no screen within 0.5 s", timeout_s=0.5)
+
+
+def test_a_server_that_stops_in_the_middle() -> None:
+    with listener(b"RFB 003.008\n") as address:
+        assert_refused(address, DesktopRefused, "showed no screen within 0.5 s", timeout_s=0.5)
+
+
+def test_a_server_that_is_not_vnc() -> None:
+    with listener(b"SSH-2.0-OpenSSH_9.2\r\n") as address:
+        assert_refused(address, DesktopRefused, "does not talk VNC")
+
+
+def test_an_address_that_swallows_packets() -> None:
+    assert_refused("198.51.100.1::5900", DesktopRefused, "no", timeout_s=0.5)
+
+
+@pytest.mark.parametrize("address", ["localhost:one", "a:1:2:3", "[::1:5", "/nonexistent/socket"])
+def test_an_address_that_makes_no_sense(address: str) -> None:
+    assert_refused(address, VncUseError, "unix socket|a VNC server is 'host::port'")
+
+
+def test_a_password_beyond_ascii() -> None:
+    assert_refused("127.0.0.1::5900", SettingsError, "ASCII", password="geheimß")
+
+
+def test_after_a_failure_the_next_connection_works(tigervnc: VncServer, connected: Connect) -> None:
+    with listener(b"nonsense, no VNC") as address, pytest.raises(DesktopRefused):
+        connect(address, timeout_s=0.5)
+    assert connected(tigervnc).size == (1024, 768)
+
+
+def test_everything_on_a_closed_connection_says_so(tigervnc: VncServer) -> None:
+    hands = connect(tigervnc.address)
+    hands.close()
+    hands.close()
+    for call in (hands.frame, hands.settle, lambda: hands.click(1, 1), lambda: hands.key_combo("a")):
+        with pytest.raises(ConnectionLost, match="is closed"):
+            call()

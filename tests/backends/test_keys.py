@@ -1,0 +1,192 @@
+"""Every spelling of a key means the same keysym, and arrives as a person would mean it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import vnc_servers
+from vnc_servers import VncServer, wait_for
+from witnesses import assert_becomes, window_of, witness_on_qt, xterm
+
+from pytest_vnc_use.backends.keys import parse_combo
+from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.errors import ActionError
+from pytest_vnc_use.types import KeyCombo, KeyDown, KeyUp
+
+Connect = Callable[..., VNCController]
+
+SPELLINGS = {
+    "Control_L": "control ctrl Control CTRL Control_L ctrl_l ControlLeft",
+    "Control_R": "Control_R ctrl_r ControlRight",
+    "Alt_L": "alt Alt option Alt_L AltLeft",
+    "Shift_L": "shift SHIFT Shift_L ShiftLeft",
+    "Super_L": "super win meta cmd command Super_L MetaLeft windows",
+    "Escape": "esc escape Escape ESC",
+    "Return": "enter return Return ENTER",
+    "Up": "up arrowup ArrowUp arrow_up Up",
+    "Down": "down arrowdown ArrowDown",
+    "Left": "left arrowleft ArrowLeft",
+    "Right": "right arrowright ArrowRight",
+    "Prior": "page_up pageup PageUp Page_Up pgup",
+    "Next": "page_down pagedown PageDown Page_Down pgdn",
+    "space": "space Space spacebar",
+    "BackSpace": "backspace Backspace BackSpace",
+    "Delete": "delete del Delete",
+    "Insert": "insert ins",
+    "Home": "home Home",
+    "End": "end End",
+    "Tab": "tab Tab",
+    "F1": "f1 F1",
+    "F12": "f12 F12",
+    "F24": "f24",
+    "Print": "printscreen print_screen PrintScreen prtsc",
+    "Menu": "menu ContextMenu",
+    "Pause": "pause",
+    "Scroll_Lock": "scroll_lock ScrollLock",
+    "1": "1 Digit_1 Digit1 digit1",
+    "a": "a KeyA Key_A",
+    "plus": "+ plus",
+    "minus": "- minus",
+    "comma": ", comma",
+    "period": ". period",
+    "slash": "/ slash",
+    "equal": "= equal",
+    "KP_Enter": "kp_enter KP_Enter NumpadEnter",
+}
+
+
+class Xev:
+    """An xev whose window has the focus, and what it has heard."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+
+    def presses(self) -> list[str]:
+        """Names of the keysyms pressed so far."""
+        events = re.findall(r"KeyPress event.*?\(keysym 0x[0-9a-f]+, (\S+)\)", self._log.read_text("latin-1"), re.S)
+        return [name for name in events if name != "Num_Lock"]
+
+    def releases(self) -> list[str]:
+        return re.findall(r"KeyRelease event.*?\(keysym 0x[0-9a-f]+, (\S+)\)", self._log.read_text("latin-1"), re.S)
+
+    def hears(self, act: Callable[[], None], pressed: str) -> None:
+        """Assert that `act` presses these keys in this order."""
+        before = len(self.presses())
+        act()
+        assert_becomes(lambda: " ".join(self.presses()[before:]), pressed, timeout_s=3)
+
+
+Listening = tuple[VncServer, Xev]
+
+
+@pytest.fixture(scope="module", params=vnc_servers.STARTERS)
+def listening(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listening]:
+    vnc_servers.require("xev")
+    log = tmp_path_factory.mktemp("xev") / "log"
+    command = ["stdbuf", "-oL", "xev", "-geometry", "1000x700+0+0", "-event", "keyboard"]
+    with (
+        vnc_servers.STARTERS[request.param]() as server,
+        log.open("wb") as out,
+        server.run(*command, stdout=out.fileno()),
+    ):
+        window_of(server, "Event Tester")
+        yield server, Xev(log)
+
+
+def test_every_spelling_arrives(listening: Listening, connected: Connect) -> None:
+    server, xev = listening
+    hands = connected(server)
+    hands.click(300, 300)
+    for name, spellings in SPELLINGS.items():
+        for spelling in spellings.split():
+            prefix = "Shift_L " if name == "plus" else ""
+            xev.hears(lambda spelling=spelling: hands.key_combo(spelling), prefix + name)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("keys", "pressed"),
+    [
+        ("control+a", "Control_L a"),
+        ("Control+A", "Control_L a"),
+        ("ctrl + a", "Control_L a"),
+        (["ctrl", "a"], "Control_L a"),
+        (["ctrl+shift", "p"], "Control_L Shift_L P"),
+        ("ctrl+shift+1", "Control_L Shift_L exclam"),
+        ("ctrl++", "Shift_L Control_L plus"),
+        ("ctrl+plus", "Shift_L Control_L plus"),
+        ("+", "Shift_L plus"),
+        ("A", "Shift_L A"),
+        ("?", "Shift_L question"),
+        ("alt+F4", "Alt_L F4"),
+        ("ctrl+-", "Control_L minus"),
+        ("Digit_1", "1"),
+    ],
+)
+def test_combinations(listening: Listening, connected: Connect, keys: str | list[str], pressed: str) -> None:
+    server, xev = listening
+    hands = connected(server)
+    hands.click(300, 300)
+    action = KeyCombo((keys,) if isinstance(keys, str) else tuple(keys))
+    xev.hears(lambda: hands.perform(action), pressed)
+    wait_for(lambda: len(xev.releases()) >= len(xev.presses()), "the release of all keys", 3)
+
+
+def test_a_held_key_is_released_in_the_end(listening: Listening, connected: Connect) -> None:
+    server, xev = listening
+    hands = connected(server)
+    hands.click(300, 300)
+    hands.perform(KeyDown("shift"))
+    xev.hears(lambda: hands.perform(KeyCombo(("a",))), "A")
+    hands.perform(KeyUp("shift"))
+    hands.perform(KeyDown("ctrl"))
+    hands.close()
+    assert_becomes(lambda: xev.releases()[-3:], ["a", "Shift_L", "Control_L"], timeout_s=3)
+
+
+@pytest.mark.parametrize("kind", vnc_servers.STARTERS)
+def test_number_pad_digits_are_typed(kind: str, connected: Connect, tmp_path: Path) -> None:
+    with vnc_servers.STARTERS[kind]() as server, xterm(server, f"cat > {tmp_path}/typed"):
+        hands = connected(server)
+        hands.click(50, 50)
+        for name in ("kp_1", "numpad5", "KP_Add", "num9", "enter"):
+            hands.key_combo(name)
+        assert_becomes((tmp_path / "typed").read_text, "15+9\n")
+
+
+def test_qts_own_server(connected: Connect, tmp_path: Path) -> None:
+    with witness_on_qt(tmp_path) as witness:
+        hands = connected(witness.server)
+        hands.click(100, 20)
+        expected = []
+        for keys, line in {
+            "ctrl+A": "Key_A 2",
+            "Escape": "Key_Escape 0",
+            "meta+x": "Key_X 8",
+            "F12": "Key_F12 0",
+        }.items():
+            hands.key_combo(keys)
+            expected.append(line)
+        assert_becomes(lambda: [line for line in witness.read("keys").splitlines() if line in expected], expected)
+        for unknown in ("printscreen", "f13", "capslock"):
+            with pytest.raises(ActionError, match=f"drops the key '{unknown}'"):
+                hands.key_combo(unknown)
+
+
+@pytest.mark.parametrize("keys", ["hyperspace", "ctrl+hyperspace", ["ctrl", "hyperspace"]])
+def test_an_unknown_key_is_named(keys: str | list[str]) -> None:
+    with pytest.raises(ActionError, match="unknown key 'hyperspace'; a key is a single character"):
+        parse_combo(keys)
+
+
+@pytest.mark.parametrize("keys", ["", "ctrl+", "+a", "a+++b"])
+def test_a_combination_with_a_gap(keys: str) -> None:
+    with pytest.raises(ActionError, match="a key combination is keys joined by"):
+        parse_combo(keys)
+
+
+def test_no_keys_at_all() -> None:
+    with pytest.raises(ActionError, match="names at least one key"):
+        parse_combo([])

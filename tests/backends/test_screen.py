@@ -1,0 +1,149 @@
+"""What is seen is what the X server shows: the first frame, after a resize, and until the server is gone."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import struct
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import vnc_servers
+from PIL import Image
+from vnc_servers import VncServer, wait_for
+from witnesses import witness_on_qt, xterm
+
+from pytest_vnc_use.backends.png import encode_frame
+from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.errors import ActionError, ConnectionLost
+from pytest_vnc_use.types import Wait
+
+Connect = Callable[..., VNCController]
+Pixels = npt.NDArray[np.uint8]
+
+
+def decoded(png: bytes) -> Pixels:
+    image = Image.open(io.BytesIO(png))
+    assert image.mode == "RGB"
+    return np.asarray(image)
+
+
+def truth(server: VncServer) -> Pixels:
+    """The screen as the X server itself hands it out, read from an xwd dump (X11/XWDFile.h)."""
+    dump = server.output_of("xwd", "-root", "-silent")
+    header = struct.unpack(">25I", dump[:100])
+    header_size, width, height, line_bytes, colours = header[0], header[4], header[5], header[12], header[19]
+    pixels = np.frombuffer(dump, np.uint8, offset=header_size + colours * 12).reshape(height, line_bytes // 4, 4)
+    return pixels[:, :width, 2::-1]
+
+
+def test_the_first_frame_is_right(x_desktop: VncServer, connected: Connect) -> None:
+    with xterm(x_desktop, "seq 300; printf '\\033[?25l'; exec sleep 100"):
+        connected(x_desktop).settle()
+        frame = connected(x_desktop).frame()
+        assert np.array_equal(decoded(frame.png), truth(x_desktop))
+        assert (frame.ref.width, frame.ref.height) == (1024, 768)
+        assert len(np.unique(decoded(frame.png))) > 10
+
+
+def test_the_same_screen_gives_the_same_bytes(tigervnc: VncServer, connected: Connect) -> None:
+    first, second = connected(tigervnc).frame(), connected(tigervnc).frame()
+    assert first == second
+    assert first.png == connected(tigervnc).screenshot_png()
+
+
+def test_the_pointer_is_not_in_the_frame(x_desktop: VncServer, connected: Connect) -> None:
+    hands = connected(x_desktop)
+    hands.move(10, 10)
+    before = hands.frame()
+    hands.move(500, 500)
+    assert hands.settle().reason == "nothing_changed"
+    assert hands.frame() == before
+
+
+@pytest.mark.parametrize("size", [(1, 1), (37, 5), (640, 480)])
+def test_png_holds_the_pixels(size: tuple[int, int]) -> None:
+    width, height = size
+    pixels = np.random.default_rng(1).integers(0, 256, (height, width, 3), np.uint8)
+    frame = encode_frame(pixels)
+    assert np.array_equal(decoded(frame.png), pixels)
+    assert (frame.ref.width, frame.ref.height) == size
+
+
+def test_a_resize_is_followed(tigervnc: VncServer, connected: Connect) -> None:
+    with xterm(tigervnc, "seq 300; printf '\\033[?25l'; exec sleep 100"):
+        hands = connected(tigervnc)
+        for size in [(1280, 960), (800, 600), (1920, 1080)]:
+            mode = f"{size[0]}x{size[1]}"
+            tigervnc.output_of("xrandr", "--fb", mode, "--output", "VNC-0", "--mode", mode)
+            wait_for(lambda size=size: hands.size == size, f"the resize to {size}")  # type: ignore[misc]
+            assert np.array_equal(decoded(hands.frame().png), truth(tigervnc))
+            hands.click(size[0] - 1, size[1] - 1)
+            with pytest.raises(ActionError, match=f"screen of {size[0]} x {size[1]} pixels"):
+                hands.move(size[0], 0)
+
+
+@pytest.mark.parametrize("seeing", ["settle", "frame"])
+def test_a_server_that_was_killed(tigervnc: VncServer, connected: Connect, seeing: str) -> None:
+    hands = connected(tigervnc)
+    tigervnc.kill()
+    with pytest.raises(ConnectionLost, match="is gone"):
+        hands.wait(2)
+    for call in (getattr(hands, seeing), lambda: hands.click(1, 1), lambda: hands.type_text("a")):
+        with pytest.raises(ConnectionLost, match="is gone"):
+            call()
+
+
+def test_a_server_killed_during_a_wait_is_noticed_at_once(tigervnc: VncServer, connected: Connect) -> None:
+    hands = connected(tigervnc)
+    threading.Timer(0.3, tigervnc.process.kill).start()
+    started_s = time.monotonic()
+    with pytest.raises(ConnectionLost, match="is gone"):
+        hands.perform(Wait(30))
+    assert time.monotonic() - started_s < 1
+
+
+def test_a_frozen_server_is_lost_and_its_late_answer_is_not_taken(
+    tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_vnc_use.backends.vnc._ANSWER_S", 0.5)
+    hands = connect(tigervnc.address)
+    os.kill(tigervnc.process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(ConnectionLost, match=r"has not answered for 0.5 s; the connection is dropped"):
+            hands.frame()
+    finally:
+        os.kill(tigervnc.process.pid, signal.SIGCONT)
+    with pytest.raises(ConnectionLost):
+        hands.frame()
+    assert connect(tigervnc.address).frame()
+
+
+def test_qts_own_server(connected: Connect, tmp_path: Path) -> None:
+    with witness_on_qt(tmp_path) as witness:
+        hands = connected(witness.server)
+        hands.settle()
+        before = hands.frame()
+        assert (before.ref.width, before.ref.height) == (800, 600)
+        hands.type_text("words")
+        hands.settle()
+        changed = (decoded(hands.frame().png) != decoded(before.png)).any(axis=2)
+        assert changed[:40].any()
+        assert not changed[50:].any()
+
+
+def test_many_servers_at_once(tmp_path: Path) -> None:
+    with vnc_servers.tigervnc(size=(640, 480)) as one, vnc_servers.tigervnc(size=(800, 600)) as two:
+        hands = [connect(one.address), connect(two.address)]
+        assert [each.size for each in hands] == [(640, 480), (800, 600)]
+        one.kill()
+        with pytest.raises(ConnectionLost):
+            hands[0].wait(5)
+        assert hands[1].frame().ref.width == 800
+        hands[1].close()
