@@ -11,8 +11,9 @@ import pytest
 from scripts import SCRIPTS, Turn
 
 from pytest_vnc_use.planners.scripted import AT_ITS_END, ScriptedPlanner
+from pytest_vnc_use.ports import Planner
 from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.types import Decision, Observation, Planner
+from pytest_vnc_use.types import Decision, Observation
 
 SHOP = Path(__file__).parent / "shop"
 WITH_A_MODEL = "run it with a key in GOOGLE_API_KEY and --vnc-planner=gemini"

@@ -11,31 +11,27 @@ from typing import Any, TypeVar
 
 from pytest_vnc_use import assembly, graph
 from pytest_vnc_use.logging_utils import Redactor, RunLogger
+from pytest_vnc_use.ports import Approver, Controller, Judge, Planner, RunObserver
 from pytest_vnc_use.safety import Policy, ReviewContext, deny_unasked
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.trace import RunFolder, new_run_id, read_trace
 from pytest_vnc_use.types import (
-    Approver,
     Button,
     Click,
-    Controller,
     CUAState,
     DesktopAction,
     Direction,
     Drag,
     Frame,
     FrameRef,
-    Judge,
     Judged,
     KeyCombo,
     Limits,
     Outcome,
-    Planner,
     Proposal,
     Ruling,
     RunEnded,
     RunEvent,
-    RunObserver,
     RunResult,
     RunStarted,
     Scroll,

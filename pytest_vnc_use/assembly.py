@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.ports import Controller, Desktop, Judge, Planner
 from pytest_vnc_use.safety import Policy, Unmatched
 from pytest_vnc_use.settings import Settings, environment_layer, merge
-from pytest_vnc_use.types import Controller, Desktop, Judge, Planner
 
 API_KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 

@@ -24,8 +24,9 @@ from pathlib import Path
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent import VncUseAgent, step_line
 from pytest_vnc_use.errors import InfraError, VncUseError
+from pytest_vnc_use.ports import Approver
 from pytest_vnc_use.settings import FIELDS, Settings
-from pytest_vnc_use.types import ApprovalAsked, Approver, Outcome, RunEvent, RunResult, StepFinished
+from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
 
 EXIT_CODES = {
     Outcome.DONE: 0,

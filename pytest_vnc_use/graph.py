@@ -29,13 +29,13 @@ from typing_extensions import assert_never
 from pytest_vnc_use import safety
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ActionError, AnswerRefused, RunFolderError
+from pytest_vnc_use.ports import Controller, Planner
 from pytest_vnc_use.trace import RunFolder, Trace, from_json, to_json
 from pytest_vnc_use.types import (
     Action,
     ApprovalAsked,
     CallFunction,
     Click,
-    Controller,
     CUAState,
     Decision,
     Drag,
@@ -51,7 +51,6 @@ from pytest_vnc_use.types import (
     Observation,
     OpenAddress,
     Outcome,
-    Planner,
     Proposal,
     Ruling,
     RunEvent,

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use.errors import InfraError, SettingsError, VncUseError
+from pytest_vnc_use.ports import Desktop, Planner
 from pytest_vnc_use.settings import FIELDS, Settings, TaskSpec, environment_layer, merge, option_name, task_spec
-from pytest_vnc_use.types import Desktop, Planner, RunEvent, RunStarted, StepFinished
+from pytest_vnc_use.types import RunEvent, RunStarted, StepFinished
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent import VncUseAgent
@@ -122,7 +123,7 @@ def vnc_desktop(vnc_settings: Settings) -> Iterator[Desktop]:
 
 @pytest.fixture
 def vnc_functions() -> Sequence[Callable[..., object]]:
-    """Python functions that the model may call by name; docstring and type hints describe them. Override to add some."""
+    """Python functions that the model may call by name; docstring and type hints describe them."""
     return ()
 
 

@@ -1,4 +1,4 @@
-"""The vocabulary of the package: what passes between its parts, and the ports behind which the parts stand.
+"""The vocabulary of the package: what passes between its parts. The actions are those of `actions`, named here again.
 
 Everything here is plain data without behaviour of its own: no pytest, langgraph, google, twisted or PIL is imported.
 Coordinates are pixels of the desktop, from the top left; durations are seconds and end in `_s`.
@@ -6,179 +6,35 @@ Coordinates are pixels of the desktop, from the top left; durations are seconds 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypedDict, Union
+from typing import Any, Literal, TypedDict, Union
 
-Button = Literal["left", "middle", "right"]
-Direction = Literal["up", "down", "left", "right"]
-ScrollMeans = Literal["wheel", "keys"]
-JsonObject = Mapping[str, Any]
-
-# --- actions ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Click:
-    """Press and release `button` `count` times (1 to 3) at a point."""
-
-    x: int
-    y: int
-    button: Button = "left"
-    count: int = 1
-    kind: Literal["click"] = "click"
-
-
-@dataclass(frozen=True)
-class MouseDown:
-    """Press `button` at a point and keep it pressed."""
-
-    x: int
-    y: int
-    button: Button = "left"
-    kind: Literal["mouse_down"] = "mouse_down"
-
-
-@dataclass(frozen=True)
-class MouseUp:
-    """Release `button` at a point."""
-
-    x: int
-    y: int
-    button: Button = "left"
-    kind: Literal["mouse_up"] = "mouse_up"
-
-
-@dataclass(frozen=True)
-class Move:
-    """Move the pointer to a point."""
-
-    x: int
-    y: int
-    kind: Literal["move"] = "move"
-
-
-@dataclass(frozen=True)
-class Drag:
-    """Press the left button at (x, y), move to (to_x, to_y) by way of points between, release."""
-
-    x: int
-    y: int
-    to_x: int
-    to_y: int
-    kind: Literal["drag"] = "drag"
-
-
-@dataclass(frozen=True)
-class Scroll:
-    """Turn the wheel `clicks` notches at a point, or press page and arrow keys there."""
-
-    x: int
-    y: int
-    direction: Direction
-    clicks: int = 3
-    by: ScrollMeans = "wheel"
-    kind: Literal["scroll"] = "scroll"
-
-
-@dataclass(frozen=True)
-class TypeText:
-    """Type text at the focus, or click (x, y) first where given; `clear_first` selects all and types over it."""
-
-    text: str
-    x: int | None = None
-    y: int | None = None
-    press_enter: bool = False
-    clear_first: bool = False
-    kind: Literal["type_text"] = "type_text"
-
-
-@dataclass(frozen=True)
-class KeyCombo:
-    """Press keys together, in order, and release them in reverse: `("ctrl", "shift", "p")`."""
-
-    keys: tuple[str, ...]
-    kind: Literal["key_combo"] = "key_combo"
-
-
-@dataclass(frozen=True)
-class KeyDown:
-    """Press one key and keep it pressed."""
-
-    key: str
-    kind: Literal["key_down"] = "key_down"
-
-
-@dataclass(frozen=True)
-class KeyUp:
-    """Release one key."""
-
-    key: str
-    kind: Literal["key_up"] = "key_up"
-
-
-@dataclass(frozen=True)
-class OpenAddress:
-    """Open an address in the focused browser, as a person does: ctrl+l, the address, enter."""
-
-    address: str
-    kind: Literal["open_address"] = "open_address"
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Let `duration_s` pass, watching the screen."""
-
-    duration_s: float = 1.0
-    kind: Literal["wait"] = "wait"
-
-
-@dataclass(frozen=True)
-class TakeScreenshot:
-    """Do nothing and look again."""
-
-    kind: Literal["take_screenshot"] = "take_screenshot"
-
-
-@dataclass(frozen=True)
-class CallFunction:
-    """Call one of the user's own Python functions by name."""
-
-    name: str
-    arguments: JsonObject
-    kind: Literal["call_function"] = "call_function"
-
-
-@dataclass(frozen=True)
-class InvalidAction:
-    """What the planner asked for and no hand can do; `problem` says why, for the planner's next turn."""
-
-    name: str
-    problem: str
-    kind: Literal["invalid"] = "invalid"
-
-
-DesktopAction = Union[
-    Click,
-    MouseDown,
-    MouseUp,
-    Move,
-    Drag,
-    Scroll,
-    TypeText,
-    KeyCombo,
-    KeyDown,
-    KeyUp,
-    OpenAddress,
-    Wait,
-    TakeScreenshot,
-]
-"""What a Controller carries out."""
-
-Action = Union[DesktopAction, CallFunction, InvalidAction]
-"""Everything a planner can propose, in screen pixels; never in a model's vocabulary."""
+from pytest_vnc_use.actions import (
+    Action as Action,
+    Button as Button,
+    CallFunction as CallFunction,
+    Click as Click,
+    DesktopAction as DesktopAction,
+    Direction as Direction,
+    Drag as Drag,
+    InvalidAction as InvalidAction,
+    JsonObject as JsonObject,
+    KeyCombo as KeyCombo,
+    KeyDown as KeyDown,
+    KeyUp as KeyUp,
+    MouseDown as MouseDown,
+    MouseUp as MouseUp,
+    Move as Move,
+    OpenAddress as OpenAddress,
+    Scroll as Scroll,
+    ScrollMeans as ScrollMeans,
+    TakeScreenshot as TakeScreenshot,
+    TypeText as TypeText,
+    Wait as Wait,
+)
 
 # --- what is seen ----------------------------------------------------------------------------------------------------
 
@@ -517,71 +373,6 @@ class RunEnded:
 
 
 RunEvent = Union[RunStarted, TurnDecided, StepStarted, StepFinished, ApprovalAsked, ModelExchange, Judged, RunEnded]
-
-# --- ports -----------------------------------------------------------------------------------------------------------
-
-
-class Controller(Protocol):
-    """Eyes and hands on one desktop. Every method returns or raises within its timeout; none hangs."""
-
-    def frame(self) -> Frame:
-        """The screen now. Raises DesktopError."""
-
-    def perform(self, action: DesktopAction) -> None:
-        """Carry out one action. Raises ActionError where it cannot be done, DesktopError where the desktop is gone."""
-
-    def settle(self) -> Settled:
-        """Wait until the screen has answered the last action and is quiet. Raises DesktopError."""
-
-    def close(self) -> None:
-        """End the connection; a second call does nothing."""
-
-
-class Desktop(Protocol):
-    """The thing being driven, by whatever means it was started."""
-
-    @property
-    def server(self) -> str:
-        """Where its VNC server listens, as `host::port` or the path of a unix socket."""
-
-    def read_file(self, name: str) -> str:
-        """Text of a file, relative to the program's working folder. Raises DesktopError."""
-
-    def write_file(self, name: str, text: str) -> None:
-        """Write a text file, relative to the program's working folder. Raises DesktopError."""
-
-    def stop(self) -> None:
-        """End what was started; a second call does nothing."""
-
-
-class Planner(Protocol):
-    """Asks a model, or a script, what to do next. Keeps no state between calls: all it needs is in the observation."""
-
-    @property
-    def name(self) -> str:
-        """What stands in the report as the one who decided, such as `gemini (gemini-3.8-flash)`."""
-
-    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """Answer within `timeout_s`. Raises PlannerError."""
-
-
-class Judge(Protocol):
-    """Says whether a claim about the screen holds."""
-
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        """Answer within `timeout_s`, and tell `report` of each exchange with a model. Raises PlannerError."""
-
-
-class Approver(Protocol):
-    """A person, or what stands for one, who is asked about one action."""
-
-    def approve(self, asked: ApprovalAsked) -> bool: ...
-
-
-class RunObserver(Protocol):
-    """Is told of everything that happens in a run, as it happens."""
-
-    def observe(self, event: RunEvent) -> None: ...
 
 
 class CUAState(TypedDict, total=False):

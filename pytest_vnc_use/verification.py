@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pytest_vnc_use.types import Frame, Judge, Report, Verdict, report_to_nobody
+from pytest_vnc_use.ports import Judge
+from pytest_vnc_use.types import Frame, Report, Verdict, report_to_nobody
 
 JUDGE_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
 class Verifier:
-    """Puts claims to a judge; the verdict names the frame that it is about. `report` is told of what a model is asked."""
+    """Puts claims to a judge; the verdict names the frame that it is about. `report` hears what a model is asked."""
 
     judge: Judge
     report: Report = report_to_nobody

@@ -6,7 +6,8 @@ import hashlib
 
 import pytest
 
-from pytest_vnc_use.types import Frame, FrameRef, Judge, Report, Verdict
+from pytest_vnc_use.ports import Judge
+from pytest_vnc_use.types import Frame, FrameRef, Report, Verdict
 from pytest_vnc_use.verification import NoJudge, Verifier, end_state_claim
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_vnc_use.desktops.address import AddressDesktop
 from pytest_vnc_use.errors import DesktopError
-from pytest_vnc_use.types import Desktop
+from pytest_vnc_use.ports import Desktop
 
 
 def test_an_address_is_handed_on_as_it_was_given() -> None:

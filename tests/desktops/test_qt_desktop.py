@@ -18,7 +18,7 @@ import pytest
 
 from pytest_vnc_use.desktops.qt import QtDesktop
 from pytest_vnc_use.errors import DesktopError, DesktopRefused
-from pytest_vnc_use.types import Desktop
+from pytest_vnc_use.ports import Desktop
 
 Start = Callable[..., QtDesktop]
 

@@ -9,7 +9,8 @@ from conversations import Conversation, History
 from gemini_server import calls
 
 from pytest_vnc_use.planners.scripted import ScriptedPlanner
-from pytest_vnc_use.types import Click, Planner
+from pytest_vnc_use.ports import Planner
+from pytest_vnc_use.types import Click
 
 CLICK = calls(("click", {"x": 500, "y": 500}))
 

@@ -1,0 +1,173 @@
+"""The actions: everything that a planner can propose, in screen pixels, from the top left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Union
+
+Button = Literal["left", "middle", "right"]
+Direction = Literal["up", "down", "left", "right"]
+ScrollMeans = Literal["wheel", "keys"]
+JsonObject = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Click:
+    """Press and release `button` `count` times (1 to 3) at a point."""
+
+    x: int
+    y: int
+    button: Button = "left"
+    count: int = 1
+    kind: Literal["click"] = "click"
+
+
+@dataclass(frozen=True)
+class MouseDown:
+    """Press `button` at a point and keep it pressed."""
+
+    x: int
+    y: int
+    button: Button = "left"
+    kind: Literal["mouse_down"] = "mouse_down"
+
+
+@dataclass(frozen=True)
+class MouseUp:
+    """Release `button` at a point."""
+
+    x: int
+    y: int
+    button: Button = "left"
+    kind: Literal["mouse_up"] = "mouse_up"
+
+
+@dataclass(frozen=True)
+class Move:
+    """Move the pointer to a point."""
+
+    x: int
+    y: int
+    kind: Literal["move"] = "move"
+
+
+@dataclass(frozen=True)
+class Drag:
+    """Press the left button at (x, y), move to (to_x, to_y) by way of points between, release."""
+
+    x: int
+    y: int
+    to_x: int
+    to_y: int
+    kind: Literal["drag"] = "drag"
+
+
+@dataclass(frozen=True)
+class Scroll:
+    """Turn the wheel `clicks` notches at a point, or press page and arrow keys there."""
+
+    x: int
+    y: int
+    direction: Direction
+    clicks: int = 3
+    by: ScrollMeans = "wheel"
+    kind: Literal["scroll"] = "scroll"
+
+
+@dataclass(frozen=True)
+class TypeText:
+    """Type text at the focus, or click (x, y) first where given; `clear_first` selects all and types over it."""
+
+    text: str
+    x: int | None = None
+    y: int | None = None
+    press_enter: bool = False
+    clear_first: bool = False
+    kind: Literal["type_text"] = "type_text"
+
+
+@dataclass(frozen=True)
+class KeyCombo:
+    """Press keys together, in order, and release them in reverse: `("ctrl", "shift", "p")`."""
+
+    keys: tuple[str, ...]
+    kind: Literal["key_combo"] = "key_combo"
+
+
+@dataclass(frozen=True)
+class KeyDown:
+    """Press one key and keep it pressed."""
+
+    key: str
+    kind: Literal["key_down"] = "key_down"
+
+
+@dataclass(frozen=True)
+class KeyUp:
+    """Release one key."""
+
+    key: str
+    kind: Literal["key_up"] = "key_up"
+
+
+@dataclass(frozen=True)
+class OpenAddress:
+    """Open an address in the focused browser, as a person does: ctrl+l, the address, enter."""
+
+    address: str
+    kind: Literal["open_address"] = "open_address"
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Let `duration_s` pass, watching the screen."""
+
+    duration_s: float = 1.0
+    kind: Literal["wait"] = "wait"
+
+
+@dataclass(frozen=True)
+class TakeScreenshot:
+    """Do nothing and look again."""
+
+    kind: Literal["take_screenshot"] = "take_screenshot"
+
+
+@dataclass(frozen=True)
+class CallFunction:
+    """Call one of the user's own Python functions by name."""
+
+    name: str
+    arguments: JsonObject
+    kind: Literal["call_function"] = "call_function"
+
+
+@dataclass(frozen=True)
+class InvalidAction:
+    """What the planner asked for and no hand can do; `problem` says why, for the planner's next turn."""
+
+    name: str
+    problem: str
+    kind: Literal["invalid"] = "invalid"
+
+
+DesktopAction = Union[
+    Click,
+    MouseDown,
+    MouseUp,
+    Move,
+    Drag,
+    Scroll,
+    TypeText,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    OpenAddress,
+    Wait,
+    TakeScreenshot,
+]
+"""What a Controller carries out."""
+
+Action = Union[DesktopAction, CallFunction, InvalidAction]
+"""Everything a planner can propose, in screen pixels; never in a model's vocabulary."""

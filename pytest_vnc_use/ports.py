@@ -1,0 +1,80 @@
+"""The ports: what each exchangeable part of the package must do, one to four methods each."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pytest_vnc_use.types import (
+    ApprovalAsked,
+    Decision,
+    DesktopAction,
+    Frame,
+    Observation,
+    Report,
+    RunEvent,
+    Settled,
+    Verdict,
+)
+
+
+class Controller(Protocol):
+    """Eyes and hands on one desktop. Every method returns or raises within its timeout; none hangs."""
+
+    def frame(self) -> Frame:
+        """The screen now. Raises DesktopError."""
+
+    def perform(self, action: DesktopAction) -> None:
+        """Carry out one action. Raises ActionError where it cannot be done, DesktopError where the desktop is gone."""
+
+    def settle(self) -> Settled:
+        """Wait until the screen has answered the last action and is quiet. Raises DesktopError."""
+
+    def close(self) -> None:
+        """End the connection; a second call does nothing."""
+
+
+class Desktop(Protocol):
+    """The thing being driven, by whatever means it was started."""
+
+    @property
+    def server(self) -> str:
+        """Where its VNC server listens, as `host::port` or the path of a unix socket."""
+
+    def read_file(self, name: str) -> str:
+        """Text of a file, relative to the program's working folder. Raises DesktopError."""
+
+    def write_file(self, name: str, text: str) -> None:
+        """Write a text file, relative to the program's working folder. Raises DesktopError."""
+
+    def stop(self) -> None:
+        """End what was started; a second call does nothing."""
+
+
+class Planner(Protocol):
+    """Asks a model, or a script, what to do next. Keeps no state between calls: all it needs is in the observation."""
+
+    @property
+    def name(self) -> str:
+        """What stands in the report as the one who decided, such as `gemini (gemini-3.8-flash)`."""
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        """Answer within `timeout_s`. Raises PlannerError."""
+
+
+class Judge(Protocol):
+    """Says whether a claim about the screen holds."""
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        """Answer within `timeout_s`, and tell `report` of each exchange with a model. Raises PlannerError."""
+
+
+class Approver(Protocol):
+    """A person, or what stands for one, who is asked about one action."""
+
+    def approve(self, asked: ApprovalAsked) -> bool: ...
+
+
+class RunObserver(Protocol):
+    """Is told of everything that happens in a run, as it happens."""
+
+    def observe(self, event: RunEvent) -> None: ...
