@@ -42,7 +42,7 @@ class Deadline:
         def report() -> None:
             try:
                 answer.put((work(), None))
-            except BaseException as error:  # handed to the caller's thread, which raises it
+            except BaseException as error:  # noqa: BLE001  # handed to the caller's thread, which raises it
                 answer.put((None, error))
 
         threading.Thread(target=report, daemon=True, name="vnc-use deadline").start()

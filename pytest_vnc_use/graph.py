@@ -4,8 +4,8 @@
                             \\-> hitl_gate -> act      where the next call waits for a person
 
 The graph's state holds counters and what is pending, and stays small; what has happened stands in the run folder, from
-which a run in another process goes on. `hitl_gate` interrupts the graph; the SQLite checkpointer beside the run folder's
-trace keeps it until somebody answers.
+which a run in another process goes on. `hitl_gate` interrupts the graph; the SQLite checkpointer beside the trace keeps
+it until somebody answers.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class History:
 class Parts:
     """What a run works with.
 
-    `announce` is told the first frame; `hide` takes secrets out of a value, `reveal` puts their values into what is typed.
+    `announce` is told the first frame; `hide` takes secrets out of a value, `reveal` puts them into what is typed.
     """
 
     controller: Controller
