@@ -38,7 +38,8 @@ def connect(settings: Settings, password: str | None = None) -> Controller:
     """Eyes and hands on the desktop at `settings.server`. Raises DesktopError."""
     from pytest_vnc_use.backends import vnc
 
-    return vnc.connect(settings.server, password or os.environ.get(settings.password_env) or None)
+    password = password or os.environ.get(settings.password_env) or None
+    return vnc.connect(settings.server, password, scroll_by=settings.scroll)
 
 
 def build_planner(settings: Settings, functions: Sequence[Callable[..., object]] = ()) -> Planner:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.types import ScrollMeans
 
 ENVIRONMENT_PREFIX = "VNC_USE_"
 
@@ -87,7 +88,7 @@ class Settings:
     steps: int = _setting(40, _count, "most actions of one run")
     seconds: float = _setting(300.0, _seconds, "most seconds of one run")
     stall: int = _setting(3, _count, "how often the same action on the same screen is taken for standing still")
-    scroll: str = _setting("wheel", _one_of("wheel", "keys"), "scroll by the wheel, or by page and arrow keys")
+    scroll: ScrollMeans = _setting("wheel", _one_of("wheel", "keys"), "scroll by the wheel, or by page and arrow keys")
     include_thoughts: bool = _setting(False, _switch, "ask the model for summaries of its thoughts")
     detect_prompt_injection: bool = _setting(False, _switch, "have the model's service look for prompt injection")
     disabled_safety_policies: tuple[str, ...] = _setting(

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..errors import ActionError
-from .keys import F1, KEYPAD_CHARACTERS, Chord, name_of
-from .text_input import TextReach
+from pytest_vnc_use.backends.keys import F1, KEYPAD_CHARACTERS, Chord, name_of
+from pytest_vnc_use.backends.text_input import TextReach
+from pytest_vnc_use.errors import ActionError
 
 _QT_DESKTOP = "Qt for Embedded Linux VNC Server"
 _TIGHT_SECURITY = 16

@@ -14,11 +14,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint
 from vncdotool.command import parse_server
 
-from ..errors import ConnectionLost, DesktopRefused, SettingsError
-from .abilities import Abilities, abilities_of
-from .framebuffer import Framebuffer
-from .protocol import DesktopFactory, DesktopProtocol
-from .reactor import reactor, start_reactor
+from pytest_vnc_use.backends.abilities import Abilities, abilities_of
+from pytest_vnc_use.backends.framebuffer import Framebuffer
+from pytest_vnc_use.backends.protocol import DesktopFactory, DesktopProtocol
+from pytest_vnc_use.backends.reactor import reactor, start_reactor
+from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError
 
 
 class Connection:

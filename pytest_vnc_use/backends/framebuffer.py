@@ -14,10 +14,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DesktopError
-from ..types import Settled
-from .activity import Activity
-from .settle import Mark, SettleRules, judge
+from pytest_vnc_use.backends.activity import Activity
+from pytest_vnc_use.backends.settle import Mark, SettleRules, judge
+from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.types import Settled
 
 _COLOUR_BITS = np.uint32(0xFFFFFF)
 ByteOrder = Literal["RGBX", "BGRX"]

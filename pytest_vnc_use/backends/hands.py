@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from ..errors import ActionError, DesktopError
-from ..types import Button, Direction
-from .connection import Connection
-from .keys import Chord
+from pytest_vnc_use.backends.connection import Connection
+from pytest_vnc_use.backends.keys import Chord
+from pytest_vnc_use.errors import ActionError, DesktopError
+from pytest_vnc_use.types import Button, Direction
 
 HOLD_S = 0.02
 """How long a press lasts: presses of no length are miscounted as fewer clicks."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ..errors import ActionError
+from pytest_vnc_use.errors import ActionError
 
 SHIFT, SHIFT_R, CONTROL, ALT, SUPER, SUPER_R = 0xFFE1, 0xFFE2, 0xFFE3, 0xFFE9, 0xFFEB, 0xFFEC
 RETURN, TAB, BACKSPACE, INSERT = 0xFF0D, 0xFF09, 0xFF08, 0xFF63

@@ -9,7 +9,7 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 
-from ..types import Frame, FrameRef
+from pytest_vnc_use.types import Frame, FrameRef
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _FILTER_UP = 2

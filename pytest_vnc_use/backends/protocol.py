@@ -12,10 +12,10 @@ from vncdotool import rfb
 from vncdotool.client import RGB32, VNCDoToolClient, VNCDoToolFactory
 from vncdotool.const import AuthTypes, Encoding
 
-from ..errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
-from .authentication import answer_challenge
-from .clipboard import Flag, caps_message, flags_of, notify_message, provide_message
-from .framebuffer import ByteOrder, Framebuffer, Rectangle
+from pytest_vnc_use.backends.authentication import answer_challenge
+from pytest_vnc_use.backends.clipboard import Flag, caps_message, flags_of, notify_message, provide_message
+from pytest_vnc_use.backends.framebuffer import ByteOrder, Framebuffer, Rectangle
+from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
 
 _BGRX = rfb.PixelFormat(32, 24, False, True, 255, 255, 255, 16, 8, 0)
 _BYTE_ORDERS: dict[rfb.PixelFormat, ByteOrder] = {RGB32: "RGBX", _BGRX: "BGRX"}

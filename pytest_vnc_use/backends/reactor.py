@@ -10,7 +10,7 @@ from typing import Any
 from twisted.internet import reactor as _reactor
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogBeginner
 
-from ..errors import InfraError
+from pytest_vnc_use.errors import InfraError
 
 reactor: Any = _reactor  # mypy does not know zope's interfaces
 _log = logging.getLogger(__name__)

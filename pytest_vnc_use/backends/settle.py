@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..types import SettledReason
-from .activity import Activity
+from pytest_vnc_use.backends.activity import Activity
+from pytest_vnc_use.types import SettledReason
 
 
 @dataclass(frozen=True)

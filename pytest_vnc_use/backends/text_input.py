@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Union
 
-from ..errors import ActionError
+from pytest_vnc_use.errors import ActionError
 
 TextReach = Literal["ascii", "latin-1", "clipboard"]
 """What a server takes: keys for ASCII only, keys for Latin-1, or ASCII keys and everything by the clipboard."""

@@ -8,8 +8,28 @@ from contextlib import contextmanager
 
 from typing_extensions import assert_never
 
-from ..errors import ActionError
-from ..types import (
+from pytest_vnc_use.backends.connection import Connection
+from pytest_vnc_use.backends.hands import Keyboard, Pointer
+from pytest_vnc_use.backends.keys import (
+    BACKSPACE,
+    CONTROL,
+    INSERT,
+    LEFT,
+    PAGE_DOWN,
+    PAGE_UP,
+    RETURN,
+    RIGHT,
+    SHIFT,
+    Chord,
+    chord_of,
+    parse_combo,
+    parse_key,
+)
+from pytest_vnc_use.backends.png import encode_frame
+from pytest_vnc_use.backends.settle import SettleRules
+from pytest_vnc_use.backends.text_input import Pasted, Piece, Typed, plan_text
+from pytest_vnc_use.errors import ActionError
+from pytest_vnc_use.types import (
     Button,
     Click,
     DesktopAction,
@@ -30,26 +50,6 @@ from ..types import (
     TypeText,
     Wait,
 )
-from .connection import Connection
-from .hands import Keyboard, Pointer
-from .keys import (
-    BACKSPACE,
-    CONTROL,
-    INSERT,
-    LEFT,
-    PAGE_DOWN,
-    PAGE_UP,
-    RETURN,
-    RIGHT,
-    SHIFT,
-    Chord,
-    chord_of,
-    parse_combo,
-    parse_key,
-)
-from .png import encode_frame
-from .settle import SettleRules
-from .text_input import Pasted, Piece, Typed, plan_text
 
 _ANSWER_S = 10.0
 _FETCH_S = 2.0
@@ -67,25 +67,28 @@ def connect(
     *,
     timeout_s: float = 10.0,
     settle_rules: SettleRules = SettleRules(),  # noqa: B008  # frozen
+    scroll_by: ScrollMeans = "wheel",
 ) -> VNCController:
     """Connect to a VNC server and wait for its first whole frame.
 
-    `server` is `host::port`, `host:display`, `[IPv6]::port`, or the path of a unix socket. Raises DesktopRefused or
-    AuthenticationFailed within `timeout_s`, SettingsError where an argument makes no sense.
+    `server` is `host::port`, `host:display`, `[IPv6]::port`, or the path of a unix socket. With `scroll_by="keys"` every
+    scroll is done by page and arrow keys. Raises DesktopRefused or AuthenticationFailed within `timeout_s`, SettingsError
+    where an argument makes no sense.
     """
-    return VNCController(Connection(server, password, timeout_s), settle_rules)
+    return VNCController(Connection(server, password, timeout_s), settle_rules, scroll_by)
 
 
 class VNCController:
     """Eyes and hands on one desktop; implements the port Controller. For one thread at a time."""
 
-    def __init__(self, connection: Connection, settle_rules: SettleRules) -> None:
+    def __init__(self, connection: Connection, settle_rules: SettleRules, scroll_by: ScrollMeans = "wheel") -> None:
         self._connection = connection
         self._screen = connection.framebuffer
         self._pointer = Pointer(connection)
         self._keyboard = Keyboard(connection)
         self._abilities = connection.abilities
         self._rules = settle_rules
+        self._has_wheel = scroll_by == "wheel" and self._abilities.wheel
         self._clicked = False
 
     # --- eyes ---
@@ -162,7 +165,7 @@ class VNCController:
             raise ActionError(f"scrolling takes at least 1 click of the wheel, got {clicks!r}")
         with self._acting():
             self._pointer.move(x, y)
-            if by == "wheel" and self._abilities.wheel:
+            if by == "wheel" and self._has_wheel:
                 self._pointer.turn_wheel(direction, clicks)
             else:
                 self._scroll_by_keys(direction, clicks)
