@@ -34,6 +34,7 @@ PACKAGES = {
     "chromium": "chromium",
     "xev": "x11-utils",
     "xwininfo": "x11-utils",
+    "xprop": "x11-utils",
     "xrandr": "x11-xserver-utils",
     "xwd": "x11-apps",
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -119,15 +118,19 @@ class Connection:
 
 def _endpoint(server: str, timeout_s: float) -> Any:  # mypy does not know zope's interfaces
     """Where to connect to: `host::port`, `host:display`, `[IPv6]::port`, or the path of a unix socket."""
-    if "/" in server and not os.path.exists(server):
-        raise DesktopRefused(f"there is no unix socket {server!r}")
+    if "/" in server:
+        return _socket_endpoint(server, timeout_s)
     try:
-        family, host, port = parse_server(server)
+        _, host, port = parse_server(server)
     except ValueError as exc:
         raise SettingsError(f"a VNC server is 'host::port', 'host:display' or a socket's path, got {server!r}") from exc
-    if hasattr(socket, "AF_UNIX") and family == socket.AF_UNIX:
-        return UNIXClientEndpoint(reactor, host, timeout=timeout_s)  # type: ignore[no-untyped-call]
     return HostnameEndpoint(reactor, host, port, timeout=timeout_s)
+
+
+def _socket_endpoint(path: str, timeout_s: float) -> Any:
+    if not os.path.exists(path):
+        raise DesktopRefused(f"there is no unix socket {path!r}")
+    return UNIXClientEndpoint(reactor, path, timeout=timeout_s)  # type: ignore[no-untyped-call]
 
 
 def _check_password(password: str | None) -> None:

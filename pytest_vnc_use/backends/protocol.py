@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import warnings
 from typing import Any
 
 from twisted.internet.interfaces import ITCPTransport
@@ -53,115 +52,113 @@ class DesktopFactory(VNCDoToolFactory):
         self.framebuffer.fail(error)
 
 
-with warnings.catch_warnings():
-    # vncdotool announces that 2.0 changes updateRectangle; the dependency is pinned below it
-    warnings.simplefilter("ignore", FutureWarning)
+class DesktopProtocol(VNCDoToolClient):
+    """One connection; lives on the reactor's thread."""
 
-    class DesktopProtocol(VNCDoToolClient):
-        """One connection; lives on the reactor's thread."""
+    # no warning that 2.0 changes updateRectangle: the dependency is pinned below it
+    _CHANGING_HOOKS: tuple[str, ...] = ()  # type: ignore[assignment]
+    SUPPORTED_AUTHS = {AuthTypes.NONE, AuthTypes.VNC_AUTHENTICATION}  # noqa: RUF012
+    factory: DesktopFactory
+    transport: Any
+    handshaken = False
+    announces_clipboard = False
+    security_types = b""
+    fetched_texts = 0
+    _offered = ""
+    _resized = False
 
-        SUPPORTED_AUTHS = {AuthTypes.NONE, AuthTypes.VNC_AUTHENTICATION}  # noqa: RUF012
-        factory: DesktopFactory
-        transport: Any
-        handshaken = False
-        announces_clipboard = False
-        security_types = b""
-        fetched_texts = 0
-        _offered = ""
-        _resized = False
+    # --- connecting ---
 
-        # --- connecting ---
+    def connectionMade(self) -> None:
+        super().connectionMade()
+        self.factory.opened = self
+        self._rectangles: list[Rectangle] = []
+        self.transport.bufferSize = _RECEIVE_BYTES
+        if ITCPTransport.providedBy(self.transport):
+            self.transport.setTcpNoDelay(True)
 
-        def connectionMade(self) -> None:
-            super().connectionMade()
-            self.factory.opened = self
-            self._rectangles: list[Rectangle] = []
-            self.transport.bufferSize = _RECEIVE_BYTES
-            if ITCPTransport.providedBy(self.transport):
-                self.transport.setTcpNoDelay(True)
+    def _handleSecurityTypes(self, block: bytes) -> None:
+        self.security_types = block
+        super()._handleSecurityTypes(block)
 
-        def _handleSecurityTypes(self, block: bytes) -> None:
-            self.security_types = block
-            super()._handleSecurityTypes(block)
+    def vncRequestPassword(self) -> None:
+        if self.factory.password is None:
+            self._refuse("wants a password, and none was given")
+        else:
+            # vncdotool's own way warns that its DES has moved
+            self.transport.write(answer_challenge(self._challenge, self.factory.password))
 
-        def vncRequestPassword(self) -> None:
-            if self.factory.password is None:
-                self._refuse("wants a password, and none was given")
-            else:
-                # vncdotool's own way warns that its DES has moved
-                self.transport.write(answer_challenge(self._challenge, self.factory.password))
+    def vncAuthFailed(self, reason: Any) -> None:
+        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
+        self._refuse(f"refused the password: {text}")
 
-        def vncAuthFailed(self, reason: Any) -> None:
-            text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
-            self._refuse(f"refused the password: {text}")
+    def vncProtocolError(self, reason: str) -> None:
+        self.factory.fail(DesktopRefused(f"{self.factory.server!r} does not talk VNC as known here: {reason}"))
 
-        def vncProtocolError(self, reason: str) -> None:
-            self.factory.fail(DesktopRefused(f"{self.factory.server!r} does not talk VNC as known here: {reason}"))
+    def vncConnectionMade(self) -> None:
+        if self.pixel_format not in _BYTE_ORDERS:
+            self.setPixelFormat(RGB32)
+        self.factory.framebuffer.byte_order = _BYTE_ORDERS[self.pixel_format]
+        self.factory.framebuffer.resize(self.width, self.height)
+        self.setEncodings(_ENCODINGS)
+        self.handshaken = True
+        self.framebufferUpdateRequest()
 
-        def vncConnectionMade(self) -> None:
-            if self.pixel_format not in _BYTE_ORDERS:
-                self.setPixelFormat(RGB32)
-            self.factory.framebuffer.byte_order = _BYTE_ORDERS[self.pixel_format]
-            self.factory.framebuffer.resize(self.width, self.height)
-            self.setEncodings(_ENCODINGS)
-            self.handshaken = True
-            self.framebufferUpdateRequest()
+    def _refuse(self, what: str) -> None:
+        self.factory.fail(AuthenticationFailed(f"{self.factory.server!r} {what}"))
+        self.transport.loseConnection()
 
-        def _refuse(self, what: str) -> None:
-            self.factory.fail(AuthenticationFailed(f"{self.factory.server!r} {what}"))
-            self.transport.loseConnection()
+    # --- seeing ---
 
-        # --- seeing ---
+    def updateRectangle(self, x: int, y: int, width: int, height: int, data: bytes) -> None:
+        if data:
+            self._rectangles.append(Rectangle(x, y, width, height, data))
 
-        def updateRectangle(self, x: int, y: int, width: int, height: int, data: bytes) -> None:
-            if data:
-                self._rectangles.append(Rectangle(x, y, width, height, data))
+    def updateDesktopSize(self, width: int, height: int) -> None:
+        self.width, self.height = width, height
+        self._rectangles.clear()
+        self._resized = True
+        self.factory.framebuffer.resize(width, height)
 
-        def updateDesktopSize(self, width: int, height: int) -> None:
-            self.width, self.height = width, height
-            self._rectangles.clear()
-            self._resized = True
-            self.factory.framebuffer.resize(width, height)
+    def updateCursor(self, *_: Any) -> None:
+        """The pointer is no part of the frame."""
 
-        def updateCursor(self, *_: Any) -> None:
-            """The pointer is no part of the frame."""
+    def commitUpdate(self, rectangles: object = None) -> None:
+        self.factory.framebuffer.apply(self._rectangles)
+        self._rectangles.clear()
+        self.framebufferUpdateRequest(incremental=not self._resized)
+        self._resized = False
 
-        def commitUpdate(self, rectangles: object = None) -> None:
-            self.factory.framebuffer.apply(self._rectangles)
-            self._rectangles.clear()
-            self.framebufferUpdateRequest(incremental=not self._resized)
-            self._resized = False
+    # --- the clipboard ---
 
-        # --- the clipboard ---
+    def offer_text(self, text: str) -> None:
+        """Say that the clipboard holds `text`; it is sent when a program fetches it."""
+        self._offered = text
+        self.transport.write(notify_message())
 
-        def offer_text(self, text: str) -> None:
-            """Say that the clipboard holds `text`; it is sent when a program fetches it."""
-            self._offered = text
-            self.transport.write(notify_message())
+    def _handleServerCutText(self, block: bytes) -> None:
+        (length,) = struct.unpack(">xxxi", block)
+        if length < 0:
+            self.expect(self._handle_extended_clipboard, -length)
+        else:
+            self.expect(self._handleServerCutTextValue, length)
 
-        def _handleServerCutText(self, block: bytes) -> None:
-            (length,) = struct.unpack(">xxxi", block)
-            if length < 0:
-                self.expect(self._handle_extended_clipboard, -length)
-            else:
-                self.expect(self._handleServerCutTextValue, length)
+    def _handle_extended_clipboard(self, block: bytes) -> None:
+        flags = flags_of(block)
+        if flags & Flag.CAPS:
+            self.announces_clipboard = bool(flags & Flag.NOTIFY and flags & Flag.TEXT)
+            self.transport.write(caps_message())
+        elif flags & Flag.REQUEST and self._offered:
+            self.transport.write(provide_message(self._offered))
+            self.fetched_texts += 1
+            self.factory.framebuffer.wake()
+        self.expect(self._handleConnection, 1)
 
-        def _handle_extended_clipboard(self, block: bytes) -> None:
-            flags = flags_of(block)
-            if flags & Flag.CAPS:
-                self.announces_clipboard = bool(flags & Flag.NOTIFY and flags & Flag.TEXT)
-                self.transport.write(caps_message())
-            elif flags & Flag.REQUEST and self._offered:
-                self.transport.write(provide_message(self._offered))
-                self.fetched_texts += 1
-                self.factory.framebuffer.wake()
-            self.expect(self._handleConnection, 1)
+    def copy_text(self, text: str) -> None:
+        """What programs copy is not read: it may be secret."""
 
-        def copy_text(self, text: str) -> None:
-            """What programs copy is not read: it may be secret."""
-
-        def bell(self) -> None:
-            """No bell rings."""
+    def bell(self) -> None:
+        """No bell rings."""
 
 
 def _message(reason: Failure) -> str:

@@ -71,9 +71,9 @@ def connect(
 ) -> VNCController:
     """Connect to a VNC server and wait for its first whole frame.
 
-    `server` is `host::port`, `host:display`, `[IPv6]::port`, or the path of a unix socket. With `scroll_by="keys"` every
-    scroll is done by page and arrow keys. Raises DesktopRefused or AuthenticationFailed within `timeout_s`, SettingsError
-    where an argument makes no sense.
+    `server` is `host::port`, `host:display`, `[IPv6]::port`, or the path of a unix socket. With `scroll_by="keys"`
+    every scroll is done by page and arrow keys. Raises DesktopRefused or AuthenticationFailed within `timeout_s`,
+    SettingsError where an argument makes no sense.
     """
     return VNCController(Connection(server, password, timeout_s), settle_rules, scroll_by)
 

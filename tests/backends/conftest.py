@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 import vnc_servers
 from vnc_servers import VncServer
-from witnesses import Page, chromium_page
+
+pytest.register_assert_rewrite("witnesses")
+from witnesses import Page, chromium_page  # noqa: E402
 
 
 @pytest.fixture(scope="module")

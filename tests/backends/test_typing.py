@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from vnc_servers import VncServer
-from witnesses import Page, assert_becomes, witness_on_qt, witness_on_x, xterm
+from witnesses import Page, assert_becomes, openbox, witness_on_qt, witness_on_x, xterm
 
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError
+from pytest_vnc_use.types import TypeText
 
 Connect = Callable[..., VNCController]
 ASCII = "".join(map(chr, range(0x20, 0x7F)))
@@ -95,12 +96,20 @@ def test_clearing(connected: Connect, tmp_path: Path) -> None:
         witness.expect("line", "")
 
 
-def test_lines_and_tabs_are_keys(connected: Connect, tmp_path: Path) -> None:
+def test_lines_are_keys(connected: Connect, tmp_path: Path) -> None:
     with witness_on_qt(tmp_path) as witness:
         hands = connected(witness.server)
         hands.click(100, 400)
-        hands.type_text("one\ntwo\r\n\tthree", press_enter=True)
-        witness.expect("page", "one\ntwo\n\tthree\n")
+        hands.type_text("one\ntwo\r\nthree", press_enter=True)
+        witness.expect("page", "one\ntwo\nthree\n")
+
+
+def test_tabs_are_keys(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+    with xterm(tigervnc, f"cat > {tmp_path}/typed"):
+        hands = connected(tigervnc)
+        hands.click(50, 50)
+        hands.type_text("\tone\tΩ\ttwo\n")
+        assert_becomes((tmp_path / "typed").read_text, "\tone\tΩ\ttwo\n")
 
 
 def test_tightvnc_takes_latin_1(tightvnc: VncServer, connected: Connect, tmp_path: Path) -> None:
@@ -132,3 +141,21 @@ def test_a_long_text_arrives_whole(tigervnc: VncServer, connected: Connect, tmp_
         for start in range(0, len(text), 450):
             hands.type_text(text[start : start + 450], press_enter=True)
         assert_becomes(lambda: (tmp_path / "typed").read_text().replace("\n", ""), text)
+
+
+def test_keys_do_not_overtake_a_click(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+    """openbox grabs and replays the click that gives a window the focus; keys at its heels would go to the other."""
+    left, right = tmp_path / "left", tmp_path / "right"
+    with (
+        openbox(tigervnc),
+        xterm(tigervnc, f"cat > {left}", "left", "40x10+0+100"),
+        xterm(tigervnc, f"cat > {right}", "right", "40x10+500+100"),
+    ):
+        hands = connected(tigervnc)
+        hands.settle()
+        for _ in range(8):
+            hands.perform(TypeText("left", 100, 180, press_enter=True))
+            hands.click(600, 180)
+            hands.type_text("right", press_enter=True)
+        assert_becomes(left.read_text, "left\n" * 8)
+        assert_becomes(right.read_text, "right\n" * 8)

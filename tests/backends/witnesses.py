@@ -59,11 +59,18 @@ def witness_on_x(server: VncServer, folder: Path) -> Iterator[Witness]:
 
 
 @contextmanager
-def xterm(server: VncServer, command: str) -> Iterator[None]:
-    """An xterm in the top left corner that runs a shell command."""
-    arguments = ["-u8", "-fa", "DejaVu Sans Mono", "-geometry", "100x24+0+0", "-T", "terminal", "-e", command]
-    with server.run("xterm", *arguments):
-        window_of(server, "terminal")
+def xterm(server: VncServer, command: str, title: str = "terminal", geometry: str = "100x24+0+0") -> Iterator[None]:
+    """An xterm, in the top left corner if not told otherwise, that runs a shell command."""
+    with server.run("xterm", "-u8", "-fa", "DejaVu Sans Mono", "-geometry", geometry, "-T", title, "-e", command):
+        window_of(server, title)
+        yield
+
+
+@contextmanager
+def openbox(server: VncServer) -> Iterator[None]:
+    """The window manager openbox, once it manages windows."""
+    with server.run("openbox"):
+        wait_for(lambda: b"window id" in server.output_of("xprop", "-root", "_NET_SUPPORTING_WM_CHECK"), "openbox")
         yield
 
 
@@ -76,7 +83,7 @@ def window_of(server: VncServer, title: str) -> None:
         found = subprocess.run(["xwininfo", "-name", title], env=environment, capture_output=True, timeout=5)
         return b"IsViewable" in found.stdout
 
-    wait_for(is_shown, f"a window {title!r}")
+    wait_for(is_shown, f"a window {title!r}", timeout_s=30)  # under openbox some take 5 s to appear
 
 
 class Page:

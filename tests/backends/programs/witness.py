@@ -16,14 +16,14 @@ ITEMS = ["apples", "pears", "plums", "grapes"]
 
 
 class KeyLog(QObject):
-    """Writes every key press that any widget gets."""
+    """Writes every key press that the focused widget gets."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.KeyPress and watched.isWidgetType():
+        if event.type() == QEvent.Type.KeyPress and watched is QApplication.focusWidget():
             with self._path.open("a", encoding="utf-8") as log:
                 print(Qt.Key(event.key()).name, event.modifiers().value >> 25, file=log)  # type: ignore[attr-defined]
         return False
