@@ -116,7 +116,7 @@ def test_a_spinner_does_not_hold_it_up(tigervnc: VncServer, connected: Connect) 
 
 
 def test_what_never_rests_ends_at_the_limit(tigervnc: VncServer, connected: Connect) -> None:
-    with xterm(tigervnc, "while true; do seq 1000; sleep 0.1; done"):
+    with xterm(tigervnc, "n=0; while true; do n=$((n+1)); seq $n $((n+30)); sleep 0.1; done"):
         hands = connected(tigervnc, settle_rules=SettleRules(animated_updates=10_000, limit_s=1.0))
         hands.move(600, 300)
         settled = hands.settle()
