@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +19,11 @@ from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types import Settled
 
 _COLOUR_BITS = np.uint32(0xFFFFFF)
-ByteOrder = Literal["RGBX", "BGRX"]
 
 
 @dataclass(frozen=True)
 class Rectangle:
-    """One raw rectangle of an update, 4 bytes a pixel."""
+    """One raw rectangle of an update, 4 bytes a pixel: blue, green, red, nothing."""
 
     x: int
     y: int
@@ -49,7 +47,6 @@ class Framebuffer:
         self._activity = Activity(0, 0)
         self._mark = Mark(0.0, 0.0)
         self._error: DesktopError | None = None
-        self.byte_order: ByteOrder = "BGRX"
 
     # --- for the reactor's thread ---
 
@@ -121,7 +118,7 @@ class Framebuffer:
                 return None
             pixels = self._pixels.copy()
         channels = pixels.view(np.uint8).reshape(*pixels.shape, 4)
-        return np.ascontiguousarray(channels[..., :3] if self.byte_order == "RGBX" else channels[..., 2::-1])
+        return np.ascontiguousarray(channels[..., 2::-1])
 
     def wait_until(self, predicate: Callable[[], bool], timeout_s: float) -> bool:
         """Whether `predicate` came true within `timeout_s`. Raises the DesktopError that ended the connection."""

@@ -8,16 +8,15 @@ from typing import Any
 from twisted.internet.interfaces import ITCPTransport
 from twisted.python.failure import Failure
 from vncdotool import rfb
-from vncdotool.client import RGB32, VNCDoToolClient, VNCDoToolFactory
+from vncdotool.client import VNCDoToolClient, VNCDoToolFactory
 from vncdotool.const import AuthTypes, Encoding
 
 from pytest_vnc_use.backends.authentication import answer_challenge
 from pytest_vnc_use.backends.clipboard import Flag, caps_message, flags_of, notify_message, provide_message
-from pytest_vnc_use.backends.framebuffer import ByteOrder, Framebuffer, Rectangle
+from pytest_vnc_use.backends.framebuffer import Framebuffer, Rectangle
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
 
 _BGRX = rfb.PixelFormat(32, 24, False, True, 255, 255, 255, 16, 8, 0)
-_BYTE_ORDERS: dict[rfb.PixelFormat, ByteOrder] = {RGB32: "RGBX", _BGRX: "BGRX"}
 _RECEIVE_BYTES = 1 << 20
 _ENCODINGS = (
     Encoding.RAW,
@@ -96,9 +95,7 @@ class DesktopProtocol(VNCDoToolClient):
         self.factory.fail(DesktopRefused(f"{self.factory.server!r} does not talk VNC as known here: {reason}"))
 
     def vncConnectionMade(self) -> None:
-        if self.pixel_format not in _BYTE_ORDERS:
-            self.setPixelFormat(RGB32)
-        self.factory.framebuffer.byte_order = _BYTE_ORDERS[self.pixel_format]
+        self.setPixelFormat(_BGRX)  # most servers' own, and what Qt's sends whatever it is asked for
         self.factory.framebuffer.resize(self.width, self.height)
         self.setEncodings(_ENCODINGS)
         self.handshaken = True

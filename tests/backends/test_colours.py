@@ -1,0 +1,32 @@
+"""Red is red: the colours of a frame are those that the program drew, whatever pixel format its server speaks."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.desktops.qt import QtDesktop
+
+PAD = [sys.executable, str(Path(__file__).parent.parent / "programs" / "pad.py")]
+COLOUR = (0x1F, 0x6F, 0xB2)
+
+
+@pytest.fixture
+def qt_desktop() -> Iterator[QtDesktop]:
+    desktop = QtDesktop([*PAD, "--background=#1f6fb2"])
+    yield desktop
+    desktop.stop()
+
+
+def test_qts_own_server_swaps_no_colours(qt_desktop: QtDesktop) -> None:
+    """Qt 6.12 announces a depth of 32, and sends blue first whatever it is asked for."""
+    with closing(connect(qt_desktop.server)) as controller:
+        image = Image.open(io.BytesIO(controller.screenshot_png()))
+    assert image.getpixel((5, 5)) == COLOUR
