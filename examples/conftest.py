@@ -19,6 +19,22 @@ SHOP = Path(__file__).parent / "shop"
 WITH_A_MODEL = "run it with a key in GOOGLE_API_KEY and --vnc-planner=gemini"
 
 
+DEBIAN = "libegl1 libgl1 libglib2.0-0 libxkbcommon0 libfontconfig1 libdbus-1-3 fonts-dejavu-core"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def qt_is_installed() -> None:
+    """One line instead of a failure for each test."""
+    try:
+        import PySide6.QtWidgets  # noqa: F401
+    except ImportError as exc:
+        pytest.exit(
+            f"the shop needs Qt, and {exc}; "
+            f"python -m pip install -e '.[demo]' brings PySide6, and on Debian apt-get install {DEBIAN} what it loads",
+            returncode=pytest.ExitCode.USAGE_ERROR,
+        )
+
+
 @pytest.fixture
 def vnc_settings(vnc_settings: Settings) -> Settings:
     """The shop, started for each test, unless another desktop or another program is given."""
