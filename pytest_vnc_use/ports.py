@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from pytest_vnc_use.types import (
@@ -10,6 +11,7 @@ from pytest_vnc_use.types import (
     DesktopAction,
     Frame,
     Observation,
+    Ran,
     Report,
     RunEvent,
     Settled,
@@ -40,11 +42,28 @@ class Desktop(Protocol):
     def server(self) -> str:
         """Where its VNC server listens, as `host::port` or the path of a unix socket."""
 
+    @property
+    def password(self) -> str | None:
+        """What its VNC server asks for; None where it asks for nothing, or nobody but the user knows."""
+
     def read_file(self, name: str) -> str:
         """Text of a file, relative to the program's working folder. Raises DesktopError."""
 
     def write_file(self, name: str, text: str) -> None:
         """Write a text file, relative to the program's working folder. Raises DesktopError."""
+
+    def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
+        """Run a command on the desktop, in the program's working folder, until it ends.
+
+        What it starts in the background lives on, and ends with the desktop. Raises DesktopError where it cannot be
+        started, or has not ended within `timeout_s`; then it is killed.
+        """
+
+    def program_fault(self) -> str:
+        """What became of the program under test: "" while it runs, or where none was started.
+
+        Else a line such as "the program 'python shop' exited with -11 (SIGSEGV)", and the last lines of its output.
+        """
 
     def stop(self) -> None:
         """End what was started; a second call does nothing."""

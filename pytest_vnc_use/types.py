@@ -77,6 +77,15 @@ class Region:
     bottom: int
 
 
+@dataclass(frozen=True)
+class Ran:
+    """A command that ended: `exit_code` is -n where signal n ended it; what it wrote, as text."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
 # --- what is decided -------------------------------------------------------------------------------------------------
 
 

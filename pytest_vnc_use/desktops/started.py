@@ -1,0 +1,75 @@
+"""What all desktops have in common that are started here, whatever serves their screen."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+
+from pytest_vnc_use.desktops.folder import WorkingFolder
+from pytest_vnc_use.desktops.session import Process, Session
+from pytest_vnc_use.errors import DesktopError, SettingsError
+from pytest_vnc_use.types import Ran
+
+_LARGEST = 16384
+
+
+class StartedDesktop:
+    """Files, commands and the program under test of a desktop that lives in a session; the screen is a subclass's."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._session = Session(environment)
+        self._files = WorkingFolder(self._session.working_folder)
+        self._program: Process | None = None
+        self._last_fault: str | None = None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the program under test: None while it runs, or where none was started; -n where signal n ended it."""
+        return self._program.exit_code if self._program else None
+
+    def output_tail(self, lines: int = 20) -> str:
+        """The last lines that the program under test wrote to its standard output and error; empty once stopped."""
+        return self._program.output_tail(lines) if self._program else ""
+
+    def read_file(self, name: str) -> str:
+        """Text of a file, relative to the program's working folder. Raises DesktopError."""
+        return self._files.read(name)
+
+    def write_file(self, name: str, text: str) -> None:
+        """Write a text file, relative to the program's working folder. Raises DesktopError."""
+        self._files.write(name, text)
+
+    def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
+        """Run a command in the program's working folder and environment, until it ends. Raises DesktopError."""
+        if self._last_fault is not None:
+            raise DesktopError(f"cannot run {command[0]!r}: the desktop is stopped")
+        return self._session.run(command, timeout_s)
+
+    def program_fault(self) -> str:
+        """How the program under test ended and its last output; "" while it runs, or where none was started.
+
+        After `stop()` it is what it was before.
+        """
+        if self._last_fault is not None:
+            return self._last_fault
+        return self._program.fault() if self._program else ""
+
+    def stop(self) -> None:
+        """End all that was started and remove the working folder; a second call does nothing."""
+        self._last_fault = self.program_fault()
+        self._session.stop()
+
+
+def check_linux(means: str, reason: str) -> None:
+    """Raises DesktopError elsewhere."""
+    if sys.platform != "linux":
+        raise DesktopError(
+            f"a desktop started by {means!r} needs Linux, {reason}, got {sys.platform!r}; "
+            "give the address of a VNC server, such as --vnc-server=host::5901"
+        )
+
+
+def check_size(size: tuple[int, int]) -> None:
+    """Raises SettingsError where no VNC server has such a screen."""
+    if len(size) != 2 or not all(isinstance(side, int) and 1 <= side <= _LARGEST for side in size):
+        raise SettingsError(f"a screen's size must be width and height in pixels, 1 to {_LARGEST} each, got {size!r}")

@@ -1,0 +1,179 @@
+"""A desktop of its own for a test: TigerVNC's X server, a window manager if one is installed, then the program."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops import guard
+from pytest_vnc_use.desktops.credentials import new_password, write_authority_file, write_password_file
+from pytest_vnc_use.desktops.session import Process
+from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size
+from pytest_vnc_use.desktops.x_display import XDisplay, socket_path
+from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
+
+SERVERS = ("Xtigervnc", "Xvnc")
+WINDOW_MANAGERS = (("openbox", "--sm-disable"), ("matchbox-window-manager",))
+"""Those that need no configuration, the first that is installed is taken; what they keep, they keep in the folder."""
+DEPTHS = (16, 24)
+_LONGEST_SOCKET_PATH = 107  # unix(7): 108 bytes with the zero at the end
+_NOTICE_S = 0.05
+"""How late it is noticed, while something else is awaited, that a process has ended."""
+
+
+class XvncDesktop(StartedDesktop):
+    """Starts TigerVNC, a window manager if one is installed, and then `command`, if given; waits until all are ready.
+
+    Ready means: the VNC server greets, the window manager says that it runs, and a window of the program shows.
+    `size` is in pixels, `depth` 16 or 24 bits a pixel; `environment` is added to this process's own.
+
+    The VNC server listens on a unix socket in a private folder only: there is no port that another program could take
+    first, and nothing that another machine or user could reach. It asks for a random `password` all the same. The X
+    server chooses a free display itself and lets in who knows its cookie. Everything ends with `stop()`, and with this
+    process, however that dies. What each process prints stands in the working folder, under `logs`. Linux only.
+
+    Raises SettingsError for a size or depth of nonsense; DesktopError where a program is not installed, or ends first;
+    DesktopRefused where not all are ready within `start_timeout_s`.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str] = (),
+        *,
+        size: tuple[int, int] = (1440, 900),
+        depth: int = 24,
+        environment: Mapping[str, str] | None = None,
+        start_timeout_s: float = 20.0,
+    ) -> None:
+        check_linux("xvnc", "for which TigerVNC's X server is made")
+        check_size(size)
+        _check_depth(depth)
+        server = _installed_server()
+        super().__init__(environment or {})
+        self._deadline, self._timeout_s = Deadline(start_timeout_s), start_timeout_s
+        self._password = new_password()
+        try:
+            self._start(server, command, size, depth)
+        except BaseException:  # whatever it was, Ctrl-C too: nothing that was started stays behind
+            self.stop()
+            raise
+
+    @property
+    def server(self) -> str:
+        """The path of the unix socket on which the VNC server listens."""
+        return str(self._session.folder / "vnc")
+
+    @property
+    def password(self) -> str:
+        """The random password of this desktop."""
+        return self._password
+
+    @property
+    def display(self) -> str:
+        """The X display, such as `:1`; `run` and the program under test have it in their environment."""
+        return self._session.environment["DISPLAY"]
+
+    def _start(self, server: str, command: Sequence[str], size: tuple[int, int], depth: int) -> None:
+        authority = self._session.folder / "authority"
+        cookie = write_authority_file(authority)
+        number = self._start_server([server, *self._server_options(size, depth, authority)])
+        self._session.environment |= {"DISPLAY": f":{number}", "XAUTHORITY": str(authority), "XDG_SESSION_TYPE": "x11"}
+        with XDisplay(number, cookie, self._timeout_s) as display:
+            self._start_window_manager(display)
+            if command:
+                self._start_program(command, display)
+
+    def _server_options(self, size: tuple[int, int], depth: int, authority: Path) -> list[str]:
+        password_file = self._session.folder / "password"
+        write_password_file(password_file, self._password)
+        _check_socket_path(self.server)
+        screen = ["-geometry", f"{size[0]}x{size[1]}", "-depth", str(depth), "-AcceptSetDesktopSize=0"]
+        vnc = ["-rfbport", "-1", "-rfbunixpath", self.server, "-rfbunixmode", str(0o600)]
+        security = ["-SecurityTypes", "VncAuth", "-PasswordFile", str(password_file), "-auth", str(authority)]
+        return [*screen, *vnc, *security, "-nolisten", "tcp", "-noreset", "-s", "0"]
+
+    def _start_server(self, command: list[str]) -> int:
+        """The number of the display; returns once the VNC server greets."""
+        reader, writer = os.pipe()
+        with os.fdopen(reader, "rb", buffering=0) as told:
+            try:
+                process = self._session.start("VNC server", [*command, "-displayfd", str(writer)], pass_fds=[writer])
+            finally:
+                os.close(writer)
+            number = self._display_number(process, told.fileno())
+        guard.note_files(self._session.folder, [socket_path(number), Path(f"/tmp/.X{number}-lock")])
+        self._await_greeting(process)
+        return number
+
+    def _display_number(self, server: Process, descriptor: int) -> int:
+        """What the server writes once it takes connections; it writes nothing where it ends first."""
+        line = b""
+        while not line.endswith(b"\n"):
+            if not select.select([descriptor], [], [], self._deadline.remaining_s)[0]:
+                raise self._late(server, "took no connections")
+            if not (piece := os.read(descriptor, 16)):
+                server.popen.wait()
+                raise DesktopError(f"no desktop was started: {server.fault()}")
+            line += piece
+        return int(line)
+
+    def _await_greeting(self, server: Process) -> None:
+        """Raises DesktopError without one; the socket is there before the server says its display's number."""
+        try:
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(self._deadline.remaining_s)
+                client.connect(self.server)
+                greets = client.recv(4) == b"RFB "
+        except OSError as exc:
+            raise DesktopRefused(server.told(f"cannot be reached over VNC: {exc}")) from exc
+        if not greets:
+            raise DesktopRefused(server.told("does not greet over VNC"))
+
+    def _start_window_manager(self, display: XDisplay) -> None:
+        command = next((command for command in WINDOW_MANAGERS if shutil.which(command[0])), None)
+        if command is None:
+            return
+        kept = str(self._session.folder)
+        private = dict.fromkeys(("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"), kept)
+        manager = self._session.start("window manager", command, private)
+        self._await(manager, display.manager_came_up, "was not up")
+
+    def _start_program(self, command: Sequence[str], display: XDisplay) -> None:
+        self._program = self._session.start("program", command)
+        self._await(self._program, display.window_showed, "showed no window")
+
+    def _await(self, process: Process, happened: Callable[[float], bool], otherwise: str) -> None:
+        while not happened(min(_NOTICE_S, self._deadline.remaining_s)):
+            if process.exit_code is not None:
+                raise DesktopError(f"{otherwise} before it ended: {process.fault()}")
+            if not self._deadline.remaining_s:
+                raise self._late(process, otherwise)
+
+    def _late(self, process: Process, what: str) -> DesktopRefused:
+        return DesktopRefused(process.told(f"{what} within {self._timeout_s:g} s"))
+
+
+def _installed_server() -> str:
+    server = next(filter(shutil.which, SERVERS), None)
+    if server is None:
+        raise DesktopError(
+            "TigerVNC's X server is not installed (neither 'Xtigervnc' nor 'Xvnc' is on PATH): "
+            "apt-get install tigervnc-standalone-server"
+        )
+    return server
+
+
+def _check_depth(depth: int) -> None:
+    if depth not in DEPTHS:
+        raise SettingsError(f"a screen's depth must be one of {DEPTHS} bits a pixel, got {depth!r}")
+
+
+def _check_socket_path(path: str) -> None:
+    if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH:
+        problem = f"a unix socket's path has at most {_LONGEST_SOCKET_PATH} bytes, got {path!r}"
+        raise DesktopError(f"{problem}; set TMPDIR to a shorter folder")
