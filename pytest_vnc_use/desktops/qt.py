@@ -61,8 +61,8 @@ class QtDesktop(StartedDesktop):
 
 def _wait_for_greeting(program: Process, deadline: Deadline, timeout_s: float) -> int:
     while deadline.remaining_s:
-        if program.exit_code is not None:
-            raise DesktopError(f"no desktop was shown: {program.fault()}")
+        if program.end:
+            raise DesktopError(program.told(f"{program.end} and had not shown a desktop"))
         if port := vnc_port(program.popen.pid, timeout_s=_GREETING_TIMEOUT_S):
             return port
         time.sleep(_POLL_S)

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types import Ran
 
 _PREFIX = "vnc-use-"
+_SHOWN_CHARACTERS = 80
 _STOP_TIMEOUT_S = 3 * guard.GRACE_S
 _NOT_FOR_THE_DESKTOP = ("WAYLAND_DISPLAY", "WAYLAND_SOCKET")
 """Variables that would lead a program to the screen of whoever runs the tests."""
@@ -49,11 +51,10 @@ class Process:
             return ""
         return "\n".join(text.splitlines()[-lines:])
 
-    def fault(self) -> str:
-        """ "" while it runs; else how it ended, and the last lines of its output."""
-        if self.exit_code is None:
-            return ""
-        return self.told(f"exited with {told_exit_code(self.exit_code)}")
+    @property
+    def end(self) -> str:
+        """How it ended, such as `exited with -11 (SIGSEGV)`; empty while it runs."""
+        return "" if self.exit_code is None else f"exited with {_told_exit_code(self.exit_code)}"
 
     def told(self, what: str) -> str:
         """A sentence about it, and the last lines of its output."""
@@ -95,7 +96,7 @@ class Session:
         with log.open("wb") as output:
             words = [_seen_from_here(word) for word in command]
             popen = self._popen(words, output, output, environment or {}, pass_fds)
-        process = Process(f"the {role} {shlex.join(command)!r}", popen, log)
+        process = Process(f"the {role} {_shown(command)!r}", popen, log)
         self._processes.append(process)
         self._tell_guard(popen.pid)
         return process
@@ -110,7 +111,7 @@ class Session:
             try:
                 code = popen.wait(timeout_s)
             except subprocess.TimeoutExpired as exc:
-                problem = f"the command {shlex.join(command)!r} has not ended within {timeout_s:g} s"
+                problem = f"the command {_shown(command)!r} has not ended within {timeout_s:g} s"
                 raise DesktopError(f"{problem}; give it a longer timeout_s, or end it with '&' in a shell") from exc
             finally:
                 _kill_unless_ended(popen)
@@ -221,12 +222,16 @@ def _text_of(file: IO[bytes]) -> str:
     return file.read().decode("utf-8", "replace")
 
 
+def _shown(command: Sequence[str]) -> str:
+    return textwrap.shorten(shlex.join(command), _SHOWN_CHARACTERS, placeholder=" …")
+
+
 def _seen_from_here(word: str) -> str:
     path = Path(word)
     return str(path.absolute()) if "/" in word and path.exists() else word
 
 
-def told_exit_code(code: int) -> str:
+def _told_exit_code(code: int) -> str:
     """`3`, or `-11 (SIGSEGV)`."""
     if code >= 0:
         return str(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -33,16 +34,17 @@ class StartedDesktop:
 
     def read_file(self, name: str) -> str:
         """Text of a file, relative to the program's working folder. Raises DesktopError."""
+        self._check_not_stopped(f"read {name!r}")
         return self._files.read(name)
 
     def write_file(self, name: str, text: str) -> None:
         """Write a text file, relative to the program's working folder. Raises DesktopError."""
+        self._check_not_stopped(f"write {name!r}")
         self._files.write(name, text)
 
     def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
         """Run a command in the program's working folder and environment, until it ends. Raises DesktopError."""
-        if self._last_fault is not None:
-            raise DesktopError(f"cannot run {command[0]!r}: the desktop is stopped")
+        self._check_not_stopped(f"run {shlex.join(command)!r}")
         return self._session.run(command, timeout_s)
 
     def program_fault(self) -> str:
@@ -52,12 +54,16 @@ class StartedDesktop:
         """
         if self._last_fault is not None:
             return self._last_fault
-        return self._program.fault() if self._program else ""
+        return self._program.told(self._program.end) if self._program and self._program.end else ""
 
     def stop(self) -> None:
         """End all that was started and remove the working folder; a second call does nothing."""
         self._last_fault = self.program_fault()
         self._session.stop()
+
+    def _check_not_stopped(self, wish: str) -> None:
+        if self._last_fault is not None:
+            raise DesktopError(f"cannot {wish}: the desktop is stopped, and its working folder gone; do it before that")
 
 
 def check_linux(means: str, reason: str) -> None:

@@ -18,16 +18,19 @@ from pytest_vnc_use.desktops.x_display import XDisplay, socket_path
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 
 SERVERS = ("Xtigervnc", "Xvnc")
-WINDOW_MANAGERS = (("openbox", "--sm-disable"), ("matchbox-window-manager",))
-"""Those that need no configuration, the first that is installed is taken; what they keep, they keep in the folder."""
+WINDOW_MANAGER = ("openbox", "--sm-disable")
+_HOMES_OF_SETTINGS = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
+"""Where a window manager looks for the user's settings and keeps its own: not here, every desktop begins alike."""
 DEPTHS = (16, 24)
 _LONGEST_SOCKET_PATH = 107  # unix(7): 108 bytes with the zero at the end
+_NO_LOCKOUT = "-BlacklistThreshold=1000000000"
+"""All clients of a unix socket count as one host: some wrong passwords would lock the right one out."""
 _NOTICE_S = 0.05
 """How late it is noticed, while something else is awaited, that a process has ended."""
 
 
 class XvncDesktop(StartedDesktop):
-    """Starts TigerVNC, a window manager if one is installed, and then `command`, if given; waits until all are ready.
+    """Starts TigerVNC, openbox if it is installed, then `command`, if one is given, and waits until all are ready.
 
     Ready means: the VNC server greets, the window manager says that it runs, and a window of the program shows.
     `size` is in pixels, `depth` 16 or 24 bits a pixel; `environment` is added to this process's own.
@@ -94,8 +97,9 @@ class XvncDesktop(StartedDesktop):
         _check_socket_path(self.server)
         screen = ["-geometry", f"{size[0]}x{size[1]}", "-depth", str(depth), "-AcceptSetDesktopSize=0"]
         vnc = ["-rfbport", "-1", "-rfbunixpath", self.server, "-rfbunixmode", str(0o600)]
-        security = ["-SecurityTypes", "VncAuth", "-PasswordFile", str(password_file), "-auth", str(authority)]
-        return [*screen, *vnc, *security, "-nolisten", "tcp", "-noreset", "-s", "0"]
+        security = ["-SecurityTypes", "VncAuth", "-PasswordFile", str(password_file), _NO_LOCKOUT]
+        x = ["-auth", str(authority), "-nolisten", "tcp", "-noreset", "-s", "0"]
+        return [*screen, *vnc, *security, *x]
 
     def _start_server(self, command: list[str]) -> int:
         """The number of the display; returns once the VNC server greets."""
@@ -115,10 +119,10 @@ class XvncDesktop(StartedDesktop):
         line = b""
         while not line.endswith(b"\n"):
             if not select.select([descriptor], [], [], self._deadline.remaining_s)[0]:
-                raise self._late(server, "took no connections")
+                raise self._late(server, "had not taken connections")
             if not (piece := os.read(descriptor, 16)):
                 server.popen.wait()
-                raise DesktopError(f"no desktop was started: {server.fault()}")
+                raise DesktopError(server.told(f"{server.end} and had not taken connections"))
             line += piece
         return int(line)
 
@@ -135,27 +139,25 @@ class XvncDesktop(StartedDesktop):
             raise DesktopRefused(server.told("does not greet over VNC"))
 
     def _start_window_manager(self, display: XDisplay) -> None:
-        command = next((command for command in WINDOW_MANAGERS if shutil.which(command[0])), None)
-        if command is None:
-            return
-        kept = str(self._session.folder)
-        private = dict.fromkeys(("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"), kept)
-        manager = self._session.start("window manager", command, private)
-        self._await(manager, display.manager_came_up, "was not up")
+        if shutil.which(WINDOW_MANAGER[0]):
+            private = dict.fromkeys(_HOMES_OF_SETTINGS, str(self._session.folder))
+            manager = self._session.start("window manager", WINDOW_MANAGER, private)
+            self._await(manager, display.manager_came_up, "had not come up")
 
     def _start_program(self, command: Sequence[str], display: XDisplay) -> None:
         self._program = self._session.start("program", command)
-        self._await(self._program, display.window_showed, "showed no window")
+        self._await(self._program, display.window_showed, "had not shown a window")
 
-    def _await(self, process: Process, happened: Callable[[float], bool], otherwise: str) -> None:
+    def _await(self, process: Process, happened: Callable[[float], bool], undone: str) -> None:
         while not happened(min(_NOTICE_S, self._deadline.remaining_s)):
-            if process.exit_code is not None:
-                raise DesktopError(f"{otherwise} before it ended: {process.fault()}")
+            if process.end:
+                advice = "; it must stay in the foreground" if process.exit_code == 0 else ""
+                raise DesktopError(process.told(f"{process.end} and {undone}{advice}"))
             if not self._deadline.remaining_s:
-                raise self._late(process, otherwise)
+                raise self._late(process, undone)
 
-    def _late(self, process: Process, what: str) -> DesktopRefused:
-        return DesktopRefused(process.told(f"{what} within {self._timeout_s:g} s"))
+    def _late(self, process: Process, undone: str) -> DesktopRefused:
+        return DesktopRefused(process.told(f"{undone} within {self._timeout_s:g} s"))
 
 
 def _installed_server() -> str:

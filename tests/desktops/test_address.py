@@ -16,10 +16,12 @@ def test_an_address_is_handed_on_as_it_was_given() -> None:
 
 def test_a_file_is_out_of_reach_and_the_error_says_what_would_not_be() -> None:
     desktop = AddressDesktop("lab-7:1")
-    with pytest.raises(DesktopError, match=r"cannot read the file 'orders.csv': .*'lab-7:1'.*--vnc-server=qt"):
+    with pytest.raises(DesktopError, match=r"cannot read the file 'orders.csv': .*'lab-7:1'.*--vnc-server=xvnc"):
         desktop.read_file("orders.csv")
     with pytest.raises(DesktopError, match=r"cannot write the file 'notes.txt'"):
         desktop.write_file("notes.txt", "hello")
+    with pytest.raises(DesktopError, match=r"cannot run 'ls -l': .*--vnc-server=xvnc"):
+        desktop.run(["ls", "-l"])
 
 
 def test_stopping_leaves_the_server_alone() -> None:

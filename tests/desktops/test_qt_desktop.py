@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import socket
@@ -104,7 +105,13 @@ def test_files_are_written_and_read_in_the_working_folder(desktop: QtDesktop) ->
     desktop.write_file("price list.txt", "apples;1.50")
     assert desktop.read_file("price list.txt") == "apples;1.50"
     with pytest.raises(DesktopError, match="must lie in the program's working folder"):
-        desktop.read_file("../output.txt")
+        desktop.read_file("../guard.txt")
+
+
+def test_a_command_runs_beside_the_program(desktop: QtDesktop) -> None:
+    ran = desktop.run(["sh", "-c", "cat pids.txt; echo $QT_QPA_PLATFORM >&2; exit 4"])
+    assert ran.stdout == desktop.read_file("pids.txt")
+    assert (ran.exit_code, ran.stderr) == (4, "vnc:size=1440x900:port=0\n")
 
 
 def test_stopping_ends_the_program_and_its_children_and_removes_the_folder(desktop: QtDesktop) -> None:
@@ -130,21 +137,25 @@ def test_a_crash_can_be_named(desktop: QtDesktop) -> None:
     assert desktop.exit_code is None
     os.kill(pids_of(desktop)[0], signal.SIGSEGV)
     wait_for(lambda: desktop.exit_code is not None)
-    assert desktop.exit_code == 128 + signal.SIGSEGV
-    assert "ready" in desktop.output_tail()
+    assert desktop.exit_code == -signal.SIGSEGV
+    fault = desktop.program_fault()
+    assert re.match(r"the program '.*program\.py' exited with -11 \(SIGSEGV\)\n", fault)
+    assert "ready" in fault
     assert desktop.read_file("seen.txt") == ""
+    desktop.stop()
+    assert desktop.program_fault() == fault
 
 
 @pytest.mark.usefixtures("qt_program")
 def test_an_early_end_is_told_with_exit_code_and_output() -> None:
     command = [sys.executable, "-c", "import sys; print('no such database'); sys.exit(3)"]
-    with pytest.raises(DesktopError, match=r"ended with exit code 3 before it showed a desktop\nno such database"):
+    with pytest.raises(DesktopError, match=r"exited with 3 and had not shown a desktop\nno such database"):
         QtDesktop(command)
 
 
 @pytest.mark.usefixtures("qt_program")
 def test_a_command_that_does_not_exist_is_told() -> None:
-    with pytest.raises(DesktopError, match=r"exit code 127 .*\ncannot start 'no-such-program': No such file"):
+    with pytest.raises(DesktopError, match=r"cannot start 'no-such-program': No such file.* on PATH"):
         QtDesktop(["no-such-program"])
 
 

@@ -1,0 +1,319 @@
+"""A TigerVNC desktop: it starts, takes input, tells the truth about its program, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from left_behind import processes_naming
+from vnc_servers import require, wait_for
+
+from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.desktops.listening import listening_ports
+from pytest_vnc_use.desktops.session import Session
+from pytest_vnc_use.desktops.x_display import XDisplay, socket_path
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, SettingsError, VncUseError
+
+Start = Callable[..., XvncDesktop]
+
+PARENT = """
+import sys
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
+desktop = XvncDesktop(["xterm"])
+desktop.run(["sh", "-c", "setsid sleep 300 &"])
+print(desktop.server, desktop.display[1:], flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _needs_tigervnc_and_xterm() -> None:
+    require("Xtigervnc")
+    require("openbox")
+    require("xterm")
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """`XvncDesktop(…)`, stopped after the test."""
+    started: list[XvncDesktop] = []
+
+    def starting(*args: Any, **kwargs: Any) -> XvncDesktop:
+        started.append(XvncDesktop(*args, **kwargs))
+        return started[-1]
+
+    yield starting
+    for desktop in started:
+        desktop.stop()
+
+
+def folder_of(desktop: XvncDesktop) -> Path:
+    return Path(desktop.server).parent
+
+
+def server_pid(desktop: XvncDesktop) -> int:
+    return next(pid for pid, name in processes_naming(folder_of(desktop)).items() if name == "Xtigervnc")
+
+
+# --- eyes, hands, files, commands ------------------------------------------------------------------------------------
+
+
+def test_it_takes_input_as_soon_as_it_is_there(start: Start) -> None:
+    desktop = start(["xterm", "-e", "head -1 > typed.txt"])
+    with closing(connect(desktop.server, desktop.password)) as controller:
+        controller.type_text("two apples", press_enter=True)
+        wait_for(lambda: desktop.run(["cat", "typed.txt"]).stdout == "two apples\n", "the text to arrive")
+
+
+@pytest.mark.parametrize(("size", "depth"), [((1440, 900), 24), ((801, 603), 16)])
+def test_it_has_the_size_and_depth_asked_for(start: Start, size: tuple[int, int], depth: int) -> None:
+    require("xwininfo")
+    desktop = start(size=size, depth=depth)
+    with closing(connect(desktop.server, desktop.password)) as controller:
+        assert controller.size == size
+    assert f"Depth: {depth}\n" in desktop.run(["xwininfo", "-root"]).stdout
+
+
+def test_a_program_has_its_window_when_the_desktop_is_there(start: Start) -> None:
+    require("xwininfo")
+    desktop = start(["xterm", "-T", "the program"])
+    assert "Map State: IsViewable" in desktop.run(["xwininfo", "-name", "the program"]).stdout
+
+
+def test_a_command_runs_on_the_display_in_the_working_folder(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-of-the-user")
+    desktop = start(environment={"FRUIT": "plum"})
+    desktop.write_file("list.txt", "apples")
+    ran = desktop.run(["sh", "-c", "cat list.txt; echo $FRUIT$WAYLAND_DISPLAY $DISPLAY >&2; exit 3"])
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (3, "apples", f"plum {desktop.display}\n")
+
+
+def test_a_command_that_does_not_end_is_killed(start: Start) -> None:
+    desktop = start()
+    with pytest.raises(DesktopError, match=r"'sleep 300' has not ended within 0.2 s; give it a longer timeout_s"):
+        desktop.run(["sleep", "300"], timeout_s=0.2)
+    assert "sleep" not in processes_naming(folder_of(desktop)).values()
+
+
+def test_what_a_command_leaves_in_the_background_lives_as_long_as_the_desktop(start: Start) -> None:
+    desktop = start()
+    desktop.run(["sh", "-c", "setsid sleep 300 &"], timeout_s=10)
+    wait_for(lambda: "sleep" in processes_naming(folder_of(desktop)).values(), "the sleep to start")
+    desktop.stop()
+    assert processes_naming(folder_of(desktop)) == {}
+
+
+def test_what_processes_print_is_kept_in_the_working_folder(start: Start) -> None:
+    desktop = start(["sh", "-c", "echo good morning; exec xterm"])
+    assert desktop.read_file("logs/program.txt") == "good morning\n"
+    assert "TigerVNC" in desktop.read_file("logs/VNC-server.txt")
+
+
+def test_it_does_without_a_window_manager(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("Xtigervnc", "xterm", "cat"):
+        (tmp_path / name).symlink_to(shutil.which(name) or "")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    desktop = start(["xterm"])
+    assert set(processes_naming(folder_of(desktop)).values()) >= {"Xtigervnc", "xterm"}
+    with pytest.raises(DesktopError, match="has no file"):
+        desktop.read_file("logs/window-manager.txt")
+
+
+# --- who may in ------------------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_password_is_refused_as_often_as_it_comes_and_the_right_one_taken(start: Start) -> None:
+    desktop = start()
+    for password in ["wrong", None] * 4:
+        with pytest.raises(AuthenticationFailed):
+            connect(desktop.server, password)
+    connect(desktop.server, desktop.password).close()
+
+
+def test_nothing_of_it_is_open_to_others(start: Start) -> None:
+    desktop = start()
+    folder = folder_of(desktop)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE((folder / name).stat().st_mode) for name in ("vnc", "password", "authority")} == {0o600}
+    assert listening_ports(os.getsid(server_pid(desktop))) == []
+
+
+def test_an_x_client_needs_the_cookie(start: Start) -> None:
+    number = int(start().display[1:])
+    with pytest.raises(ConnectionLost, match="did not let its own starter in"):
+        XDisplay(number, bytes(16), timeout_s=5)
+
+
+def test_desktops_started_at_once_share_nothing(start: Start) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        desktops = list(pool.map(lambda _: start(["xterm"]), range(6)))
+    for distinct in (lambda d: d.display, lambda d: d.server, lambda d: d.password):
+        assert len({distinct(desktop) for desktop in desktops}) == 6
+    for desktop in desktops:
+        connect(desktop.server, desktop.password).close()
+
+
+# --- the truth about the program -------------------------------------------------------------------------------------
+
+
+def test_a_crash_is_named_with_the_last_output(start: Start) -> None:
+    desktop = start(["sh", "-c", "echo $$ > pid; echo about to open orders; exec xterm"])
+    assert desktop.program_fault() == ""
+    os.kill(int(desktop.read_file("pid")), signal.SIGSEGV)
+    wait_for(desktop.program_fault, "the crash")
+    headline, *output = desktop.program_fault().splitlines()
+    assert headline.startswith("the program \"sh -c 'echo $$ > pid; echo about to open orders;")
+    assert headline.endswith("exited with -11 (SIGSEGV)")
+    assert "about to open orders" in output
+    desktop.stop()
+    assert desktop.program_fault().splitlines()[0] == headline
+
+
+def test_a_desktop_without_a_program_and_a_stopped_one_have_no_fault(start: Start) -> None:
+    empty, stopped = start(), start(["xterm"])
+    stopped.stop()
+    assert (empty.program_fault(), stopped.program_fault()) == ("", "")
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+BAD = {
+    "no such program": (["no-such-program"], {}, r"cannot start 'no-such-program': No such file.* on PATH"),
+    "ends at once": (["true"], {}, r"'true' exited with 0 and had not shown a window; it must stay in the foreground"),
+    "fails at once": (["sh", "-c", "echo no such database; exit 3"], {}, r"exited with 3 and .*\nno such database"),
+    "shows nothing": (["sleep", "300"], {"start_timeout_s": 1}, r"'sleep 300' had not shown a window within 1 s"),
+    "no time": (["xterm"], {"start_timeout_s": 0.001}, r"'Xtigervnc .*' had not taken connections within 0.001 s"),
+    "no width": ([], {"size": (0, 900)}, r"1 to 16384 each, got \(0, 900\)"),
+    "too high": ([], {"size": (1440, 90000)}, r"1 to 16384 each, got \(1440, 90000\)"),
+    "no depth": ([], {"depth": 13}, r"depth must be one of \(16, 24\) bits a pixel, got 13"),
+}
+
+
+@pytest.mark.parametrize(("command", "options", "message"), BAD.values(), ids=BAD.keys())
+def test_bad_input_is_told_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], options: dict[str, Any], message: str
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(VncUseError, match=message) as caught:
+        XvncDesktop(command, **options)
+    assert isinstance(caught.value, SettingsError if {"size", "depth"} & set(options) else DesktopError)
+    assert list(tmp_path.iterdir()) == []
+    assert processes_naming(tmp_path) == {}
+
+
+def test_a_missing_server_is_told_with_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DesktopError, match=r"not installed.*apt-get install tigervnc-standalone-server"):
+        XvncDesktop()
+
+
+def test_a_temporary_folder_too_deep_for_sockets_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    with pytest.raises(DesktopError, match=r"at most 107 bytes.*set TMPDIR to a shorter folder"):
+        XvncDesktop()
+    assert list(deep.iterdir()) == []
+
+
+# --- nothing is left -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "trap '' TERM; xterm & wait; sleep 300",
+        "exec env -i DISPLAY=$DISPLAY XAUTHORITY=$XAUTHORITY /usr/bin/xterm -e cat",
+    ],
+    ids=["deaf to SIGTERM", "with an environment of its own"],
+)
+def test_stopping_ends_everything_and_removes_all_files(start: Start, program: str) -> None:
+    desktop = start(["sh", "-c", program])
+    display = socket_path(int(desktop.display[1:]))
+    pids = processes_naming(folder_of(desktop))
+    assert display.exists()
+    desktop.stop()
+    desktop.stop()
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end of all processes")
+    assert not display.exists()
+    assert not folder_of(desktop).exists()
+
+
+def test_a_server_that_was_killed_leaves_nothing_either(start: Start) -> None:
+    desktop = start()
+    display = socket_path(int(desktop.display[1:]))
+    os.kill(server_pid(desktop), signal.SIGKILL)
+    desktop.stop()
+    assert not display.exists()
+
+
+def test_without_its_guard_the_desktop_cleans_up_itself(start: Start) -> None:
+    desktop = start(["xterm"])
+    guard = next(pid for pid, name in processes_naming(folder_of(desktop)).items() if name.startswith("python"))
+    os.kill(guard, signal.SIGKILL)
+    desktop.stop()
+    assert processes_naming(folder_of(desktop)) == {}
+    assert not folder_of(desktop).exists()
+
+
+@pytest.fixture
+def parent() -> Iterator[subprocess.Popen[str]]:
+    """A process that has started a desktop, and prints its server and the number of its display."""
+    command = [sys.executable, "-c", PARENT]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda by: by.name)
+def test_nothing_outlives_the_process_that_started_it(parent: subprocess.Popen[str], by: signal.Signals) -> None:
+    folder, display = announced(parent)
+    assert set(processes_naming(folder).values()) >= {"Xtigervnc", "openbox", "xterm"}
+    parent.send_signal(by)
+    parent.wait(10)
+    wait_for(lambda: not processes_naming(folder), "the end of all processes")
+    wait_for(lambda: not folder.exists(), "the end of the folder")
+    assert not display.exists()
+
+
+def test_what_a_killed_guard_could_not_remove_goes_at_the_next_start(parent: subprocess.Popen[str]) -> None:
+    folder, display = announced(parent)
+    for pid, name in processes_naming(folder).items():
+        if name.startswith("python") or name == "Xtigervnc":
+            os.kill(pid, signal.SIGKILL)
+    parent.kill()
+    parent.wait(10)
+    assert "sleep" in processes_naming(folder).values()
+    assert folder.exists()
+    assert display.exists()
+    Session({}).stop()
+    assert processes_naming(folder) == {}
+    assert not folder.exists()
+    assert not display.exists()
+
+
+def test_a_next_start_leaves_living_desktops_alone(start: Start) -> None:
+    desktop = start(["xterm"])
+    Session({}).stop()
+    assert desktop.program_fault() == ""
+    connect(desktop.server, desktop.password).close()
+
+
+def announced(parent: subprocess.Popen[str]) -> tuple[Path, Path]:
+    assert parent.stdout is not None
+    server, number = parent.stdout.readline().split()
+    folder = Path(server).parent
+    wait_for(lambda: "sleep" in processes_naming(folder).values(), "the command in the background")
+    return folder, socket_path(int(number))
