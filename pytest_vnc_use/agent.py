@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from filelock import FileLock, Timeout
 
 from pytest_vnc_use import assembly, graph
+from pytest_vnc_use.acting import Actor
+from pytest_vnc_use.errors import RunFolderError, SettingsError, TaskFailed
+from pytest_vnc_use.history import History
 from pytest_vnc_use.logging_utils import Redactor, RunLogger
 from pytest_vnc_use.ports import Approver, Controller, Judge, Planner, RunObserver
 from pytest_vnc_use.safety import Policy, ReviewContext, deny_unasked
 from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.trace import RunFolder, new_run_id, read_trace
+from pytest_vnc_use.trace import RunFolder, new_run_id, read_trace, to_json
+from pytest_vnc_use.transcript import told_end, transcript
 from pytest_vnc_use.types import (
     Button,
     Click,
@@ -35,7 +43,6 @@ from pytest_vnc_use.types import (
     RunResult,
     RunStarted,
     Scroll,
-    Step,
     TypeText,
     Usage,
     Verdict,
@@ -49,10 +56,11 @@ class VncUseAgent:
     """Drives one VNC desktop. Connects on first use; close it, or use it in a `with` statement.
 
     `vnc_server` is `host::port`, `host:display` or the path of a unix socket. `excluded_actions` are names of the
-    model's actions that it may not use. With `hitl_mode`, an action the model wants confirmed, and no rule of `policy`
-    decides, makes `run` return `Outcome.WAITING`; without, it is denied. `functions` are Python callables with a
-    docstring and type hints that the model may call by name. `secrets` maps a name to its value: in a task, write
-    `<secret:NAME>`, which is also what the model, the run folder and the reports see.
+    model's actions that it may not use. With `hitl_mode`, an action that the policy file does not decide, or says to
+    ask about, makes `run` return `Outcome.WAITING`; without, it is denied. A `policy` given as an object decides as its
+    own `unmatched` says. `functions` are Python callables with a docstring and type hints that the model may call by
+    name. `secrets` maps a name to its value: in a task, write `<secret:NAME>`, which is also what the model, the run
+    folder and the reports see. With `check`, a run that does not end as done raises TaskFailed.
 
     `planner`, `judge` and `controller` replace what would be built from the other arguments.
     """
@@ -76,27 +84,30 @@ class VncUseAgent:
         secrets: Mapping[str, str] | None = None,
         observers: Sequence[RunObserver] = (),
         test_id: str = "",
+        check: bool = False,
     ) -> None:
-        given = {
-            "server": vnc_server,
-            "screen_size": screen_size,
-            "exclude": tuple(excluded_actions or ()),
-            "steps": step_limit,
-            "seconds": seconds_timeout,
-            "planner": "gemini",
-        }
-        self.settings = settings or assembly.settings_of(given)
+        self.settings = settings or assembly.settings_of(
+            {
+                "server": vnc_server,
+                "screen_size": screen_size,
+                "exclude": tuple(excluded_actions or ()),
+                "steps": step_limit,
+                "seconds": seconds_timeout,
+                "planner": "gemini",
+            }
+        )
         self._password = vnc_password
-        self._secrets = dict(secrets or {})
-        self._redactor = Redactor(self._secrets | assembly.ambient_secrets(self.settings, vnc_password))
+        self._declared = Redactor(secrets or {})
+        self._redactor = Redactor({**(secrets or {}), **assembly.ambient_secrets(self.settings, vnc_password)})
         self._hitl_mode = hitl_mode
         self._policy = policy or assembly.build_policy(self.settings, ask=hitl_mode)
-        self._functions = {function.__name__: function for function in functions}
+        self._functions = _by_name(functions)
         self._planner = planner
         self._judge = judge
         self._controller = controller
         self._observers = list(observers)
         self._test_id = test_id
+        self._check = check
         self._logger: RunLogger | None = None
         self.runs: list[Path] = []
         """Run folders of this agent, oldest first."""
@@ -104,25 +115,46 @@ class VncUseAgent:
     # --- tasks -------------------------------------------------------------------------------------------------------
 
     def run(
-        self, task: str, *, limits: Limits | None = None, approver: Approver | None = None, run_id: str | None = None
+        self,
+        task: str,
+        *,
+        expect: Sequence[str] = (),
+        limits: Limits | None = None,
+        policy: Policy | None = None,
+        approver: Approver | None = None,
+        check: bool | None = None,
+        run_id: str | None = None,
     ) -> RunResult:
         """Carry out a task. The result's outcome says how the run ended, not that the task was achieved: `verify` does.
 
-        `approver` is asked where an action waits for a person; without one the run returns as `WAITING`.
-        Raises InfraError where the desktop or the model cannot be reached.
+        `expect` is written down with the run; nothing judges it here. `limits`, `policy` and `check` hold for this run
+        in place of the agent's. `approver` is asked where an action waits for a person; without one the run returns as
+        `WAITING`. Raises TaskFailed where `check` asks for it, InfraError where the desktop or the model cannot be used.
         """
-        limits = limits or self._limits()
         folder = RunFolder.create(Path(self.settings.runs_dir), run_id or new_run_id())
-        hidden_task = self._redactor.hide(task)
-        task_graph = self._task_graph(folder, graph.History(), limits, hidden_task)
-        return self._finish(task_graph, folder, partial(task_graph.start, hidden_task), approver)
+        started = RunStarted(
+            run_id=folder.path.name,
+            task=self._declared.hide(task),
+            started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            planner="",
+            screen=NO_FRAME,
+            server=self.settings.server,
+            test_id=self._test_id,
+            limits=limits or self._limits(),
+            expect=tuple(expect),
+            settings=to_json(self.settings),
+        )
+        result = self._drive(folder, started, History(), policy, approver, lambda run: run.start(started.task))
+        if (self._check if check is None else check) and result.outcome is not Outcome.DONE:
+            raise TaskFailed(told_end(result))
+        return result
 
     def approve(self, run_id: str, *, approver: Approver | None = None) -> RunResult:
         """Carry out the action that a run waits with, and go on; also in another process than the run's first."""
         return self._go_on(run_id, True, approver)
 
     def deny(self, run_id: str) -> RunResult:
-        """Refuse the action that a run waits with; the run then ends as `denied`."""
+        """Refuse the action that a run waits with; the run ends as `denied`, or goes on where the policy says so."""
         return self._go_on(run_id, False, None)
 
     def resume(self, run_id: str, *, approver: Approver | None = None) -> RunResult:
@@ -132,73 +164,80 @@ class VncUseAgent:
     def _go_on(self, run_id: str, answer: bool | None, approver: Approver | None) -> RunResult:
         folder = RunFolder.open(Path(self.settings.runs_dir, run_id))
         trace = read_trace(folder.path)
-        task_graph = self._task_graph(folder, graph.History.of(trace), trace.started.limits, trace.started.task)
-        return self._finish(task_graph, folder, partial(task_graph.resume, answer), approver)
+        history = History.of(trace)
+        return self._drive(folder, trace.started, history, None, approver, lambda run: run.resume(answer))
 
-    def _task_graph(self, folder: RunFolder, history: graph.History, limits: Limits, task: str) -> graph.TaskGraph:
+    def _drive(
+        self,
+        folder: RunFolder,
+        started: RunStarted,
+        history: History,
+        policy: Policy | None,
+        approver: Approver | None,
+        advance: Callable[[graph.TaskGraph], CUAState],
+    ) -> RunResult:
+        """Advance a run until it ends or waits, as the only one who does; whatever breaks it is written down."""
         self._logger = RunLogger(folder, self._redactor)
         self.runs.append(folder.path)
-        context = ReviewContext(test_id=self._test_id, task=task)
-        parts = graph.Parts(
-            controller=self.controller,
+        emit = partial(self._tell, self._logger)
+        with only_driver(folder):
+            try:
+                run = graph.TaskGraph(self._parts(folder, started, policy or self._policy, emit), history)
+                state = advance(run)
+                while "outcome" not in state:
+                    question = self._redactor.hide_in(graph.asked(state))
+                    emit(question)
+                    if approver is None:
+                        break
+                    state = run.resume(approver.approve(question))
+            except BaseException as exc:
+                # whatever ended the run, Ctrl-C included, is written down before it goes on its way
+                emit(RunEnded(None, "the run broke", error=f"{type(exc).__name__}: {exc}"))
+                raise
+            return self._result(state, folder, started.task, history, emit)
+
+    def _parts(
+        self, folder: RunFolder, started: RunStarted, policy: Policy, emit: Callable[[RunEvent], None]
+    ) -> graph.Parts:
+        context = ReviewContext(test_id=started.test_id, task=started.task)
+        return graph.Parts(
+            actor=Actor(self.controller, folder, self._functions, self._declared.reveal),
             planner=self.planner,
-            review=partial(self._review, context),
-            folder=folder,
-            announce=partial(self._announce, folder.path.name, task, limits),
-            emit=self._emit,
-            limits=limits,
-            functions=self._functions,
+            review=partial(self._review, policy, context),
+            announce=lambda screen: emit(dataclasses.replace(started, screen=screen, planner=self.planner.name)),
+            emit=emit,
+            limits=started.limits,
+            conceal=self._declared.hide_in,
             hide=self._redactor.hide_in,
-            reveal=self._redactor.reveal,
         )
-        return graph.TaskGraph(parts, history)
 
-    def _finish(
+    def _result(
         self,
-        task_graph: graph.TaskGraph,
+        state: CUAState,
         folder: RunFolder,
-        advance: Callable[[], CUAState],
-        approver: Approver | None,
+        task: str,
+        history: History,
+        emit: Callable[[RunEvent], None],
     ) -> RunResult:
-        try:
-            state = advance()
-            while "outcome" not in state:
-                question = graph.asked(state)
-                self._emit(question)
-                if approver is None:
-                    break
-                state = task_graph.resume(approver.approve(question))
-        except BaseException as exc:
-            # whatever ended the run, Ctrl-C included, is written down before it goes on its way
-            self._emit(RunEnded(None, "the run broke", error=f"{type(exc).__name__}: {exc}"))
-            raise
-        return self._result(state, folder, task_graph.history)
-
-    def _result(self, state: CUAState, folder: RunFolder, history: graph.History) -> RunResult:
         if "outcome" in state:
             outcome, message = Outcome(state["outcome"]), state["message"]
-            self._emit(RunEnded(outcome, message))
+            emit(RunEnded(outcome, message))
         else:
             outcome, message = Outcome.WAITING, graph.asked(state).ruling.explanation
         usage = sum((turn.decision.usage for turn in history.turns), Usage())
         steps = tuple(history.steps)
-        return RunResult(folder.path.name, outcome, message, folder.path, steps, usage, transcript(steps))
+        return RunResult(folder.path.name, outcome, message, folder.path, task, steps, usage, transcript(steps))
 
-    def _review(self, context: ReviewContext, proposal: Proposal) -> Ruling:
-        ruling = self._policy.review(proposal, context)
+    def _review(self, policy: Policy, context: ReviewContext, proposal: Proposal) -> Ruling:
+        ruling = policy.review(proposal, context)
         return ruling if self._hitl_mode or ruling.kind != "ask" else deny_unasked(ruling)
 
     def _limits(self) -> Limits:
         return Limits(self.settings.steps, self.settings.seconds, self.settings.stall)
 
-    def _announce(self, run_id: str, task: str, limits: Limits, screen: FrameRef) -> None:
-        started_at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        server, planner = self.settings.server, self.planner.name
-        self._emit(RunStarted(run_id, task, started_at, planner, screen, server, self._test_id, limits))
-
-    def _emit(self, event: RunEvent) -> None:
-        if self._logger:
-            self._logger.observe(event)
+    def _tell(self, logger: RunLogger | None, event: RunEvent) -> None:
+        if logger:
+            logger.observe(event)
         for observer in self._observers:
             observer.observe(event)
 
@@ -206,16 +245,18 @@ class VncUseAgent:
 
     def verify(self, claim: str) -> Verdict:
         """Judge a claim about the screen as it is now. The verdict is true only where it holds; unsure is false."""
+        emit = partial(self._tell, self._logger)
         frame = self.controller.frame()
-        verdict = Verifier(self.judge, self._emit).verify(claim, frame, timeout_s=self.settings.seconds)
+        verdict = Verifier(self.judge, emit).verify(claim, frame, timeout_s=self.settings.seconds)
         if self._logger:
             self._logger.folder.store(frame)
-        self._emit(Judged(verdict))
-        return verdict
+        hidden: Verdict = self._redactor.hide_in(verdict)
+        emit(Judged(hidden))
+        return hidden
 
     def verify_end_state(self, task: str) -> Verdict:
         """Judge whether the end state of a task is on the screen."""
-        return self.verify(end_state_claim(self._redactor.hide(task)))
+        return self.verify(end_state_claim(self._declared.hide(task)))
 
     # --- hands -------------------------------------------------------------------------------------------------------
 
@@ -231,7 +272,7 @@ class VncUseAgent:
 
     def type_text(self, text: str, *, press_enter: bool = False, clear_first: bool = False) -> Frame:
         """Type at the focus."""
-        return self.perform(TypeText(self._redactor.reveal(text), press_enter=press_enter, clear_first=clear_first))
+        return self.perform(TypeText(self._declared.reveal(text), press_enter=press_enter, clear_first=clear_first))
 
     def key(self, combination: str) -> Frame:
         """Press keys together: `enter`, `ctrl+a`."""
@@ -283,15 +324,28 @@ class VncUseAgent:
         self.close()
 
 
-def transcript(steps: Sequence[Step]) -> str:
-    """The steps in readable lines."""
-    return "\n".join(step_line(step) for step in steps)
+NO_FRAME = FrameRef("", 0, 0)
+"""Stands in a run's start until its first frame is there."""
 
 
-def step_line(step: Step) -> str:
-    """`3 click(x=10, y=20): open the basket` and, where there is one, the error."""
-    values: dict[str, Any] = {name: value for name, value in vars(step.proposal.action).items() if name != "kind"}
-    given = ", ".join(f"{name}={value!r}" for name, value in values.items() if value is not None and value is not False)
-    reason = step.proposal.intent or step.words
-    line = f"{step.number} {step.proposal.action.kind}({given})" + (f": {reason}" if reason else "")
-    return line + (f"\n  failed: {step.error}" if step.error else "")
+def _by_name(functions: Sequence[Callable[..., object]]) -> dict[str, Callable[..., object]]:
+    named = {function.__name__: function for function in functions}
+    if len(named) != len(functions):
+        raise SettingsError(f"functions must have names of their own, got {[each.__name__ for each in functions]!r}")
+    return named
+
+
+@contextmanager
+def only_driver(folder: RunFolder) -> Iterator[None]:
+    """Drive a run as the only one, in this process and others. Raises RunFolderError where somebody does already."""
+    lock = FileLock(folder.path / "driver.lock", thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise RunFolderError(
+            f"run {folder.path.name!r} is being driven right now, by this or another process"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()

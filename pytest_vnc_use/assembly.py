@@ -72,7 +72,12 @@ def build_judge(settings: Settings) -> Judge:
         return NoJudge()
     from pytest_vnc_use.planners.gemini_judge import GeminiJudge
 
-    return GeminiJudge(model=settings.judge_model or settings.model)
+    return GeminiJudge(model=settings.judge_model or _model_that_judges(settings.model))
+
+
+def _model_that_judges(model: str) -> str:
+    """The planner's model, unless it does nothing without the Computer Use tool."""
+    return Settings().model if model.startswith("gemini-2.5-computer-use") else model
 
 
 def build_policy(settings: Settings, *, ask: bool = False) -> Policy:
@@ -87,7 +92,7 @@ def build_policy(settings: Settings, *, ask: bool = False) -> Policy:
 
 def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str, str]:
     """What must appear nowhere though no test declared it: the API keys and the VNC password."""
-    found = {name: os.environ.get(name, "") for name in (*API_KEY_VARIABLES, settings.password_env)}
+    found = {name: os.environ.get(name, "").strip() for name in (*API_KEY_VARIABLES, settings.password_env)}
     if password:
         found["VNC_PASSWORD"] = password
     return {name: value for name, value in found.items() if value}

@@ -8,24 +8,29 @@ Exit codes of run, approve, deny and resume:
     3   gave_up                 4   step_limit or time_limit
     5   denied                  6   blocked
     7   waiting_for_approval    8   budget
-    9   infra: the desktop or the model could not be reached
+    9   infra: the desktop or the model could not be used
+    70  a defect of this program
     130 Ctrl-C
 
-The last line printed names the outcome and the run folder.
+The last line printed names the outcome, or `infra`, `defect` or `interrupted`, and the run folder. approve, deny and resume
+go on with the settings and the claims that the run was started with.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from pytest_vnc_use import assembly
-from pytest_vnc_use.agent import VncUseAgent, step_line
+from pytest_vnc_use.agent import VncUseAgent
 from pytest_vnc_use.errors import InfraError, VncUseError
 from pytest_vnc_use.ports import Approver
 from pytest_vnc_use.settings import FIELDS, Settings
+from pytest_vnc_use.trace import read_trace
+from pytest_vnc_use.transcript import plain, step_line
 from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
 
 EXIT_CODES = {
@@ -38,9 +43,9 @@ EXIT_CODES = {
     Outcome.WAITING: 7,
     Outcome.BUDGET: 8,
 }
-AGENT_OPTIONS = {
-    "--vnc": "server",
-    "--password-env": "password_env",
+PLACE_OPTIONS = {"--vnc": "server", "--password-env": "password_env", "--runs-dir": "runs_dir"}
+"""Options of all commands that drive a desktop, and the settings they give."""
+RUN_OPTIONS = {
     "--planner": "planner",
     "--model": "model",
     "--environment": "environment",
@@ -48,10 +53,9 @@ AGENT_OPTIONS = {
     "--exclude": "exclude",
     "--step-limit": "steps",
     "--seconds": "seconds",
-    "--runs-dir": "runs_dir",
 }
-"""Options of the commands that drive a desktop, and the settings they give."""
-CLAIM_FAILED, USAGE, INFRA, CTRL_C = 1, 2, 9, 130
+"""Options of `run` alone: the others go on with what the run was started with."""
+CLAIM_FAILED, USAGE, INFRA, DEFECT, CTRL_C = 1, 2, 9, 70, 130
 
 
 class TerminalApprover:
@@ -59,10 +63,13 @@ class TerminalApprover:
 
     def approve(self, asked: ApprovalAsked) -> bool:
         confirmation = asked.proposal.confirmation
-        print(f"step {asked.number} wants to be confirmed: {asked.proposal.action}")
-        print(f"  the model says: {confirmation.explanation if confirmation else asked.proposal.intent}")
+        print(f"step {asked.number} wants to be confirmed: {plain(str(asked.proposal.action))}")
+        print(f"  the model says: {plain(confirmation.explanation if confirmation else asked.proposal.intent)}")
         print(f"  ruled by: {asked.ruling.rule}")
-        return input("carry it out? [y/N] ").strip().lower() in ("y", "yes")
+        try:
+            return input("carry it out? [y/N] ").strip().lower() in ("y", "yes")
+        except EOFError:  # Ctrl-D
+            return False
 
 
 class StepPrinter:
@@ -78,16 +85,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     try:
         return int(arguments.command(arguments))
-    except InfraError as exc:
-        return _told(f"infra: {type(exc).__name__}: {exc}", INFRA)
     except VncUseError as exc:
-        return _told(f"error: {exc}", USAGE)
+        print(f"error: {exc}", file=sys.stderr)
+        return USAGE
+
+
+def _drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str]) -> int:
+    """Run, judge, and print what it came to; the outcome and the run folder last, whatever happened."""
+    try:
+        with agent:
+            return _conclude(agent, run(), claims)
+    except InfraError as exc:
+        return _broken(agent, "infra", f"infra: {type(exc).__name__}: {exc}", INFRA)
     except KeyboardInterrupt:
-        return _told("interrupted; `cua-vnc resume` goes on with the run", CTRL_C)
+        return _broken(agent, "interrupted", "`cua-vnc resume` goes on with the run", CTRL_C)
+    except VncUseError:
+        raise
+    except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a claim that fails
+        return _broken(agent, "defect", f"{type(exc).__name__}: {exc}; please report it with the run folder", DEFECT)
 
 
-def _told(message: str, code: int) -> int:
+def _broken(agent: VncUseAgent, word: str, message: str, code: int) -> int:
     print(message, file=sys.stderr)
+    print(word, *agent.runs[-1:])
     return code
 
 
@@ -107,7 +127,7 @@ def parser() -> argparse.ArgumentParser:
     ):
         answer = commands.add_parser(name, help=about, description=about)
         answer.add_argument("run_id", help="name of the run's folder under --runs-dir")
-        _add_agent_options(answer)
+        _add_options(answer, PLACE_OPTIONS)
         answer.set_defaults(command=command)
     _add_policy(commands)
     return root
@@ -124,13 +144,13 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         action="store_true",
         help="where no terminal is there to ask at, let the run wait for `cua-vnc approve` instead of denying",
     )
-    _add_agent_options(run)
+    _add_options(run, {**PLACE_OPTIONS, **RUN_OPTIONS})
     run.set_defaults(command=_run)
 
 
-def _add_agent_options(parser: argparse.ArgumentParser) -> None:
+def _add_options(parser: argparse.ArgumentParser, options: Mapping[str, str]) -> None:
     default = Settings()
-    for option, field in AGENT_OPTIONS.items():
+    for option, field in options.items():
         about, value = FIELDS[field].metadata["help"], getattr(default, field)
         shown = f"{about} (default: {value})" if value else about
         parser.add_argument(option, dest=field, required=field == "server", metavar=field.upper(), help=shown)
@@ -151,10 +171,9 @@ def _add_policy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 # --- the commands ----------------------------------------------------------------------------------------------------
 
 
-def _agent(arguments: argparse.Namespace, *, hitl_mode: bool = True) -> VncUseAgent:
-    given = {field: getattr(arguments, field) for field in AGENT_OPTIONS.values()}
-    settings = assembly.settings_of({**given, "planner": given["planner"] or "gemini"})
-    return VncUseAgent(settings=settings, hitl_mode=hitl_mode, observers=[StepPrinter()])
+def _settings(arguments: argparse.Namespace) -> Settings:
+    given = {field: getattr(arguments, field) for field in (*PLACE_OPTIONS.values(), *RUN_OPTIONS.values())}
+    return assembly.settings_of({**given, "planner": given["planner"] or "gemini"})
 
 
 def _approver() -> Approver | None:
@@ -164,33 +183,39 @@ def _approver() -> Approver | None:
 
 def _run(arguments: argparse.Namespace) -> int:
     approver = _approver()
-    with _agent(arguments, hitl_mode=approver is not None or arguments.wait_for_approval) as agent:
-        result = agent.run(arguments.task, approver=approver)
-        return _conclude(agent, result, arguments.expect)
+    ask = approver is not None or arguments.wait_for_approval
+    agent = VncUseAgent(settings=_settings(arguments), hitl_mode=ask, observers=[StepPrinter()])
+    run = partial(agent.run, arguments.task, expect=arguments.expect, approver=approver)
+    return _drive(agent, run, arguments.expect)
 
 
 def _approve(arguments: argparse.Namespace) -> int:
-    with _agent(arguments) as agent:
-        return _conclude(agent, agent.approve(arguments.run_id, approver=_approver()))
+    return _go_on(arguments, lambda agent: agent.approve(arguments.run_id, approver=_approver()))
 
 
 def _deny(arguments: argparse.Namespace) -> int:
-    with _agent(arguments) as agent:
-        return _conclude(agent, agent.deny(arguments.run_id))
+    return _go_on(arguments, lambda agent: agent.deny(arguments.run_id))
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    with _agent(arguments) as agent:
-        return _conclude(agent, agent.resume(arguments.run_id, approver=_approver()))
+    return _go_on(arguments, lambda agent: agent.resume(arguments.run_id, approver=_approver()))
 
 
-def _conclude(agent: VncUseAgent, result: RunResult, claims: Sequence[str] = ()) -> int:
-    """Judge the claims of a run that is done; print what it came to, the outcome and the run folder last."""
+def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent], RunResult]) -> int:
+    """Go on with a run as it was started, on the desktop that is given now."""
+    started = read_trace(Path(arguments.runs_dir, arguments.run_id)).started
+    place = {field: getattr(arguments, field) for field in PLACE_OPTIONS.values()}
+    agent = VncUseAgent(settings=assembly.settings_of({**started.settings, **place}), observers=[StepPrinter()])
+    return _drive(agent, lambda: advance(agent), started.expect)
+
+
+def _conclude(agent: VncUseAgent, result: RunResult, claims: Sequence[str]) -> int:
+    """Judge the claims of a run that is done, and print what it came to."""
     verdicts = [agent.verify(claim) for claim in claims] if result.outcome is Outcome.DONE else []
     for verdict in verdicts:
-        print(verdict)
+        print(plain(str(verdict)))
     if result.message:
-        print(result.message)
+        print(plain(result.message))
     if result.outcome is Outcome.WAITING:
         print(f"nobody to ask here: `cua-vnc approve {result.run_id}` or `deny` answers it")
     print(f"{result.outcome} {result.run_folder}")

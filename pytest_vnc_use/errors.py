@@ -3,6 +3,7 @@
 VncUseError
 ├── SettingsError             a setting, marker or file of the user's is wrong; a usage error in pytest
 ├── RunFolderError            a run folder is missing, damaged, or of a newer version
+├── TaskFailed                a run did not end as done, or a claim about it is not shown to hold
 ├── ActionError               one action cannot be carried out; the planner is told and goes on
 └── InfraError                the tool or its surroundings broke; never a fault of the product under test
     ├── DesktopError          the desktop is not there, or went away
@@ -29,6 +30,10 @@ class SettingsError(VncUseError):
 
 class RunFolderError(VncUseError):
     """A run folder is missing, damaged, or written by a newer version."""
+
+
+class TaskFailed(VncUseError):
+    """A run did not end as done, or a claim is not shown to hold; the message is for the person who reads the log."""
 
 
 class ActionError(VncUseError):

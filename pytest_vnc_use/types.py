@@ -276,9 +276,14 @@ class RunResult:
     outcome: Outcome
     message: str
     run_folder: Path
+    task: str = ""
     steps: tuple[Step, ...] = ()
     usage: Usage = Usage()
     transcript: str = ""
+
+    def __bool__(self) -> bool:
+        """Refused: not even `done` says that the task is done."""
+        raise TypeError("a RunResult is neither true nor false: compare its `outcome`, and `verify` what matters")
 
 
 VerdictKind = Literal["holds", "fails", "unsure"]
@@ -311,7 +316,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class RunStarted:
-    """`started_at` is UTC in ISO 8601; `screen` the first frame."""
+    """`started_at` is UTC in ISO 8601; `screen` the first frame; `expect` the claims to judge once it is done.
+
+    `settings` are those of the agent by name, with which a run goes on in another process; nothing in them is secret.
+    """
 
     run_id: str
     task: str
@@ -321,6 +329,8 @@ class RunStarted:
     server: str = ""
     test_id: str = ""
     limits: Limits = Limits()
+    expect: tuple[str, ...] = ()
+    settings: JsonObject = field(default_factory=dict)
     kind: Literal["run"] = "run"
 
 

@@ -33,11 +33,17 @@ class PaintedController:
         self.closed = False
         self.hang = threading.Event()
         self.hang.set()
+        self.other_than_painted = 0
         self._repaint = repaint
 
     def frame(self) -> Frame:
-        shade = len(self.performed) if self._repaint else 0
-        return painted(shade)
+        if self.closed:
+            raise ConnectionLost("the painted desktop is closed")
+        return painted(self.shade)
+
+    @property
+    def shade(self) -> int:
+        return self.other_than_painted or (len(self.performed) if self._repaint else 0)
 
     def perform(self, action: DesktopAction) -> None:
         if self.closed:

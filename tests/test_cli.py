@@ -96,6 +96,30 @@ def test_a_run_that_waits_is_approved_later(tmp_path: Path, desktop: QtDesktop) 
         assert server.refusals == []
 
 
+def test_an_approved_run_is_judged_and_ruled_as_it_was_started(tmp_path: Path, desktop: QtDesktop) -> None:
+    (tmp_path / "policy.toml").write_text('[[rule]]\nname = "no rm"\ndecision = "deny"\ntext = "rm -rf"\n')
+    replies = [RISKY, calls(("type", {"text": "rm -rf /"})), text("bought"), FAILS]
+    with GeminiServer(replies) as server:
+        address = ("--vnc", desktop.server)
+        options = ["--wait-for-approval", "--policy", "policy.toml", "--expect", "the basket is empty"]
+        waiting = at_server(server, tmp_path, "run", *options, *address, "--task", "Buy")
+        run_id = Path(last_line(waiting)[1]).name
+        denied = at_server(server, tmp_path, "approve", *address, run_id)
+    assert denied.returncode == 5, denied.stdout
+    assert "no rm" in denied.stdout
+
+
+def test_the_claims_of_a_run_are_judged_after_its_approval(tmp_path: Path, desktop: QtDesktop) -> None:
+    with GeminiServer([RISKY, text("bought"), FAILS]) as server:
+        address = ("--vnc", desktop.server)
+        waiting = at_server(
+            server, tmp_path, "run", "--wait-for-approval", "--expect", "it is open", *address, "--task", "Buy"
+        )
+        approved = at_server(server, tmp_path, "approve", *address, Path(last_line(waiting)[1]).name)
+    assert approved.returncode == 1, approved.stderr
+    assert "'it is open'" in approved.stdout
+
+
 def test_a_run_that_is_not_there_is_told(tmp_path: Path, desktop: QtDesktop) -> None:
     done = cua_vnc(tmp_path, [], "approve", "--vnc", desktop.server, "nosuchrun")
     assert done.returncode == 2
@@ -110,7 +134,7 @@ def test_a_run_that_waits_is_denied_later(tmp_path: Path, desktop: QtDesktop) ->
     assert last_line(denied)[0] == "denied"
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 5)])
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 5), ("\x04", 5)], ids=["yes", "no", "Ctrl-D"])
 def test_at_a_terminal_the_person_is_asked(tmp_path: Path, desktop: QtDesktop, answer: str, code: int) -> None:
     ours, theirs = pty.openpty()
     with GeminiServer([RISKY, text("bought")]) as server:
@@ -122,7 +146,7 @@ def test_at_a_terminal_the_person_is_asked(tmp_path: Path, desktop: QtDesktop, a
             stdout=subprocess.PIPE,
             text=True,
         )
-        os.write(ours, f"{answer}\n".encode())
+        os.write(ours, answer.encode())
         output, _ = process.communicate(timeout=60)
     os.close(ours)
     os.close(theirs)
@@ -137,6 +161,9 @@ def test_what_is_broken_is_told_as_infra(tmp_path: Path, desktop: QtDesktop) -> 
     quota = cua_vnc(tmp_path, [daily_quota()], "run", "--vnc", desktop.server, "--task", "Look")
     assert quota.returncode == 9
     assert quota.stderr.startswith("infra: QuotaExhausted")
+    word, folder = last_line(quota)
+    assert word == "infra"
+    assert (tmp_path / folder).is_dir()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,15 @@ import pytest
 from painted import ListPlanner, PaintedController, act, finished
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.errors import AnswerRefused, ModelUnavailable, RunFolderError
+from pytest_vnc_use.errors import (
+    AnswerRefused,
+    ConnectionLost,
+    ModelUnavailable,
+    PlannerError,
+    RunFolderError,
+    SettingsError,
+    TaskFailed,
+)
 from pytest_vnc_use.safety import Policy
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.trace import read_trace
@@ -277,6 +285,71 @@ def test_a_waiting_run_that_is_resumed_still_waits(agent_of: Callable[..., VncUs
     assert agent.resume(waiting.run_id).outcome is Outcome.WAITING
 
 
+def test_the_last_answer_of_a_person_counts(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    """A yes that never led to the action, for the desktop was gone, and then a no: the action is not carried out."""
+    agent = agent_of(act(RISKY))
+    waiting = agent.run("buy")
+    controller.closed = True
+    with pytest.raises(ConnectionLost):
+        agent.approve(waiting.run_id)
+    controller.closed = False
+    assert agent.deny(waiting.run_id).outcome is Outcome.DENIED
+    assert controller.performed == []
+
+
+def test_a_yes_is_not_carried_out_on_another_screen(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    agent = agent_of(act(RISKY, Proposal(CLICKS[0])), finished("looked again"))
+    waiting = agent.run("buy")
+    controller.other_than_painted = 77
+    result = agent.approve(waiting.run_id)
+    assert result.outcome is Outcome.DONE
+    assert controller.performed == []
+    assert ["the screen is another one" in step.error for step in result.steps] == [True, True]
+
+
+def test_nobody_is_asked_about_a_step_beyond_the_limit(agent_of: Callable[..., VncUseAgent]) -> None:
+    result = agent_of(act(Proposal(CLICKS[0]), RISKY)).run("buy", limits=Limits(steps=1))
+    assert result.outcome is Outcome.STEP_LIMIT
+
+
+def test_a_run_is_driven_by_one_at_a_time(agent_of: Callable[..., VncUseAgent]) -> None:
+    told: list[str] = []
+
+    def meddle() -> Decision:
+        with pytest.raises(RunFolderError, match="is being driven right now") as caught:
+            agent.resume("r1")
+        told.append(str(caught.value))
+        return finished()
+
+    agent = agent_of(meddle)
+    agent.run("look", run_id="r1")
+    assert told
+
+
+def test_check_turns_an_end_that_is_not_done_into_a_failure(agent_of: Callable[..., VncUseAgent]) -> None:
+    gave_up = Decision("gave_up", "no basket\x1b[2J in sight")
+    with pytest.raises(TaskFailed, match="ended as gave_up: no basket") as caught:
+        agent_of(gave_up, check=True).run("open the basket")
+    assert "\x1b" not in str(caught.value)
+    assert agent_of(gave_up, check=True).run("look", check=False).outcome is Outcome.GAVE_UP
+    with pytest.raises(TypeError, match="compare its `outcome`"):
+        bool(agent_of(finished()).run("look"))
+
+
+def test_a_decision_to_act_without_an_action_is_an_error(agent_of: Callable[..., VncUseAgent]) -> None:
+    with pytest.raises(PlannerError, match="proposed nothing"):
+        agent_of(act()).run("look")
+
+
+def test_functions_need_names_of_their_own(agent_of: Callable[..., VncUseAgent]) -> None:
+    with pytest.raises(SettingsError, match="names of their own"):
+        agent_of(finished(), functions=[print, print])
+
+
 # --- another process -------------------------------------------------------------------------------------------------
 
 PROGRAM = """
@@ -324,8 +397,9 @@ def test_a_run_killed_in_an_action_goes_on_and_never_acts_twice(tmp_path: Path) 
     assert second.stdout.strip() == "done", second.stderr
     steps = read_trace(tmp_path / "r1").steps
     assert [step.proposal.action for step in steps] == CLICKS
-    assert [bool(step.error) for step in steps] == [False, True, False]
+    assert steps[0].error == ""
     assert "whether it took effect is unknown" in steps[1].error
+    assert "decide anew" in steps[2].error
 
 
 # --- secrets ---------------------------------------------------------------------------------------------------------
@@ -340,6 +414,38 @@ def test_a_secret_is_typed_but_stands_nowhere(
     assert controller.performed == [TypeText("hunter2")]
     assert "hunter2" not in repr(result)
     for file in result.run_folder.rglob("*"):
+        assert file.is_dir() or b"hunter2" not in file.read_bytes(), file
+
+
+def test_only_declared_secrets_are_ever_typed(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "the-key\n")
+    fishing = "<secret:GOOGLE_API_KEY> <secret:VNC_PASSWORD>"
+    agent = agent_of(act(Proposal(TypeText(fishing))), finished("the-key"), vnc_password="pass")
+    result = agent.run("type the password, pass")
+    assert controller.performed == [TypeText(fishing)]
+    assert "the-key" not in result.message
+    trace = read_trace(result.run_folder)
+    assert "pass" in agent._planner.seen[0].task  # type: ignore[union-attr]
+    assert "the-key" not in str(trace.ended)
+
+
+def test_no_secret_is_in_what_functions_and_errors_say(agent_of: Callable[..., VncUseAgent]) -> None:
+    def pay(pin: str) -> str:
+        raise ValueError(f"{pin} is wrong")
+
+    def fail() -> Decision:
+        raise ModelUnavailable("it said hunter2")
+
+    agent = agent_of(
+        act(Proposal(CallFunction("pay", {"pin": "hunter2"}))), fail, functions=[pay], secrets={"PIN": "hunter2"}
+    )
+    with pytest.raises(ModelUnavailable, match="it said <secret:PIN>"):
+        agent.run("pay")
+    (step,) = read_trace(agent.runs[0]).steps
+    assert step.error == "pay raised ValueError: <secret:PIN> is wrong"
+    for file in agent.runs[0].rglob("*"):
         assert file.is_dir() or b"hunter2" not in file.read_bytes(), file
 
 

@@ -1,0 +1,40 @@
+"""A run in lines that a person can read in a terminal or a log; what a model or a program said does no harm there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_vnc_use.types import RunResult, Step
+
+LAST_STEPS = 5
+
+
+def plain(text: str) -> str:
+    """The text on one line, without control characters: no escape sequence of a model's reaches a terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def step_line(step: Step) -> str:
+    """`3 click(x=10, y=20): open the basket` and, where there is one, the error."""
+    values = {name: value for name, value in vars(step.proposal.action).items() if name != "kind"}
+    given = ", ".join(f"{name}={value!r}" for name, value in values.items() if value is not None and value is not False)
+    reason = plain(step.proposal.intent or step.words)
+    line = f"{step.number} {step.proposal.action.kind}({plain(given)})" + (f": {reason}" if reason else "")
+    return line + (f"\n  failed: {plain(step.error)}" if step.error else "")
+
+
+def transcript(steps: Sequence[Step]) -> str:
+    """The steps, a line each."""
+    return "\n".join(map(step_line, steps))
+
+
+def told_failure(headline: str, result: RunResult) -> str:
+    """A failure in a few lines: what, the task, the last steps with their reasons, where the run folder is."""
+    lines = transcript(result.steps[-LAST_STEPS:]).splitlines()
+    steps = [f"last steps of {len(result.steps)}:", *(f"  {line}" for line in lines)] if lines else ["no step was made"]
+    return "\n  ".join([headline, f"task: {plain(result.task)}", *steps, f"run folder: {result.run_folder}"])
+
+
+def told_end(result: RunResult) -> str:
+    """The failure of a run that did not end as done."""
+    return told_failure(f"the task ended as {result.outcome}: {plain(result.message)}", result)
