@@ -203,8 +203,9 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent], RunResult]) -> int:
     """Go on with a run as it was started, on the desktop that is given now."""
-    started = read_trace(Path(arguments.runs_dir, arguments.run_id)).started
     place = {field: getattr(arguments, field) for field in PLACE_OPTIONS.values()}
+    started = read_trace(Path(assembly.settings_of(place).runs_dir, arguments.run_id)).started
+    place = {field: value for field, value in place.items() if value is not None}
     agent = VncUseAgent(settings=assembly.settings_of({**started.settings, **place}), observers=[StepPrinter()])
     return _drive(agent, lambda: advance(agent), started.expect)
 
