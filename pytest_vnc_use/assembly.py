@@ -19,19 +19,33 @@ def settings_of(given: Mapping[str, object]) -> Settings:
     return merge(environment_layer(), (given, str))
 
 
-def lease_desktop(settings: Settings) -> Desktop:
-    """The desktop that the settings name; started here where it is not a given one. Raises DesktopError."""
-    if not settings.server:
-        raise SettingsError("no desktop is given: pass --vnc-server=host::port, or --vnc-server=qt with --vnc-app")
-    if settings.server != "qt":
-        from pytest_vnc_use.desktops.address import AddressDesktop
+def lease_desktop(settings: Settings, holder: str = "") -> Desktop:
+    """The desktop that the settings name, for one user at a time: started here, or one of the given addresses.
 
-        return AddressDesktop(settings.server)
-    if not settings.app:
-        raise SettingsError("--vnc-server=qt starts the program under test, and --vnc-app does not say which")
-    from pytest_vnc_use.desktops.qt import QtDesktop
+    `holder` is who others are told has it. Raises DesktopError, SettingsError.
+    """
+    command = shlex.split(settings.app, posix=os.name == "posix")
+    match settings.server:
+        case "":
+            raise SettingsError(
+                "no desktop is given: pass --vnc-server=host::port, or let one be started: --vnc-server=xvnc, or "
+                "--vnc-server=qt with --vnc-app"
+            )
+        case "qt":
+            if not command:
+                raise SettingsError("--vnc-server=qt starts the program under test, and --vnc-app does not say which")
+            from pytest_vnc_use.desktops.qt import QtDesktop
 
-    return QtDesktop(shlex.split(settings.app, posix=os.name == "posix"), size=settings.screen_size)
+            return QtDesktop(command, size=settings.screen_size)
+        case "xvnc":
+            from pytest_vnc_use.desktops.xvnc import XvncDesktop
+
+            return XvncDesktop(command, size=settings.screen_size)
+        case addresses:
+            from pytest_vnc_use.desktops.pool import LeasedDesktop, lease
+
+            servers = [address.strip() for address in addresses.split(",") if address.strip()]
+            return LeasedDesktop(lease(servers, holder, timeout_s=settings.lease_seconds))
 
 
 def connect(settings: Settings, password: str | None = None) -> Controller:
@@ -72,12 +86,13 @@ def build_judge(settings: Settings) -> Judge:
         return NoJudge()
     from pytest_vnc_use.planners.gemini_judge import GeminiJudge
 
-    return GeminiJudge(model=settings.judge_model or _model_that_judges(settings.model))
+    return GeminiJudge(model=model_that_judges(settings))
 
 
-def _model_that_judges(model: str) -> str:
-    """The planner's model, unless it does nothing without the Computer Use tool."""
-    return Settings().model if model.startswith("gemini-2.5-computer-use") else model
+def model_that_judges(settings: Settings) -> str:
+    """The judge's model; where none is given the planner's, unless that does nothing without the Computer Use tool."""
+    acts_only = settings.model.startswith("gemini-2.5-computer-use")
+    return settings.judge_model or (Settings().model if acts_only else settings.model)
 
 
 def build_policy(settings: Settings, *, ask: bool = False) -> Policy:

@@ -70,12 +70,16 @@ class Settings:
     """Everything that a run can be told. A field's meaning is its help text, shown by `pytest --help`."""
 
     server: str = _setting(
-        "", str, "VNC desktop: host::port, host:display, a unix socket, or qt to start --vnc-app on Qt's own VNC"
+        "",
+        str,
+        "VNC desktop: host::port, host:display or a unix socket, several with commas to share among the tests; "
+        "xvnc to start one on TigerVNC; qt to start --vnc-app on Qt's own VNC",
     )
     app: str = _setting("", str, "command line of the program under test, started where the plugin starts the desktop")
     screen_size: tuple[int, int] = _setting(
         (1440, 900), _size, "WIDTHxHEIGHT of a desktop the plugin starts (a given desktop keeps its own size)"
     )
+    lease_seconds: float = _setting(600.0, _seconds, "how long to wait for a given desktop that another test uses")
     password_env: str = _setting("VNC_USE_PASSWORD", str, "environment variable that holds the VNC password")
     planner: str = _setting("", _one_of("", "gemini"), "who decides what to do: gemini (asks the model, costs money)")
     model: str = _setting("gemini-3.8-flash", str, "the planner's model")

@@ -1,4 +1,4 @@
-"""Which of the given desktops a test may use: a lease each, across threads, pytest-xdist workers and separate sessions."""
+"""Which of the given desktops a test may use: a lease each, across threads, pytest-xdist workers and sessions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,24 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from pytest_vnc_use.desktops.address import AddressDesktop
 from pytest_vnc_use.errors import DesktopRefused
 
 _POLL_S = 0.1
 _FIRST_PORT = 5900
 """VNC's port of display 0."""
+
+
+class LeasedDesktop(AddressDesktop):
+    """A given desktop that nobody else uses until it is stopped, which gives it back."""
+
+    def __init__(self, lease: Lease) -> None:
+        super().__init__(lease.server)
+        self._lease = lease
+
+    def stop(self) -> None:
+        """Give it back; a second call does nothing."""
+        self._lease.release()
 
 
 class Lease:

@@ -59,7 +59,7 @@ def test_eight_processes_and_200_leases_with_kills_in_between(tmp_path: Path) ->
 
 
 def test_a_lease_dies_with_its_owner(tmp_path: Path) -> None:
-    program = f"from pytest_vnc_use.desktops.pool import lease; from pathlib import Path; import signal\n"
+    program = "from pytest_vnc_use.desktops.pool import lease; from pathlib import Path; import signal\n"
     program += (
         f"held = lease(['host::1'], 'it', timeout_s=1, folder=Path({str(tmp_path)!r})); print('held', flush=True)\n"
     )
