@@ -28,6 +28,22 @@ MODELS = {
 WITHOUT_DESKTOP = {"gemini-3-flash-preview", COMPUTER_USE_ONLY}
 WITHOUT_SAMPLING = {"gemini-3.8-flash", "gemini-3.7-flash", "gemini-3.6-flash"}
 ENVIRONMENTS = {"ENVIRONMENT_BROWSER", "ENVIRONMENT_MOBILE", "ENVIRONMENT_DESKTOP"}
+DESKTOP_FUNCTIONS = {
+    *("click", "double_click", "triple_click", "middle_click", "right_click", "mouse_down", "mouse_up", "move", "type"),
+    *("drag_and_drop", "wait", "press_key", "key_down", "key_up", "hotkey", "take_screenshot", "scroll"),
+}
+FUNCTIONS = {
+    "ENVIRONMENT_DESKTOP": DESKTOP_FUNCTIONS,
+    "ENVIRONMENT_BROWSER": DESKTOP_FUNCTIONS | {"go_back", "go_forward", "navigate"},
+    "ENVIRONMENT_MOBILE": {
+        *("open_app", "list_apps", "click", "long_press", "type", "drag_and_drop", "press_key", "go_back", "wait"),
+        "take_screenshot",
+    },
+}
+OLDER_FUNCTIONS = {
+    *("open_web_browser", "wait_5_seconds", "go_back", "go_forward", "search", "navigate", "click_at", "hover_at"),
+    *("type_text_at", "key_combination", "scroll_document", "scroll_at", "drag_and_drop"),
+}
 SAFETY_POLICIES = {
     "FINANCIAL_TRANSACTIONS",
     "SENSITIVE_DATA_MODIFICATION",
@@ -117,6 +133,15 @@ def unknown_values(request: Request) -> Iterator[str]:
             yield f"Invalid value at 'tools[0].computer_use.disabled_safety_policies', \"{policy}\""
 
 
+def exclusions_of_another_dialect(request: Request) -> Iterator[str]:
+    tool = request.computer_use or {}
+    known = FUNCTIONS.get(tool.get("environment", "ENVIRONMENT_BROWSER"), set())
+    known = OLDER_FUNCTIONS if request.model in WITHOUT_DESKTOP else known
+    for name in tool.get("excludedPredefinedFunctions", ()):
+        if name not in known:
+            yield f"(ours) {name} in excluded_predefined_functions is no function of this model and environment."
+
+
 def tool_is_missing(request: Request) -> Iterator[str]:
     if request.model == COMPUTER_USE_ONLY and request.computer_use is None:
         yield "This model requires the use of the Computer Use tool."
@@ -184,14 +209,14 @@ def signatures(request: Request) -> Iterator[str]:
 
 def acknowledgements(request: Request) -> Iterator[str]:
     for _, call, response in _answers(request):
-        decision = call.get("args", {}).get("safety_decision", {}).get("decision")
+        decision = _safety_decision(call)
         acknowledged = str(response["response"].get("safety_acknowledgement", "")).lower() == "true"
         if decision == "require_confirmation" and not acknowledged:
             yield (
                 f"The safety decision from function call {call['name']} must be acknowledged in the corresponding "
                 "function response."
             )
-        if acknowledged and decision != "require_confirmation":
+        if acknowledged and decision in ("absent", "allowed", "regular"):
             yield f"(ours) {call['name']} was acknowledged, and nothing had been asked."
 
 
@@ -217,6 +242,7 @@ def addresses(request: Request) -> Iterator[str]:
 RULES: tuple[Callable[[Request], Iterator[str]], ...] = (
     unknown_fields,
     unknown_values,
+    exclusions_of_another_dialect,
     tool_is_missing,
     desktop_is_unknown,
     sampling_is_set,
@@ -252,6 +278,11 @@ def _answers(request: Request) -> Iterator[tuple[int, JsonObject, JsonObject]]:
     for number, (asked, told) in enumerate(_pairs(request)):
         for call, response in zip(_named(asked, "functionCall"), _named(told, "functionResponse"), strict=False):
             yield number, call, response
+
+
+def _safety_decision(call: JsonObject) -> Any:
+    said = call.get("args", {}).get("safety_decision", {"decision": "absent"})
+    return said.get("decision") if isinstance(said, dict) else said
 
 
 def _named(content: JsonObject, field: str) -> list[JsonObject]:

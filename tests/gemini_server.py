@@ -34,6 +34,7 @@ class Reply:
     content_type: str = "application/json"
     hang_s: float = 0.0
     drip_s: float = 0.0
+    malformed: bool = False
 
     def encoded(self) -> bytes:
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
@@ -137,6 +138,11 @@ def not_json() -> Reply:
     return Reply(b'{"candidates": [{"ind', 200)
 
 
+def malformed(*parts: Any, **more: Any) -> Reply:
+    """Status 200 and STOP, and parts that no content may have."""
+    return replace(candidate(list(parts), **more), malformed=True)
+
+
 def hang(seconds: float = 60.0) -> Reply:
     """Accepts the request and says nothing for so long."""
     return replace(text("too late"), hang_s=seconds)
@@ -207,8 +213,11 @@ class GeminiServer:
             return self._said(self._next(request), request.model)
 
     def _said(self, reply: Reply, model: str) -> Reply:
-        """The reply with an id on each call and the model's version, remembered for the next request's check."""
-        if isinstance(reply.body, bytes) or "error" in reply.body:
+        """The reply with an id on each call and the model's version, remembered for the next request's check.
+
+        A malformed one stays as it is, and is not remembered: nobody is to send it back.
+        """
+        if isinstance(reply.body, bytes) or "error" in reply.body or reply.malformed:
             return reply
         body = json.loads(json.dumps({"modelVersion": f"{model}-001", **reply.body}))
         for answer in body.get("candidates", ()):

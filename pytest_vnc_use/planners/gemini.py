@@ -9,37 +9,42 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from contextlib import closing
 from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
 
 from google import genai
 from google.genai import errors, types
-from pydantic import BaseModel
-from pydantic.alias_generators import to_camel
+from pydantic import ValidationError
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
-from pytest_vnc_use.errors import ModelUnavailable, SettingsError
+from pytest_vnc_use.errors import ModelUnavailable, PlannerError, SettingsError
 from pytest_vnc_use.planners import prompts
 from pytest_vnc_use.planners.endpoint import Endpoint, found_key, found_url
 from pytest_vnc_use.planners.functions import Declaration, declare_all
 from pytest_vnc_use.planners.gemini_actions import (
+    GIVE_UP,
     PREDEFINED_FUNCTIONS,
-    TASK_FAILED,
     FunctionCall,
     denorm_x,
     denorm_y,
+    excluded_names,
+    in_dialect,
     read_proposal,
 )
 from pytest_vnc_use.planners.gemini_answers import (
     Answer,
+    NotJson,
+    blotted,
     extract_function_calls,
     failure_of,
     failure_of_error,
-    known_fields,
+    malformed,
     presentable,
     read_answer,
+    read_json,
+    without,
 )
 from pytest_vnc_use.planners.retry import Attempt, Backoff, Failure, ask
 from pytest_vnc_use.types import Decision, FrameRef, JsonObject, Observation, Report, Step, Turn
@@ -66,12 +71,6 @@ BROWSER_ONLY = ("gemini-2.5-", "gemini-3-", "gemini-3.1-")
 CLEAN_UP_S = 1.0
 """How much longer the SDK may wait than we do: after this, a request that was given up has ended by itself."""
 
-GIVE_UP = Declaration(
-    TASK_FAILED,
-    "Give up: the task cannot be done. Say what you saw on the screen that makes it impossible.",
-    {"type": "object", "properties": {"reason": {"type": "string"}}, "required": ["reason"]},
-)
-
 
 # --- asking the service ----------------------------------------------------------------------------------------------
 
@@ -93,9 +92,10 @@ def generate(
 
     def send(attempt_s: float) -> Attempt[Answer]:
         sent: list[bytes] = []
-        body, result = _asked(endpoint, model, contents, config, attempt_s, sent)
+        body, failure = _asked(endpoint, model, contents, config, attempt_s, sent)
         request = presentable(json.loads(sent[-1]), key=endpoint.api_key) if sent else {"model": model}
-        return Attempt(request, body and presentable(body, key=endpoint.api_key), result)
+        response = presentable(body, key=endpoint.api_key) if body else None
+        return Attempt(request, response, failure or _read(body, detects_injection=_detects_injection(config)))
 
     return ask(send, timeout_s=timeout_s, purpose=purpose, report=report, backoff=endpoint.backoff)
 
@@ -107,27 +107,58 @@ def _asked(
     config: types.GenerateContentConfig,
     timeout_s: float,
     sent: list[bytes],
-) -> tuple[JsonObject | None, Answer | Failure]:
-    """Response and result of one request; what the SDK and its HTTP library raise becomes a failure here."""
-    client = _client(endpoint, timeout_s, sent)
+) -> tuple[JsonObject, Failure | None]:
+    """Response of one request; what the SDK and its HTTP library raise becomes a failure here, told in our words."""
     try:
-        body = Deadline(timeout_s).call(lambda: _body(client, model, contents, config))
+        return read_json(_response(endpoint, model, contents, config, timeout_s, sent)), None
     except errors.APIError as exc:
-        failure = failure_of_error(exc.code, presentable(exc.details, key=endpoint.api_key))
-        return exc.details, replace(failure, cause=None if endpoint.api_key in str(exc) else exc)
-    except json.JSONDecodeError as exc:
-        error = ModelUnavailable("the model's service sent something that is not JSON")
-        return None, Failure(error, exc, again=True)
-    except DeadlineExceeded as exc:
-        error = ModelUnavailable(f"the model's service did not answer within {timeout_s:.1f} s")
-        return None, Failure(error, exc, again=True)
+        said = exc.details if isinstance(exc.details, dict) else {"message": exc.details}
+        details = presentable(said, key=endpoint.api_key)
+        return details, failure_of_error(exc.code, details, model=model)
+    except NotJson as exc:
+        unavailable = str(exc)
+    except DeadlineExceeded:
+        unavailable = f"the model's service did not answer within {timeout_s:.1f} s"
     except _http_errors() as exc:
-        error = ModelUnavailable(f"the model's service cannot be reached: {exc!r}")
-        return None, Failure(error, exc, again=True)
-    finally:
-        client.close()
+        unavailable = f"the model's service cannot be reached: {exc!r}"
+    except Exception as exc:  # noqa: BLE001  # whatever it is: the frames that it came through hold the API key
+        return {}, Failure(
+            PlannerError(blotted(f"the model's service could not be asked: {exc!r}", key=endpoint.api_key))
+        )
+    return {}, Failure(ModelUnavailable(blotted(unavailable, key=endpoint.api_key)), again=True)
+
+
+def _response(
+    endpoint: Endpoint,
+    model: str,
+    contents: Sequence[types.Content],
+    config: types.GenerateContentConfig,
+    timeout_s: float,
+    sent: list[bytes],
+) -> str:
+    """The text of one response, as it came: the SDK's own reading warns of enum values that it does not know."""
+    with closing(_client(endpoint, timeout_s, sent)) as client:
+        ask_once = partial(client.models.generate_content, model=model, contents=list(contents), config=config)
+        response = Deadline(timeout_s).call(ask_once).sdk_http_response
+    return (response and response.body) or ""
+
+
+def _read(body: JsonObject, *, detects_injection: bool) -> Answer | Failure:
+    """The answer, if it is one, and one that can be sent back in the next turn."""
     answer = read_answer(body)
-    return body, failure_of(answer) or answer
+    failure = failure_of(answer, detects_injection=detects_injection)
+    if failure is not None:
+        return failure
+    try:
+        _models_words(answer.content)
+    except (ValidationError, LookupError, UserWarning) as exc:
+        return malformed(str(exc))
+    return answer
+
+
+def _detects_injection(config: types.GenerateContentConfig) -> bool:
+    computers = [tool.computer_use for tool in config.tools or () if isinstance(tool, types.Tool)]
+    return any(computer is not None and computer.enable_prompt_injection_detection for computer in computers)
 
 
 def _client(endpoint: Endpoint, timeout_s: float, sent: list[bytes]) -> genai.Client:
@@ -142,17 +173,7 @@ def _client(endpoint: Endpoint, timeout_s: float, sent: list[bytes]) -> genai.Cl
         timeout=int((timeout_s + CLEAN_UP_S) * 1000),  # milliseconds
         client_args={"event_hooks": {"request": [note]}},
     )
-    return genai.Client(api_key=endpoint.api_key, http_options=options)
-
-
-def _body(
-    client: genai.Client, model: str, contents: Sequence[types.Content], config: types.GenerateContentConfig
-) -> JsonObject:
-    """The response's JSON as it came: the SDK's own reading warns of enum values that it does not know."""
-    response = client.models.generate_content(model=model, contents=list(contents), config=config)
-    raw = response.sdk_http_response.body if response.sdk_http_response else None
-    body = json.loads(raw or "{}")
-    return body if isinstance(body, dict) else {}
+    return genai.Client(vertexai=False, api_key=endpoint.api_key, http_options=options)
 
 
 def _http_errors() -> tuple[type[Exception], ...]:
@@ -253,12 +274,17 @@ def _unacknowledged(step: Step) -> bool:
 
 
 def _models_words(content: JsonObject) -> types.Content:
-    parts = known_fields(content, parts=_field_names(types.Part), calls=_field_names(types.FunctionCall))
-    return types.Content(role="model", parts=[types.Part.model_validate(part) for part in parts])
+    """The content as the SDK takes it: without fields that it does not know, wherever they stand.
 
-
-def _field_names(model: type[BaseModel]) -> frozenset[str]:
-    return frozenset(to_camel(name) for name in model.model_fields)
+    Raises ValidationError where it is no content.
+    """
+    try:
+        return types.Content.model_validate({**content, "role": "model"})
+    except ValidationError as exc:
+        unknown = [error["loc"] for error in exc.errors() if error["type"] == "extra_forbidden"]
+        if not unknown:
+            raise
+    return _models_words(without(content, unknown))
 
 
 # --- the planner -----------------------------------------------------------------------------------------------------
@@ -293,25 +319,27 @@ class GeminiComputerUse:
     ) -> None:
         if keep_screenshots < 1:
             raise SettingsError(f"keep_screenshots must be at least 1, got {keep_screenshots!r}")
-        if environment == "desktop" and model.startswith(BROWSER_ONLY):
+        older, environment = model.startswith(BROWSER_ONLY), environment.lower()
+        if environment == "desktop" and older:
             environment = "browser"
         self._model = model
         self._endpoint = Endpoint(found_key(api_key), found_url(base_url), backoff or Backoff())
-        self._excluded = _known_actions(excluded_actions)
+        self._excluded = excluded_names(excluded_actions)
         self._rebuild_contents = partial(
             rebuild_contents,
             keep_screenshots=keep_screenshots,
             include_initial_screenshot=include_initial_screenshot,
             with_url=environment == "browser",
         )
-        declarations = declare_all(functions, taken=(*PREDEFINED_FUNCTIONS, TASK_FAILED))
+        declarations = declare_all(functions, taken=(*PREDEFINED_FUNCTIONS, GIVE_UP.name))
         self._functions = frozenset(declaration.name for declaration in declarations)
-        computer = _computer(environment, self._excluded, detect_prompt_injection, disabled_safety_policies)
+        computer = _computer(environment, detect_prompt_injection, disabled_safety_policies)
+        computer.excluded_predefined_functions = in_dialect(self._excluded, environment, older=older) or None
         self._config = base_config(
             system_instruction=prompts.OPERATOR if system_instruction is None else system_instruction,
             max_output_tokens=max_output_tokens,
             thinking_config=types.ThinkingConfig(include_thoughts=True) if include_thoughts else None,
-            tools=[computer, _declared(GIVE_UP, *declarations)],
+            tools=[types.Tool(computer_use=computer), _declared(GIVE_UP, *declarations)],
         )
 
     @property
@@ -330,7 +358,7 @@ class GeminiComputerUse:
         decided = partial(
             Decision, model=answer.model, usage=answer.usage, provider_details={"content": dict(answer.content)}
         )
-        gave_up = next((call for call in calls if call.name == TASK_FAILED), None)
+        gave_up = next((call for call in calls if call.name == GIVE_UP.name), None)
         if gave_up is not None:
             return decided("gave_up", str(gave_up.args.get("reason") or answer.words))
         if not calls:
@@ -339,25 +367,16 @@ class GeminiComputerUse:
         return decided("act", answer.words or answer.thoughts, tuple(read(call) for call in calls))
 
 
-def _known_actions(names: Sequence[str]) -> tuple[str, ...]:
-    unknown = sorted(set(names) - PREDEFINED_FUNCTIONS)
-    if unknown:
-        raise SettingsError(f"excluded_actions must be among {sorted(PREDEFINED_FUNCTIONS)}, got {unknown!r}")
-    return tuple(names)
-
-
-def _computer(environment: str, excluded: Sequence[str], detect: bool, policies: Sequence[str]) -> types.Tool:
+def _computer(environment: str, detect: bool, policies: Sequence[str]) -> types.ComputerUse:
     """The Computer Use tool; a field is sent only where it is set, as older services refuse what they do not know."""
     tool = types.ComputerUse(environment=_member(types.Environment, environment, "ENVIRONMENT_"))
-    if excluded:
-        tool.excluded_predefined_functions = list(excluded)
     if detect:
         tool.enable_prompt_injection_detection = True
     if policies:
         if "disabled_safety_policies" not in types.ComputerUse.model_fields:
             raise SettingsError(f"disabled_safety_policies needs a newer google-genai, got {policies!r}")
         tool.disabled_safety_policies = [_member(types.SafetyPolicy, policy) for policy in policies]
-    return types.Tool(computer_use=tool)
+    return tool
 
 
 def _member(kind: type[Member], name: str, prefix: str = "") -> Member:

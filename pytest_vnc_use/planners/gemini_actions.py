@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.planners.functions import Declaration
+from pytest_vnc_use.planners.gemini_names import MADE_UP, excluding_name
 from pytest_vnc_use.types import (
     Action,
     Button,
@@ -46,8 +49,15 @@ PIXELS_A_NOTCH = 100
 MOST_NOTCHES = 50
 LONGEST_WAIT_S = 60.0
 
-TASK_FAILED = "task_failed"
-"""The function with which the model gives up; declared beside the predefined ones."""
+SAFETY_DECISION = ("safety_decision", "safetyDecision")
+GO = frozenset({"allow", "allowed", "regular"})
+
+GIVE_UP = Declaration(
+    "task_failed",
+    "Give up: the task cannot be done. Say what you saw on the screen that makes it impossible.",
+    {"type": "object", "properties": {"reason": {"type": "string"}}, "required": ["reason"]},
+)
+"""The function with which the model gives up, beside the predefined ones."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +95,14 @@ def _on_grid(number: float) -> float:
 def read_proposal(
     call: FunctionCall, screen: FrameRef, *, functions: Collection[str] = (), excluded: Collection[str] = ()
 ) -> Proposal:
-    """One call as a proposal. `functions` are names of the user's own, `excluded` are refused though they came."""
+    """One call as a proposal. `functions` are names of the user's own.
+
+    What is `excluded` is refused though it came, under whichever name of either dialect.
+    """
     args = dict(call.args)
     intent = str(args.pop("intent", None) or "")
-    confirmation = read_confirmation(args.pop("safety_decision", None))
+    decisions = [args.pop(name) for name in SAFETY_DECISION if name in args]
+    confirmation = next(filter(None, map(read_confirmation, decisions)), None)
     action = _read_action(call.name, args, screen, functions, excluded)
     as_proposed = {"name": call.name, "args": copy.deepcopy(dict(call.args))}
     return Proposal(action, intent, as_proposed, confirmation)
@@ -96,29 +110,32 @@ def read_proposal(
 
 def read_confirmation(decision: Any) -> Confirmation | None:
     """What stands in a call's arguments as `safety_decision`: only a plain go needs no confirmation."""
-    if isinstance(decision, Mapping):
-        kind, explanation = decision.get("decision", ""), str(decision.get("explanation") or "")
-        category = str(decision.get("category") or "")
-    else:
-        kind, explanation, category = decision, "", ""
-    if kind is None or str(kind).lower() in {"", "allow", "allowed", "regular"}:
+    said = decision if isinstance(decision, Mapping) else {"decision": decision}
+    if str(said.get("decision")).lower() in GO:
         return None
-    return Confirmation(explanation or f"the model asks for {kind!r}", category)
+    explanation = str(said.get("explanation") or f"the model's safety decision is {decision!r}")
+    return Confirmation(explanation, str(said.get("category") or ""))
 
 
 def _read_action(
     name: str, args: dict[str, Any], screen: FrameRef, functions: Collection[str], excluded: Collection[str]
 ) -> Action:
-    meant = MADE_UP.get(name, name)
     if name in functions:
         return CallFunction(name, args)
-    if meant in excluded:
-        return InvalidAction(name, f"{meant!r} is excluded in this run; use another action")
+    meant = MADE_UP.get(name, name)
+    action = _read_predefined(name, meant, Arguments(args, screen))
+    excluding = excluding_name(meant, action, excluded)
+    if excluding is None:
+        return action
+    return InvalidAction(name, f"{excluding!r} is excluded in this run; use another action")
+
+
+def _read_predefined(name: str, meant: str, args: Arguments) -> Action:
     read = READERS.get(meant)
     if read is None:
         return InvalidAction(name, f"there is no function {name!r}; use one of the predefined ones")
     try:
-        return read(Arguments(args, screen))
+        return read(args)
     except Unreadable as problem:
         return InvalidAction(name, str(problem))
 
@@ -177,7 +194,7 @@ def _is_pair(value: Any) -> bool:
 def _number(name: str, value: Any) -> float:
     try:
         number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise Unreadable(f"{name!r} must be a number, got {value!r}")
@@ -321,15 +338,24 @@ OLDER: Mapping[str, Callable[[Arguments], Action]] = {
 READERS = {**DESKTOP, **OLDER}
 PREDEFINED_FUNCTIONS = frozenset(READERS)
 
-MADE_UP = {
-    "mouse_click": "click",
-    "left_click": "click",
-    "mouse_move": "move",
-    "type_text": "type",
-    "key": "press_key",
-    "press_key_combination": "hotkey",
-    "open_url": "navigate",
-    "drag": "drag_and_drop",
-    "screenshot": "take_screenshot",
-}
-"""Names that no dialect has and models were seen to use, with what they mean."""
+BROWSER = frozenset({*DESKTOP, "navigate", "go_back", "go_forward"})
+MOBILE = frozenset({"click", "type", "drag_and_drop", "press_key", "go_back", "wait", "take_screenshot"})
+"""Of what a phone is offered, the functions that a desktop has too."""
+
+
+def excluded_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, each once. Raises SettingsError where one is not that of a predefined function."""
+    unknown = sorted(set(names) - PREDEFINED_FUNCTIONS)
+    if unknown:
+        raise SettingsError(f"excluded_actions must be among {sorted(PREDEFINED_FUNCTIONS)}, got {unknown!r}")
+    return tuple(dict.fromkeys(names))
+
+
+def in_dialect(names: Sequence[str], environment: str, *, older: bool) -> list[str]:
+    """Those of the names that a model is offered in this environment, and that the service knows there.
+
+    `older` is a model of the older dialect, which it speaks in every environment.
+    """
+    newer: Mapping[str, Collection[str]] = {"desktop": DESKTOP, "browser": BROWSER, "mobile": MOBILE}
+    offered = OLDER if older else newer[environment]
+    return [name for name in names if name in offered]

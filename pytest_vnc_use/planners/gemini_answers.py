@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused, KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
@@ -37,7 +40,9 @@ WHOLE = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED", ""})
 PASSING = frozenset({408, 429, 499, 500, 502, 503, 504})
 """HTTP statuses after which the same request may succeed."""
 
-KEY_STATUSES = frozenset({401, 403})
+
+class NotJson(Exception):
+    """The service sent something that is not JSON, or JSON that nobody could write again."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +62,24 @@ class Answer:
     model: str = ""
 
 
+def read_json(text: str) -> JsonObject:
+    """A response's JSON object, empty where there is none. Raises NotJson.
+
+    Infinity, and half of a surrogate pair, can be read and not be sent back: the next turn would fail on them.
+    """
+    try:
+        body = json.loads(text or "{}")
+        json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as exc:
+        raise NotJson(f"the model's service sent something that is not JSON: {exc}") from exc
+    return _object(body)
+
+
 def read_answer(body: JsonObject) -> Answer:
     """The first candidate of a generateContent response; an empty answer where there is none."""
     candidate = _object(_first(body.get("candidates")))
     content = _object(candidate.get("content"))
-    parts = [part for part in content.get("parts") or () if isinstance(part, dict)]
+    parts = _objects(content.get("parts"))
     return Answer(
         content=content,
         words=_joined(parts, thoughts=False),
@@ -75,38 +93,58 @@ def read_answer(body: JsonObject) -> Answer:
 
 
 def extract_function_calls(content: JsonObject) -> tuple[FunctionCall, ...]:
-    """The function calls of a model's content (JSON as it came), in order."""
-    calls = [_object(part["functionCall"]) for part in content.get("parts") or () if part.get("functionCall")]
-    return tuple(FunctionCall(call.get("name") or "", call.get("args") or {}, call.get("id") or "") for call in calls)
+    """The function calls of a model's content (JSON as it came), in order; a name is empty where there is none."""
+    calls = [_object(part["functionCall"]) for part in _objects(content.get("parts")) if "functionCall" in part]
+    return tuple(
+        FunctionCall(str(call.get("name") or ""), _object(call.get("args")), str(call.get("id") or ""))
+        for call in calls
+    )
 
 
-def failure_of(answer: Answer) -> Failure | None:
-    """Why an answer with status 200 cannot be used: refused by the service, or worth asking again at once."""
+def failure_of(answer: Answer, *, detects_injection: bool = False) -> Failure | None:
+    """Why an answer with status 200 cannot be used: refused by the service, or worth asking again at once.
+
+    Where it `detects_injection`, an answer without content is a refusal too: how it tells of one is undocumented.
+    """
     why = answer.block_reason or answer.finish_reason or "no candidate"
     if answer.block_reason or answer.finish_reason in REFUSED:
         what = "prompt" if answer.block_reason else "answer"
         return Failure(AnswerRefused(f"the model's service blocked the {what}: {why}"))
-    if answer.calls or (answer.words and answer.finish_reason in WHOLE):
+    if detects_injection and _is_withheld(answer):
+        return Failure(AnswerRefused(f"the model's service withheld its answer, as on a prompt injection: {why}"))
+    if answer.finish_reason in WHOLE and (answer.calls or answer.words) and all(call.name for call in answer.calls):
         return None
-    error = ModelUnavailable(f"the model's answer was empty or malformed: {why}")
+    return malformed(why)
+
+
+def _is_withheld(answer: Answer) -> bool:
+    silent = answer.finish_reason in WHOLE and not answer.content.get("parts")
+    return silent or answer.finish_reason == "OTHER"
+
+
+def malformed(why: str) -> Failure:
+    """An answer that makes no sense, so that it is asked for again at once."""
+    error = ModelUnavailable(f"the model's answer was empty or malformed: {_shortened(why)}")
     return Failure(error, again=True, after_s=0.0)
 
 
-def failure_of_error(code: int, body: JsonObject) -> Failure:
+def failure_of_error(code: int, body: JsonObject, *, model: str) -> Failure:
     """What an error response means, and whether and when to ask again."""
     said = _object(body.get("error")) or body
-    details = [detail for detail in said.get("details") or () if isinstance(detail, dict)]
+    details = _objects(said.get("details"))
     message = f"{code} {said.get('status') or ''}: {_shortened(said.get('message'))}"
     delay_s = _retry_delay_s(details)
     if delay_s is not None:
         message += f" (it asks to wait {delay_s:g} s)"
     again = code in PASSING and not _is_daily(details)
-    return Failure(_error_of(code, message, details), again=again, after_s=delay_s)
+    return Failure(_error_of(code, message, details, model), again=again, after_s=delay_s)
 
 
-def _error_of(code: int, message: str, details: list[dict[str, Any]]) -> PlannerError:
-    if code in KEY_STATUSES or any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
+def _error_of(code: int, message: str, details: list[JsonObject], model: str) -> PlannerError:
+    if code == 401 or any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
         return KeyRejected(f"the API key was refused: {message}")
+    if code == 403:
+        return KeyRejected(f"the API key, or its access to the model {model!r}, was refused: {message}")
     if code == 429:
         return QuotaExhausted(f"the {'daily ' if _is_daily(details) else ''}quota is used up: {message}")
     if code in PASSING:
@@ -114,12 +152,12 @@ def _error_of(code: int, message: str, details: list[dict[str, Any]]) -> Planner
     return PlannerError(f"the model's service refused the request: {message}")
 
 
-def _is_daily(details: list[dict[str, Any]]) -> bool:
-    violations = [violation for detail in details for violation in detail.get("violations") or ()]
-    return any("PerDay" in str(_object(violation).get("quotaId")) for violation in violations)
+def _is_daily(details: list[JsonObject]) -> bool:
+    violations = [violation for detail in details for violation in _objects(detail.get("violations"))]
+    return any("PerDay" in str(violation.get("quotaId")) for violation in violations)
 
 
-def _retry_delay_s(details: list[dict[str, Any]]) -> float | None:
+def _retry_delay_s(details: list[JsonObject]) -> float | None:
     """The delay of google.rpc.RetryInfo, spelled `37s` or `0.5s`."""
     for detail in details:
         if str(detail.get("@type")).endswith("google.rpc.RetryInfo"):
@@ -132,14 +170,22 @@ def _retry_delay_s(details: list[dict[str, Any]]) -> float | None:
 
 def _usage(counts: JsonObject) -> Usage:
     return Usage(
-        input=counts.get("promptTokenCount") or 0,
-        cached=counts.get("cachedContentTokenCount") or 0,
-        output=counts.get("candidatesTokenCount") or 0,
-        thinking=counts.get("thoughtsTokenCount") or 0,
+        input=_count(counts.get("promptTokenCount")),
+        cached=_count(counts.get("cachedContentTokenCount")),
+        output=_count(counts.get("candidatesTokenCount")),
+        thinking=_count(counts.get("thoughtsTokenCount")),
     )
 
 
-def _joined(parts: list[dict[str, Any]], *, thoughts: bool) -> str:
+def _count(tokens: Any) -> int:
+    """A count that cannot be read is no reason to throw an answer away."""
+    try:
+        return int(tokens or 0)
+    except (TypeError, ValueError, OverflowError):
+        return 0
+
+
+def _joined(parts: list[JsonObject], *, thoughts: bool) -> str:
     return "".join(str(part.get("text") or "") for part in parts if bool(part.get("thought")) is thoughts).strip()
 
 
@@ -149,6 +195,10 @@ def _first(items: Any) -> Any:
 
 def _object(value: Any) -> JsonObject:
     return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> list[JsonObject]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _shortened(message: Any, limit: int = 500) -> str:
@@ -161,9 +211,12 @@ def _shortened(message: Any, limit: int = 500) -> str:
 
 def presentable(body: Any, *, key: str) -> JsonObject:
     """A request or response for the run folder: the key blotted out, each image as `sha256:<hex>` of its bytes."""
-    text = json.dumps(body)
-    shown: JsonObject = _without_images(json.loads(text.replace(key, "[api key]") if key else text))
+    shown: JsonObject = _without_images(json.loads(blotted(json.dumps(body), key=key)))
     return shown
+
+
+def blotted(text: str, *, key: str) -> str:
+    return text.replace(key, "[api key]") if key else text
 
 
 def _without_images(value: Any) -> Any:
@@ -174,19 +227,21 @@ def _without_images(value: Any) -> Any:
 
 def _field(name: str, value: Any) -> tuple[str, Any]:
     if name in ("inlineData", "inline_data") and isinstance(value, dict) and isinstance(value.get("data"), str):
-        return name, {**value, "data": f"sha256:{hashlib.sha256(from_base64(value['data'])).hexdigest()}"}
+        return name, {**value, "data": f"sha256:{hashlib.sha256(_from_base64(value['data'])).hexdigest()}"}
     return name, _without_images(value)
 
 
-def from_base64(text: str) -> bytes:
-    """Bytes from base64 of either alphabet, padded or not."""
-    return base64.urlsafe_b64decode(text.replace("+", "-").replace("/", "_") + "=" * (-len(text) % 4))
+def _from_base64(text: str) -> bytes:
+    """Bytes from base64 of either alphabet, padded or not; the text's own where it is none."""
+    try:
+        return base64.urlsafe_b64decode(text.replace("+", "-").replace("/", "_") + "=" * (-len(text) % 4))
+    except ValueError:
+        return text.encode()
 
 
-def known_fields(content: JsonObject, parts: frozenset[str], calls: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """The parts of a content with only the fields that are known, as the SDK takes no others."""
-    for part in content.get("parts") or ():
-        known = {name: value for name, value in part.items() if name in parts}
-        if "functionCall" in known:
-            known["functionCall"] = {name: value for name, value in known["functionCall"].items() if name in calls}
-        yield known
+def without(body: JsonObject, paths: Iterable[Sequence[Any]]) -> JsonObject:
+    """A copy of JSON that lacks the fields at these paths."""
+    left = copy.deepcopy(dict(body))
+    for *above, name in paths:
+        del reduce(getitem, above, left)[name]
+    return left

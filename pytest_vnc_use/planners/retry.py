@@ -34,10 +34,12 @@ class Backoff:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why an attempt is no good. `again` says that another may be, after `after_s` where that is known."""
+    """Why an attempt is no good. `again` says that another may be, after `after_s` where that is known.
+
+    A foreign error stands in the text of `error` and nowhere else: the frames of its traceback hold the API key.
+    """
 
     error: PlannerError
-    cause: Exception | None = None
     again: bool = False
     after_s: float | None = None
 
@@ -75,7 +77,7 @@ def ask(
         if not isinstance(attempt.result, Failure):
             return attempt.result
         if wait_s is None:
-            raise attempt.result.error from attempt.result.cause
+            raise attempt.result.error from None
         time.sleep(wait_s)
 
 

@@ -59,7 +59,7 @@ def test_denorm_stays_on_the_screen(size: int) -> None:
     assert denorm_y(0, size) == 0
 
 
-@pytest.mark.parametrize("value", ["left", None, True, "nan", "inf", [1]])
+@pytest.mark.parametrize("value", ["left", None, True, "nan", "inf", [1], 10**400])
 def test_denorm_refuses_what_is_no_number(value: Any) -> None:
     with pytest.raises(Unreadable, match="must be a number"):
         denorm_x(value, 1440)
@@ -213,18 +213,39 @@ def test_the_call_stays_as_it_came() -> None:
 @pytest.mark.parametrize(
     ("decision", "confirmation"),
     [
-        (None, None),
-        ({}, None),
-        ({"decision": "allowed"}, None),
+        ({"decision": "allow"}, None),
+        ({"decision": "ALLOWED"}, None),
         ({"decision": "regular", "explanation": "fine"}, None),
+        ("allowed", None),
         ({"decision": "require_confirmation", "explanation": "pays"}, Confirmation("pays")),
-        ({"decision": "block", "explanation": ""}, Confirmation("the model asks for 'block'")),
-        ("require_confirmation", Confirmation("the model asks for 'require_confirmation'")),
         ({"decision": "require_confirmation", "explanation": "x", "category": "y"}, Confirmation("x", "y")),
+        ({"explanation": "pays"}, Confirmation("pays")),
+        ({"decision": None, "explanation": "pays"}, Confirmation("pays")),
+        ({"decision": "", "explanation": "pays"}, Confirmation("pays")),
+        ({"decision": "block"}, Confirmation("the model's safety decision is {'decision': 'block'}")),
+        ("require_confirmation", Confirmation("the model's safety decision is 'require_confirmation'")),
+        (None, Confirmation("the model's safety decision is None")),
+        ({}, Confirmation("the model's safety decision is {}")),
+        ([], Confirmation("the model's safety decision is []")),
     ],
 )
 def test_only_a_plain_go_needs_no_confirmation(decision: Any, confirmation: Confirmation | None) -> None:
     assert read_confirmation(decision) == confirmation
+
+
+@pytest.mark.parametrize("name", ["safety_decision", "safetyDecision"])
+def test_a_safety_decision_in_either_casing(name: str) -> None:
+    args = {"text": "a", name: {"decision": "require_confirmation", "explanation": "pays"}}
+    proposal = read_proposal(FunctionCall("add_user", args), SCREEN, functions={"add_user"})
+    assert proposal.confirmation == Confirmation("pays")
+    assert proposal.action == CallFunction("add_user", {"text": "a"})
+    assert proposal.as_proposed["args"] == args
+    assert name in args
+
+
+def test_a_go_beside_a_question_is_no_go() -> None:
+    args = {**POINT, "safety_decision": {"decision": "allowed"}, "safetyDecision": {"decision": "block"}}
+    assert read_proposal(FunctionCall("click", args), SCREEN).confirmation is not None
 
 
 def test_own_functions_and_excluded_ones() -> None:
@@ -234,6 +255,50 @@ def test_own_functions_and_excluded_ones() -> None:
         refused = read_proposal(FunctionCall(name, {"url": "x"}), SCREEN, excluded={"navigate"}).action
         assert isinstance(refused, InvalidAction)
         assert "'navigate' is excluded" in refused.problem
+
+
+@pytest.mark.parametrize(
+    ("excluded", "name", "args"),
+    [
+        ("type", "type_text_at", {**POINT, "text": "a"}),
+        ("type_text_at", "type", {"text": "a"}),
+        ("type", "type_text", {"text": "a"}),
+        ("click_at", "click", POINT),
+        ("click", "click_at", POINT),
+        ("move", "hover_at", POINT),
+        ("scroll_document", "scroll", {"direction": "up"}),
+        ("scroll_at", "scroll_document", {"direction": "up"}),
+        ("wait", "wait_5_seconds", {}),
+        ("hotkey", "press_key", {"key": "ctrl+w"}),
+        ("hotkey", "key_combination", {"keys": "Control+W"}),
+        ("key_combination", "hotkey", {"keys": ["ctrl", "w"]}),
+        ("key_combination", "key", {"keys": ["ctrl", "w"]}),
+        ("press_key", "hotkey", {"keys": ["enter"]}),
+        ("press_key", "key_combination", {"keys": "Enter"}),
+        ("hotkey", "hotkey", {"keys": ["enter"]}),
+        ("click", "click", {}),
+    ],
+)
+def test_what_is_excluded_is_excluded_by_any_name(excluded: str, name: str, args: dict[str, Any]) -> None:
+    action = read_proposal(FunctionCall(name, args), SCREEN, excluded=["drag_and_drop", excluded]).action
+    assert action == InvalidAction(name, f"{excluded!r} is excluded in this run; use another action")
+
+
+@pytest.mark.parametrize(
+    ("excluded", "name", "args"),
+    [
+        ("click", "double_click", POINT),
+        ("hotkey", "press_key", {"key": "enter"}),
+        ("hotkey", "key_combination", {"keys": "Enter"}),
+        ("press_key", "hotkey", {"keys": ["ctrl", "w"]}),
+        ("hotkey", "go_back", {}),
+        ("open_web_browser", "take_screenshot", {}),
+    ],
+)
+def test_what_means_something_else_is_not_excluded(excluded: str, name: str, args: dict[str, Any]) -> None:
+    action = read_proposal(FunctionCall(name, args), SCREEN, excluded=[excluded]).action
+    assert action == action_of(name, args)
+    assert not isinstance(action, InvalidAction)
 
 
 def test_extract_function_calls() -> None:

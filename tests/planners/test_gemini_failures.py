@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import socket
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import gemini_server as gemini
@@ -28,6 +31,33 @@ from pytest_vnc_use.planners.retry import Backoff
 Converse = Callable[..., Conversation]
 DONE = gemini.text("It is open.")
 CLICK = gemini.calls(("click", {"x": 500, "y": 500}))
+CLICKS = {"functionCall": {"name": "click", "args": {"x": 500, "y": 500}}, "thoughtSignature": "AAEC"}
+NOT_TO_BE_CARRIED_OUT = (
+    "MALFORMED_FUNCTION_CALL",
+    "UNEXPECTED_TOOL_CALL",
+    "TOO_MANY_TOOL_CALLS",
+    "MAX_TOKENS",
+    "OTHER",
+    "A_REASON_OF_NEXT_YEAR",
+)
+MALFORMED = (
+    gemini.malformed("a part that is text"),
+    gemini.malformed(CLICKS, "a part that is text"),
+    gemini.malformed({"functionCall": "click"}),
+    gemini.malformed({"functionCall": None}, {"text": "It is open."}),
+    gemini.malformed({"functionCall": {"args": {}}}),
+    gemini.malformed({"functionCall": {"name": ["click"], "args": {}}}),
+    gemini.malformed({"functionCall": {"name": "click", "args": [500, 500]}}),
+    gemini.malformed({"functionCall": {"name": "click", "args": {"x": 500, "y": 500}, "id": 7}}),
+    gemini.malformed(CLICKS, {"text": 5}),
+    gemini.malformed(CLICKS, {"inlineData": {"mimeType": "image/png", "data": "x"}}),
+    gemini.malformed({"functionCall": {"name": "click", "args": {"x": math.inf}}}),
+    gemini.malformed({"text": "half a character: \ud83d"}),
+    gemini.Reply({"candidates": [{"finishReason": "STOP", "content": {"parts": 5}}]}, malformed=True),
+    gemini.Reply({"candidates": [{"finishReason": "STOP", "content": "It is open."}]}, malformed=True),
+    gemini.Reply(b"[" * 100_000),
+    gemini.Reply(b'{"candidates": [' + b"9" * 5000 + b"]}"),
+)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +78,8 @@ CLICK = gemini.calls(("click", {"x": 500, "y": 500}))
         gemini.stopped("A_REASON_OF_NEXT_YEAR"),
         gemini.candidate([{"text": "cut off in the mid"}], "MAX_TOKENS"),
         gemini.candidate([{"text": "only a thought", "thought": True}]),
+        *MALFORMED,
+        *[gemini.candidate([CLICKS], reason) for reason in NOT_TO_BE_CARRIED_OUT],
     ],
 )
 def test_what_may_pass_is_asked_again(converse: Converse, failure: Reply) -> None:
@@ -66,6 +98,8 @@ def test_what_may_pass_is_asked_again(converse: Converse, failure: Reply) -> Non
         (gemini.not_json(), ModelUnavailable, "not JSON"),
         (gemini.empty(), ModelUnavailable, "empty or malformed: STOP"),
         (gemini.stopped("MALFORMED_FUNCTION_CALL"), ModelUnavailable, "malformed: MALFORMED_FUNCTION_CALL"),
+        (gemini.candidate([CLICKS], "UNEXPECTED_TOOL_CALL"), ModelUnavailable, "malformed: UNEXPECTED_TOOL_CALL"),
+        (gemini.malformed(CLICKS, {"text": 5}), ModelUnavailable, r"malformed: .*parts\.1\.text"),
         (gemini.rate_limited(0.01), QuotaExhausted, "quota is used up: 429"),
     ],
 )
@@ -81,7 +115,11 @@ def test_five_attempts_and_no_more(converse: Converse, failure: Reply, error: ty
     ("failure", "error", "message"),
     [
         (gemini.daily_quota(), QuotaExhausted, "the daily quota is used up"),
-        (gemini.error(403, "PERMISSION_DENIED", "Forbidden."), KeyRejected, "403 PERMISSION_DENIED: Forbidden."),
+        (
+            gemini.error(403, "PERMISSION_DENIED", "Forbidden."),
+            KeyRejected,
+            r"^the API key, or its access to the model 'gemini-3.8-flash', was refused: 403 PERMISSION_DENIED: Forb",
+        ),
         (gemini.error(401, "UNAUTHENTICATED", "Who are you?"), KeyRejected, "401"),
         (gemini.error(400, "INVALID_ARGUMENT", "Bad shape."), PlannerError, "refused the request: 400 .*Bad shape"),
         (gemini.error(400, "FAILED_PRECONDITION", "Not in your country."), PlannerError, "Not in your country"),
@@ -100,6 +138,36 @@ def test_what_will_not_pass_is_not_asked_again(
         talk.decide()
     assert len(talk.server.requests) == 1
     assert talk.exchanges[0].error
+
+
+WITHHELD = [gemini.stopped("OTHER"), gemini.candidate([CLICKS], "OTHER"), gemini.empty(), gemini.Reply({})]
+
+
+@pytest.mark.parametrize("answer", WITHHELD)
+def test_silence_is_a_refusal_where_injections_are_detected(converse: Converse, answer: Reply) -> None:
+    talk = converse([answer, CLICK], detect_prompt_injection=True)
+    with pytest.raises(AnswerRefused, match="withheld its answer, as on a prompt injection: "):
+        talk.decide()
+    assert len(talk.server.requests) == 1
+
+
+@pytest.mark.parametrize("answer", [gemini.stopped("MALFORMED_FUNCTION_CALL"), gemini.stopped("MAX_TOKENS")])
+def test_what_was_merely_malformed_is_asked_again_all_the_same(converse: Converse, answer: Reply) -> None:
+    talk = converse([answer, CLICK], detect_prompt_injection=True)
+    assert talk.decide().kind == "act"
+
+
+@pytest.mark.parametrize("details", [{}, 5, [7], [{"violations": 3}], [{"violations": ["PerDay"]}]])
+def test_an_error_of_any_shape_is_an_error(converse: Converse, details: Any) -> None:
+    refused = {"error": {"code": 400, "message": ["Bad"], "status": None, "details": details}}
+    with pytest.raises(PlannerError, match=r"refused the request: 400 : .*Bad"):
+        converse([gemini.Reply(refused, 400)]).decide()
+
+
+@pytest.mark.parametrize("body", [b"5", b'"Bad gateway"', b"[]", b'[{"error": {}}]', b"[" * 100_000])
+def test_an_error_without_an_object_is_an_error(converse: Converse, body: bytes) -> None:
+    with pytest.raises(PlannerError):
+        converse([gemini.Reply(body, 400)]).decide()
 
 
 def test_a_wrong_key(converse: Converse) -> None:
@@ -125,6 +193,14 @@ def test_key_and_address_from_the_environment(converse: Converse, monkeypatch: p
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", talk.server.url)
     planner = GeminiComputerUse()
     assert planner.decide(talk.history.observation(), timeout_s=20.0).kind == "act"
+
+
+def test_an_environment_made_for_vertex(converse: Converse, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE"):
+        monkeypatch.setenv(name, "true")
+    talk = converse([CLICK])
+    assert talk.decide().kind == "act"
+    assert talk.server.requests[0].version == "v1beta"
 
 
 def test_an_unknown_model(converse: Converse) -> None:
@@ -226,6 +302,36 @@ def test_the_key_appears_nowhere(converse: Converse) -> None:
     talk = converse(_says_the_key(gemini.API_KEY))
     with pytest.raises(KeyRejected, match="has been suspended") as caught:
         talk.decide()
-    everything = [repr(talk.planner.__dict__), repr(talk.exchanges), str(caught.value), repr(caught.value.__cause__)]
+    everything = [repr(talk.planner.__dict__), repr(talk.exchanges), str(caught.value)]
     assert "suspended" in everything[1]
     assert not [text for text in everything if gemini.API_KEY in text]
+
+
+@pytest.mark.parametrize(
+    "answer", [gemini.daily_quota(), gemini.not_json(), gemini.hang(), gemini.empty(), gemini.Reply(b"5", 400)]
+)
+def test_no_traceback_shows_the_key(converse: Converse, answer: Reply) -> None:
+    """As `pytest --tb=long --showlocals` would: whatever stands in the frames of ours, or of any library."""
+    talk = converse(lambda request: answer)
+    with pytest.raises(PlannerError) as caught:
+        talk.decide(timeout_s=0.5)
+    assert not [shown for shown in _frames(caught.value) if gemini.API_KEY in shown]
+
+
+def test_no_traceback_shows_the_key_where_nothing_can_be_sent(
+    history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    planner = GeminiComputerUse(api_key=gemini.API_KEY, base_url="https://localhost:1", backoff=QUICK)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
+    with pytest.raises(PlannerError, match=r"could not be asked: FileNotFoundError") as caught:
+        planner.decide(history.observation(), timeout_s=5.0)
+    assert not [shown for shown in _frames(caught.value) if gemini.API_KEY in shown]
+
+
+def _frames(error: BaseException | None) -> Iterator[str]:
+    """The local names of every frame of an error, and of those that led to it, but for the test's own."""
+    while error is not None:
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            if frame.f_code.co_filename != __file__ and "conversations" not in frame.f_code.co_filename:
+                yield repr(frame.f_locals)
+        error = error.__cause__ or error.__context__

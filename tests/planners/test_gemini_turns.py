@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from conversations import Conversation, History
-from gemini_rules import COMPUTER_USE_ONLY
+from conversations import Conversation, History, frame_of
+from gemini_rules import COMPUTER_USE_ONLY, Request, refusal_of
 from gemini_server import calls, candidate, digest, text, wants_confirmation
 from google.genai import types
 
@@ -216,8 +217,26 @@ def test_what_the_model_said_goes_back_unchanged(converse: Converse) -> None:
 
 def test_a_field_that_this_sdk_does_not_know_is_no_obstacle(converse: Converse) -> None:
     call = {"functionCall": {"name": "click", "args": POINT, "newHere": 1}, "thoughtSignature": "AAEC", "newToo": {}}
-    talk = converse([candidate([call], aNewOne="x"), DONE])
+    png = base64.b64encode(frame_of(1).png).decode()
+    picture = {"inlineData": {"mimeType": "image/png", "data": png, "new": 1}, "videoMetadata": {"new": {"er": 2}}}
+    talk = converse([candidate([picture, call], aNewOne="x"), DONE])
     talk.history.carry_out(talk.decide())
+    assert talk.decide().kind == "finished"
+    assert (len(talk.server.requests), talk.server.refusals) == (2, [])
+
+
+def test_counts_of_tokens_that_are_text_are_still_counts(converse: Converse) -> None:
+    counts = {"promptTokenCount": "7", "candidatesTokenCount": "many", "thoughtsTokenCount": [1]}
+    usage = converse([candidate([{"text": "It is open."}], usageMetadata=counts)]).decide().usage
+    assert usage + usage == Usage(input=14)
+
+
+def test_a_coordinate_beyond_all_numbers_is_told_to_the_model(converse: Converse) -> None:
+    talk = converse([calls(("click", {"x": 10**400, "y": 1})), DONE])
+    decision = talk.decide()
+    [proposal] = decision.proposals
+    assert isinstance(proposal.action, InvalidAction)
+    talk.history.carry_out(decision, error=proposal.action.problem)
     assert talk.decide().kind == "finished"
 
 
@@ -269,10 +288,47 @@ def test_an_excluded_action_is_not_offered_and_refused_if_it_comes(converse: Con
     talk = converse([calls(("navigate", {"url": "example.org"}))], excluded_actions=["navigate", "key_up"])
     [proposal] = talk.decide().proposals
     assert isinstance(proposal.action, InvalidAction)
+    assert talk.server.refusals == []
     assert talk.server.requests[0].computer_use == {
         "environment": "ENVIRONMENT_DESKTOP",
-        "excludedPredefinedFunctions": ["navigate", "key_up"],
+        "excludedPredefinedFunctions": ["key_up"],
     }
+
+
+@pytest.mark.parametrize(
+    ("settings", "offered"),
+    [
+        ({}, ["click"]),
+        ({"environment": "Desktop"}, ["click"]),
+        ({"environment": "browser"}, ["click", "navigate"]),
+        ({"environment": "mobile"}, ["click"]),
+        ({"model": COMPUTER_USE_ONLY}, ["click_at", "navigate"]),
+        ({"model": COMPUTER_USE_ONLY, "environment": "mobile"}, ["click_at", "navigate"]),
+        ({"model": "gemini-3-flash-preview", "environment": "browser"}, ["click_at", "navigate"]),
+    ],
+)
+def test_only_names_of_the_models_dialect_are_sent(converse: Converse, settings: Any, offered: list[str]) -> None:
+    talk = converse([calls(("click", POINT))], excluded_actions=["click", "click_at", "navigate"], **settings)
+    [proposal] = talk.decide().proposals
+    assert isinstance(proposal.action, InvalidAction)
+    assert talk.server.refusals == []
+    [request] = talk.server.requests
+    assert request.computer_use is not None
+    assert request.computer_use["excludedPredefinedFunctions"] == offered
+
+
+def test_the_stand_in_refuses_names_of_another_dialect() -> None:
+    refused = []
+    for model, name in (
+        ("gemini-3.8-flash", "click_at"),
+        ("gemini-3.8-flash", "navigate"),
+        (COMPUTER_USE_ONLY, "type"),
+    ):
+        environment = "ENVIRONMENT_DESKTOP" if model != COMPUTER_USE_ONLY else "ENVIRONMENT_BROWSER"
+        tool = {"computerUse": {"environment": environment, "excludedPredefinedFunctions": [name]}}
+        body = {"contents": [{"role": "user", "parts": [{"text": "a task"}]}], "tools": [tool]}
+        refused.append(refusal_of(Request("v1beta", model, "a key", body, 0), api_key="a key", answered=()))
+    assert [refusal.message.split()[1] for refusal in refused if refusal] == ["click_at", "navigate", "type"]
 
 
 def test_an_unknown_function_is_answered_with_an_error(converse: Converse) -> None:

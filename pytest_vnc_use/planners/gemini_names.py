@@ -1,0 +1,45 @@
+"""What the names of Gemini's functions mean: in both dialects, and where a model makes one up."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pytest_vnc_use.types import Action, KeyCombo
+
+MADE_UP = {
+    "mouse_click": "click",
+    "left_click": "click",
+    "mouse_move": "move",
+    "type_text": "type",
+    "key": "press_key",
+    "press_key_combination": "hotkey",
+    "open_url": "navigate",
+    "drag": "drag_and_drop",
+    "screenshot": "take_screenshot",
+}
+"""Names that no dialect has and models were seen to use, with what they mean."""
+
+SAME_AS = {
+    "click_at": "click",
+    "hover_at": "move",
+    "type_text_at": "type",
+    "key_combination": "hotkey",
+    "scroll_at": "scroll",
+    "scroll_document": "scroll",
+    "wait_5_seconds": "wait",
+}
+"""Names of the older dialect, with those of the newer one that do the same."""
+
+PRESSES = frozenset({"press_key", "hotkey", "key_combination"})
+"""Functions that differ in nothing but how many keys they are meant for."""
+
+
+def excluding_name(name: str, action: Action, excluded: Collection[str]) -> str | None:
+    """The one among the `excluded` names that means the same as the function `name`, read as `action`; or nothing.
+
+    Several keys at once count as a hotkey and a single one as press_key, whichever function they were asked of.
+    """
+    meaning = SAME_AS.get(name, name)
+    if name in PRESSES and isinstance(action, KeyCombo):
+        meaning = "press_key" if len(action.keys) == 1 else "hotkey"
+    return next((other for other in excluded if name == other or meaning == SAME_AS.get(other, other)), None)
