@@ -1,117 +1,23 @@
-"""Outlives the process that started a desktop, and cleans up behind it. Standard library only; run as a script:
+"""Outlives the process that started a desktop, and then turns into cleaning.py. Run as a script, never imported:
 
-    python guard.py FOLDER
+    python guard.py FOLDER CLEANING
 
-Every process of a desktop carries FOLDER in its environment, under the name MARK, and hands it on to its children. The
-ids of the sessions that were started come on standard input, one a line: they find a program that overwrote its
-environment. When standard input ends, because the other side closed it or died, even by kill -9, all of them are ended,
-the sockets that the X server left are removed, and FOLDER. Formats of the files: proc(5). Linux only.
+The ids of the sessions that were started come on standard input, one a line. It ends when the other side closes it, or
+dies, even by kill -9; where FOLDER is still there then, nobody has cleaned up. Imports almost nothing: it starts beside
+the X server, whose start it would slow down.
 """
 
 from __future__ import annotations
 
 import os
-import select
-import shutil
-import signal
 import sys
-import time
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, suppress
-from pathlib import Path
-
-MARK = "VNC_DESKTOP_FOLDER"
-GRACE_S = 3.0
-_KILLS = 5
-"""How often what is still there is killed; a program that forks at that moment leaves a child for the next time."""
 
 
-def main(folder: Path) -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-    sessions: set[int] = set()
-    try:
-        for line in sys.stdin:
-            sessions.add(int(line))
-    finally:
-        clean(folder, sessions)
-
-
-def clean(folder: Path, sessions: Collection[int] = ()) -> None:
-    """End the desktop's processes and remove what they left; the folder goes last, being what tells of the rest."""
-    end_processes(folder, sessions)
-    remove_left_files(folder)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-# --- processes -------------------------------------------------------------------------------------------------------
-
-
-def end_processes(folder: Path, sessions: Collection[int]) -> None:
-    """First by SIGTERM; after GRACE_S by SIGKILL."""
-    _signal_and_wait(_processes(folder, sessions), signal.SIGTERM)
-    for _ in range(_KILLS):
-        if not _signal_and_wait(_processes(folder, sessions), signal.SIGKILL):
-            return
-
-
-def _signal_and_wait(pids: Iterable[int], number: signal.Signals) -> bool:
-    """Signal them all and wait until all have ended, GRACE_S at most. False where there was nobody to signal."""
-    with ExitStack() as stack:
-        watched = set()
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                watched.add(os.pidfd_open(pid))
-                os.kill(pid, number)
-        for descriptor in watched:
-            stack.callback(os.close, descriptor)
-        _wait_ended(set(watched), time.monotonic() + GRACE_S)
-        return bool(watched)
-
-
-def _wait_ended(watched: set[int], until_s: float) -> None:
-    while watched and (left_s := until_s - time.monotonic()) > 0:
-        watched.difference_update(select.select(watched, [], [], left_s)[0])
-
-
-def _processes(folder: Path, sessions: Collection[int]) -> Iterator[int]:
-    mark = os.fsencode(f"{MARK}={folder}")
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with suppress(OSError):  # it ended meanwhile, or is another user's
-                if _belongs(Path("/proc", name), mark, sessions):
-                    yield int(name)
-
-
-def _belongs(process: Path, mark: bytes, sessions: Collection[int]) -> bool:
-    state, _, _, session = (process / "stat").read_bytes().rpartition(b")")[2].split()[:4]
-    if state in (b"Z", b"X"):
-        return False
-    return int(session) in sessions or mark in (process / "environ").read_bytes().split(b"\0")
-
-
-# --- files outside the folder ----------------------------------------------------------------------------------------
-
-
-def note_files(folder: Path, paths: Iterable[Path]) -> None:
-    """Note which files outside the folder are the desktop's own, for when its X server cannot remove them itself."""
-    lines = [f"{path}\t{_identity(path)}\n" for path in paths if path.exists()]
-    (folder / "files").write_text("".join(lines))
-
-
-def remove_left_files(folder: Path) -> None:
-    """Remove the noted files that are still the same ones; another X server may have taken the path since."""
-    with suppress(FileNotFoundError):
-        for line in (folder / "files").read_text().splitlines():
-            path, _, identity = line.partition("\t")
-            with suppress(FileNotFoundError):
-                if _identity(Path(path)) == identity:
-                    os.unlink(path)
-
-
-def _identity(path: Path) -> str:
-    status = path.stat()
-    return f"{status.st_dev} {status.st_ino} {status.st_ctime_ns}"
+def main(folder: str, cleaning: str) -> None:
+    sessions = sys.stdin.read().split()
+    if os.path.exists(folder):
+        os.execv(sys.executable, [sys.executable, "-I", "-S", cleaning, folder, *sessions])
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*sys.argv[1:])

@@ -19,13 +19,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from pytest_vnc_use.desktops import guard
+from pytest_vnc_use.desktops import cleaning, guard
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types import Ran
 
 _PREFIX = "vnc-use-"
 _SHOWN_CHARACTERS = 80
-_STOP_TIMEOUT_S = 3 * guard.GRACE_S
 _NOT_FOR_THE_DESKTOP = ("WAYLAND_DISPLAY", "WAYLAND_SOCKET")
 """Variables that would lead a program to the screen of whoever runs the tests."""
 
@@ -74,7 +73,7 @@ class Session:
         self._logs = self.working_folder / "logs"
         self._logs.mkdir(parents=True)
         inherited = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_DESKTOP}
-        self.environment = {**inherited, **environment, guard.MARK: str(self.folder)}
+        self.environment = {**inherited, **environment, cleaning.MARK: str(self.folder)}
         self._processes: list[Process] = []
         self._stopped = False
         self._guard = self._start_guard()
@@ -122,11 +121,10 @@ class Session:
         if self._stopped:
             return
         self._stopped = True
-        self._dismiss_guard()
-        if self.folder.exists():  # somebody killed the guard
-            guard.clean(self.folder, [process.popen.pid for process in self._processes])
+        cleaning.clean(self.folder, [process.popen.pid for process in self._processes])
         for process in self._processes:
             process.popen.wait()
+        self._guard.communicate()  # with its input it ends
         os.close(self._lock)
 
     def _popen(
@@ -155,7 +153,7 @@ class Session:
     def _start_guard(self) -> subprocess.Popen[bytes]:
         with (self.folder / "guard.txt").open("wb") as errors:
             return subprocess.Popen(
-                [sys.executable, "-I", "-S", guard.__file__, str(self.folder)],
+                [sys.executable, "-I", "-S", guard.__file__, str(self.folder), cleaning.__file__],
                 stdin=subprocess.PIPE,
                 stdout=errors,
                 stderr=errors,
@@ -168,15 +166,6 @@ class Session:
         with suppress(BrokenPipeError):  # the guard was killed: then stop() does its work
             self._guard.stdin.write(b"%d\n" % session)
             self._guard.stdin.flush()
-
-    def _dismiss_guard(self) -> None:
-        assert self._guard.stdin is not None
-        self._guard.stdin.close()
-        try:
-            self._guard.wait(_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._guard.kill()
-            self._guard.wait()
 
 
 def remove_leftovers() -> None:
@@ -191,7 +180,7 @@ def _clean_unless_locked(folder: Path) -> None:
     lock = os.open(folder / "lock", os.O_RDWR)
     try:
         _lock_now(lock)
-        guard.clean(folder)
+        cleaning.clean(folder)
     finally:
         os.close(lock)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.desktops import guard
+from pytest_vnc_use.desktops import cleaning
 from pytest_vnc_use.desktops.credentials import new_password, write_authority_file, write_password_file
 from pytest_vnc_use.desktops.session import Process
 from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size
@@ -110,7 +110,7 @@ class XvncDesktop(StartedDesktop):
             finally:
                 os.close(writer)
             number = self._display_number(process, told.fileno())
-        guard.note_files(self._session.folder, [socket_path(number), Path(f"/tmp/.X{number}-lock")])
+        cleaning.note_files(self._session.folder, [socket_path(number), Path(f"/tmp/.X{number}-lock")])
         self._await_greeting(process)
         return number
 

@@ -1,30 +1,30 @@
-"""What the guard removes outside the folder: the desktop's own files, and nobody else's."""
+"""What cleaning up removes outside the folder: the desktop's own files, and nobody else's."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_vnc_use.desktops import guard
+from pytest_vnc_use.desktops import cleaning
 
 
 def test_a_noted_file_is_removed(tmp_path: Path) -> None:
     mine, missing = tmp_path / "X1", tmp_path / "lock"
     mine.touch()
-    guard.note_files(tmp_path, [mine, missing])
-    guard.remove_left_files(tmp_path)
+    cleaning.note_files(tmp_path, [mine, missing])
+    cleaning.remove_left_files(tmp_path)
     assert not mine.exists()
 
 
 def test_a_file_that_another_has_put_there_since_stays(tmp_path: Path) -> None:
     taken = tmp_path / "X1"
     taken.touch()
-    guard.note_files(tmp_path, [taken])
+    cleaning.note_files(tmp_path, [taken])
     taken.unlink()
     taken.write_text("another server's")
-    guard.remove_left_files(tmp_path)
+    cleaning.remove_left_files(tmp_path)
     assert taken.read_text() == "another server's"
 
 
 def test_a_folder_without_notes_is_fine(tmp_path: Path) -> None:
-    guard.clean(tmp_path)
+    cleaning.clean(tmp_path)
     assert not tmp_path.exists()

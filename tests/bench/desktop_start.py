@@ -1,0 +1,159 @@
+"""How late a managed TigerVNC desktop takes input, against the same server started by hand. Run as a script:
+
+    PYTHONPATH=tests:tests/desktops python tests/bench/desktop_start.py [ROUNDS]
+
+By hand: a shell starts the server, polls the handshake every 10 ms, then starts openbox and the program. Both ways are
+taken in turn, in one run; medians and their ratio are printed, and what desktops that live side by side cost each.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+from left_behind import processes_naming
+from vnc_servers import free_port
+
+from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
+
+BY_HAND = """
+Xtigervnc -geometry 1440x900 -depth 24 -interface 127.0.0.1 -rfbport $PORT -SecurityTypes None -nolisten tcp -noreset \
+    -displayfd 4 4>display 2>server.txt &
+until { exec 3<>/dev/tcp/127.0.0.1/$PORT && read -r -N 4 -u 3 greeting; } 2>/dev/null; do sleep 0.01; done
+export DISPLAY=:$(cat display)
+openbox --sm-disable 2>openbox.txt &
+$PROGRAM 2>program.txt &
+echo ready
+wait
+"""
+PROGRAM = ["xterm", "-e", "head -1 > typed.txt"]
+SIDE_BY_SIDE = 8
+
+Seconds = Callable[[], float]
+
+
+def main(rounds: int) -> None:
+    print(f"ready to take input, median of {rounds} rounds, 1440x900")
+    compare("a move of the pointer answered, no program", managed_without_program, by_hand_without_program, rounds)
+    compare("a line typed into xterm has arrived", managed_typing, by_hand_typing, rounds)
+    print_cost_side_by_side()
+
+
+def compare(what: str, managed: Seconds, by_hand: Seconds, rounds: int) -> None:
+    managed(), by_hand()  # warms the caches of both
+    pairs = [(managed(), by_hand()) for _ in range(rounds)]
+    ours, theirs = (statistics.median(times) for times in zip(*pairs, strict=True))
+    print(f"{what}: managed {1000 * ours:.0f} ms, by hand {1000 * theirs:.0f} ms, ratio {ours / theirs:.2f}")
+
+
+# --- the two ways ----------------------------------------------------------------------------------------------------
+
+
+def managed_without_program() -> float:
+    started_s = time.perf_counter()
+    with closing_desktop() as desktop:
+        return answered_s(connect(desktop.server, desktop.password), started_s)
+
+
+def managed_typing() -> float:
+    started_s = time.perf_counter()
+    with closing_desktop(*PROGRAM) as desktop, closing(connect(desktop.server, desktop.password)) as controller:
+        controller.type_text("x", press_enter=True)
+        typed = Path(desktop.server).parent / "work" / "typed.txt"
+        while not has_text(typed):
+            time.sleep(0.001)
+        return time.perf_counter() - started_s
+
+
+def by_hand_without_program() -> float:
+    started_s = time.perf_counter()
+    with started_by_hand("true") as (server, _):
+        return answered_s(connect(server), started_s)
+
+
+def by_hand_typing() -> float:
+    """Nothing tells a shell when the program listens, so the line is typed again until it arrives."""
+    started_s = time.perf_counter()
+    with started_by_hand("xterm -geometry +0+0 -e ./head") as (server, folder), closing(connect(server)) as controller:
+        while not has_text(folder / "typed.txt"):
+            controller.click(60, 60)
+            controller.type_text("x", press_enter=True)
+            time.sleep(0.005)
+        return time.perf_counter() - started_s
+
+
+def answered_s(controller: VNCController, started_s: float) -> float:
+    with closing(controller):
+        controller.move(10, 10)
+        controller.frame()
+        return time.perf_counter() - started_s
+
+
+def has_text(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+@contextmanager
+def closing_desktop(*command: str) -> Iterator[XvncDesktop]:
+    desktop = XvncDesktop(command)
+    try:
+        yield desktop
+    finally:
+        desktop.stop()
+
+
+@contextmanager
+def started_by_hand(program: str) -> Iterator[tuple[str, Path]]:
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "head")
+        script.write_text("#!/bin/sh\nhead -1 > typed.txt\n")
+        script.chmod(0o755)
+        environment = {**os.environ, "PORT": str(free_port()), "PROGRAM": program}
+        shell = subprocess.Popen(
+            ["bash", "-c", BY_HAND], cwd=folder, env=environment, stdout=subprocess.PIPE, start_new_session=True
+        )
+        try:
+            assert shell.stdout is not None
+            assert shell.stdout.readline() == b"ready\n"
+            yield f"127.0.0.1::{environment['PORT']}", Path(folder)
+        finally:
+            os.killpg(shell.pid, signal.SIGTERM)
+            shell.communicate()
+
+
+# --- what they cost --------------------------------------------------------------------------------------------------
+
+
+def print_cost_side_by_side() -> None:
+    with ExitStack() as stack:
+        started_s = time.perf_counter()
+        desktops = [stack.enter_context(closing_desktop("xterm")) for _ in range(SIDE_BY_SIDE)]
+        each_s = (time.perf_counter() - started_s) / SIDE_BY_SIDE
+        print(f"{SIDE_BY_SIDE} desktops with xterm, one after the other: {1000 * each_s:.0f} ms each")
+        for name, total in sorted(pss_mb(desktops).items()):
+            print(f"  {name}: {total / SIDE_BY_SIDE:.1f} MB PSS each")
+
+
+def pss_mb(desktops: list[XvncDesktop]) -> dict[str, float]:
+    """Proportional set size by program, summed over all desktops; `all` is the sum of it."""
+    sums: dict[str, float] = {"all": 0.0}
+    for desktop in desktops:
+        for pid, name in processes_naming(Path(desktop.server).parent).items():
+            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+            size = next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")) / 1024
+            sums[name] = sums.get(name, 0.0) + size
+            sums["all"] += size
+    return sums
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 15)
