@@ -40,6 +40,9 @@ WHOLE = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED", ""})
 PASSING = frozenset({408, 429, 499, 500, 502, 503, 504})
 """HTTP statuses after which the same request may succeed."""
 
+DEEPEST = 100
+"""Levels of JSON: as many as protobuf reads and writes, and far fewer than Python can copy."""
+
 
 class NotJson(Exception):
     """The service sent something that is not JSON, or JSON that nobody could write again."""
@@ -72,7 +75,14 @@ def read_json(text: str) -> JsonObject:
         json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as exc:
         raise NotJson(f"the model's service sent something that is not JSON: {exc}") from exc
+    if not _is_shallow(body, DEEPEST):
+        raise NotJson(f"the model's service sent something that is not JSON: more than {DEEPEST} levels deep")
     return _object(body)
+
+
+def _is_shallow(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels >= 0 and all(_is_shallow(item, levels - 1) for item in inner)
 
 
 def read_answer(body: JsonObject) -> Answer:

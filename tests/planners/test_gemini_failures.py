@@ -55,6 +55,7 @@ MALFORMED = (
     gemini.malformed({"text": "half a character: \ud83d"}),
     gemini.Reply({"candidates": [{"finishReason": "STOP", "content": {"parts": 5}}]}, malformed=True),
     gemini.Reply({"candidates": [{"finishReason": "STOP", "content": "It is open."}]}, malformed=True),
+    gemini.malformed({"functionCall": {"name": "click", "args": json.loads('{"x":' * 400 + "1" + "}" * 400)}}),
     gemini.Reply(b"[" * 100_000),
     gemini.Reply(b'{"candidates": [' + b"9" * 5000 + b"]}"),
 )
