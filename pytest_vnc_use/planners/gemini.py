@@ -24,6 +24,7 @@ from pytest_vnc_use.planners import prompts
 from pytest_vnc_use.planners.endpoint import Endpoint, found_key, found_url
 from pytest_vnc_use.planners.functions import Declaration, declare_all
 from pytest_vnc_use.planners.gemini_actions import (
+    BROWSER_ONLY,
     GIVE_UP,
     PREDEFINED_FUNCTIONS,
     FunctionCall,
@@ -64,9 +65,6 @@ Member = TypeVar("Member", bound=Enum)
 
 API_VERSION = "v1beta"
 """Where Computer Use is documented; the SDK's own default has moved between its versions."""
-
-BROWSER_ONLY = ("gemini-2.5-", "gemini-3-", "gemini-3.1-")
-"""Beginnings of the names of models that know no desktop; they are told of a browser, and use the older dialect."""
 
 CLEAN_UP_S = 1.0
 """How much longer the SDK may wait than we do: after this, a request that was given up has ended by itself."""

@@ -335,6 +335,9 @@ OLDER: Mapping[str, Callable[[Arguments], Action]] = {
 }
 """The dialect of gemini-2.5-computer-use-preview-10-2025; what a desktop does not have is done by keyboard."""
 
+BROWSER_ONLY = ("gemini-2.5-", "gemini-3-", "gemini-3.1-")
+"""Beginnings of the names of models that know no desktop; they are told of a browser, and use the older dialect."""
+
 READERS = {**DESKTOP, **OLDER}
 PREDEFINED_FUNCTIONS = frozenset(READERS)
 
