@@ -6,17 +6,17 @@ Whatever is heavy is imported where a test needs it, so that a session without `
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vnc_use.errors import InfraError, SettingsError, VncUseError
+from pytest_vnc_use.errors import SettingsError, VncUseError
 from pytest_vnc_use.ports import Desktop, Planner
 from pytest_vnc_use.settings import FIELDS, Settings, TaskSpec, environment_layer, merge, option_name, task_spec
-from pytest_vnc_use.types import RunEvent, RunStarted, StepFinished
+from pytest_vnc_use.types import RunEnded, RunEvent, RunStarted, StepFinished, StepStarted
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent import VncUseAgent
@@ -24,25 +24,17 @@ if TYPE_CHECKING:
 MARKER = (
     "vnc_task(task, *, expect=(), steps=None, seconds=None, policy=None, model=None, secrets=()): "
     "carry out the task, a sentence, on a VNC desktop before the test's body runs; each claim in expect is then "
-    "judged, and an empty body is judged by the task's end state"
+    "judged, and a body that checks nothing is judged by the task's end state"
 )
 LAYERS = pytest.StashKey[list[tuple[Mapping[str, object], Callable[[str], str]]]]()
 SPECS = pytest.StashKey[tuple[TaskSpec, ...]]()
+PROBLEM = pytest.StashKey[str]()
 RUNS = pytest.StashKey[list[Path]]()
+PLACE = pytest.StashKey[str]()
+"""Where a run that has not ended is: "at step 3"."""
+HIDE = pytest.StashKey[Callable[[str], str]]()
 PLANNER_PROPERTY = "vnc_planner"
-
-
-@contextmanager
-def _told_plainly() -> Iterator[None]:
-    """What this package raises becomes a failure that pytest shows as its message, without a way through the engine."""
-    try:
-        yield
-    except InfraError as exc:
-        pytest.fail(f"infra: {type(exc).__name__}: {exc}", pytrace=False)
-    except SettingsError as exc:
-        pytest.fail(f"settings: {exc}", pytrace=False)
-    except VncUseError as exc:
-        pytest.fail(str(exc), pytrace=False)
+FIXTURES = frozenset({"vnc_settings", "vnc_desktop", "vnc_planner", "vnc_agent"})
 
 
 # --- options and the marker ------------------------------------------------------------------------------------------
@@ -81,22 +73,99 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         settings = merge(*config.stash[LAYERS])
         if settings.policy:
-            from pytest_vnc_use.policy import load_policy
-
-            load_policy(settings.policy)
+            _check_policy(settings.policy)
     except SettingsError as exc:
         raise pytest.UsageError(str(exc)) from exc
 
 
+# --- collecting ------------------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str, obj: object) -> None:
+    """Marked tests ask for the fixture before pytest looks for parameters, so that an override may have some."""
+    function = getattr(obj, "__func__", obj)
+    if not inspect.isfunction(function) or not collector.istestfunction(obj, name):
+        return
+    needs_agent = pytest.mark.usefixtures("vnc_agent")
+    if any(mark.name == "vnc_task" for mark in getattr(function, "pytestmark", ())):
+        needs_agent(function)
+    elif collector.get_closest_marker("vnc_task") and needs_agent.mark not in collector.iter_markers():
+        collector.add_marker(needs_agent)
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Read the markers, outermost first and top to bottom, and have the fixture ready for the call phase."""
+    """Read the markers, and have the fixture ready for the call phase: last, after those the test itself asks for."""
+    item.stash[SPECS] = ()
     try:
-        specs = [task_spec(mark.args, mark.kwargs) for mark in item.iter_markers("vnc_task")]
+        item.stash[SPECS] = _specs(item)
     except SettingsError as exc:
-        raise pytest.UsageError(f"{item.nodeid}: {exc}") from exc
-    item.stash[SPECS] = tuple(reversed(specs))
-    if specs and isinstance(item, pytest.Function) and "vnc_agent" not in item.fixturenames:
-        item.fixturenames.append("vnc_agent")
+        _refuse(item, f"{item.nodeid}: {exc}")
+    if item.stash[SPECS] and isinstance(item, pytest.Function):
+        item.fixturenames = [*(name for name in item.fixturenames if name != "vnc_agent"), "vnc_agent"]
+
+
+def _refuse(item: pytest.Item, problem: str) -> None:
+    """A wrong marker ends the session; on a worker of pytest-xdist, whose end nobody is told of, it fails the test."""
+    if not hasattr(item.config, "workerinput"):
+        raise pytest.UsageError(problem)
+    item.stash[PROBLEM] = problem
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if PROBLEM in item.stash:
+        pytest.fail(item.stash[PROBLEM], pytrace=False)
+
+
+def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
+    """What the item's markers say, checked as far as can be without a desktop. Raises SettingsError."""
+    specs = tuple(task_spec(mark.args, mark.kwargs) for mark in _marks(item))
+    if specs:
+        _check_callable(item)
+    for path in {str(spec.settings["policy"]) for spec in specs if "policy" in spec.settings}:
+        _check_policy(path)
+    models = {str(spec.settings.get("model")) for spec in specs}
+    if len(models) > 1:
+        told = " and ".join(map(repr, sorted(models)))
+        raise SettingsError(f"vnc_task(model=…) must be the same in all markers of a test, got {told}")
+    return specs
+
+
+def _marks(item: pytest.Item) -> list[pytest.Mark]:
+    """Outermost first, decorators from top to bottom; those of the test's parameters come last."""
+    of_parameters = getattr(getattr(item, "callspec", None), "marks", [])
+    outer = [mark for mark in item.iter_markers("vnc_task") if not any(mark is other for other in of_parameters)]
+    return [*reversed(outer), *(mark for mark in of_parameters if mark.name == "vnc_task")]
+
+
+def _check_callable(item: pytest.Item) -> None:
+    """Raises SettingsError where the hook that carries out the task, pytest_pyfunc_call, is not called."""
+    from unittest import TestCase
+
+    if not isinstance(item, pytest.Function):
+        raise SettingsError(f"vnc_task marks a test function, got a {type(item).__name__}")
+    if item.cls and issubclass(item.cls, TestCase):
+        raise SettingsError(
+            f"vnc_task cannot mark a test of the unittest.TestCase {item.cls.__name__!r}, which runs it by itself; "
+            "make it a function, or a method of a plain class"
+        )
+    if inspect.iscoroutinefunction(item.obj) and not _has_event_loop(item):
+        raise SettingsError(
+            "vnc_task cannot mark an `async def` that no plugin runs; write `def`, as nothing here needs to be awaited"
+        )
+
+
+def _has_event_loop(item: pytest.Function) -> bool:
+    """Whether a plugin runs the item's coroutine: by an item of its own, as a fixture (anyio), or by a mark."""
+    marked = item.get_closest_marker("asyncio") or item.get_closest_marker("trio")
+    return type(item) is not pytest.Function or "anyio_backend" in item.fixturenames or marked is not None
+
+
+def _check_policy(path: str) -> None:
+    from pytest_vnc_use.policy import load_policy
+
+    load_policy(path)
 
 
 # --- fixtures --------------------------------------------------------------------------------------------------------
@@ -104,19 +173,25 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture
 def vnc_settings(request: pytest.FixtureRequest) -> Settings:
-    """The test's settings: defaults < ini < environment < command line < marker. Override to change them in code."""
-    own = [(spec.settings, lambda name: f"vnc_task({name}=…)") for spec in request.node.stash[SPECS]]
-    with _told_plainly():
-        return merge(*request.config.stash[LAYERS], *own)
+    """The test's settings: defaults < ini < environment < command line < marker. Override to change them in code.
+
+    Of several markers, what they all say alike; what only one says holds for its own task.
+    """
+    agreed = _agreed(request.node.stash[SPECS])
+    return merge(*request.config.stash[LAYERS], (agreed, lambda name: f"vnc_task({name}=…)"))
+
+
+def _agreed(specs: Sequence[TaskSpec]) -> dict[str, object]:
+    first = specs[0].settings if specs else {}
+    return {name: value for name, value in first.items() if all(spec.settings.get(name) == value for spec in specs)}
 
 
 @pytest.fixture
 def vnc_desktop(vnc_settings: Settings) -> Iterator[Desktop]:
-    """The desktop that the test drives: `.server`, `.read_file(name)`, `.write_file(name, text)`."""
+    """The desktop that the test drives: `.server`, `.read_file(name)`, `.write_file(name, text)`, `.run(command)`."""
     from pytest_vnc_use import assembly
 
-    with _told_plainly():
-        desktop = assembly.lease_desktop(vnc_settings)
+    desktop = assembly.lease_desktop(vnc_settings)
     yield desktop
     desktop.stop()
 
@@ -132,8 +207,7 @@ def vnc_planner(vnc_settings: Settings, vnc_functions: Sequence[Callable[..., ob
     """Who decides what to do. Override to plan with something else than the model that the settings name."""
     from pytest_vnc_use import assembly
 
-    with _told_plainly():
-        return assembly.build_planner(vnc_settings, vnc_functions)
+    return assembly.build_planner(vnc_settings, vnc_functions)
 
 
 @pytest.fixture
@@ -144,20 +218,26 @@ def vnc_agent(
     vnc_planner: Planner,
     vnc_functions: Sequence[Callable[..., object]],
 ) -> Iterator[VncUseAgent]:
-    """Runs tasks (`run`), judges claims (`verify`), looks (`screenshot`), lends its hands (`click`, `type_text`, …)."""
+    """Runs tasks (`run`), judges claims (`verify`), looks (`screenshot`), lends its hands (`click`, `type_text`, …).
+
+    A task that does not end as done fails the test; `run(task, check=False)` returns its result instead.
+    """
     from pytest_vnc_use.agent import VncUseAgent
 
-    with _told_plainly():
-        agent = VncUseAgent(
-            settings=dataclasses.replace(vnc_settings, server=vnc_desktop.server),
-            hitl_mode=False,
-            planner=vnc_planner,
-            functions=vnc_functions,
-            secrets=_declared_secrets(request.node),
-            observers=[_ItemObserver(request.node)],
-            test_id=request.node.nodeid,
-        )
-    request.node.stash[RUNS] = agent.runs
+    item, secrets = request.node, _declared_secrets(request.node)
+    agent = VncUseAgent(
+        vnc_password=vnc_desktop.password,
+        settings=dataclasses.replace(vnc_settings, server=vnc_desktop.server),
+        hitl_mode=False,
+        planner=vnc_planner,
+        functions=vnc_functions,
+        secrets=secrets,
+        observers=[_ItemObserver(item)],
+        test_id=item.nodeid,
+        check=True,
+    )
+    item.stash[RUNS] = agent.runs
+    item.stash[HIDE] = _redaction(secrets, vnc_settings, vnc_desktop)
     yield agent
     agent.close()
 
@@ -170,17 +250,34 @@ def _declared_secrets(item: pytest.Item) -> dict[str, str]:
     return secrets
 
 
+def _redaction(secrets: Mapping[str, str], settings: Settings, desktop: Desktop) -> Callable[[str], str]:
+    """For what a program under test printed, which the agent never sees."""
+    from pytest_vnc_use import assembly
+    from pytest_vnc_use.logging_utils import Redactor
+
+    return Redactor({**secrets, **assembly.ambient_secrets(settings, desktop.password)}).hide
+
+
 class _ItemObserver:
-    """Passes a run's steps to the hook, and its planner's name to the reports."""
+    """Passes a run's steps to the hook, its planner's name to the reports, and where it is to a failure."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
 
     def observe(self, event: RunEvent) -> None:
-        if isinstance(event, StepFinished):
-            self._item.ihook.pytest_vnc_step(item=self._item, step=event.step)
-        elif isinstance(event, RunStarted):
-            self._item.user_properties.append((PLANNER_PROPERTY, event.planner))
+        match event:
+            case RunStarted():
+                self._item.user_properties.append((PLANNER_PROPERTY, event.planner))
+                self._item.stash[PLACE] = "before the first step"
+            case StepStarted():
+                self._item.stash[PLACE] = f"at step {event.number}"
+            case StepFinished():
+                self._item.stash[PLACE] = f"after step {event.step.number}"
+                self._item.ihook.pytest_vnc_step(item=self._item, step=event.step)
+            case RunEnded() if not event.error:
+                self._item.stash[PLACE] = ""
+            case _:
+                pass  # what a run folder keeps, and no report of pytest's
 
 
 # --- the test --------------------------------------------------------------------------------------------------------
@@ -189,13 +286,11 @@ class _ItemObserver:
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """The marker's tasks run in the call phase, before the body."""
-    specs = pyfuncitem.stash.get(SPECS, ())
-    if specs:
+    if specs := pyfuncitem.stash.get(SPECS, ()):
         from pytest_vnc_use import scenario
 
-        with _told_plainly():
-            agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
-            scenario.carry_out(agent, specs, judge_end_state=scenario.checks_nothing(pyfuncitem.obj))
+        agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
+        scenario.carry_out(agent, specs, judge_end_state=scenario.checks_nothing(pyfuncitem.obj))
     return (yield)
 
 
@@ -205,7 +300,7 @@ def pytest_vnc_step(item: pytest.Item, step: Any) -> None:
     capture = item.config.pluginmanager.get_plugin("capturemanager")
     if terminal is None or capture is None or item.config.get_verbosity() < 1:
         return
-    from pytest_vnc_use.agent import step_line
+    from pytest_vnc_use.transcript import step_line
 
     with capture.global_and_fixture_disabled():
         terminal.ensure_newline()
@@ -219,13 +314,36 @@ def pytest_vnc_step(item: pytest.Item, step: Any) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Every step's picture goes into pytest-html's report, where one is written."""
+    """A failure is told plainly; every step's picture goes into pytest-html's report, where one is written."""
     report = yield
+    if report.failed and FIXTURES.intersection(getattr(item, "fixturenames", ())):
+        _tell_plainly(item, call, report)
     runs = item.stash.get(RUNS, [])
     html_path = item.config.getoption("htmlpath", None)
     if call.when == "call" and runs and html_path:
         report.extras = [*getattr(report, "extras", []), *_extras(item.config, runs, Path(html_path))]  # type: ignore[attr-defined]
     return report
+
+
+def _tell_plainly(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """What this package raises is shown as its message, without a way through the engine."""
+    from pytest_vnc_use import failure
+
+    error = call.excinfo.value if call.excinfo else None
+    desktop: Any = getattr(item, "funcargs", {}).get("vnc_desktop")
+    fault = failure.program_fault(desktop, error) if desktop and call.when != "teardown" else ""
+    hide = item.stash.get(HIDE, str)
+    if isinstance(error, VncUseError):
+        told = failure.told(error, fault, [*_place(item), *failure.lines_in(item.path, error)], hide)
+        plain = pytest.fail.Exception(told, pytrace=False).with_traceback(error.__traceback__)
+        report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
+    elif fault and (add_section := getattr(report.longrepr, "addsection", None)):
+        add_section("program under test", failure.harmless(fault, hide))
+
+
+def _place(item: pytest.Item) -> list[str]:
+    place = item.stash.get(PLACE, "")
+    return [f"{place} of the run in {item.stash[RUNS][-1]}"] if place else []
 
 
 def _extras(config: pytest.Config, runs: list[Path], html_path: Path) -> list[dict[str, object]]:
@@ -252,4 +370,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if name == PLANNER_PROPERTY
     ]
     for planner in sorted(set(planners)):
-        terminalreporter.write_line(f"vnc-use: {planners.count(planner)} runs planned by {planner}")
+        count = planners.count(planner)
+        terminalreporter.write_line(f"vnc-use: {count} {'run' if count == 1 else 'runs'} planned by {planner}")

@@ -1,41 +1,24 @@
-"""The tasks of one test: carried out in order, their claims judged, and what to say where one fails."""
+"""The tasks of one test: carried out in order, and their claims judged."""
 
 from __future__ import annotations
 
+import ast
 import dis
-from collections.abc import Callable, Sequence
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import CodeType
 
-from pytest_vnc_use.agent import VncUseAgent, transcript
-from pytest_vnc_use.errors import VncUseError
-from pytest_vnc_use.settings import TaskSpec, merge
-from pytest_vnc_use.types import Limits, Outcome, RunResult, Verdict
+from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import VncUseAgent
+from pytest_vnc_use.errors import TaskFailed
+from pytest_vnc_use.safety import Policy
+from pytest_vnc_use.settings import Settings, TaskSpec, merge
+from pytest_vnc_use.transcript import plain, told_failure
+from pytest_vnc_use.types import Limits, Verdict
 
-LAST_STEPS = 5
-
-
-class TaskFailed(VncUseError):
-    """A task did not end as done, or one of its claims does not hold; the message is for the person who reads it."""
-
-
-def _nothing() -> None: ...
-
-
-def checks_nothing(function: Callable[..., object]) -> bool:
-    """Whether a test function's body is empty: a docstring, `pass` or `...`.
-
-    Compared by byte code, so that neither the source nor pytest's rewriting of asserts matters.
-    """
-    return _operations(function) == _operations(_nothing)
-
-
-def _operations(function: Callable[..., object]) -> list[str]:
-    return [instruction.opname for instruction in dis.get_instructions(function)]
-
-
-def limits_of(agent: VncUseAgent, spec: TaskSpec) -> Limits:
-    """The limits of the agent's settings, with what the marker says over them."""
-    own = merge((vars(agent.settings), str), (spec.settings, str))
-    return Limits(own.steps, own.seconds, own.stall)
+# --- carrying out ----------------------------------------------------------------------------------------------------
 
 
 def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], *, judge_end_state: bool) -> None:
@@ -44,24 +27,83 @@ def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], *, judge_end_state:
     Raises TaskFailed at the first that fails, InfraError where the tool broke.
     """
     for spec in specs:
-        result = agent.run(spec.task, limits=limits_of(agent, spec))
-        if result.outcome is not Outcome.DONE:
-            raise TaskFailed(told(spec, result, f"the task ended as {result.outcome}: {result.message}"))
+        own = settings_of(agent, spec)
+        limits = Limits(own.steps, own.seconds, own.stall)
+        result = agent.run(spec.task, expect=spec.expect, limits=limits, policy=policy_of(own, spec), check=True)
         verdicts = [agent.verify(claim) for claim in spec.expect]
         if judge_end_state and not verdicts:
             verdicts = [agent.verify_end_state(spec.task)]
         if not all(verdicts):
-            raise TaskFailed(told(spec, result, told_verdicts(verdicts)))
+            raise TaskFailed(told_failure(told_verdicts(verdicts), result))
 
 
-def told(spec: TaskSpec, result: RunResult, headline: str) -> str:
-    """A failure in a few lines: what, the task, the last steps with their reasons, where the run folder is."""
-    lines = transcript(result.steps[-LAST_STEPS:]).splitlines()
-    steps = [f"last steps of {len(result.steps)}:", *(f"  {line}" for line in lines)] if lines else ["no step was made"]
-    return "\n  ".join([headline, f"task: {spec.task}", *steps, f"run folder: {result.run_folder}"])
+def settings_of(agent: VncUseAgent, spec: TaskSpec) -> Settings:
+    """The agent's settings, with what the task's own marker says over them."""
+    return merge((vars(agent.settings), str), (spec.settings, str))
+
+
+def policy_of(settings: Settings, spec: TaskSpec) -> Policy | None:
+    """The policy that the task's own marker names; None for the agent's."""
+    return assembly.build_policy(settings) if "policy" in spec.settings else None
 
 
 def told_verdicts(verdicts: Sequence[Verdict]) -> str:
     """How many claims do not hold, and a line for each claim."""
     failed = sum(not verdict for verdict in verdicts)
-    return "\n  ".join([f"{failed} of {len(verdicts)} claims not shown to hold", *map(str, verdicts)])
+    lines = [plain(str(verdict)) for verdict in verdicts]
+    return "\n  ".join([f"{failed} of {len(verdicts)} claims not shown to hold", *lines])
+
+
+# --- bodies that check nothing ---------------------------------------------------------------------------------------
+
+_CHECKS = (ast.Assert, ast.Raise, ast.With, ast.AsyncWith)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_JUST_TELLS = re.compile(r"p?print|((self|cls)\.)?_*log(ger|ging)?\..+", re.IGNORECASE | re.DOTALL)
+"""Calls that only write something down, by how they are written: `print`, `logging.info`, `self.logger.debug`."""
+
+
+def checks_nothing(function: Callable[..., object]) -> bool:
+    """Whether a test function's body could not fail, so that only a judge can tell: no assert, raise, with, or call.
+
+    `print` and logging do not count as calls; a function that the body defines counts where it is called. Decided from
+    the source of what decorators wrap; where there is none, a body of `pass`, `...` or a docstring checks nothing.
+    """
+    function = inspect.unwrap(function)
+    body = _body(function)
+    if body is None:
+        return _operations(getattr(function, "__code__", _nothing.__code__)) == _operations(_nothing.__code__)
+    return not any(map(_is_check, _executed(body)))
+
+
+def _body(function: Callable[..., object]) -> list[ast.stmt] | None:
+    try:
+        module = ast.parse("if True:\n" + textwrap.indent(inspect.getsource(function), " "))
+    except (OSError, TypeError, SyntaxError):
+        return None
+    block = module.body[0]
+    definition = block.body[0] if isinstance(block, ast.If) else block
+    if isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)) and definition.name == function.__name__:
+        return definition.body
+    return None
+
+
+def _executed(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes and all within them, but for the bodies of functions that are only defined."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, _FUNCTIONS):
+            yield from _executed(ast.iter_child_nodes(node))
+
+
+def _is_check(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return not _JUST_TELLS.fullmatch(ast.unparse(node.func))
+    return isinstance(node, _CHECKS)
+
+
+def _nothing() -> None: ...
+
+
+def _operations(code: CodeType) -> list[str]:
+    names = [instruction.opname for instruction in dis.get_instructions(code)]
+    return [name for name in names if name != "NOP"]

@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 from gemini_server import GeminiServer, Reply, calls, daily_quota, hang, text, wants_confirmation
 
+from pytest_vnc_use.desktops.qt import QtDesktop
+
+IN_PROCESS = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")  # which warns when it is imported
 PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'programs' / 'pad.py'))}"
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}))
 FAILS = text(json.dumps({"reason": "the basket is empty", "verdict": "fails", "box_2d": None}))
@@ -271,6 +274,322 @@ def test_without_a_planner_or_a_desktop_the_error_says_what_to_pass(pytester: py
     result.stdout.fnmatch_lines(["*no planner is configured: pass --vnc-planner=gemini*"])
 
 
+def refused(pytester: pytest.Pytester) -> str:
+    """The usage error that ends the collection of the pytester's tests."""
+    result = pytester.runpytest_inprocess("--collect-only", *IN_PROCESS)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    return result.stderr.str()
+
+
+@pytest.mark.parametrize(
+    ("definition", "told"),
+    [
+        ("class TestIt(unittest.TestCase):\n    @task\n    def test_it(self): ...", "unittest.TestCase 'TestIt'"),
+        ("@task\nclass TestIt(unittest.TestCase):\n    def test_it(self): ...", "unittest.TestCase 'TestIt'"),
+        ("@task\nasync def test_it(): ...", "`async def` that no plugin runs; write `def`"),
+        ("@pytest.mark.vnc_task('Click', policy='nosuch.toml')\ndef test_it(): ...", "nosuch.toml"),
+        (
+            "@pytest.mark.vnc_task('Pay', model='gemini-2')\n@task\ndef test_it(): ...",
+            "the same in all markers of a test, got 'None' and 'gemini-2'",
+        ),
+    ],
+    ids=["method of a TestCase", "TestCase", "coroutine", "no such policy", "two models"],
+)
+def test_a_marker_that_cannot_work_is_a_usage_error(pytester: pytest.Pytester, definition: str, told: str) -> None:
+    pytester.makepyfile(f"import pytest, unittest\ntask = pytest.mark.vnc_task('Click')\n{definition}\n")
+    message = refused(pytester)
+    assert "test_it: " in message
+    assert told in message
+
+
+def test_a_marked_item_that_is_no_function_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        class Line(pytest.Item):
+            def runtest(self): ...
+
+        class Lines(pytest.File):
+            def collect(self):
+                line = Line.from_parent(self, name="line 1")
+                line.add_marker(pytest.mark.vnc_task("Click"))
+                yield line
+
+        def pytest_collect_file(file_path, parent):
+            return Lines.from_parent(parent, path=file_path) if file_path.suffix == ".txt" else None
+        """
+    )
+    pytester.makefile(".txt", lines="Click")
+    assert "line 1: vnc_task marks a test function, got a Line" in refused(pytester)
+
+
+def test_a_coroutine_that_another_plugin_runs_is_left_to_it(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.anyio
+        @pytest.mark.vnc_task("Click it")
+        async def test_it(vnc_desktop): ...
+        """
+    )
+    assert pytester.runpytest_inprocess("--collect-only", *IN_PROCESS).ret == pytest.ExitCode.OK
+
+
+def test_a_wrong_marker_is_told_under_xdist_too(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.vnc_task()
+        def test_it(): ...
+
+        def test_other(): ...
+        """
+    )
+    result = pytester.runpytest_subprocess("-n1")
+    result.assert_outcomes(errors=1, passed=1)
+    result.stdout.fnmatch_lines(["*test_it: vnc_task needs exactly one task*"])
+
+
+ON_THE_PAD = """
+import pytest
+from pytest_vnc_use.planners.scripted import ScriptedPlanner
+from pytest_vnc_use.types import Click, Confirmation, Decision, Proposal
+
+TASKS = []
+
+@pytest.fixture
+def vnc_planner(request):
+    def turn(observation):
+        if not observation.turns:
+            TASKS.append(observation.task)
+            return getattr(request.module, "FIRST", [Click(10, 10)])
+        return Decision("finished", "done")
+    return ScriptedPlanner(turn)
+"""
+
+
+@pytest.fixture(scope="module")
+def pad() -> Iterator[QtDesktop]:
+    """One pad for all tests that do not look at it."""
+    desktop = QtDesktop(shlex.split(PAD))
+    yield desktop
+    desktop.stop()
+
+
+@pytest.fixture
+def run_on_pad(pytester: pytest.Pytester, pad: QtDesktop) -> Callable[[str], pytest.RunResult]:
+    """Run a test file in this process, on the pad, with a script that makes one click."""
+    pytester.makeconftest(ON_THE_PAD)
+
+    def run_pytest(source: str) -> pytest.RunResult:
+        pytester.makepyfile(source)
+        return pytester.runpytest_inprocess(f"--vnc-server={pad.server}", *IN_PROCESS)
+
+    return run_pytest
+
+
+def test_the_task_of_a_parameter_comes_after_those_of_its_function(
+    run_on_pad: Callable[[str], pytest.RunResult],
+) -> None:
+    run_on_pad(
+        """
+        import pytest
+        from conftest import TASKS
+
+        second = [pytest.mark.vnc_task("second"), pytest.mark.vnc_task("third")]
+
+        @pytest.mark.vnc_task("zeroth")
+        @pytest.mark.vnc_task("first")
+        @pytest.mark.parametrize("fruit", [pytest.param("apple", marks=second), "pear"])
+        def test_it(fruit):
+            assert TASKS == ["zeroth", "first", "second", "third", "zeroth", "first"][: 4 if fruit == "apple" else 6]
+        """
+    ).assert_outcomes(passed=2)
+
+
+def test_only_marked_parameters_get_a_desktop(run_on_pad: Callable[[str], pytest.RunResult]) -> None:
+    run_on_pad(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("fruit", [pytest.param("apple", marks=pytest.mark.vnc_task("Click it")), "pear"])
+        def test_it(fruit, request):
+            assert ("vnc_agent" in request.fixturenames) == (fruit == "apple")
+
+        class Shop:
+            def test_it(self, request):
+                assert ("vnc_agent" in request.fixturenames) == bool(request.node.get_closest_marker("vnc_task"))
+
+        @pytest.mark.vnc_task("Click it")
+        class TestMarked(Shop): ...
+
+        class TestUnmarked(Shop): ...
+        """
+    ).assert_outcomes(passed=4)
+
+
+@pytest.mark.parametrize("fixture", ["vnc_functions", "vnc_settings", "vnc_planner", "vnc_agent"])
+def test_an_override_of_a_fixture_may_have_parameters(
+    run_on_pad: Callable[[str], pytest.RunResult], fixture: str
+) -> None:
+    run_on_pad(
+        f"""
+        import pytest
+
+        @pytest.fixture(params=["a", "b"])
+        def {fixture}(request, {fixture}):
+            return {fixture}
+
+        @pytest.mark.vnc_task("Click it")
+        def test_it(request):
+            assert request.fixturenames[-1] == "vnc_agent"
+
+        @pytest.mark.vnc_task("Click it")
+        class TestIt:
+            def test_method(self, request):
+                assert request.node.name in ("test_method[a]", "test_method[b]")
+
+            @staticmethod
+            def test_static(request):
+                assert request.node.name in ("test_static[a]", "test_static[b]")
+        """
+    ).assert_outcomes(passed=6)
+
+
+def test_the_settings_of_a_marker_hold_for_its_own_task(
+    pytester: pytest.Pytester, run_on_pad: Callable[[str], pytest.RunResult]
+) -> None:
+    pytester.makefile(".toml", lax='[[rule]]\nname = "all"\ndecision = "allow"\naction = "*"\n')
+    result = run_on_pad(
+        """
+        import pytest
+        from pytest_vnc_use.types import Click, Confirmation, Proposal
+
+        FIRST = [Proposal(Click(10, 10), "buy", {}, Confirmation("this buys"))]
+
+        @pytest.mark.vnc_task("strict")
+        @pytest.mark.vnc_task("lax", policy="lax.toml", steps=1)
+        def test_two(vnc_settings):
+            assert False, "the body is not reached"
+
+        @pytest.mark.vnc_task("lax", policy="lax.toml", steps=7)
+        def test_one(vnc_settings):
+            assert (vnc_settings.policy, vnc_settings.steps) == ("lax.toml", 7)
+        """
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["*the task ended as denied*", "*task: strict"])
+
+
+# --- failures --------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_of_the_body_that_does_not_end_as_done_fails_the_test(
+    run_on_pad: Callable[[str], pytest.RunResult],
+) -> None:
+    result = run_on_pad(
+        """
+        from pytest_vnc_use.types import Click, Confirmation, Proposal
+
+        FIRST = [Proposal(Click(10, 10), "buy", {}, Confirmation("this buys two apples"))]
+
+        def test_denied(vnc_agent):
+            vnc_agent.run("Buy two apples")
+
+        def test_looked_at(vnc_agent):
+            assert vnc_agent.run("Buy two apples", check=False).outcome == "denied"
+        """
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["*ended as denied*this buys two apples*", "*run folder:*", "*at test_*.py:6"])
+    assert "agent.py" not in result.stdout.str()
+    result.stdout.fnmatch_lines(["vnc-use: 2 runs planned by scripted"])
+
+
+@pytest.mark.parametrize("body", ["pass", "...\n    ...", "print('looks fine')"])
+def test_done_is_not_enough_for_a_body_that_checks_nothing(
+    run_on_pad: Callable[[str], pytest.RunResult], body: str
+) -> None:
+    result = run_on_pad(f"import pytest\n@pytest.mark.vnc_task('Click it')\ndef test_it():\n    {body}\n")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*1 of 1 claims not shown to hold*"])
+
+
+def test_a_tool_that_breaks_in_the_body_is_told_in_one_line(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(
+        """
+        def test_it(vnc_agent):
+            assert vnc_agent.verify("the basket is open")
+        """
+    )
+    result = run(model(daily_quota()), "--tb=long", "-l", "--junitxml=junit.xml")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["infra: QuotaExhausted: *", "  at test_*.py:2"])
+    for written in (result.stdout.str(), (pytester.path / "junit.xml").read_text(encoding="utf-8")):
+        assert "gemini_judge.py" not in written
+        assert "During handling" not in written
+
+
+def test_a_tool_that_breaks_in_a_task_is_told_with_its_step(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(PASSES_EVENTS_ON)
+    result = run(model(calls(CLICK), daily_quota()))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["infra: QuotaExhausted: *", "  after step 1 of the run in runs*"])
+
+
+CRASHES_ON_TEXT = """
+import os, sys
+from pathlib import Path
+sys.argv = ["pad"]
+source = Path({pad!r}).read_text(encoding="utf-8")
+marker = "def mousePressEvent(self, event: QMouseEvent) -> None:"
+assert marker in source
+exec(source.replace(marker, marker + "\\n        print('no stock left', flush=True); os._exit(139)"))
+"""
+
+
+def test_a_program_that_dies_is_not_taken_for_a_broken_tool(pytester: pytest.Pytester) -> None:
+    program = pytester.makefile(".py", crash=CRASHES_ON_TEXT.format(pad=shlex.split(PAD)[1]))
+    pytester.makeconftest(ON_THE_PAD)
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.vnc_task("Click it")
+        def test_in_a_task(vnc_desktop): ...
+
+        def test_in_the_body(vnc_agent):
+            with pytest.raises(Exception):
+                vnc_agent.click(10, 10)
+            assert 1 == 2
+        """
+    )
+    app = shlex.join([sys.executable, str(program)])
+    result = pytester.runpytest_inprocess("--vnc-server=qt", f"--vnc-app={app}", *IN_PROCESS)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "the program under test ended: * exited with 139*",
+            "no stock left",
+            "  at step 1 of the run in runs*",
+            "E * assert 1 == 2",
+            "* program under test *",
+            "* exited with 139*",
+        ]
+    )
+    assert "infra" not in result.stdout.str()
+
+
+# --- options ---------------------------------------------------------------------------------------------------------
+
+
 def test_collecting_needs_no_server(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(EMPTY_BODY)
     result = pytester.runpytest_subprocess("--collect-only", "-q")
@@ -428,21 +747,29 @@ def test_the_idle_plugin_imports_nothing_heavy(pytester: pytest.Pytester) -> Non
     pytester.runpytest_subprocess("-p", "no:html", "-p", "no:pytest-vnc").assert_outcomes(passed=1)
 
 
-def test_other_plugins_live_beside_it(pytester: pytest.Pytester) -> None:
-    """pytest-recording and pytest-timeout with their options in use, and our marker with them."""
+def test_other_plugins_live_beside_it(pytester: pytest.Pytester, pad: QtDesktop) -> None:
+    """pytest-vnc, pytest-recording and pytest-timeout, with their options and fixtures in use by a test of ours."""
+    pytester.makeconftest(ON_THE_PAD)
     pytester.makepyfile(
         """
         import pytest
 
         @pytest.mark.timeout(50)
-        def test_it(vcr_config, record_mode):
+        @pytest.mark.vcr
+        @pytest.mark.vnc_task("Click it")
+        def test_it(vnc, vcr_config, record_mode, vnc_agent, pytestconfig):
             assert record_mode == "none"
+            assert vnc.rect.width == 1440
+            vnc.move((30, 40))
+            assert [len(run.name) > 0 for run in vnc_agent.runs] == [True]
         """
     )
-    result = pytester.runpytest_subprocess("--record-mode=none", "--timeout=60", "--vnc-steps=3")
+    host, port = pad.server.split("::")
+    pytester.makeini(f"[pytest]\nvnc_host = {host}\nvnc_port = {port}\n")
+    options = ["--record-mode=none", "--block-network", "--allowed-hosts=127.0.0.1"]
+    result = pytester.runpytest_subprocess(*options, "--timeout=60", "--vnc-steps=3", f"--vnc-server={pad.server}")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["plugins: *"])
-    for plugin in ("recording", "timeout", "vnc-use"):
+    for plugin in ("recording", "timeout", "vnc-use", "vnc-2"):
         assert plugin in result.stdout.str()
 
 
