@@ -47,7 +47,7 @@ class Desktop(Protocol):
         """What its VNC server asks for; None where it asks for nothing, or nobody but the user knows."""
 
     def read_file(self, name: str) -> str:
-        """Text of a file, relative to the program's working folder. Raises DesktopError."""
+        """Text of a file, relative to the program's working folder. Raises FileNotFoundError, DesktopError."""
 
     def write_file(self, name: str, text: str) -> None:
         """Write a text file, relative to the program's working folder. Raises DesktopError."""

@@ -14,11 +14,16 @@ class WorkingFolder:
         self.path = path.resolve()
 
     def read(self, name: str) -> str:
-        """Text of a file. Raises DesktopError where it is missing, is not UTF-8 text, or lies outside the folder."""
+        """Text of a file.
+
+        Raises FileNotFoundError where there is none: a program that did not write it is no fault of the desktop's.
+        Raises DesktopError where it is not UTF-8 text, or lies outside the folder.
+        """
         try:
             return self._inside(name).read_text(encoding="utf-8")
-        except FileNotFoundError as exc:
-            raise DesktopError(f"the program's working folder has no file {name!r}; it has {self._listing()}") from exc
+        except FileNotFoundError:
+            found = f"the program's working folder has no file {name!r}; it has {self._listing()}"
+            raise FileNotFoundError(found) from None
         except (OSError, UnicodeDecodeError) as exc:
             raise DesktopError(f"cannot read {name!r} in the program's working folder: {exc}") from exc
 

@@ -25,8 +25,8 @@ from pytest_vnc_use.types import Ran
 
 _PREFIX = "vnc-use-"
 _SHOWN_CHARACTERS = 80
-_NOT_FOR_THE_DESKTOP = ("WAYLAND_DISPLAY", "WAYLAND_SOCKET")
-"""Variables that would lead a program to the screen of whoever runs the tests."""
+_NOT_FOR_THE_DESKTOP = ("WAYLAND_DISPLAY", "WAYLAND_SOCKET", "GOOGLE_API_KEY", "GEMINI_API_KEY", "VNC_USE_PASSWORD")
+"""Variables that would lead a program to the screen of whoever runs the tests, or give it the tests' own secrets."""
 
 
 class Process:

@@ -33,7 +33,7 @@ class StartedDesktop:
         return self._program.output_tail(lines) if self._program else ""
 
     def read_file(self, name: str) -> str:
-        """Text of a file, relative to the program's working folder. Raises DesktopError."""
+        """Text of a file, relative to the program's working folder. Raises FileNotFoundError, DesktopError."""
         self._check_not_stopped(f"read {name!r}")
         return self._files.read(name)
 

@@ -40,10 +40,10 @@ def test_no_link_leads_out_of_the_folder(folder: WorkingFolder) -> None:
 
 
 def test_a_missing_file_is_told_with_what_is_there(folder: WorkingFolder) -> None:
-    with pytest.raises(DesktopError, match=r"has no file 'orders.csv'; it has no files"):
+    with pytest.raises(FileNotFoundError, match=r"has no file 'orders.csv'; it has no files"):
         folder.read("orders.csv")
     folder.write("a/state.json", "{}")
-    with pytest.raises(DesktopError, match=r"has no file 'orders.csv'; it has 'a/state.json'"):
+    with pytest.raises(FileNotFoundError, match=r"has no file 'orders.csv'; it has 'a/state.json'"):
         folder.read("orders.csv")
 
 
