@@ -127,7 +127,7 @@ def test_it_does_without_a_window_manager(start: Start, tmp_path: Path, monkeypa
     monkeypatch.setenv("PATH", str(tmp_path))
     desktop = start(["xterm"])
     assert set(processes_naming(folder_of(desktop)).values()) >= {"Xtigervnc", "xterm"}
-    with pytest.raises(DesktopError, match="has no file"):
+    with pytest.raises(FileNotFoundError, match="has no file"):
         desktop.read_file("logs/window-manager.txt")
 
 
