@@ -77,14 +77,14 @@ class Connection:
 
     def close(self) -> None:
         """End the connection once all that was sent is on its way; a second call does nothing."""
+        self._end()
         if self._factory.opened is not None:
             reactor.callFromThread(self._factory.opened.transport.loseConnection)
-        self._end()
 
     def drop(self) -> None:
         """End the connection at once, or the attempt to get one."""
-        reactor.callFromThread(self._drop)
         self._end()
+        reactor.callFromThread(self._drop)
 
     def _end(self) -> None:
         self.framebuffer.fail(ConnectionLost(f"the VNC connection to {self.server!r} is closed"))
