@@ -12,7 +12,7 @@ from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, InfraError, Se
 from pytest_vnc_use.ports import Desktop
 from pytest_vnc_use.transcript import plain
 
-_REAPED_WITHIN_S = 0.5
+_REAPED_WITHIN_S = 1.0
 """How long after its connection closed a program that died may take to be known as ended."""
 
 

@@ -545,30 +545,38 @@ def test_a_tool_that_breaks_in_a_task_is_told_with_its_step(
     result.stdout.fnmatch_lines(["infra: QuotaExhausted: *", "  after step 1 of the run in runs*"])
 
 
-CRASHES_ON_TEXT = """
+CRASHES_ON_PRESS = """
 import os, sys
 from pathlib import Path
 sys.argv = ["pad"]
 source = Path({pad!r}).read_text(encoding="utf-8")
 marker = "def mousePressEvent(self, event: QMouseEvent) -> None:"
 assert marker in source
-exec(source.replace(marker, marker + "\\n        print('no stock left', flush=True); os._exit(139)"))
+last_words = "print('no stock for', os.environ['SHOP_PASSWORD'], flush=True); os._exit(139)"
+exec(source.replace(marker, marker + "\\n        " + last_words))
 """
 
 
-def test_a_program_that_dies_is_not_taken_for_a_broken_tool(pytester: pytest.Pytester) -> None:
-    program = pytester.makefile(".py", crash=CRASHES_ON_TEXT.format(pad=shlex.split(PAD)[1]))
+def test_a_program_that_dies_is_not_taken_for_a_broken_tool(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "hunter2222")
+    program = pytester.makefile(".py", crash=CRASHES_ON_PRESS.format(pad=shlex.split(PAD)[1]))
     pytester.makeconftest(ON_THE_PAD)
     pytester.makepyfile(
         """
+        import time
         import pytest
+        from pytest_vnc_use.errors import ConnectionLost
 
-        @pytest.mark.vnc_task("Click it")
+        @pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD")
         def test_in_a_task(vnc_desktop): ...
 
-        def test_in_the_body(vnc_agent):
-            with pytest.raises(Exception):
+        def test_in_the_body(vnc_agent, vnc_desktop):
+            with pytest.raises(ConnectionLost):
                 vnc_agent.click(10, 10)
+            while not vnc_desktop.program_fault():
+                time.sleep(0.01)
             assert 1 == 2
         """
     )
@@ -578,7 +586,7 @@ def test_a_program_that_dies_is_not_taken_for_a_broken_tool(pytester: pytest.Pyt
     result.stdout.fnmatch_lines(
         [
             "the program under test ended: * exited with 139*",
-            "no stock left",
+            "no stock for <secret:SHOP_PASSWORD>",
             "  at step 1 of the run in runs*",
             "E * assert 1 == 2",
             "* program under test *",
