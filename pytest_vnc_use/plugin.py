@@ -66,7 +66,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     config.stash[LAYERS] = [
-        ({name: config.getini(f"vnc_{name}") for name in FIELDS}, lambda name: f"ini option vnc_{name}"),
+        ({name: _ini(config, name) for name in FIELDS}, lambda name: f"ini option vnc_{name}"),
         environment_layer(),
         ({name: config.getoption(f"vnc_{name}") for name in FIELDS}, option_name),
     ]
@@ -76,6 +76,12 @@ def pytest_configure(config: pytest.Config) -> None:
             _check_policy(settings.policy)
     except SettingsError as exc:
         raise pytest.UsageError(str(exc)) from exc
+
+
+def _ini(config: pytest.Config, name: str) -> object:
+    """An ini option; a path in it is relative to the ini file."""
+    value = config.getini(f"vnc_{name}")
+    return str(config.rootpath / value) if value and name in ("policy", "runs_dir") else value
 
 
 # --- collecting ------------------------------------------------------------------------------------------------------
@@ -187,11 +193,11 @@ def _agreed(specs: Sequence[TaskSpec]) -> dict[str, object]:
 
 
 @pytest.fixture
-def vnc_desktop(vnc_settings: Settings) -> Iterator[Desktop]:
+def vnc_desktop(request: pytest.FixtureRequest, vnc_settings: Settings) -> Iterator[Desktop]:
     """The desktop that the test drives: `.server`, `.read_file(name)`, `.write_file(name, text)`, `.run(command)`."""
     from pytest_vnc_use import assembly
 
-    desktop = assembly.lease_desktop(vnc_settings)
+    desktop = assembly.lease_desktop(vnc_settings, request.node.nodeid)
     yield desktop
     desktop.stop()
 

@@ -599,6 +599,16 @@ def test_a_program_that_dies_is_not_taken_for_a_broken_tool(
 # --- options ---------------------------------------------------------------------------------------------------------
 
 
+def test_a_path_in_the_ini_file_is_relative_to_it(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nvnc_policy = policy.toml\n")
+    pytester.makefile(".toml", policy="[[rule]]\ndecision = 'allow'\naction = 'click'\n")
+    folder = pytester.mkdir("below")
+    (folder / "test_it.py").write_text("def test_it(): ...", encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q"]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stderr
+
+
 def test_collecting_needs_no_server(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(EMPTY_BODY)
     result = pytester.runpytest_subprocess("--collect-only", "-q")
