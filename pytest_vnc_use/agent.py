@@ -129,7 +129,7 @@ class VncUseAgent:
 
         `expect` is written down with the run; nothing judges it here. `limits`, `policy` and `check` hold for this run
         in place of the agent's. `approver` is asked where an action waits for a person; without one the run returns as
-        `WAITING`. Raises TaskFailed where `check` asks for it, InfraError where the desktop or the model cannot be used.
+        `WAITING`. Raises TaskFailed where `check` asks for it, InfraError where desktop or model cannot be used.
         """
         folder = RunFolder.create(Path(self.settings.runs_dir), run_id or new_run_id())
         started = RunStarted(

@@ -12,8 +12,8 @@ Exit codes of run, approve, deny and resume:
     70  a defect of this program
     130 Ctrl-C
 
-The last line printed names the outcome, or `infra`, `defect` or `interrupted`, and the run folder. approve, deny and resume
-go on with the settings and the claims that the run was started with.
+The last line printed names the outcome, or `infra`, `defect` or `interrupted`, and the run folder. approve, deny and
+resume go on with the settings and the claims that the run was started with.
 """
 
 from __future__ import annotations

@@ -13,6 +13,15 @@ from vnc_servers import VncServer
 from pytest_vnc_use.backends.vnc import VNCController
 
 
+LONGEST_TEST_S = 150
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Nothing hangs, no test either."""
+    for item in items:
+        item.add_marker(pytest.mark.timeout(LONGEST_TEST_S))
+
+
 @pytest.fixture
 def tigervnc() -> Iterator[VncServer]:
     """An empty TigerVNC desktop of 1024 x 768 pixels, without a password."""
