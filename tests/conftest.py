@@ -12,7 +12,6 @@ from vnc_servers import VncServer
 
 from pytest_vnc_use.backends.vnc import VNCController
 
-
 LONGEST_TEST_S = 150
 
 
