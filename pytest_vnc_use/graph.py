@@ -293,7 +293,7 @@ class TaskGraph:
         fingerprints = [*state["fingerprints"], fingerprint(step)][-8 * self._parts.limits.stall :]
         after = CUAState(step=step.number, frame=to_json(step.frame_after), fingerprints=fingerprints)
         if step.ruling.kind != "allow" and step.ruling.ends_run:
-            return after | self._ended(Outcome.DENIED, step.error)
+            return after | self._ended(Outcome.DENIED, step.ruling.explanation)
         if repeats(step, state) > self._parts.limits.stall:
             return after | self._ended(Outcome.GAVE_UP, "it kept repeating the same action on the same screen")
         return after | self._next(state["pending"][1:], steps=step.number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_vnc_use.types import RunResult, Step
+from pytest_vnc_use.types import Outcome, RunResult, Step
 
 LAST_STEPS = 5
 
@@ -35,6 +35,14 @@ def told_failure(headline: str, result: RunResult) -> str:
     return "\n  ".join([headline, f"task: {plain(result.task)}", *steps, f"run folder: {result.run_folder}"])
 
 
+ADVICE = {
+    Outcome.DENIED: "if it may happen in a test, a rule of the policy file (--vnc-policy) allows it",
+    Outcome.STEP_LIMIT: "if it needs more, steps= in the marker, or --vnc-steps, allows them",
+    Outcome.TIME_LIMIT: "if it needs longer, seconds= in the marker, or --vnc-seconds, allows it",
+}
+
+
 def told_end(result: RunResult) -> str:
-    """The failure of a run that did not end as done."""
-    return told_failure(f"the task ended as {result.outcome}: {plain(result.message)}", result)
+    """The failure of a run that did not end as done, and what would help where a setting may."""
+    told = told_failure(f"the task ended as {result.outcome}: {plain(result.message)}", result)
+    return f"{told}\n  {ADVICE[result.outcome]}" if result.outcome in ADVICE else told
