@@ -157,10 +157,10 @@ def test_at_a_terminal_the_person_is_asked(tmp_path: Path, desktop: QtDesktop, a
 def test_what_is_broken_is_told_as_infra(tmp_path: Path, desktop: QtDesktop) -> None:
     refused = cua_vnc(tmp_path, [], "run", "--vnc", "127.0.0.1::1", "--task", "Look")
     assert refused.returncode == 9
-    assert refused.stderr.startswith("infra: DesktopRefused")
+    assert "infra: DesktopRefused" in refused.stderr
     quota = cua_vnc(tmp_path, [daily_quota()], "run", "--vnc", desktop.server, "--task", "Look")
     assert quota.returncode == 9
-    assert quota.stderr.startswith("infra: QuotaExhausted")
+    assert "infra: QuotaExhausted" in quota.stderr
     word, folder = last_line(quota)
     assert word == "infra"
     assert (tmp_path / folder).is_dir()
