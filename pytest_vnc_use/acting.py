@@ -97,9 +97,11 @@ class Actor:
             case CallFunction(name=name, arguments=arguments):
                 return self._call_function(name, arguments)
             case TypeText(text=text):
-                self._perform_revealed(dataclasses.replace(action, text=self.reveal(text)), secret=text)
+                shown = self.reveal(text)
+                perform_text(self.controller, dataclasses.replace(action, text=shown), holds_secret=shown != text)
             case OpenAddress(address=address):
-                self._perform_revealed(OpenAddress(self.reveal(address)), secret=address)
+                shown = self.reveal(address)
+                perform_text(self.controller, OpenAddress(shown), holds_secret=shown != address)
             case Wait(duration_s=duration_s):
                 self.controller.perform(Wait(min(duration_s, deadline.remaining_s)))
             case Click() | MouseDown() | MouseUp() | Move() | Drag() | Scroll():
@@ -110,20 +112,31 @@ class Actor:
                 assert_never(action)
         return ""
 
-    def _perform_revealed(self, action: DesktopAction, *, secret: str) -> None:
-        """An error that could name characters of a secret is told without them; `secret` is what was revealed."""
-        try:
-            self.controller.perform(action)
-        except ActionError:
-            if self.reveal(secret) == secret:
-                raise
-            raise ActionError("the desktop cannot take a character of this text, which holds a secret") from None
+    def _revealed(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self.reveal(value)
+            case list() | tuple():
+                return [self._revealed(item) for item in value]
+            case dict():
+                return {key: self._revealed(item) for key, item in value.items()}
+            case _:
+                return value
 
     def _call_function(self, name: str, arguments: Mapping[str, Any]) -> str:
         if name not in self.functions:
             raise ActionError(f"there is no function {name!r}; there are {sorted(self.functions)}")
-        revealed = {key: self.reveal(value) if isinstance(value, str) else value for key, value in arguments.items()}
         try:
-            return str(self.functions[name](**revealed))
+            return str(self.functions[name](**{key: self._revealed(value) for key, value in arguments.items()}))
         except Exception as exc:  # a user's function may raise anything, and the planner is told what
             raise ActionError(f"{name} raised {type(exc).__name__}: {exc}") from exc
+
+
+def perform_text(controller: Controller, action: DesktopAction, *, holds_secret: bool) -> None:
+    """Type; where the text holds a secret, an ActionError that may name characters of it is told without them."""
+    try:
+        controller.perform(action)
+    except ActionError:
+        if not holds_secret:
+            raise
+        raise ActionError("the desktop cannot take a character of this text, which holds a secret") from None

@@ -14,8 +14,8 @@ from typing import TypeVar
 from filelock import FileLock, Timeout
 
 from pytest_vnc_use import assembly, graph
-from pytest_vnc_use.acting import Actor
-from pytest_vnc_use.errors import RunFolderError, SettingsError, TaskFailed
+from pytest_vnc_use.acting import Actor, perform_text
+from pytest_vnc_use.errors import RunFolderError, SettingsError, TaskFailed, VncUseError
 from pytest_vnc_use.history import History
 from pytest_vnc_use.logging_utils import Redactor, RunLogger
 from pytest_vnc_use.ports import Approver, Controller, Judge, Planner, RunObserver
@@ -97,10 +97,12 @@ class VncUseAgent:
             }
         )
         self._password = vnc_password
-        self._declared = Redactor(secrets or {})
+        self._declared = Redactor(secrets or {}, numbers=False)
+        self._start_redactor = Redactor({**(secrets or {}), **assembly.api_keys()})
         self._redactor = Redactor({**(secrets or {}), **assembly.ambient_secrets(self.settings, vnc_password)})
         self._hitl_mode = hitl_mode
         self._policy = policy or assembly.build_policy(self.settings, ask=hitl_mode)
+        self._own_policies: dict[str, Policy] = {}
         self._functions = _by_name(functions)
         self._planner = planner
         self._judge = judge
@@ -143,62 +145,84 @@ class VncUseAgent:
             limits=limits or self._limits(),
             expect=tuple(expect),
             settings=to_json(self.settings),
+            own_policy=policy is not None,
         )
-        result = self._drive(folder, started, History(), policy, approver, lambda run: run.start(started.task))
+        if policy:
+            self._own_policies[folder.path.name] = policy
+        with only_driver(folder):
+            result = self._drive(folder, started, History(), approver, lambda run: run.start(started.task))
+        return self._checked(result, check)
+
+    def approve(
+        self, run_id: str, *, step: int | None = None, approver: Approver | None = None, policy: Policy | None = None
+    ) -> RunResult:
+        """Carry out the action that a run waits with, and go on; also in another process than the run's first.
+
+        With `step`, only if it is that step's action that the run waits with. A run that was started with a `policy` of
+        its own goes on under that; another process must give it again. Raises RunFolderError, SettingsError.
+        """
+        return self._go_on(run_id, True, step, approver, policy)
+
+    def deny(self, run_id: str, *, step: int | None = None, policy: Policy | None = None) -> RunResult:
+        """Refuse the action that a run waits with; the run ends as `denied`, or goes on where the policy says so."""
+        return self._go_on(run_id, False, step, None, policy)
+
+    def resume(self, run_id: str, *, approver: Approver | None = None, policy: Policy | None = None) -> RunResult:
+        """Go on with a run that was interrupted or killed, from its last step; a waiting one still waits."""
+        return self._go_on(run_id, None, None, approver, policy)
+
+    def _go_on(
+        self, run_id: str, answer: bool | None, step: int | None, approver: Approver | None, policy: Policy | None
+    ) -> RunResult:
+        folder = RunFolder.open(Path(self.settings.runs_dir, run_id))
+        if policy:
+            self._own_policies[run_id] = policy
+        with only_driver(folder):
+            trace = read_trace(folder.path)
+            if trace.started.own_policy and run_id not in self._own_policies:
+                raise SettingsError(f"run {run_id!r} was started with a policy of its own; give it again as policy=…")
+            if step is not None and (trace.asked is None or trace.asked.number != step):
+                raise RunFolderError(f"run {run_id!r} does not wait with step {step!r}; look at what it waits with now")
+            history = History.of(trace)
+            result = self._drive(folder, trace.started, history, approver, lambda run: run.resume(answer))
+        return self._checked(result, None)
+
+    def _checked(self, result: RunResult, check: bool | None) -> RunResult:
         if (self._check if check is None else check) and result.outcome is not Outcome.DONE:
             raise TaskFailed(told_end(result))
         return result
-
-    def approve(self, run_id: str, *, approver: Approver | None = None) -> RunResult:
-        """Carry out the action that a run waits with, and go on; also in another process than the run's first."""
-        return self._go_on(run_id, True, approver)
-
-    def deny(self, run_id: str) -> RunResult:
-        """Refuse the action that a run waits with; the run ends as `denied`, or goes on where the policy says so."""
-        return self._go_on(run_id, False, None)
-
-    def resume(self, run_id: str, *, approver: Approver | None = None) -> RunResult:
-        """Go on with a run that was interrupted or killed, from its last step; a waiting one still waits."""
-        return self._go_on(run_id, None, approver)
-
-    def _go_on(self, run_id: str, answer: bool | None, approver: Approver | None) -> RunResult:
-        folder = RunFolder.open(Path(self.settings.runs_dir, run_id))
-        trace = read_trace(folder.path)
-        history = History.of(trace)
-        return self._drive(folder, trace.started, history, None, approver, lambda run: run.resume(answer))
 
     def _drive(
         self,
         folder: RunFolder,
         started: RunStarted,
         history: History,
-        policy: Policy | None,
         approver: Approver | None,
         advance: Callable[[graph.TaskGraph], CUAState],
     ) -> RunResult:
-        """Advance a run until it ends or waits, as the only one who does; whatever breaks it is written down."""
-        self._logger = RunLogger(folder, self._redactor)
+        """Advance a run until it ends or waits; whatever breaks it is written down."""
+        self._logger = RunLogger(folder, self._redactor, self._start_redactor)
         self.runs.append(folder.path)
         emit = partial(self._tell, self._logger)
-        with only_driver(folder):
-            try:
-                run = graph.TaskGraph(self._parts(folder, started, policy or self._policy, emit), history)
-                state = advance(run)
-                while "outcome" not in state:
-                    question = self._redactor.hide_in(graph.asked(state))
-                    emit(question)
-                    if approver is None:
-                        break
-                    state = run.resume(approver.approve(question))
-            except BaseException as exc:
-                # whatever ended the run, Ctrl-C included, is written down before it goes on its way
-                emit(RunEnded(None, "the run broke", error=f"{type(exc).__name__}: {exc}"))
-                raise
-            return self._result(state, folder, started.task, history, emit)
+        try:
+            run = graph.TaskGraph(self._parts(folder, started, emit), history)
+            state = advance(run)
+            while "outcome" not in state:
+                question = self._redactor.hide_in(graph.asked(state))
+                emit(question)
+                if approver is None:
+                    break
+                state = run.resume(approver.approve(question))
+        except BaseException as exc:
+            # whatever ended the run, Ctrl-C included, is written down before it goes on its way
+            emit(RunEnded(None, "the run broke", error=f"{type(exc).__name__}: {exc}"))
+            if isinstance(exc, VncUseError):
+                exc.args = (self._redactor.hide(str(exc)),)
+            raise
+        return self._result(state, folder, started.task, history, emit)
 
-    def _parts(
-        self, folder: RunFolder, started: RunStarted, policy: Policy, emit: Callable[[RunEvent], None]
-    ) -> graph.Parts:
+    def _parts(self, folder: RunFolder, started: RunStarted, emit: Callable[[RunEvent], None]) -> graph.Parts:
+        policy = self._own_policies.get(started.run_id, self._policy)
         context = ReviewContext(test_id=started.test_id, task=started.task)
         return graph.Parts(
             actor=Actor(self.controller, folder, self._functions, self._declared.reveal),
@@ -263,6 +287,9 @@ class VncUseAgent:
     def perform(self, action: DesktopAction) -> Frame:
         """Carry out one action and wait for the screen to answer. Raises ActionError, DesktopError."""
         self.controller.perform(action)
+        return self._settled_frame()
+
+    def _settled_frame(self) -> Frame:
         self.controller.settle()
         return self.controller.frame()
 
@@ -272,7 +299,10 @@ class VncUseAgent:
 
     def type_text(self, text: str, *, press_enter: bool = False, clear_first: bool = False) -> Frame:
         """Type at the focus."""
-        return self.perform(TypeText(self._declared.reveal(text), press_enter=press_enter, clear_first=clear_first))
+        shown = self._declared.reveal(text)
+        action = TypeText(shown, press_enter=press_enter, clear_first=clear_first)
+        perform_text(self.controller, action, holds_secret=shown != text)
+        return self._settled_frame()
 
     def key(self, combination: str) -> Frame:
         """Press keys together: `enter`, `ctrl+a`."""
@@ -329,10 +359,10 @@ NO_FRAME = FrameRef("", 0, 0)
 
 
 def _by_name(functions: Sequence[Callable[..., object]]) -> dict[str, Callable[..., object]]:
-    named = {function.__name__: function for function in functions}
-    if len(named) != len(functions):
-        raise SettingsError(f"functions must have names of their own, got {[each.__name__ for each in functions]!r}")
-    return named
+    names = [getattr(function, "__name__", "") for function in functions]
+    if not all(names) or len(set(names)) != len(names):
+        raise SettingsError(f"functions must have names of their own, got {names!r}")
+    return dict(zip(names, functions, strict=True))
 
 
 @contextmanager

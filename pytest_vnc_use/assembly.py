@@ -105,9 +105,13 @@ def build_policy(settings: Settings, *, ask: bool = False) -> Policy:
     return load_policy(settings.policy, unmatched=unmatched)
 
 
+def api_keys() -> dict[str, str]:
+    """The keys of models in the environment, by the names of their variables."""
+    found = {name: os.environ.get(name, "").strip() for name in API_KEY_VARIABLES}
+    return {name: value for name, value in found.items() if value}
+
+
 def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str, str]:
     """What must appear nowhere though no test declared it: the API keys and the VNC password."""
-    found = {name: os.environ.get(name, "").strip() for name in (*API_KEY_VARIABLES, settings.password_env)}
-    if password:
-        found["VNC_PASSWORD"] = password
-    return {name: value for name, value in found.items() if value}
+    found = {settings.password_env: os.environ.get(settings.password_env, "").strip(), "VNC_PASSWORD": password or ""}
+    return api_keys() | {name: value for name, value in found.items() if value}

@@ -27,6 +27,7 @@ from pathlib import Path
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent import VncUseAgent
 from pytest_vnc_use.errors import InfraError, VncUseError
+from pytest_vnc_use.failure import harmless
 from pytest_vnc_use.ports import Approver
 from pytest_vnc_use.settings import FIELDS, Settings
 from pytest_vnc_use.trace import read_trace
@@ -65,7 +66,7 @@ class TerminalApprover:
         confirmation = asked.proposal.confirmation
         print(f"step {asked.number} wants to be confirmed: {plain(str(asked.proposal.action))}")
         print(f"  the model says: {plain(confirmation.explanation if confirmation else asked.proposal.intent)}")
-        print(f"  ruled by: {asked.ruling.rule}")
+        print(f"  ruled by: {plain(asked.ruling.rule)}")
         try:
             return input("carry it out? [y/N] ").strip().lower() in ("y", "yes")
         except EOFError:  # Ctrl-D
@@ -86,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(arguments.command(arguments))
     except VncUseError as exc:
-        print(f"error: {exc}", file=sys.stderr)
+        print(harmless(f"error: {exc}", hide=str), file=sys.stderr)
         return USAGE
 
 
@@ -106,7 +107,7 @@ def _drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[st
 
 
 def _broken(agent: VncUseAgent, word: str, message: str, code: int) -> int:
-    print(message, file=sys.stderr)
+    print(harmless(message, hide=str), file=sys.stderr)
     print(word, *agent.runs[-1:])
     return code
 
@@ -128,6 +129,8 @@ def parser() -> argparse.ArgumentParser:
         answer = commands.add_parser(name, help=about, description=about)
         answer.add_argument("run_id", help="name of the run's folder under --runs-dir")
         _add_options(answer, PLACE_OPTIONS)
+        if name != "resume":
+            answer.add_argument("--step", type=int, help="answer only if it is this step that the run waits with")
         answer.set_defaults(command=command)
     _add_policy(commands)
     return root
@@ -190,11 +193,11 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _approve(arguments: argparse.Namespace) -> int:
-    return _go_on(arguments, lambda agent: agent.approve(arguments.run_id, approver=_approver()))
+    return _go_on(arguments, lambda agent: agent.approve(arguments.run_id, step=arguments.step, approver=_approver()))
 
 
 def _deny(arguments: argparse.Namespace) -> int:
-    return _go_on(arguments, lambda agent: agent.deny(arguments.run_id))
+    return _go_on(arguments, lambda agent: agent.deny(arguments.run_id, step=arguments.step))
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -218,7 +221,8 @@ def _conclude(agent: VncUseAgent, result: RunResult, claims: Sequence[str]) -> i
     if result.message:
         print(plain(result.message))
     if result.outcome is Outcome.WAITING:
-        print(f"nobody to ask here: `cua-vnc approve {result.run_id}` or `deny` answers it")
+        step = len(result.steps) + 1
+        print(f"nobody to ask here: `cua-vnc approve {result.run_id} --step {step}` or `deny` answers it")
     print(f"{result.outcome} {result.run_folder}")
     return EXIT_CODES[result.outcome] if all(verdicts) else CLAIM_FAILED
 

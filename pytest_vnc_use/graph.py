@@ -22,6 +22,7 @@ from typing import Any, cast
 
 import langsmith
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.errors import GraphBubbleUp
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, StateSnapshot, interrupt
 from typing_extensions import assert_never
@@ -85,6 +86,10 @@ class Parts:
     hide: Callable[[Any], Any]
 
 
+class NodeBroke(Exception):
+    """Stands for a node's error where LangGraph sees it."""
+
+
 class TaskGraph:
     """The nodes of one run, and the run itself: `start`, and after an interrupt or a crash `resume`."""
 
@@ -96,6 +101,7 @@ class TaskGraph:
         self._stood_still = False
         self._moved_on = False
         self._model_s = 0.0
+        self._broke: Exception = NodeBroke()
 
     # --- running -----------------------------------------------------------------------------------------------------
 
@@ -133,7 +139,10 @@ class TaskGraph:
 
     def _run(self, given: CUAState | Command[Any] | None) -> CUAState:
         with self._compiled() as (graph, config), langsmith.tracing_context(enabled=False):
-            graph.invoke(given, config, durability="sync")
+            try:
+                graph.invoke(given, config, durability="sync")
+            except NodeBroke:
+                raise self._broke from None
             return cast(CUAState, graph.get_state(config).values)
 
     @contextmanager
@@ -141,7 +150,7 @@ class TaskGraph:
         """The graph on the run's checkpoints, and the config that names the run."""
         graph = StateGraph(CUAState)
         for node in (self.observe, self.propose, self.hitl_gate, self.act):
-            graph.add_node(node.__name__, cast(Any, node))
+            graph.add_node(node.__name__, cast(Any, self._kept_to_itself(node)))
         graph.add_edge(START, "observe")
         graph.add_edge("observe", "propose")
         graph.add_edge("hitl_gate", "act")
@@ -154,6 +163,20 @@ class TaskGraph:
         }
         with closing(database):
             yield graph.compile(checkpointer=SqliteSaver(database)), config
+
+    def _kept_to_itself(self, node: Callable[[CUAState], CUAState]) -> Callable[[CUAState], CUAState]:
+        """The node, its errors kept out of LangGraph's hands: it writes their text, secrets too, into a checkpoint."""
+
+        def run(state: CUAState) -> CUAState:
+            try:
+                return node(state)
+            except GraphBubbleUp:  # an interrupt is no error
+                raise
+            except Exception as exc:  # noqa: BLE001  # raised again, whatever it is, by _run
+                self._broke = exc
+            raise NodeBroke(type(self._broke).__name__)
+
+        return run
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
@@ -176,10 +199,6 @@ class TaskGraph:
             return self._out_of_time()
         except AnswerRefused as exc:
             return self._ended(Outcome.BLOCKED, str(exc))
-        except PlannerError as exc:
-            # LangGraph keeps a node's error in its checkpoint: no secret may be in it
-            exc.args = (self._parts.hide(str(exc)),)
-            raise
         self._model_s = time.monotonic() - started
         number = state["turn"] + 1
         self.history.decided(number, decision)

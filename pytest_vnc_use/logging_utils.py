@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.trace import RunFolder
-from pytest_vnc_use.types import FrameRef, RunEvent
+from pytest_vnc_use.types import FrameRef, RunEvent, RunStarted
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PICTURE = re.compile(r"sha256:[0-9a-f]{64}")
@@ -26,10 +26,11 @@ class Redactor:
 
     `secrets` are values by name. A value is found as it is, percent-encoded, escaped as in JSON or Python, and in
     base64 (also within a longer text, as in a Basic authorisation). Raises SettingsError for an empty value and for a
-    name that is not one.
+    name that is not one. With `numbers=False`, whole numbers in JSON stay, even where they are a secret's digits.
     """
 
-    def __init__(self, secrets: Mapping[str, str]) -> None:
+    def __init__(self, secrets: Mapping[str, str], *, numbers: bool = True) -> None:
+        self._numbers = numbers
         self._values = {_placeholder(name, value): value for name, value in secrets.items()}
         self._hidden = {form: mark for mark, value in self._values.items() for form in _forms(value)}
         self._marks = _any_of(self._values)
@@ -53,7 +54,7 @@ class Redactor:
             return [self.hide_json(item) for item in value]
         if isinstance(value, str):
             return value if _PICTURE.fullmatch(value) else self.hide(value)
-        return self._hidden.get(str(value), value) if type(value) is int else value
+        return self._hidden.get(str(value), value) if type(value) is int and self._numbers else value
 
     def hide_in(self, value: Any) -> Any:
         """A value of `types` without secrets; frames, numbers, and the words that a type prescribes stay."""
@@ -119,13 +120,17 @@ def _prescribed(hint: Any) -> bool:
 class RunLogger:
     """A RunObserver that writes every event into the run folder as it happens, without secrets.
 
+    `start_redactor` is for the start of the run, with whose task and settings another process goes on: it leaves words
+    alone that also happen to be the password of the desktop.
     On a folder that was opened again it goes on where the one before it stopped. Raises RunFolderError where it cannot
     write.
     """
 
-    def __init__(self, folder: RunFolder, redactor: Redactor) -> None:
+    def __init__(self, folder: RunFolder, redactor: Redactor, start_redactor: Redactor | None = None) -> None:
         self.folder = folder
         self._redactor = redactor
+        self._start_redactor = start_redactor or redactor
 
     def observe(self, event: RunEvent) -> None:
-        self.folder.append(self._redactor.hide_in(event))
+        redactor = self._start_redactor if isinstance(event, RunStarted) else self._redactor
+        self.folder.append(redactor.hide_in(event))

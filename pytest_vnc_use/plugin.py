@@ -122,6 +122,15 @@ def _refuse(item: pytest.Item, problem: str) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if PROBLEM in item.stash:
         pytest.fail(item.stash[PROBLEM], pytrace=False)
+    _check_no_later_marker(item)
+
+
+def _check_no_later_marker(item: pytest.Item) -> None:
+    """A task that comes too late to be carried out must not pass for done."""
+    if len(_marks(item)) != len(item.stash.get(SPECS, ())):
+        pytest.fail(
+            "vnc_task was added after the test was collected; put it on the function or its class", pytrace=False
+        )
 
 
 def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
@@ -140,9 +149,11 @@ def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
 
 def _marks(item: pytest.Item) -> list[pytest.Mark]:
     """Outermost first, decorators from top to bottom; those of the test's parameters come last."""
-    of_parameters = getattr(getattr(item, "callspec", None), "marks", [])
-    outer = [mark for mark in item.iter_markers("vnc_task") if not any(mark is other for other in of_parameters)]
-    return [*reversed(outer), *(mark for mark in of_parameters if mark.name == "vnc_task")]
+    of_parameters = [mark for mark in getattr(getattr(item, "callspec", None), "marks", ()) if mark.name == "vnc_task"]
+    outer = list(item.iter_markers("vnc_task"))
+    for mark in of_parameters:
+        outer.remove(mark)
+    return [*reversed(outer), *of_parameters]
 
 
 def _check_callable(item: pytest.Item) -> None:
@@ -292,6 +303,7 @@ class _ItemObserver:
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """The marker's tasks run in the call phase, before the body."""
+    _check_no_later_marker(pyfuncitem)
     if specs := pyfuncitem.stash.get(SPECS, ()):
         from pytest_vnc_use import scenario
 

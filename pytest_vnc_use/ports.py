@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from pytest_vnc_use.types import (
@@ -11,12 +12,20 @@ from pytest_vnc_use.types import (
     DesktopAction,
     Frame,
     Observation,
-    Ran,
     Report,
     RunEvent,
     Settled,
     Verdict,
 )
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A command that ended: `exit_code` is -n where signal n ended it; what it wrote, as text."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
 
 
 class Controller(Protocol):

@@ -7,13 +7,16 @@ import io
 import numpy as np
 from PIL import Image
 
-CARET_PX = 400
-"""As many pixels may differ as a caret and a clock's digit take together."""
+CARET_PX = (12, 48)
+"""Width and height of the largest caret: what differs within one such box may blink by itself."""
 
 
 def same_screen(before_png: bytes, now_png: bytes) -> bool:
-    """The same size, and no more pixels that differ than blink by themselves (`CARET_PX`)."""
+    """The same size, and no pixels that differ but within one box of `CARET_PX`."""
     if before_png == now_png:
         return True
     before, now = (np.asarray(Image.open(io.BytesIO(png)).convert("RGB")) for png in (before_png, now_png))
-    return before.shape == now.shape and int((before != now).any(axis=2).sum()) <= CARET_PX
+    if before.shape != now.shape:
+        return False
+    rows, columns = np.nonzero((before != now).any(axis=2))
+    return rows.size == 0 or bool(np.ptp(columns) < CARET_PX[0] and np.ptp(rows) < CARET_PX[1])

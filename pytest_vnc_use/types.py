@@ -77,15 +77,6 @@ class Region:
     bottom: int
 
 
-@dataclass(frozen=True)
-class Ran:
-    """A command that ended: `exit_code` is -n where signal n ended it; what it wrote, as text."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-
-
 # --- what is decided -------------------------------------------------------------------------------------------------
 
 
@@ -319,6 +310,7 @@ class RunStarted:
     """`started_at` is UTC in ISO 8601; `screen` the first frame; `expect` the claims to judge once it is done.
 
     `settings` are those of the agent by name, with which a run goes on in another process; nothing in them is secret.
+    With `own_policy` it was ruled by a policy object of its own, which no run folder can hold.
     """
 
     run_id: str
@@ -331,6 +323,7 @@ class RunStarted:
     limits: Limits = Limits()
     expect: tuple[str, ...] = ()
     settings: JsonObject = field(default_factory=dict)
+    own_policy: bool = False
     kind: Literal["run"] = "run"
 
 

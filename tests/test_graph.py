@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from pytest_vnc_use.errors import (
     SettingsError,
     TaskFailed,
 )
-from pytest_vnc_use.safety import Policy
+from pytest_vnc_use.safety import Policy, Rule
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.trace import read_trace
 from pytest_vnc_use.types import (
@@ -311,6 +312,36 @@ def test_a_yes_is_not_carried_out_on_another_screen(
     assert ["the screen is another one" in step.error for step in result.steps] == [True, True]
 
 
+def test_a_yes_is_for_one_step_only(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+    agent = agent_of(act(RISKY, RISKY), finished())
+    waiting = agent.run("buy")
+    assert agent.approve(waiting.run_id, step=1).outcome is Outcome.WAITING
+    with pytest.raises(RunFolderError, match="does not wait with step 1"):
+        agent.approve(waiting.run_id, step=1)
+    assert controller.performed == [RISKY.action]
+
+
+def test_a_run_goes_on_under_the_policy_of_its_own(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    strict = Policy((Rule("deny", text=re.compile("rm -rf")),), unmatched="ask")
+    agent = agent_of(act(RISKY, Proposal(TypeText("rm -rf /"))))
+    waiting = agent.run("tidy up", policy=strict)
+    stranger = agent_of()
+    with pytest.raises(SettingsError, match="policy of its own"):
+        stranger.approve(waiting.run_id)
+    assert agent.approve(waiting.run_id).outcome is Outcome.DENIED
+    assert controller.performed == [RISKY.action]
+
+
+def test_a_password_that_is_also_a_word_harms_nothing(agent_of: Callable[..., VncUseAgent]) -> None:
+    agent = agent_of(act(RISKY), finished(), vnc_password="desktop")
+    waiting = agent.run("show the desktop settings", expect=["the desktop settings are shown"])
+    started = read_trace(waiting.run_folder).started
+    assert (started.task, started.settings["environment"]) == ("show the desktop settings", "desktop")
+    assert agent.approve(waiting.run_id).outcome is Outcome.DONE
+
+
 def test_nobody_is_asked_about_a_step_beyond_the_limit(agent_of: Callable[..., VncUseAgent]) -> None:
     result = agent_of(act(Proposal(CLICKS[0]), RISKY)).run("buy", limits=Limits(steps=1))
     assert result.outcome is Outcome.STEP_LIMIT
@@ -445,6 +476,28 @@ def test_no_secret_is_in_what_functions_and_errors_say(agent_of: Callable[..., V
         agent.run("pay")
     (step,) = read_trace(agent.runs[0]).steps
     assert step.error == "pay raised ValueError: <secret:PIN> is wrong"
+    for file in agent.runs[0].rglob("*"):
+        assert file.is_dir() or b"hunter2" not in file.read_bytes(), file
+
+
+def test_functions_get_the_values_of_secrets_wherever_they_stand(agent_of: Callable[..., VncUseAgent]) -> None:
+    paid: list[object] = []
+
+    def pay(card: dict[str, object], pin: int) -> None:
+        paid.append((card, pin))
+
+    call = CallFunction("pay", {"card": {"pins": ["<secret:PIN>"]}, "pin": 1234})
+    agent_of(act(Proposal(call)), finished(), functions=[pay], secrets={"PIN": "1234"}).run("pay")
+    assert paid == [({"pins": ["1234"]}, 1234)]
+
+
+def test_no_error_leaves_a_secret_in_a_checkpoint(agent_of: Callable[..., VncUseAgent]) -> None:
+    def fail() -> Decision:
+        raise ValueError("hunter2 is no number")
+
+    agent = agent_of(fail, secrets={"PIN": "hunter2"})
+    with pytest.raises(ValueError, match="no number"):
+        agent.run("pay")
     for file in agent.runs[0].rglob("*"):
         assert file.is_dir() or b"hunter2" not in file.read_bytes(), file
 

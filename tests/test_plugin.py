@@ -609,6 +609,36 @@ def test_a_path_in_the_ini_file_is_relative_to_it(pytester: pytest.Pytester) -> 
     assert result.returncode == 0, result.stderr
 
 
+def test_a_marker_that_comes_too_late_fails_the_test(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.vnc_task("Click it"))
+        """
+    )
+    pytester.makepyfile("def test_it(): ...")
+    result = pytester.runpytest_subprocess()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*vnc_task was added after the test was collected*"])
+
+
+def test_a_desktop_of_the_users_own_need_not_know_of_programs(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture
+        def vnc_desktop():
+            return object()
+        """
+    )
+    pytester.makepyfile("def test_it(vnc_desktop): assert 0, 'the test itself'\n\ndef test_next(): ...")
+    pytester.runpytest_subprocess().assert_outcomes(failed=1, passed=1)
+
+
 def test_collecting_needs_no_server(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(EMPTY_BODY)
     result = pytester.runpytest_subprocess("--collect-only", "-q")

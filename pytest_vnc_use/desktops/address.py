@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from pytest_vnc_use.errors import DesktopError
-from pytest_vnc_use.types import Ran
+from pytest_vnc_use.ports import Ran
 
 
 class AddressDesktop:

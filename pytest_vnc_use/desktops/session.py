@@ -21,7 +21,7 @@ from typing import IO
 
 from pytest_vnc_use.desktops import cleaning, guard
 from pytest_vnc_use.errors import DesktopError
-from pytest_vnc_use.types import Ran
+from pytest_vnc_use.ports import Ran
 
 _PREFIX = "vnc-use-"
 _SHOWN_CHARACTERS = 80

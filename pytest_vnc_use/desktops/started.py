@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pytest_vnc_use.desktops.folder import WorkingFolder
 from pytest_vnc_use.desktops.session import Process, Session
 from pytest_vnc_use.errors import DesktopError, SettingsError
-from pytest_vnc_use.types import Ran
+from pytest_vnc_use.ports import Ran
 
 _LARGEST = 16384
 

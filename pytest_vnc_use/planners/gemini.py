@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from enum import Enum
@@ -272,12 +273,11 @@ def _unacknowledged(step: Step) -> bool:
 
 
 def _models_words(content: JsonObject) -> types.Content:
-    """The content as the SDK takes it: without fields that it does not know, wherever they stand.
-
-    Raises ValidationError where it is no content.
-    """
+    """The content as the SDK takes it, without fields that it does not know. Raises ValidationError if it is none."""
     try:
-        return types.Content.model_validate({**content, "role": "model"})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the SDK's, about values newer than itself
+            return types.Content.model_validate({**content, "role": "model"})
     except ValidationError as exc:
         unknown = [error["loc"] for error in exc.errors() if error["type"] == "extra_forbidden"]
         if not unknown:

@@ -1,0 +1,32 @@
+"""Whether two pictures are of the same screen: a caret may blink, words may not change."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from PIL import Image, ImageDraw
+
+from pytest_vnc_use.screens import same_screen
+
+
+def picture(words: str = "", *, caret: bool = False, size: tuple[int, int] = (640, 400)) -> bytes:
+    image = Image.new("RGB", size, "white")
+    draw = ImageDraw.Draw(image)
+    draw.text((100, 100), words, fill="black")
+    if caret:
+        draw.rectangle((300, 200, 301, 219), fill="black")
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
+def test_a_caret_may_blink() -> None:
+    assert same_screen(picture("Delete draft.txt?"), picture("Delete draft.txt?", caret=True))
+
+
+@pytest.mark.parametrize(
+    "now", [picture("Delete thesis.docx?"), picture(""), picture("Delete draft.txt?", size=(640, 401))]
+)
+def test_another_question_is_another_screen(now: bytes) -> None:
+    assert not same_screen(picture("Delete draft.txt?"), now)
