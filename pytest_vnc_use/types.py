@@ -36,6 +36,11 @@ from pytest_vnc_use.actions import (
     Wait as Wait,
 )
 
+SettledReason = Literal["settled", "animated", "nothing_changed", "limit"]
+DecisionKind = Literal["act", "finished", "gave_up"]
+RulingKind = Literal["allow", "deny", "ask"]
+VerdictKind = Literal["holds", "fails", "unsure"]
+
 # --- what is seen ----------------------------------------------------------------------------------------------------
 
 
@@ -54,9 +59,6 @@ class Frame:
 
     ref: FrameRef
     png: bytes = field(repr=False)
-
-
-SettledReason = Literal["settled", "animated", "nothing_changed", "limit"]
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,6 @@ class Proposal:
     confirmation: Confirmation | None = None
 
 
-DecisionKind = Literal["act", "finished", "gave_up"]
-
-
 @dataclass(frozen=True)
 class Decision:
     """What the planner answered.
@@ -133,9 +132,6 @@ class Decision:
     model: str = ""
     usage: Usage = Usage()
     provider_details: JsonObject = field(default_factory=dict)
-
-
-RulingKind = Literal["allow", "deny", "ask"]
 
 
 @dataclass(frozen=True)
@@ -275,9 +271,6 @@ class RunResult:
     def __bool__(self) -> bool:
         """Refused: not even `done` says that the task is done."""
         raise TypeError("a RunResult is neither true nor false: compare its `outcome`, and `verify` what matters")
-
-
-VerdictKind = Literal["holds", "fails", "unsure"]
 
 
 @dataclass(frozen=True, repr=False)

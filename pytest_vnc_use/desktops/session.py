@@ -1,8 +1,8 @@
 """What is started for one desktop: a private folder and processes that outlive neither the desktop nor this process.
 
-FOLDER/work         working folder of the program under test, and of every command
-FOLDER/work/logs    what each process wrote to its standard output and error
-FOLDER/lock         locked while this process or the guard lives; what is not locked was left behind
+work       the working folder of the program under test, and of every command
+work/logs  what each process wrote to its standard output and error
+lock       locked while this process or the guard lives; what is not locked was left behind
 """
 
 from __future__ import annotations

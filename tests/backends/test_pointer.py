@@ -12,7 +12,7 @@ from witnesses import Page, assert_becomes, witness_on_qt, witness_on_x
 
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError
-from pytest_vnc_use.types import Click, Drag, MouseDown, MouseUp, Move, Scroll
+from pytest_vnc_use.types import Click, Drag, MouseDown, MouseUp, Move, Scroll, ScrollMeans
 
 Connect = Callable[..., VNCController]
 PAD = (100, 300)
@@ -56,13 +56,17 @@ def test_the_wheel_scrolls_at_a_point(desktop: VncServer, chromium: Page, connec
     assert_becomes(lambda: chromium.last("scroll"), [0, 0])
 
 
-def test_scrolling_by_keys(desktop: VncServer, chromium: Page, connected: Connect) -> None:
-    hands = connected(desktop)
+@pytest.mark.parametrize(("connected_for", "asked_for"), [("wheel", "keys"), ("keys", "wheel")])
+def test_scrolling_by_keys(
+    desktop: VncServer, chromium: Page, connected: Connect, connected_for: ScrollMeans, asked_for: ScrollMeans
+) -> None:
+    """Three notches of the wheel do not scroll as far as a page."""
+    hands = connected(desktop, scroll_by=connected_for)
     hands.click(800, 600)
-    hands.perform(Scroll(800, 600, "down", 3, by="keys"))
+    hands.perform(Scroll(800, 600, "down", 3, by=asked_for))
     wait_for(lambda: (chromium.last("scroll") or [0, 0])[1] > 400, "a page down")
     hands.settle()
-    hands.perform(Scroll(800, 600, "up", 3, by="keys"))
+    hands.perform(Scroll(800, 600, "up", 3, by=asked_for))
     assert_becomes(lambda: chromium.last("scroll"), [0, 0])
 
 
