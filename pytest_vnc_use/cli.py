@@ -46,6 +46,11 @@ EXIT_CODES = {
 }
 PLACE_OPTIONS = {"--vnc": "server", "--password-env": "password_env", "--runs-dir": "runs_dir"}
 """Options of all commands that drive a desktop, and the settings they give."""
+ABOUT = {
+    "server": "the VNC desktop: host::port, host:display or a unix socket",
+    "planner": "who decides what to do: gemini, which is the default (asks the model, costs money)",
+}
+"""Where a command differs from pytest's option."""
 RUN_OPTIONS = {
     "--planner": "planner",
     "--model": "model",
@@ -154,7 +159,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def _add_options(parser: argparse.ArgumentParser, options: Mapping[str, str]) -> None:
     default = Settings()
     for option, field in options.items():
-        about, value = FIELDS[field].metadata["help"], getattr(default, field)
+        about, value = ABOUT.get(field, FIELDS[field].metadata["help"]), getattr(default, field)
         shown = f"{about} (default: {value})" if value else about
         parser.add_argument(option, dest=field, required=field == "server", metavar=field.upper(), help=shown)
 
