@@ -1,10 +1,15 @@
 """What a VNC server is known to take, told from what it offers: measured, so that no wrong character ever arrives.
 
+On each of these a text goes out at once, and the server takes it at its own pace, but for QEMU:
+
 - TigerVNC 1.12 takes every key, but text beyond ASCII is mapped to spare keycodes, of which it has about 20 and frees
   none. Its extended clipboard carries any text, and says when a program fetches it.
 - TightVNC 1.3.10 does the same with 167 spare keycodes: enough for Latin-1, and for nothing more.
 - Qt's own VNC server takes Latin-1 and the keys below, and drops all else, the wheel too, without a word.
-- x11vnc 0.9.16 has about 20 spare keycodes, its clipboard is Latin-1, and its number pad moves the caret.
+- x11vnc 0.9.16 has about 20 spare keycodes, and its number pad moves the caret.
+- QEMU 7.2 takes a key event every 10 ms, queues about 340 and drops the rest, while the pointer overtakes them. It
+  has the characters of a keyboard: by scan codes a US one, or the one of its option -k, with which it takes none.
+- Plain cut text is no second way: on TightVNC and x11vnc it ends in the cut buffer, which only xterm reads.
 """
 
 from __future__ import annotations
@@ -13,10 +18,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_vnc_use.backends.keys import F1, KEYPAD_CHARACTERS, Chord, name_of
+from pytest_vnc_use.backends.scancodes import US_KEYBOARD
 from pytest_vnc_use.backends.text_input import TextReach
 from pytest_vnc_use.errors import ActionError
 
 _QT_DESKTOP = "Qt for Embedded Linux VNC Server"
+_QEMU = "QEMU"
+_QEMU_EVENT_S = 0.01
 _TIGHT_SECURITY = 16
 _QT_KEYS = frozenset(
     [
@@ -37,21 +45,35 @@ _QT_KEYS = frozenset(
 )
 
 
+_WORDS: Mapping[TextReach, str] = {
+    "ascii": "ASCII goes by keys, nothing else can be typed",
+    "latin-1": "Latin-1 goes by keys, nothing else can be typed",
+    "clipboard": "ASCII goes by keys, lines with anything else by the clipboard",
+}
+
+
 @dataclass(frozen=True)
 class Abilities:
-    """How text gets in, whether the wheel does, which keysyms stand for others, and which alone are taken."""
+    """How text gets in, whether the wheel does, which keysyms stand for others, and which alone are taken.
+
+    A key event takes the server `event_s`; `scancodes` are to be sent along with those keysyms.
+    """
 
     text: TextReach
     wheel: bool = True
     substitutes: Mapping[int, int] = field(default_factory=dict)
     only_keysyms: frozenset[int] | None = None
+    event_s: float = 0.0
+    scancodes: Mapping[int, int] = field(default_factory=dict)
 
     def keysym(self, keysym: int) -> int:
         """The keysym to send for `keysym`. Raises ActionError where the server would drop it."""
         keysym = self.substitutes.get(keysym, keysym)
         if self.only_keysyms is not None and keysym not in self.only_keysyms:
+            characters = "ASCII" if self.text == "ascii" else "Latin-1"
             raise ActionError(
-                f"this VNC server drops the key {name_of(keysym)!r}; it takes Latin-1, F1 to F12 and the editing keys"
+                f"this VNC server drops the key {name_of(keysym)!r}; "
+                f"it takes {characters}, F1 to F12 and the editing keys"
             )
         return keysym
 
@@ -59,11 +81,25 @@ class Abilities:
         """The chord to send for `chord`. Raises ActionError where the server would drop a part of it."""
         return Chord(tuple(map(self.keysym, chord.keysyms)))
 
+    def __str__(self) -> str:
+        pace = f", {1 / self.event_s:.0f} key events a second" if self.event_s else ""
+        return _WORDS[self.text] + (", scan codes of a US keyboard" if self.scancodes else "") + pace
 
-def abilities_of(desktop_name: str, security_types: bytes, *, announces_clipboard: bool) -> Abilities:
-    """What a server takes, told from its desktop's name, the security types it offered, and its clipboard."""
+
+def abilities_of(
+    desktop_name: str, security_types: bytes, *, announces_clipboard: bool, takes_scancodes: bool
+) -> Abilities:
+    """What a server takes, told from its desktop's name, the security types it offered, and what it confirmed."""
     if desktop_name == _QT_DESKTOP:
         return Abilities("latin-1", wheel=False, only_keysyms=_QT_KEYS)
+    if desktop_name.startswith(_QEMU):
+        return Abilities(
+            "ascii",
+            substitutes=KEYPAD_CHARACTERS,
+            only_keysyms=frozenset(US_KEYBOARD),
+            event_s=_QEMU_EVENT_S,
+            scancodes=US_KEYBOARD if takes_scancodes else {},
+        )
     if announces_clipboard:
         return Abilities("clipboard")
     if _TIGHT_SECURITY in security_types:

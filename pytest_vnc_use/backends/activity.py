@@ -1,46 +1,114 @@
-"""Where and when the screen changed since the last action, kept per tile of 32 x 32 pixels."""
+"""Where and when the screen changed, and what keeps changing by itself, kept per tile of 32 x 32 pixels."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+Tiles = npt.NDArray[np.bool_]
+
 TILE_PX = 32
+REST_S = 1.5
+"""What has not changed for so long has come to rest; a clock that ticks each second has not."""
+_BUTTON_PX = (160, 32)
+"""So far from the pixel that was clicked a button shows that it was."""
+_UNLIKE = 4
+"""A change of so many times the pixels of those before it is not one more of them: text beside a caret."""
+_SIZE_HALVES_S = 3.0
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """At least `updates` changes of one tile over at least `span_s`."""
+
+    updates: int
+    span_s: float
+
+
+FAST = Rhythm(6, 0.4)
+"""Spinners and videos; a transition in CSS mostly ends sooner."""
+SLOW = Rhythm(4, 1.0)
+"""Carets (a blink takes 500 ms in chromium, 300 and 600 in xterm) and clocks."""
 
 
 class Activity:
-    """Counts and times of changes per tile. All times are readings of one monotonic clock, in seconds."""
+    """Counts and times of changes per tile; `last_s` is when each changed last, all by one monotonic clock, in seconds.
+
+    A tile moves by itself while it changes in a rhythm, `FAST` or `SLOW`, and never rests for `REST_S`. Counted is from
+    `restart` on; what moved before, and is told to `learn`, is known until it rests or changes quite differently.
+    """
 
     def __init__(self, width: int, height: int) -> None:
         shape = (-(-height // TILE_PX), -(-width // TILE_PX))
         self._count = np.zeros(shape, np.int64)
         self._first_s = np.zeros(shape)
-        self._last_s = np.full(shape, -np.inf)
+        self.last_s = np.full(shape, -np.inf)
+        self._size = np.zeros(shape)
+        self._known = np.zeros(shape, np.bool_)
 
     def restart(self) -> None:
-        """Forget how often tiles changed; when they last changed is kept."""
+        """Count changes from here on; when tiles last changed is kept, and which are known to move by themselves."""
         self._count[:] = 0
 
-    def add(self, x: int, y: int, changed: npt.NDArray[np.bool_], now_s: float) -> None:
+    def learn(self, now_s: float) -> None:
+        """What moves now does so by itself."""
+        self._known = self.moving(now_s)
+
+    def add(self, x: int, y: int, changed: Tiles, now_s: float) -> None:
         """Count the tiles under the pixels `changed`, an array of shape (height, width) whose corner is at (x, y)."""
+        sizes = _sums(_sums(changed.view(np.uint8), y, axis=0), x, axis=1)
         top, left = y // TILE_PX, x // TILE_PX
-        touched = _any_per_tile(_any_per_tile(changed, y, axis=0), x, axis=1)
-        window = np.s_[top : top + touched.shape[0], left : left + touched.shape[1]]
+        window = np.s_[top : top + sizes.shape[0], left : left + sizes.shape[1]]
+        touched = sizes > 0
+        self._end_rhythms(window, touched, sizes, now_s)
         self._first_s[window][touched & (self._count[window] == 0)] = now_s
-        self._last_s[window][touched] = now_s
+        self.last_s[window][touched] = now_s
         self._count[window] += touched
 
-    def animated(self, updates: int, span_s: float) -> npt.NDArray[np.bool_]:
-        """The tiles that changed at least `updates` times over at least `span_s` since the last restart."""
-        return (self._count >= updates) & (self._last_s - self._first_s >= span_s)
+    def _end_rhythms(self, window: Any, touched: Tiles, sizes: npt.NDArray[np.int64], now_s: float) -> None:
+        """Of the tiles that change anew after a rest, or by far more than before; and keep how much they change."""
+        since_s = np.where(touched, now_s - self.last_s[window], 0.0)
+        before = self._size[window] * 0.5 ** (since_s / _SIZE_HALVES_S)
+        ended = (since_s > REST_S) | (touched & (before > 0) & (sizes > _UNLIKE * before))
+        self._known[window][ended] = False
+        self._count[window][ended] = 0
+        is_first = (self._count[window] == 0) & ~self._known[window]  # it may well be an action's effect
+        self._size[window] = np.where(is_first, 0.0, np.maximum(before, sizes))
 
-    def last_change_s(self, except_tiles: npt.NDArray[np.bool_]) -> float:
+    def moving(self, now_s: float) -> Tiles:
+        """The tiles that keep changing by themselves."""
+        in_rhythm = self._known | self._is_in(FAST) | self._is_in(SLOW)
+        moving: Tiles = in_rhythm & (now_s - self.last_s <= REST_S)
+        return moving
+
+    def around(self, point: tuple[int, int] | None) -> Tiles:
+        """The tiles that a button under a pixel may cover; none around no pixel."""
+        tiles = np.zeros_like(self._known)
+        if point is not None:
+            (x, y), (across, down) = point, _BUTTON_PX
+            left, right, top, bottom = (max(0, at) // TILE_PX for at in (x - across, x + across, y - down, y + down))
+            tiles[top : bottom + 1, left : right + 1] = True
+        return tiles
+
+    @property
+    def known(self) -> Tiles:
+        """The tiles that moved by themselves when it was last learned."""
+        return self._known
+
+    def _is_in(self, rhythm: Rhythm) -> Tiles:
+        is_in: Tiles = (self._count >= rhythm.updates) & (self.last_s - self._first_s >= rhythm.span_s)
+        return is_in
+
+    def last_change_s(self, except_tiles: Tiles | np.bool_ = np.False_) -> float:
         """When a tile outside `except_tiles` last changed; minus infinity where none ever did."""
-        return float(np.max(self._last_s, where=~except_tiles, initial=-np.inf))
+        return float(np.max(self.last_s, where=~except_tiles, initial=-np.inf))
 
 
-def _any_per_tile(changed: npt.NDArray[np.bool_], offset: int, axis: int) -> npt.NDArray[np.bool_]:
-    length = changed.shape[axis]
-    starts = np.arange(-(offset % TILE_PX), length, TILE_PX).clip(min=0)
-    reduced: npt.NDArray[np.bool_] = np.logical_or.reduceat(changed, starts, axis=axis)
-    return reduced
+def _sums(counts: npt.NDArray[Any], offset: int, axis: int) -> npt.NDArray[np.int64]:
+    """The sums per tile along one axis, whose first element is at `offset`."""
+    starts = np.arange(-(offset % TILE_PX), counts.shape[axis], TILE_PX).clip(min=0)
+    sums: npt.NDArray[np.int64] = np.add.reduceat(counts, starts, axis=axis, dtype=np.int64)
+    return sums

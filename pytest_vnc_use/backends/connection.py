@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import os
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-import numpy as np
-import numpy.typing as npt
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint
 from vncdotool.command import parse_server
 
 from pytest_vnc_use.backends.abilities import Abilities, abilities_of
+from pytest_vnc_use.backends.capture import Capture
 from pytest_vnc_use.backends.framebuffer import Framebuffer
 from pytest_vnc_use.backends.protocol import DesktopFactory, DesktopProtocol
+from pytest_vnc_use.backends.pulse import Pulse
 from pytest_vnc_use.backends.reactor import reactor, start_reactor
-from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError
+from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, DesktopSilent, SettingsError
+from pytest_vnc_use.types import EncodingChoice
+
+_TAKEN_WITHIN_S = 10.0
+_FRESH_S = 0.1
+_FRESH_AT_MOST_S = 1.0
 
 
 class Connection:
@@ -26,14 +33,28 @@ class Connection:
     Events are sent in the order of the calls. A call on a connection that ended raises the DesktopError that ended it.
     """
 
-    def __init__(self, server: str, password: str | None, timeout_s: float) -> None:
-        """Connect. Raises SettingsError, DesktopRefused or AuthenticationFailed, within `timeout_s`."""
+    def __init__(
+        self,
+        server: str,
+        password: str | None,
+        timeout_s: float,
+        *,
+        encoding: EncodingChoice = "auto",
+        new_factory: Callable[[Framebuffer, str, str | None], DesktopFactory] = DesktopFactory,
+    ) -> None:
+        """Connect. Through a unix socket `auto` is `raw`.
+
+        Raises SettingsError, DesktopRefused or AuthenticationFailed, within `timeout_s`.
+        """
         endpoint = _endpoint(server, timeout_s)
         _check_password(password)
         start_reactor()
         self.server = server
         self.framebuffer = Framebuffer()
-        self._factory = DesktopFactory(self.framebuffer, server, password)
+        self._factory = new_factory(self.framebuffer, server, password)
+        self._factory.encoding = "raw" if encoding == "auto" and "/" in server else encoding
+        self._sent_s = math.inf
+        """When an action was last sent, until it is looked what became of it."""
         self._dialled: Deferred[Any] | None = None
         reactor.callFromThread(self._dial, endpoint)
         try:
@@ -50,30 +71,75 @@ class Connection:
         return self._factory.opened
 
     @property
+    def name(self) -> str:
+        """What the server calls its desktop."""
+        return bytes(self.protocol.name).decode("utf-8", "replace")
+
+    @property
     def abilities(self) -> Abilities:
         """What the server is known to take."""
         protocol = self.protocol
-        name = bytes(protocol.name).decode("utf-8", "replace")
-        return abilities_of(name, protocol.security_types, announces_clipboard=protocol.announces_clipboard)
+        return abilities_of(
+            self.name,
+            protocol.security_types,
+            announces_clipboard=protocol.announces_clipboard,
+            takes_scancodes=protocol.takes_scancodes,
+        )
 
     def send(self, method: Callable[..., object], *arguments: object) -> None:
         """Call a method of the protocol on the reactor's thread. Raises DesktopError where the connection ended."""
-        self.framebuffer.raise_if_lost()
-        reactor.callFromThread(method, *arguments)
+        reactor.callFromThread(self._carry_out, self.protocol.pulse, method, arguments)
+
+    def _carry_out(self, pulse: Pulse, method: Callable[..., object], arguments: tuple[object, ...]) -> None:
+        method(*arguments)
+        self._sent_s = time.monotonic()
+        pulse.go_on()
+
+    def flush(self) -> None:
+        """Wait until all that was sent so far is on its way. Raises ConnectionLost where it is not in time.
+
+        Twisted writes what it was given after its next poll, and after it has read what that brought: two rounds later.
+        """
+        self._wait_for(lambda done: reactor.callLater(0, reactor.callLater, 0, done))
+
+    def _wait_for(self, call: Callable[[Callable[[], None]], object]) -> None:
+        """Wait until `call`, made on the reactor's thread, has called back."""
+        done = threading.Event()
+        reactor.callFromThread(call, done.set)
+        if not done.wait(_TAKEN_WITHIN_S):
+            self._give_up(f"what was sent to {self.server!r} is still not on its way")
 
     def round_trip(self, timeout_s: float) -> None:
-        """Wait for one more answer of the server's. Without it raises ConnectionLost and drops the connection."""
-        before = self.framebuffer.updates
-        self.send(self.protocol.framebufferUpdateRequest, 0, 0, 1, 1)
-        if not self.framebuffer.wait_until(lambda: self.framebuffer.updates > before, timeout_s):
-            self._give_up(f"{self.server!r} has not answered for {timeout_s} s")
+        """Wait until the server has answered a question asked now, behind all that was sent.
 
-    def pixels(self, timeout_s: float) -> npt.NDArray[np.uint8]:
-        """The whole screen, of shape (height, width, 3). Raises ConnectionLost and drops the connection without it."""
-        rgb = self.framebuffer.rgb(timeout_s)
-        if rgb is None:
-            self._give_up(f"{self.server!r} has not sent its whole screen within {timeout_s} s")
-        return rgb
+        The first time after an action one will do that was asked lately, while the action's effect was waited for, so
+        that nobody waits twice. Without an answer raises ConnectionLost and drops the connection.
+        """
+        pulse = self.protocol.pulse
+        self._wait_for(lambda done: done())
+        now_s = time.monotonic()
+        fresh_s = min(_FRESH_S + 2 * pulse.round_trip_s, _FRESH_AT_MOST_S)
+        wanted_s = min(now_s, max(self._sent_s, now_s - fresh_s))
+        self._sent_s = math.inf
+        if pulse.heard_s < wanted_s:
+            reactor.callFromThread(pulse.want, wanted_s)
+            if not self.framebuffer.wait_until(lambda: pulse.heard_s >= wanted_s, timeout_s):
+                self._give_up(f"{self.server!r} has not answered for {timeout_s} s")
+        reactor.callFromThread(pulse.rest)
+
+    def capture(self, timeout_s: float) -> Capture:
+        """The whole screen. Raises ConnectionLost and drops the connection without it."""
+        captured = self.framebuffer.capture(timeout_s)
+        if captured is None:
+            self._give_up(_not_whole(self.server, timeout_s))
+        return captured
+
+    def refresh(self, timeout_s: float) -> None:
+        """Have the whole screen sent anew. Without it raises ConnectionLost and drops the connection."""
+        self.framebuffer.forget()
+        self.send(self.protocol.framebufferUpdateRequest)
+        if not self.framebuffer.wait_complete(timeout_s):
+            self._give_up(_not_whole(self.server, timeout_s))
 
     def close(self) -> None:
         """End the connection once all that was sent is on its way; a second call does nothing."""
@@ -110,10 +176,14 @@ class Connection:
             )
 
     def _give_up(self, problem: str) -> NoReturn:
-        error = ConnectionLost(f"{problem}; the connection is dropped")
+        error = DesktopSilent(f"{problem}; the connection is dropped")
         self.framebuffer.fail(error)
         self.drop()
         raise error
+
+
+def _not_whole(server: str, timeout_s: float) -> str:
+    return f"{server!r} has not sent its whole screen within {timeout_s} s"
 
 
 def _endpoint(server: str, timeout_s: float) -> Any:  # mypy does not know zope's interfaces

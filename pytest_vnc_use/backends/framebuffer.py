@@ -8,31 +8,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from pytest_vnc_use.backends.activity import Activity
+from pytest_vnc_use.backends.activity import REST_S, TILE_PX, Activity, Tiles
+from pytest_vnc_use.backends.capture import Capture
+from pytest_vnc_use.backends.passed import PassedFrames
+from pytest_vnc_use.backends.pointer_shape import PointerShape, ShownPointer
+from pytest_vnc_use.backends.rectangles import COLOUR_BITS, Rectangle
 from pytest_vnc_use.backends.settle import Mark, SettleRules, judge
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types import Settled
-
-_COLOUR_BITS = np.uint32(0xFFFFFF)
-
-
-@dataclass(frozen=True)
-class Rectangle:
-    """One raw rectangle of an update, 4 bytes a pixel: blue, green, red, nothing."""
-
-    x: int
-    y: int
-    width: int
-    height: int
-    data: bytes
-
-    def pixels(self) -> npt.NDArray[np.uint32]:
-        return np.frombuffer(self.data, "<u4").reshape(self.height, self.width)
 
 
 class Framebuffer:
@@ -43,29 +29,46 @@ class Framebuffer:
         self._pixels = np.zeros((0, 0), np.uint32)
         self._missing = np.zeros((0, 0), np.bool_)
         self._complete = False
-        self._updates = 0
         self._activity = Activity(0, 0)
         self._mark = Mark(0.0, 0.0)
+        self._acting = False
         self._error: DesktopError | None = None
+        self._passed = PassedFrames()
+        self._looked_s = -np.inf
+        self._pointer_shape: PointerShape | None = None
+        self._pointer_at: tuple[int, int] | None = None
 
     # --- for the reactor's thread ---
 
     def resize(self, width: int, height: int) -> None:
         """Start anew with another size; incomplete until every pixel has been sent once."""
         with self._condition:
+            self._keep_what_passes(np.ones_like(self._activity.last_s, np.bool_))
             self._pixels = np.zeros((height, width), np.uint32)
             self._missing = np.ones((height, width), np.bool_)
             self._complete = False
             self._activity = Activity(width, height)
+            self._passed.resize(self._activity.known)
+            self._looked_s = -np.inf
 
     def apply(self, rectangles: Sequence[Rectangle]) -> None:
-        """Draw one whole update. Raises ValueError where a rectangle leaves the screen."""
+        """Draw one whole update, whose rectangles are on the screen."""
         with self._condition:
+            self._keep_what_passes(self._covered(rectangles))
             for rectangle in rectangles:
                 self._draw(rectangle)
-            self._updates += 1
             self._complete = self._complete or not self._missing.any()
             self._condition.notify_all()
+
+    def shape_pointer(self, shape: PointerShape) -> None:
+        """The pointer looks so from here on."""
+        with self._condition:
+            self._pointer_shape = shape
+
+    def move_pointer(self, x: int, y: int) -> None:
+        """The pointer was sent there."""
+        with self._condition:
+            self._pointer_at = (x, y)
 
     def fail(self, error: DesktopError) -> None:
         """Wake every waiter with the reason why nothing more will come; the first reason stays."""
@@ -78,19 +81,30 @@ class Framebuffer:
         with self._condition:
             self._condition.notify_all()
 
+    def _keep_what_passes(self, drawn: Tiles) -> None:
+        if self._complete:
+            self._passed.draw_over(drawn, self._pixels, self._activity.last_s, self._moving(), time.monotonic())
+
+    def _covered(self, rectangles: Sequence[Rectangle]) -> Tiles:
+        covered = np.zeros_like(self._activity.last_s, np.bool_)
+        for area in (rectangle.area for rectangle in rectangles):
+            bottom, right = -(-(area.y + area.height) // TILE_PX), -(-(area.x + area.width) // TILE_PX)
+            covered[area.y // TILE_PX : bottom, area.x // TILE_PX : right] = True
+        return covered
+
+    def _moving(self) -> Tiles:
+        """The tiles that keep changing by themselves."""
+        return self._activity.moving(time.monotonic())
+
     def _draw(self, rectangle: Rectangle) -> None:
-        x, y, height, width = rectangle.x, rectangle.y, rectangle.height, rectangle.width
-        if x + width > self._pixels.shape[1] or y + height > self._pixels.shape[0]:
-            raise ValueError(
-                f"a rectangle {(x, y, width, height)!r} is outside the screen {self._pixels.shape[::-1]!r}"
-            )
-        target = self._pixels[y : y + height, x : x + width]
-        new = rectangle.pixels()
-        changed = ((target ^ new) & _COLOUR_BITS) != 0
+        area = rectangle.area
+        target = self._pixels[area.slices]
+        new = rectangle.on(self._pixels)
+        changed = ((target ^ new) & COLOUR_BITS) != 0
         target[:] = new
-        self._activity.add(x, y, changed, time.monotonic())
+        self._activity.add(area.x, area.y, changed, time.monotonic())
         if not self._complete:
-            self._missing[y : y + height, x : x + width] = False
+            self._missing[area.slices] = False
 
     # --- for the caller's thread ---
 
@@ -101,24 +115,56 @@ class Framebuffer:
             height, width = self._pixels.shape
             return width, height
 
-    @property
-    def updates(self) -> int:
-        """How many updates the server has sent."""
-        return self._updates
-
     def raise_if_lost(self) -> None:
         """Raises the DesktopError that ended the connection, if one did."""
         if self._error is not None:
             raise self._error
 
-    def rgb(self, timeout_s: float) -> npt.NDArray[np.uint8] | None:
-        """A copy of the pixels, of shape (height, width, 3); None where some are still missing after `timeout_s`."""
+    @property
+    def changed_s(self) -> float:
+        """When a pixel last changed, on the monotonic clock."""
         with self._condition:
-            if not self.wait_complete(timeout_s):
-                return None
-            pixels = self._pixels.copy()
-        channels = pixels.view(np.uint8).reshape(*pixels.shape, 4)
-        return np.ascontiguousarray(channels[..., 2::-1])
+            return self._activity.last_change_s()
+
+    def capture(self, timeout_s: float) -> Capture | None:
+        """A copy of the pixels; None where some are still missing after `timeout_s`. Raises DesktopError."""
+        with self._condition:
+            return self.last_capture() if self.wait_complete(timeout_s) else None
+
+    def last_capture(self) -> Capture:
+        """A copy of the pixels as they were last seen, also where the connection ended."""
+        with self._condition:
+            changed = self._activity.last_s >= self._looked_s
+            seen = Capture(self._pixels.copy(), time.monotonic(), changed, self._moving(), self._pointer())
+            self._looked_s = seen.taken_s
+            self._passed.look(seen)
+            return seen
+
+    def _pointer(self) -> ShownPointer | None:
+        if self._pointer_shape is None or self._pointer_at is None:
+            return None
+        return ShownPointer(self._pointer_shape, *self._pointer_at)
+
+    def passed(self) -> tuple[Capture, ...]:
+        """What the screen showed between captures, and no more; told once, oldest first."""
+        with self._condition:
+            return self._passed.take()
+
+    def only_colour(self, timeout_s: float) -> str:
+        """The one colour (`#000000`) that all pixels have kept for `timeout_s`; "" as soon as there are several."""
+        several = self.wait_until(lambda: self._has_several_colours(), timeout_s)
+        return "" if several else f"#{self._pixels[0, 0] & COLOUR_BITS:06x}"
+
+    def _has_several_colours(self) -> bool:
+        # most screens show it in a few of their rows already
+        some_rows = self._pixels[::16]
+        return any(bool(((rows ^ rows[0, 0]) & COLOUR_BITS).any()) for rows in (some_rows, self._pixels))
+
+    def forget(self) -> None:
+        """Count every pixel as missing until it has been sent anew; those known are kept, to tell what changed."""
+        with self._condition:
+            self._missing[:] = True
+            self._complete = False
 
     def wait_until(self, predicate: Callable[[], bool], timeout_s: float) -> bool:
         """Whether `predicate` came true within `timeout_s`. Raises the DesktopError that ended the connection."""
@@ -135,17 +181,49 @@ class Framebuffer:
         """Let time pass. Raises DesktopError as soon as the connection ends."""
         self.wait_until(lambda: False, duration_s)
 
+    # --- settling and watching ---
+
     def mark_began(self) -> None:
-        """An action begins now: what changes from here on may be its answer."""
+        """An action, or a part of one, begins now: what changes from here on may be its answer."""
         with self._condition:
             now_s = time.monotonic()
+            if not self._acting:
+                self._activity.learn(now_s)
             self._mark = Mark(now_s, now_s)
+            self._acting = True
 
-    def mark_ended(self) -> None:
-        """The action is carried out; animation is looked for from here on."""
+    def mark_ended(self, *, clicked: tuple[int, int] | None = None) -> None:
+        """The action is carried out, a click perhaps; animation is looked for from here on."""
         with self._condition:
-            self._mark = Mark(self._mark.began_s, time.monotonic())
+            self._mark = Mark(self._mark.began_s, time.monotonic(), clicked)
             self._activity.restart()
+            self._acting = False
+
+    def mark_waited(self) -> None:
+        """The action was only a wait: what moved meanwhile did so by itself."""
+        with self._condition:
+            now_s = time.monotonic()
+            self._mark = Mark(self._mark.began_s, now_s)
+            self._activity.learn(now_s)
+            self._acting = False
+
+    def changed_since(self, moment_s: float) -> bool:
+        """Whether a pixel changed after that moment, but for what moves by itself. Raises DesktopError."""
+        with self._condition:
+            self.raise_if_lost()
+            moving = self._activity.moving(time.monotonic())
+            return self._activity.last_change_s(except_tiles=moving) > moment_s
+
+    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+        """The same, waited for. Raises DesktopError as soon as the connection ends."""
+        ends_s = time.monotonic() + timeout_s
+        with self._condition:
+            while not self.changed_since(moment_s):
+                remaining_s = ends_s - time.monotonic()
+                if remaining_s <= 0:
+                    return False
+                self._condition.wait(min(remaining_s, REST_S))  # that something came to rest is told by nobody
+            return True
 
     def wait_settled(self, rules: SettleRules) -> Settled:
         """Wait as `rules` say. Raises DesktopError as soon as the connection ends."""
@@ -154,7 +232,7 @@ class Framebuffer:
             while True:
                 self.raise_if_lost()
                 now_s = time.monotonic()
-                judgement = judge(self._activity, self._mark, rules)
+                judgement = judge(self._activity, self._mark, rules, now_s)
                 if now_s >= judgement.at_s:
                     return Settled(judgement.reason, now_s - started_s)
                 if now_s >= started_s + rules.limit_s:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from contextlib import suppress
 
+from typing_extensions import assert_never
+
+from pytest_vnc_use.backends.abilities import Abilities
 from pytest_vnc_use.backends.connection import Connection
-from pytest_vnc_use.backends.keys import Chord
+from pytest_vnc_use.backends.keys import LEFT, MODIFIERS, PAGE_DOWN, PAGE_UP, RIGHT, Chord
+from pytest_vnc_use.backends.scancodes import key_event
 from pytest_vnc_use.errors import ActionError, DesktopError
 from pytest_vnc_use.types import Button, Direction
 
@@ -13,6 +19,10 @@ HOLD_S = 0.02
 """How long a press lasts: presses of no length are miscounted as fewer clicks."""
 DRAG_MOVES = 16
 DRAG_MOVE_S = 0.01
+_NOTCHES_A_PAGE = 5
+_ARROWS_A_NOTCH = 3
+KeyEvent = tuple[int, bool]
+"""A keysym, and whether its key goes down or up."""
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
 _WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
 
@@ -24,6 +34,16 @@ class Pointer:
         self._connection = connection
         self._pressed = 0
         self._at = (0, 0)
+
+    @property
+    def at(self) -> tuple[int, int]:
+        """The pixel it was moved to last."""
+        return self._at
+
+    @property
+    def holding(self) -> bool:
+        """Whether a button is down."""
+        return self._pressed != 0
 
     def move(self, x: int, y: int) -> None:
         """Raises ActionError where the point is off the screen."""
@@ -91,6 +111,8 @@ class Pointer:
                 self._send()
 
     def pause(self, duration_s: float = HOLD_S) -> None:
+        """Counted from when all is on its way: a reactor that is late must not send two events together."""
+        self._connection.flush()
         self._connection.framebuffer.pause(duration_s)
 
     def _glide(self, x: int, y: int) -> None:
@@ -103,10 +125,14 @@ class Pointer:
 
 
 class Keyboard:
-    """The keyboard: knows which keys are down."""
+    """The keyboard: knows which keys are down, and sends events no faster than the server takes them.
 
-    def __init__(self, connection: Connection) -> None:
+    A chord goes out in one write: a release that came late would let the server repeat the key.
+    """
+
+    def __init__(self, connection: Connection, abilities: Abilities) -> None:
         self._connection = connection
+        self._abilities = abilities
         self._held: list[int] = []
 
     @property
@@ -116,28 +142,46 @@ class Keyboard:
 
     def press(self, keysym: int) -> None:
         self._held.append(keysym)
-        self._connection.send(self._connection.protocol.keyEvent, keysym, True)
+        self._send([(keysym, True)])
 
     def release(self, keysym: int) -> None:
         self._held = [held for held in self._held if held != keysym]
-        self._connection.send(self._connection.protocol.keyEvent, keysym, False)
+        self._send([(keysym, False)])
 
-    def strike(self, chord: Chord) -> None:
-        """Press the keys in order and release them in reverse, whatever happens in between."""
-        pressed: list[int] = []
-        try:
-            for keysym in chord.keysyms:
-                pressed.append(keysym)
-                self.press(keysym)
-        finally:
-            for keysym in reversed(pressed):
-                self.release(keysym)
+    def strike(self, *chords: Chord) -> None:
+        """Chord after chord, press the keys in order and release them in reverse; a modifier that is held stays so."""
+        strokes = [self._stroke(chord) for chord in chords]
+        for events in strokes if self._abilities.event_s else [[event for stroke in strokes for event in stroke]]:
+            self._send(events)
+        released = {keysym for events in strokes for keysym, down in events if not down}
+        self._held = [held for held in self._held if held not in released]
+
+    def scroll(self, direction: Direction, notches: int) -> None:
+        """Scroll what has the focus, as far as so many notches of the wheel: five are a page, one is three arrows."""
+        match direction:
+            case "up" | "down":
+                key, times = PAGE_UP if direction == "up" else PAGE_DOWN, math.ceil(notches / _NOTCHES_A_PAGE)
+            case "left" | "right":
+                key, times = LEFT if direction == "left" else RIGHT, notches * _ARROWS_A_NOTCH
+            case _:
+                assert_never(direction)
+        self.strike(*[Chord((key,))] * times)
 
     def release_all(self) -> None:
         """Let go of every key; on a connection that ended there is none to let go of."""
         with suppress(DesktopError):
             for keysym in reversed(self.held):
                 self.release(keysym)
+
+    def _stroke(self, chord: Chord) -> list[KeyEvent]:
+        stays = MODIFIERS.intersection(self._held)
+        keysyms = [keysym for keysym in chord.keysyms if keysym not in stays]
+        return [(keysym, True) for keysym in keysyms] + [(keysym, False) for keysym in reversed(keysyms)]
+
+    def _send(self, events: Sequence[KeyEvent]) -> None:
+        data = b"".join(key_event(keysym, down, self._abilities.scancodes.get(keysym, 0)) for keysym, down in events)
+        self._connection.send(self._connection.protocol.transport.write, data)
+        self._connection.framebuffer.pause(len(events) * self._abilities.event_s)
 
 
 def _mask(button: Button) -> int:

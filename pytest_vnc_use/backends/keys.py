@@ -15,6 +15,7 @@ SHIFT, SHIFT_R, CONTROL, ALT, SUPER, SUPER_R = 0xFFE1, 0xFFE2, 0xFFE3, 0xFFE9, 0
 RETURN, TAB, BACKSPACE, INSERT = 0xFF0D, 0xFF09, 0xFF08, 0xFF63
 PAGE_UP, PAGE_DOWN, LEFT, RIGHT = 0xFF55, 0xFF56, 0xFF51, 0xFF53
 F1 = 0xFFBE
+_UNICODE = 0x01000000
 
 _MODIFIERS = {
     SHIFT: ("shift", "shiftl", "shiftleft"),
@@ -28,6 +29,7 @@ _MODIFIERS = {
             "metaleft", "cmdl", "commandleft", "osleft"),
     SUPER_R: ("superr", "winr", "winright", "metar", "metaright", "cmdr", "commandright", "osright"),
 }  # fmt: skip
+MODIFIERS = frozenset(_MODIFIERS)
 
 _NAMED_KEYS = {
     0xFF1B: ("escape", "esc"),
@@ -44,7 +46,7 @@ _NAMED_KEYS = {
     0xFF52: ("up", "arrowup", "uparrow"),
     RIGHT: ("right", "arrowright", "rightarrow"),
     0xFF54: ("down", "arrowdown", "downarrow"),
-    0xFF61: ("printscreen", "print", "prtsc", "prtscr", "prtscn", "sysrq"),
+    0xFF61: ("printscreen", "print", "prtsc", "prtscr", "prtscn", "prntscrn", "sysrq"),
     0xFF13: ("pause", "break"),
     0xFF67: ("menu", "contextmenu", "apps"),
     0xFFE5: ("capslock", "caps"),
@@ -58,8 +60,8 @@ _CHARACTER_NAMES = {
     "-": ("minus", "hyphen", "dash", "subtract"),
     "=": ("equal", "equals"),
     ",": ("comma",),
-    ".": ("period", "dot", "fullstop"),
-    "/": ("slash", "forwardslash"),
+    ".": ("period", "dot", "fullstop", "decimal"),
+    "/": ("slash", "forwardslash", "divide"),
     "\\": ("backslash",),
     ";": ("semicolon",),
     ":": ("colon",),
@@ -89,16 +91,19 @@ _CHARACTER_NAMES = {
 }
 
 _KEYPAD_CHARACTERS = {
-    "*": "multiply", "+": "add", "-": "subtract", ".": "decimal", "/": "divide",
+    "*": "multiply", "+": "add", "-": "subtract", ".": "decimal", "/": "divide", "=": "equal",
     **{digit: digit for digit in "0123456789"},
 }  # fmt: skip
-_KEYPAD = {name: 0xFF80 + ord(character) for character, name in _KEYPAD_CHARACTERS.items()} | {"enter": 0xFF8D}
+_KEYPAD_KEYS = {"enter": 0xFF8D, "delete": 0xFF9F}
+_KEYPAD = {name: 0xFF80 + ord(character) for character, name in _KEYPAD_CHARACTERS.items()} | _KEYPAD_KEYS
 KEYPAD_CHARACTERS = {0xFF80 + ord(character): ord(character) for character in _KEYPAD_CHARACTERS}
 """The keysyms of the number pad, and the characters they make while num lock is on."""
 
 _SHIFTED_FROM = r"""`1234567890-=[]\;',./"""
 _SHIFTED_TO = r"""~!@#$%^&*()_+{}|:"<>?"""
 _TO_SHIFTED = str.maketrans(_SHIFTED_FROM, _SHIFTED_TO)
+_CODE = re.compile(r"^(?:digit(?=.$)|(?:qt\.)?(?:key\.)?key(?!pad)(?=.))")
+"""What browsers and Qt put before the names of keys, as in `Digit1`, `KeyA`, `Key_Return`, `Qt.Key.Key_Return`."""
 _CONTROL_KEYS = {"\n": RETURN, "\r": RETURN, "\t": TAB, "\b": BACKSPACE, "\x1b": 0xFF1B, "\x7f": 0xFFFF}
 _EXAMPLES = (
     "ctrl, alt, shift, super, enter, esc, tab, space, backspace, delete, insert, home, end, page_up, page_down, "
@@ -124,13 +129,20 @@ class Chord:
 
     keysyms: tuple[int, ...]
 
+    @property
+    def text(self) -> str:
+        """The character beyond ASCII of a chord that is nothing else; "" for every other chord."""
+        keysym = self.keysyms[0]
+        is_character = 0xA0 <= keysym <= 0xFF or keysym >= _UNICODE
+        return chr(keysym % _UNICODE) if is_character and len(self.keysyms) == 1 else ""
+
 
 def keysym_of(character: str) -> int:
     """The keysym of one printable character, or of the key that makes a tab, a line feed or the like."""
     code = ord(character)
     if character in _CONTROL_KEYS:
         return _CONTROL_KEYS[character]
-    return code if code <= 0xFF else 0x01000000 | code
+    return code if code <= 0xFF else _UNICODE | code
 
 
 def chord_of(character: str) -> Chord:
@@ -142,9 +154,7 @@ def parse_key(key: str) -> int:
     """The keysym of one spelling. Raises ActionError where it is unknown."""
     if len(key) == 1:
         return keysym_of(key)
-    name = re.sub(r"[_\-\s]", "", key).casefold()
-    if code := re.fullmatch(r"(?:digit|key)([0-9a-z])", name):
-        name = code[1]
+    name = _CODE.sub("", re.sub(r"[_\-\s]", "", key).casefold())
     keysym = ord(name) if len(name) == 1 else _KEYSYMS.get(name)
     if keysym is None:
         raise ActionError(f"unknown key {key!r}; a key is a single character, 'f1' to 'f24', or one of {_EXAMPLES}")
@@ -182,8 +192,8 @@ def _split(part: str) -> list[str]:
 def _as_meant(keysyms: list[int], held: Collection[int]) -> Chord:
     pressed = {*keysyms, *held}
     if SHIFT in pressed or SHIFT_R in pressed:
-        return Chord(tuple(map(_shifted, keysyms)))
-    if pressed & _MODIFIERS.keys():
+        return Chord(tuple(map(shifted, keysyms)))
+    if pressed & MODIFIERS:
         keysyms = [keysym | 0x20 if _is_upper(keysym) else keysym for keysym in keysyms]
     if any(_is_shifted(chr(keysym)) for keysym in keysyms if keysym < 0x80):
         return Chord((SHIFT, *keysyms))
@@ -198,6 +208,6 @@ def _is_shifted(character: str) -> bool:
     return character in _SHIFTED_TO or "A" <= character <= "Z"
 
 
-def _shifted(keysym: int) -> int:
+def shifted(keysym: int) -> int:
     """What a US keyboard has above a key; keys that are no characters stay."""
     return ord(chr(keysym).upper().translate(_TO_SHIFTED)) if 0x20 <= keysym < 0x80 else keysym

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_vnc_use.backends.activity import Activity
 from pytest_vnc_use.types import SettledReason
@@ -10,26 +10,30 @@ from pytest_vnc_use.types import SettledReason
 
 @dataclass(frozen=True)
 class SettleRules:
-    """How long to wait for the screen, in seconds; the defaults captured the right frame 150 times in 150.
+    """How long to wait for the screen, in seconds.
 
-    A first change is awaited until `first_change_s` after the action began, then `quiet_s` without another one. A tile
-    that changed `animated_updates` times over `animated_span_s` since the action ended is animated and left out.
-    `limit_s` bounds the whole wait.
+    A first change is awaited until `first_change_s` after the action began, then `quiet_s` without another one, what
+    moves by itself left out. A button that shows no more than that it was pressed has not answered yet, unless
+    `any_change` will do. `limit_s` bounds the whole wait.
     """
 
     first_change_s: float = 0.5
     quiet_s: float = 0.2
-    animated_updates: int = 6
-    animated_span_s: float = 0.25
     limit_s: float = 5.0
+    any_change: bool = False
+
+    def shortened(self) -> SettleRules:
+        """For a screen that is watched on: of 150 frames it missed the end of 39, the watch none."""
+        return replace(self, first_change_s=0.6 * self.first_change_s, quiet_s=0.5 * self.quiet_s)
 
 
 @dataclass(frozen=True)
 class Mark:
-    """When the last action began and ended, on the monotonic clock."""
+    """When the last action began and ended, on the monotonic clock, and the pixel that it `clicked`, if it did."""
 
     began_s: float
     ended_s: float
+    clicked: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,15 @@ class Judgement:
     at_s: float
 
 
-def judge(activity: Activity, mark: Mark, rules: SettleRules) -> Judgement:
+def judge(activity: Activity, mark: Mark, rules: SettleRules, now_s: float) -> Judgement:
     """What to make of a screen that changes no more."""
-    animated = activity.animated(rules.animated_updates, rules.animated_span_s)
-    last_change_s = activity.last_change_s(except_tiles=animated)
-    reason: SettledReason = "animated" if animated.any() else "settled"
+    moving = activity.moving(now_s)
+    last_change_s = activity.last_change_s(except_tiles=moving)
+    quiet_s = max(last_change_s, mark.ended_s) + rules.quiet_s
+    button = activity.around(None if rules.any_change else mark.clicked)
+    if activity.last_change_s(except_tiles=moving | button) >= mark.began_s:
+        return Judgement("animated" if moving.any() else "settled", quiet_s)
+    awaited_s = max(quiet_s, mark.began_s + rules.first_change_s)
     if last_change_s >= mark.began_s:
-        return Judgement(reason, max(last_change_s, mark.ended_s) + rules.quiet_s)
-    if not animated.any():
-        reason = "nothing_changed"
-    return Judgement(reason, max(mark.began_s + rules.first_change_s, mark.ended_s + rules.quiet_s))
+        return Judgement("animated" if moving.any() else "settled", awaited_s)
+    return Judgement("animated" if (moving & ~activity.known).any() else "nothing_changed", awaited_s)

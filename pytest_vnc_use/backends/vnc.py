@@ -8,33 +8,21 @@ from contextlib import contextmanager
 
 from typing_extensions import assert_never
 
+from pytest_vnc_use.backends.abilities import Abilities
 from pytest_vnc_use.backends.connection import Connection
 from pytest_vnc_use.backends.hands import Keyboard, Pointer
-from pytest_vnc_use.backends.keys import (
-    BACKSPACE,
-    CONTROL,
-    INSERT,
-    LEFT,
-    PAGE_DOWN,
-    PAGE_UP,
-    RETURN,
-    RIGHT,
-    SHIFT,
-    Chord,
-    chord_of,
-    parse_combo,
-    parse_key,
-)
-from pytest_vnc_use.backends.png import encode_frame
+from pytest_vnc_use.backends.keys import RETURN, Chord, parse_combo, parse_key
 from pytest_vnc_use.backends.settle import SettleRules
-from pytest_vnc_use.backends.text_input import Pasted, Piece, Typed, plan_text
+from pytest_vnc_use.backends.writer import EFFECT, Writer
 from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.types import (
+    HISTORY_KEYS,
     Button,
     Click,
     DesktopAction,
     Direction,
     Drag,
+    EncodingChoice,
     Frame,
     KeyCombo,
     KeyDown,
@@ -47,18 +35,12 @@ from pytest_vnc_use.types import (
     ScrollMeans,
     Settled,
     TakeScreenshot,
+    TraverseHistory,
     TypeText,
     Wait,
 )
 
 _ANSWER_S = 10.0
-_FETCH_S = 2.0
-_EFFECT = SettleRules(first_change_s=0.3, quiet_s=0.1, limit_s=2.0)
-"""The wait between a click and the keys after it, which would overtake it."""
-_PASTED = SettleRules(first_change_s=4.0, quiet_s=0.1, limit_s=5.0)
-"""The wait between a paste and the keys after it; chromium now and then takes 3 s to show what it fetched at once."""
-_NOTCHES_A_PAGE = 5
-_ARROWS_A_NOTCH = 3
 
 
 def connect(
@@ -68,26 +50,41 @@ def connect(
     timeout_s: float = 10.0,
     settle_rules: SettleRules = SettleRules(),  # noqa: B008  # frozen
     scroll_by: ScrollMeans = "wheel",
+    encoding: EncodingChoice = "auto",
+    show_pointer: bool = False,
 ) -> VNCController:
     """Connect to a VNC server and wait for its first whole frame.
 
     `server` is `host::port`, `host:display`, `[IPv6]::port`, or the path of a unix socket. With `scroll_by="keys"`
-    every scroll is done by page and arrow keys. Raises DesktopRefused or AuthenticationFailed within `timeout_s`,
-    SettingsError where an argument makes no sense.
+    every scroll is done by page and arrow keys. `encoding` is how pixels travel; `auto` measures the link.
+    With `show_pointer` the pointer is drawn into frames, where it was sent to last, as the server says it looks.
+
+    Raises DesktopRefused or AuthenticationFailed within `timeout_s`, SettingsError where an argument makes no sense.
     """
-    return VNCController(Connection(server, password, timeout_s), settle_rules, scroll_by)
+    connection = Connection(server, password, timeout_s, encoding=encoding)
+    return VNCController(connection, settle_rules, scroll_by, show_pointer=show_pointer)
 
 
 class VNCController:
     """Eyes and hands on one desktop; implements the port Controller. For one thread at a time."""
 
-    def __init__(self, connection: Connection, settle_rules: SettleRules, scroll_by: ScrollMeans = "wheel") -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        settle_rules: SettleRules,
+        scroll_by: ScrollMeans = "wheel",
+        *,
+        show_pointer: bool = False,
+    ) -> None:
         self._connection = connection
         self._screen = connection.framebuffer
         self._pointer = Pointer(connection)
-        self._keyboard = Keyboard(connection)
         self._abilities = connection.abilities
+        self._keyboard = Keyboard(connection, self._abilities)
+        self._writer = Writer(connection, self._keyboard, self._abilities)
+        self._name = connection.name
         self._rules = settle_rules
+        self._show_pointer = show_pointer
         self._has_wheel = scroll_by == "wheel" and self._abilities.wheel
         self._clicked = False
 
@@ -98,21 +95,78 @@ class VNCController:
         """Width and height of the screen now, in pixels."""
         return self._screen.size
 
+    @property
+    def server(self) -> str:
+        """The address it was given."""
+        return self._connection.server
+
+    @property
+    def name(self) -> str:
+        """What the server calls its desktop."""
+        return self._name
+
+    @property
+    def abilities(self) -> Abilities:
+        """What the server is known to take; in words as a string."""
+        return self._abilities
+
+    @property
+    def changed_s(self) -> float:
+        """When a pixel last changed, on the monotonic clock."""
+        return self._screen.changed_s
+
+    def last_frame(self) -> Frame:
+        """The screen as it was last seen, also once the connection is lost."""
+        return self._screen.last_capture().frame()
+
+    def only_colour(self, timeout_s: float) -> str:
+        """The one colour (`#000000`) that the whole screen has kept for `timeout_s`; "" as soon as there are several.
+
+        Raises DesktopError.
+        """
+        return self._screen.only_colour(timeout_s)
+
+    def refresh(self) -> None:
+        """Have the whole screen sent anew, whatever the server says has changed. Raises ConnectionLost."""
+        self._connection.refresh(_ANSWER_S)
+
     def frame(self) -> Frame:
-        """The screen now, not before; the pointer is not in it. Raises ConnectionLost where the server is silent."""
+        """The screen now, not before. Raises ConnectionLost where the server is silent."""
         self._connection.round_trip(_ANSWER_S)
-        return encode_frame(self._connection.pixels(_ANSWER_S))
+        return self._connection.capture(_ANSWER_S).frame(pointer=self._show_pointer)
 
     def screenshot_png(self) -> bytes:
         """The screen now, as PNG (8-bit RGB)."""
         return self.frame().png
 
-    def settle(self) -> Settled:
-        """Wait until the screen has answered the last action and is quiet. Raises DesktopError."""
+    def settle(self, *, briefly: bool = False) -> Settled:
+        """Wait until the screen has answered the last action and is quiet. Raises DesktopError.
+
+        `briefly` where whoever sees the frame goes on watching: a shorter wait will do.
+        """
         self._clicked = False
-        return self._screen.wait_settled(self._rules)
+        return self._screen.wait_settled(self._rules.shortened() if briefly else self._rules)
+
+    # --- watching ---
+
+    def changed_since(self, moment_s: float) -> bool:
+        """Whether a pixel changed after that moment, outside what keeps changing by itself. Raises DesktopError."""
+        return self._screen.changed_since(moment_s)
+
+    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+        """The same, waited for. Raises DesktopError."""
+        return self._screen.wait_changed(moment_s, timeout_s)
+
+    def passed_frames(self) -> tuple[Frame, ...]:
+        """Frames that came, stayed for 0.2 s or longer, and went between those that were taken; oldest first, once."""
+        return tuple(passed.frame() for passed in self._screen.passed())
 
     # --- hands: the pointer ---
+
+    @property
+    def holding(self) -> bool:
+        """Whether keys or buttons are held down."""
+        return bool(self._keyboard.held) or self._pointer.holding
 
     def move(self, x: int, y: int) -> None:
         """Move the pointer."""
@@ -168,26 +222,22 @@ class VNCController:
             if by == "wheel" and self._has_wheel:
                 self._pointer.turn_wheel(direction, clicks)
             else:
-                self._scroll_by_keys(direction, clicks)
-
-    def _scroll_by_keys(self, direction: Direction, clicks: int) -> None:
-        match direction:
-            case "up" | "down":
-                key, times = PAGE_UP if direction == "up" else PAGE_DOWN, math.ceil(clicks / _NOTCHES_A_PAGE)
-            case "left" | "right":
-                key, times = LEFT if direction == "left" else RIGHT, clicks * _ARROWS_A_NOTCH
-            case _:
-                assert_never(direction)
-        for _ in range(times):
-            self._keyboard.strike(Chord((key,)))
+                self._keyboard.scroll(direction, clicks)
 
     # --- hands: the keyboard ---
 
     def key_combo(self, keys: str | Sequence[str]) -> None:
-        """Press keys together: `"control+a"`, `["ctrl", "a"]`, `"F5"`, `"+"`. Raises ActionError."""
-        chord = self._abilities.chord(parse_combo(keys, held=self._keyboard.held))
+        """Press keys together: `"control+a"`, `["ctrl", "a"]`, `"F5"`, `"+"`. Raises ActionError.
+
+        A lone character beyond ASCII is typed as text is, since servers lose such keys.
+        """
+        chord = parse_combo(keys, held=self._keyboard.held)
+        if chord.text and not self._keyboard.held:
+            self.type_text(chord.text)
+            return
+        possible = self._abilities.chord(chord)
         with self._typing():
-            self._keyboard.strike(chord)
+            self._keyboard.strike(possible)
 
     def key_down(self, key: str) -> None:
         """Press one key and keep it pressed."""
@@ -206,54 +256,20 @@ class VNCController:
 
         Raises ActionError, and types nothing, where the server cannot take a character.
         """
-        pieces = self._plan(text)
+        pieces = self._writer.plan(text)
         with self._typing():
             if clear_first:
-                self._clear(to_be_replaced=bool(text))
-            for piece in pieces:
-                self._put(piece)
+                self._writer.clear(to_be_replaced=bool(text))
+            self._writer.write(pieces)
             if press_enter:
                 self._keyboard.strike(Chord((RETURN,)))
 
     def open_address(self, address: str) -> None:
         """In the focused browser: ctrl+l, the address, enter."""
-        self._plan(address)
+        self._writer.plan(address)
         self.key_combo("ctrl+l")
-        self._screen.wait_settled(_EFFECT)
+        self._screen.wait_settled(EFFECT)
         self.type_text(address, press_enter=True)
-
-    def _plan(self, text: str) -> tuple[Piece, ...]:
-        return plan_text(text, self._abilities.text)
-
-    def _clear(self, *, to_be_replaced: bool) -> None:
-        self._screen.mark_began()
-        self._keyboard.strike(Chord((CONTROL, ord("a"))))
-        if not to_be_replaced:
-            self._keyboard.strike(Chord((BACKSPACE,)))
-        self._screen.wait_settled(_EFFECT)
-
-    def _put(self, piece: Piece) -> None:
-        match piece:
-            case Typed(text):
-                for character in text:
-                    self._keyboard.strike(chord_of(character))
-            case Pasted(text):
-                self._paste(text)
-            case _:
-                assert_never(piece)
-
-    def _paste(self, text: str) -> None:
-        protocol = self._connection.protocol
-        before = protocol.fetched_texts
-        self._connection.send(protocol.offer_text, text)
-        self._screen.mark_began()
-        self._keyboard.strike(Chord((SHIFT, INSERT)))
-        if not self._screen.wait_until(lambda: protocol.fetched_texts > before, _FETCH_S):
-            raise ActionError(
-                f"no program fetched the text from the clipboard within {_FETCH_S} s after shift+insert; "
-                "is a text field focused?"
-            )
-        self._screen.wait_settled(_PASTED)
 
     # --- the port ---
 
@@ -282,6 +298,8 @@ class VNCController:
                 self.key_up(key)
             case OpenAddress(address):
                 self.open_address(address)
+            case TraverseHistory(direction):
+                self.key_combo(HISTORY_KEYS[direction])
             case Wait(duration_s):
                 self.wait(duration_s)
             case TakeScreenshot():
@@ -293,8 +311,12 @@ class VNCController:
         """Let time pass. Raises ConnectionLost as soon as the desktop is gone."""
         if not 0 <= duration_s < math.inf:
             raise ActionError(f"a wait takes 0 seconds or more, got {duration_s!r}")
-        with self._acting():
+        self._screen.mark_began()
+        try:
             self._screen.pause(duration_s)
+        finally:
+            self._screen.mark_waited()
+            self._clicked = False
 
     def close(self) -> None:
         """Let go of all keys and buttons and end the connection; a second call does nothing."""
@@ -303,7 +325,7 @@ class VNCController:
         self._connection.close()
 
     def _type_at(self, action: TypeText) -> None:
-        self._plan(action.text)
+        self._writer.plan(action.text)
         if action.x is not None and action.y is not None:
             self.click(action.x, action.y)
         self.type_text(action.text, action.press_enter, action.clear_first)
@@ -314,7 +336,7 @@ class VNCController:
         try:
             yield
         finally:
-            self._screen.mark_ended()
+            self._screen.mark_ended(clicked=self._pointer.at if clicks else None)
             self._clicked = clicks
         self._screen.raise_if_lost()
 
@@ -322,6 +344,6 @@ class VNCController:
     def _typing(self) -> Iterator[None]:
         """Keys overtake a click under some window managers: its effect is awaited before they are sent."""
         if self._clicked:
-            self._screen.wait_settled(_EFFECT)
+            self._screen.wait_settled(EFFECT)
         with self._acting():
             yield

@@ -17,7 +17,7 @@ _LISTEN = "0A"
 
 def vnc_port(session: int, *, timeout_s: float) -> int | None:
     """The first port of the session where an RFB server greets within `timeout_s`; None where there is none yet."""
-    return next((port for port in listening_ports(session) if _greets_with_rfb(port, timeout_s)), None)
+    return next((port for port in listening_ports(session) if greets_with_rfb(port, timeout_s)), None)
 
 
 def listening_ports(session: int) -> list[int]:
@@ -63,7 +63,8 @@ def _listening_sockets() -> Iterator[tuple[int, str]]:
                 yield int(fields[1].rpartition(":")[2], 16), fields[9]
 
 
-def _greets_with_rfb(port: int, timeout_s: float) -> bool:
+def greets_with_rfb(port: int, timeout_s: float) -> bool:
+    """Whether a VNC server answers on loopback within `timeout_s`."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
             return connection.recv(4) == b"RFB "

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.desktops.listening import vnc_port
+from pytest_vnc_use.desktops.listening import greets_with_rfb, vnc_port
 from pytest_vnc_use.desktops.session import Process
-from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size
+from pytest_vnc_use.desktops.started import ANSWERS_WITHIN_S, StartedDesktop, check_linux, check_size
 from pytest_vnc_use.errors import DesktopError, DesktopRefused
 
 _POLL_S = 0.05
@@ -18,9 +20,12 @@ _GREETING_TIMEOUT_S = 1.0
 class QtDesktop(StartedDesktop):
     """Starts a Qt program with `QT_QPA_PLATFORM=vnc`, in an empty working folder, and waits until it greets over VNC.
 
-    `size` is in pixels. `environment` is added to this process's own. The program ends with `stop()`, and with this
-    process, however that dies. `run` starts a command beside the program, in the same environment: there is no display
-    to share, and a Qt program started that way opens a VNC server of its own.
+    The program is the desktop: with an empty `command`, and after `reset()`, there is no screen until `launch()`.
+
+    `size` is in pixels. `environment` is added to this process's own; the desktop's private folder is made in `place`,
+    the temporary folder by default. The program ends with `stop()`, and with this process, however that dies. `run`
+    starts a command beside the program, in the same environment: there is no display to share, and a Qt program started
+    that way opens a VNC server of its own.
 
     Qt's server listens on all interfaces, asks for no password, and encrypts nothing (Qt 6.6 to 6.12, measured): where
     the network is not trusted, run the tests in a container. It ignores wheel buttons and takes Latin-1 characters
@@ -32,25 +37,46 @@ class QtDesktop(StartedDesktop):
 
     def __init__(
         self,
-        command: Sequence[str],
+        command: Sequence[str] = (),
         *,
         size: tuple[int, int] = (1440, 900),
         environment: Mapping[str, str] | None = None,
         start_timeout_s: float = 20.0,
+        place: Path | None = None,
     ) -> None:
         check_linux("qt", "where PySide6 brings Qt's VNC platform")
         check_size(size)
-        super().__init__({**(environment or {}), **_qt_environment(size)})
+        super().__init__({**(environment or {}), **_qt_environment(size)}, place)
+        self._timeout_s = start_timeout_s
+        self._port: int | None = None
         try:
-            self._program = self._session.start("program", command)
-            self._port = _wait_for_greeting(self._program, Deadline(start_timeout_s), start_timeout_s)
+            if command:
+                self.launch(command)
         except BaseException:  # whatever it was, Ctrl-C too: nothing that was started stays behind
             self.stop()
             raise
 
+    def launch(self, command: Sequence[str]) -> None:
+        """Start the program, in place of the one before, and wait until it greets over VNC. Raises as the class."""
+        self._check_not_stopped(f"launch {shlex.join(command)!r}")
+        self._port = None
+        self._port = _wait_for_greeting(self._start_program(command), Deadline(self._timeout_s), self._timeout_s)
+
+    def reset(self) -> None:
+        """End the program and all else that was started, and empty the working folder. Raises DesktopError."""
+        self._port = None
+        super().reset()
+
+    def program_hangs(self) -> bool:
+        """Whether the program runs, and does not greet over VNC any more: its server has no thread of its own."""
+        runs = self._port is not None and self.alive and not self.program_fault()
+        return runs and not greets_with_rfb(self._port or 0, ANSWERS_WITHIN_S)
+
     @property
     def server(self) -> str:
-        """Where the program's VNC server listens, as `host::port`."""
+        """Where the program's VNC server listens, as `host::port`. Raises DesktopError before a program is launched."""
+        if self._port is None:
+            raise DesktopError("there is no screen: no program was launched, and with Qt the program is the desktop")
         return f"127.0.0.1::{self._port}"
 
     @property

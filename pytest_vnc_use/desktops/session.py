@@ -1,6 +1,6 @@
 """What is started for one desktop: a private folder and processes that outlive neither the desktop nor this process.
 
-work       the working folder of the program under test, and of every command
+work       the working folder of the program under test, and of every command; a reset empties it
 work/logs  what each process wrote to its standard output and error
 lock       locked while this process or the guard lives; what is not locked was left behind
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,37 +19,64 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
+from weakref import WeakSet
 
-from pytest_vnc_use.desktops import cleaning, guard
+from pytest_vnc_use.desktops import cleaning
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.ports import Ran
 
-_PREFIX = "vnc-use-"
+PREFIX = "vnc-use-"
 _SHOWN_CHARACTERS = 80
-_NOT_FOR_THE_DESKTOP = ("WAYLAND_DISPLAY", "WAYLAND_SOCKET", "GOOGLE_API_KEY", "GEMINI_API_KEY", "VNC_USE_PASSWORD")
+_LOGGED_BYTES = 1_000_000
+_GUARD = """
+told=
+while read -r session; do told="$told $session"; done
+[ -e "$1" ] && exec "$2" -I -S "$3" "$1" $told
+"""
+"""Outlives the process that started a desktop, and then turns into cleaning.py: sh -c _GUARD … FOLDER PYTHON CLEANING.
+
+Sessions come on standard input, one a line, as cleaning.py takes them. It ends when the other side closes it, or dies,
+even by kill -9; where FOLDER is still there then, nobody has cleaned up. A shell, because it starts beside the X
+server, whose start it would slow down.
+"""
+_NOT_FOR_THE_DESKTOP = (
+    *("WAYLAND_DISPLAY", "WAYLAND_SOCKET", "VNC_USE_PASSWORD", "VNC_USE_API_KEY"),
+    *("GOOGLE_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
+)
 """Variables that would lead a program to the screen of whoever runs the tests, or give it the tests' own secrets."""
 
 
 class Process:
     """A process of a session; `title` is what messages call it, such as "the program 'python shop'"."""
 
-    def __init__(self, title: str, popen: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(
+        self, role: str, title: str, popen: subprocess.Popen[bytes], log: Path, *, elsewhere: bool = False
+    ) -> None:
+        self.role = role
         self.title = title
         self.popen = popen
-        self._log = log
+        self.log = log
+        self._elsewhere = elsewhere
 
     @property
     def exit_code(self) -> int | None:
         """None while it runs; -n where signal n ended it."""
-        return self.popen.poll()
+        code = self.popen.poll()
+        return exit_code_elsewhere(code) if code is not None and self._elsewhere else code
+
+    @property
+    def output(self) -> str:
+        """What it wrote to its standard output and error, the last megabyte; empty once the file of it is gone."""
+        try:
+            with self.log.open("rb") as log:
+                log.seek(max(0, os.fstat(log.fileno()).st_size - _LOGGED_BYTES))
+                return log.read().decode("utf-8", "replace")
+        except OSError:  # the session is stopped, or the program has put something else in its place
+            return ""
 
     def output_tail(self, lines: int = 20) -> str:
-        """The last lines of what it wrote to its standard output and error; empty once the session is stopped."""
-        try:
-            text = self._log.read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            return ""
-        return "\n".join(text.splitlines()[-lines:])
+        """The last lines of that."""
+        return "\n".join(self.output.splitlines()[-lines:])
 
     @property
     def end(self) -> str:
@@ -61,22 +89,26 @@ class Process:
 
 
 class Session:
-    """A private folder, the processes started in it, and the guard (guard.py) that ends them behind this process.
+    """A private folder, the processes started in it, and the guard that ends them behind this process.
 
-    `environment` is added to this process's own. What earlier sessions left behind is removed first. Linux only.
+    `environment` is added to this process's own; the private folder is made in `place`, the temporary folder by
+    default. What earlier sessions left behind is removed first. It belongs to the process that made it: in a child that
+    is forked it counts as stopped. Linux only.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], place: Path | None = None) -> None:
         remove_leftovers()
-        self.folder, self._lock = _make_locked_folder()
+        self.folder, self._lock = _make_locked_folder(place)
         self.working_folder = self.folder / "work"
         self._logs = self.working_folder / "logs"
         self._logs.mkdir(parents=True)
         inherited = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_DESKTOP}
         self.environment = {**inherited, **environment, cleaning.MARK: str(self.folder)}
         self._processes: list[Process] = []
+        self._staying: list[Process] = []
         self._stopped = False
         self._guard = self._start_guard()
+        _sessions.add(self)
 
     def start(
         self,
@@ -85,20 +117,60 @@ class Session:
         environment: Mapping[str, str] | None = None,
         *,
         pass_fds: Collection[int] = (),
+        client_of: Sequence[str] = (),
     ) -> Process:
         """Start a process that runs until the session stops; `role` names it in messages and names its log.
 
         Words of the command that are relative paths with a slash, seen from here, are made absolute first, since it
-        starts elsewhere. Raises DesktopError where it cannot be started.
+        starts elsewhere. Where the command is but a client, such as `docker exec`, `client_of` is the command that it
+        runs elsewhere: the one that messages name. Raises DesktopError where it cannot be started.
         """
         log = self._logs / f"{role.replace(' ', '-')}.txt"
-        with log.open("wb") as output:
+        with self._new_log(log) as output:
             words = [_seen_from_here(word) for word in command]
             popen = self._popen(words, output, output, environment or {}, pass_fds)
-        process = Process(f"the {role} {_shown(command)!r}", popen, log)
+        title = f"the {role} {_shown(client_of or command)!r}"
+        process = Process(role, title, popen, log, elsewhere=bool(client_of))
         self._processes.append(process)
         self._tell_guard(popen.pid)
         return process
+
+    def end(self, process: Process) -> None:
+        """End one process, and what it started in its session. Raises DesktopError where that cannot be done."""
+        _check_ended(cleaning.end_session(process.popen.pid))
+        self._forget(process)
+
+    def mark_start(self) -> None:
+        """What runs now is there to stay: `reset()` leaves it alone."""
+        self._staying = list(self._processes)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the folder is there, and all runs that is there to stay."""
+        return self.folder.exists() and not any(process.end for process in self._staying)
+
+    def fault(self) -> str:
+        """How something that is there to stay has ended, and its last output; "" while all of it runs."""
+        ended = next((process for process in self._staying if process.end), None)
+        return ended.told(ended.end) if ended else ""
+
+    def reset(self) -> None:
+        """End all that was started since `mark_start()`, and empty the working folder but for the logs of what stays.
+
+        Raises DesktopError where that cannot be done, or something that should stay has ended.
+        """
+        passing = [process for process in self._processes if process not in self._staying]
+        staying = [process.popen.pid for process in self._staying]
+        _check_ended(cleaning.end_processes(self.folder, [process.popen.pid for process in passing], spare=staying))
+        for process in passing:
+            self._forget(process)
+        self._empty_working_folder()
+        if fault := self.fault():
+            raise DesktopError(fault)
+
+    def logs(self) -> dict[str, str]:
+        """What each process has printed so far, by its role; the last megabyte."""
+        return {process.role: process.output for process in self._processes}
 
     def run(self, command: Sequence[str], timeout_s: float) -> Ran:
         """Run a command until it ends. Raises DesktopError where it cannot start or does not end in time.
@@ -117,15 +189,36 @@ class Session:
             return Ran(code, _text_of(stdout), _text_of(stderr))
 
     def stop(self) -> None:
-        """End all processes and remove the folder; a second call does nothing."""
+        """End all processes and remove the folder; a second call does nothing.
+
+        Raises DesktopError, when all else is done, that names the processes which this user may not end.
+        """
         if self._stopped:
             return
         self._stopped = True
-        cleaning.clean(self.folder, [process.popen.pid for process in self._processes])
+        left = cleaning.clean(self.folder, [process.popen.pid for process in self._processes])
         for process in self._processes:
-            process.popen.wait()
+            if process.popen.pid not in left:
+                process.popen.wait()
         self._guard.communicate()  # with its input it ends
         os.close(self._lock)
+        _check_ended(left)
+
+    def leave_to_parent(self) -> None:
+        """For a forked child, which would keep the desktop alive by what it inherits, and may not end it either."""
+        if not self._stopped:
+            self._stopped = True
+            os.close(self._lock)
+            self._guard_input.close()
+
+    def _new_log(self, path: Path) -> IO[bytes]:
+        """The program may have removed the folder of the logs: it lies in its own."""
+        try:
+            path.parent.mkdir(exist_ok=True)
+            return path.open("wb")
+        except OSError as exc:
+            problem = f"cannot keep in {str(path)!r} what is printed: {exc.strerror}"
+            raise DesktopError(f"{problem}; leave 'logs' in the program's working folder alone") from exc
 
     def _popen(
         self,
@@ -150,10 +243,29 @@ class Session:
             problem = f"cannot start {command[0]!r}: {exc.strerror}"
             raise DesktopError(f"{problem}; give a program that is on PATH, or the path of one") from exc
 
+    def _forget(self, process: Process) -> None:
+        """It has ended, and its number may be another process's soon."""
+        process.popen.wait()
+        self._processes.remove(process)
+        self._tell_guard(-process.popen.pid)
+
+    def _empty_working_folder(self) -> None:
+        kept = {process.log for process in self._staying}
+        try:
+            for path in self.working_folder.iterdir():
+                if path != self._logs or path.is_symlink():
+                    _remove(path)
+            self._logs.mkdir(exist_ok=True)
+            for path in set(self._logs.iterdir()) - kept:
+                _remove(path)
+        except OSError as exc:
+            raise DesktopError(f"cannot empty the program's working folder: {exc}") from exc
+
     def _start_guard(self) -> subprocess.Popen[bytes]:
         with (self.folder / "guard.txt").open("wb") as errors:
             return subprocess.Popen(
-                [sys.executable, "-I", "-S", guard.__file__, str(self.folder), cleaning.__file__],
+                ["/bin/sh", "-c", _GUARD, "guard", str(self.folder), sys.executable, cleaning.__file__],
+                bufsize=0,  # what has a buffer has a lock, which another thread may hold at the time of a fork
                 stdin=subprocess.PIPE,
                 stdout=errors,
                 stderr=errors,
@@ -161,16 +273,38 @@ class Session:
                 pass_fds=[self._lock],
             )
 
-    def _tell_guard(self, session: int) -> None:
+    @property
+    def _guard_input(self) -> IO[bytes]:
         assert self._guard.stdin is not None
+        return self._guard.stdin
+
+    def _tell_guard(self, session: int) -> None:
         with suppress(BrokenPipeError):  # the guard was killed: then stop() does its work
-            self._guard.stdin.write(b"%d\n" % session)
-            self._guard.stdin.flush()
+            if not self._guard_input.closed:
+                self._guard_input.write(b"%d\n" % session)
+
+
+_sessions: WeakSet[Session] = WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    for session in list(_sessions):
+        session.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_leave_all_to_parent)
+
+
+def exit_code_elsewhere(code: int) -> int:
+    """What a client such as `docker exec` ends with for a command that signal n ended, 128 + n, as -n."""
+    return 128 - code if code - 128 in signal.valid_signals() else code
 
 
 def remove_leftovers() -> None:
     """Remove what sessions of this user left behind that were killed together with their guard."""
-    for folder in Path(tempfile.gettempdir()).resolve().glob(f"{_PREFIX}*"):
+    temporary = Path(tempfile.gettempdir()).resolve()
+    for folder in (*temporary.glob(f"{PREFIX}*"), *temporary.glob(f"pytest-{PREFIX}*/*/{PREFIX}*")):
         with suppress(OSError):  # it is in use, or another process is removing it
             if folder.stat().st_uid == os.getuid():
                 _clean_unless_locked(folder)
@@ -185,9 +319,9 @@ def _clean_unless_locked(folder: Path) -> None:
         os.close(lock)
 
 
-def _make_locked_folder() -> tuple[Path, int]:
+def _make_locked_folder(place: Path | None) -> tuple[Path, int]:
     """A folder and the descriptor of its lock; no other process sees the lock before it is locked."""
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place)).resolve()
     lock = os.open(folder / "lock.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     _lock_now(lock)
     os.rename(folder / "lock.new", folder / "lock")
@@ -200,10 +334,27 @@ def _lock_now(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def _check_ended(left: Mapping[int, str]) -> None:
+    """Raises DesktopError that names what is left: the name of each process by its id."""
+    if left:
+        named = ", ".join(f"{pid} ({name!r})" for pid, name in left.items())
+        remedy = f"end it with: sudo kill -9 {' '.join(map(str, left))}"
+        raise DesktopError(f"cannot end process {named}, which is another user's, or hangs; {remedy}")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
 def _kill_unless_ended(popen: subprocess.Popen[bytes]) -> None:
     if popen.poll() is None:
-        os.killpg(popen.pid, signal.SIGKILL)
-        popen.wait()
+        with suppress(PermissionError):  # another user's, such as sudo starts: no waiting for that
+            os.killpg(popen.pid, signal.SIGKILL)
+            popen.kill()
+            popen.wait()
 
 
 def _text_of(file: IO[bytes]) -> str:

@@ -5,23 +5,33 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from pytest_vnc_use.desktops.folder import WorkingFolder
 from pytest_vnc_use.desktops.session import Process, Session
 from pytest_vnc_use.errors import DesktopError, SettingsError
 from pytest_vnc_use.ports import Ran
 
+ANSWERS_WITHIN_S = 5.0
+"""What a program that runs may take to answer; window managers offer to kill it after 5 to 10 s."""
 _LARGEST = 16384
 
 
 class StartedDesktop:
     """Files, commands and the program under test of a desktop that lives in a session; the screen is a subclass's."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._session = Session(environment)
+    def __init__(self, environment: Mapping[str, str], place: Path | None = None) -> None:
+        self._session = Session(environment, place)
         self._files = WorkingFolder(self._session.working_folder)
         self._program: Process | None = None
         self._last_fault: str | None = None
+        self._last_own_fault = ""
+        self._last_logs: Mapping[str, str] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether all that the desktop itself consists of still runs."""
+        return self._last_fault is None and self._session.alive
 
     @property
     def exit_code(self) -> int | None:
@@ -54,12 +64,41 @@ class StartedDesktop:
         """
         if self._last_fault is not None:
             return self._last_fault
-        return self._program.told(self._program.end) if self._program and self._program.end else ""
+        if not (self._program and self._program.end) or self.fault():
+            return ""
+        return self._program.told(self._program.end)
+
+    def program_hangs(self) -> bool:
+        """Whether the program under test runs, and answers nothing; False where that cannot be told."""
+        return False
+
+    def fault(self) -> str:
+        """How the X server, or the window manager, ended, and its last output; "" while they run, or there is none."""
+        return self._session.fault() if self._last_fault is None else self._last_own_fault
+
+    def logs(self) -> Mapping[str, str]:
+        """What each process has printed so far, by its role, such as `program`: the last megabyte of each."""
+        return self._session.logs() if self._last_logs is None else self._last_logs
+
+    def reset(self) -> None:
+        """End all that was launched and run, and empty the working folder. Raises DesktopError where that fails."""
+        self._check_not_stopped("reset")
+        self._program = None
+        self._session.reset()
 
     def stop(self) -> None:
         """End all that was started and remove the working folder; a second call does nothing."""
+        self._last_own_fault, self._last_logs = self.fault(), self.logs()
         self._last_fault = self.program_fault()
         self._session.stop()
+
+    def _start_program(self, command: Sequence[str]) -> Process:
+        """The program under test, in place of the one before, which ends."""
+        if self._program is not None:
+            self._session.end(self._program)
+            self._program = None
+        self._program = self._session.start("program", command)
+        return self._program
 
     def _check_not_stopped(self, wish: str) -> None:
         if self._last_fault is not None:

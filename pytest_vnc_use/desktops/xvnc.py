@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import shutil
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.desktops import cleaning
+from pytest_vnc_use.desktops import cleaning, x_ping
 from pytest_vnc_use.desktops.credentials import new_password, write_authority_file, write_password_file
 from pytest_vnc_use.desktops.session import Process
-from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size
+from pytest_vnc_use.desktops.started import ANSWERS_WITHIN_S, StartedDesktop, check_linux, check_size
 from pytest_vnc_use.desktops.x_display import XDisplay, socket_path
-from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
+from pytest_vnc_use.desktops.x_state import StartState
+from pytest_vnc_use.errors import ConnectionLost, DesktopError, DesktopRefused, SettingsError
 
 SERVERS = ("Xtigervnc", "Xvnc")
 WINDOW_MANAGER = ("openbox", "--sm-disable")
@@ -27,13 +29,16 @@ _NO_LOCKOUT = "-BlacklistThreshold=1000000000"
 """All clients of a unix socket count as one host: some wrong passwords would lock the right one out."""
 _NOTICE_S = 0.05
 """How late it is noticed, while something else is awaited, that a process has ended."""
+_RESTORE_S = 2.0
+"""How long the window manager may take to tidy up once the programs have ended; its longest popup stays for 0.9 s."""
 
 
 class XvncDesktop(StartedDesktop):
     """Starts TigerVNC, openbox if it is installed, then `command`, if one is given, and waits until all are ready.
 
     Ready means: the VNC server greets, the window manager says that it runs, and a window of the program shows.
-    `size` is in pixels, `depth` 16 or 24 bits a pixel; `environment` is added to this process's own.
+    `size` is in pixels, `depth` 16 or 24 bits a pixel; `environment` is added to this process's own; the desktop's
+    private folder is made in `place`, the temporary folder by default. Without `window_manager` none is started.
 
     The VNC server listens on a unix socket in a private folder only: there is no port that another program could take
     first, and nothing that another machine or user could reach. It asks for a random `password` all the same. The X
@@ -52,12 +57,15 @@ class XvncDesktop(StartedDesktop):
         depth: int = 24,
         environment: Mapping[str, str] | None = None,
         start_timeout_s: float = 20.0,
+        place: Path | None = None,
+        window_manager: bool = True,
     ) -> None:
         check_linux("xvnc", "for which TigerVNC's X server is made")
         check_size(size)
         _check_depth(depth)
         server = _installed_server()
-        super().__init__(environment or {})
+        super().__init__(environment or {}, place)
+        self._wants_manager = window_manager
         self._deadline, self._timeout_s = Deadline(start_timeout_s), start_timeout_s
         self._password = new_password()
         try:
@@ -79,17 +87,53 @@ class XvncDesktop(StartedDesktop):
     @property
     def display(self) -> str:
         """The X display, such as `:1`; `run` and the program under test have it in their environment."""
-        return self._session.environment["DISPLAY"]
+        return f":{self._number}"
+
+    def launch(self, command: Sequence[str]) -> None:
+        """Start the program, in place of the one before, and wait until a window of it shows. Raises as the class."""
+        self._check_not_stopped(f"launch {shlex.join(command)!r}")
+        self._deadline = Deadline(self._timeout_s)
+        with self._open_display() as display:
+            self._show(command, display)
+
+    def program_hangs(self) -> bool:
+        """Whether a window of a program leaves pings unanswered; False where none takes any, or X does not answer."""
+        if not self.alive or self.program_fault():
+            return False
+        try:
+            with self._open_display() as display:
+                return x_ping.hangs(display, ANSWERS_WITHIN_S)
+        except ConnectionLost:
+            return False
+
+    def reset(self) -> None:
+        """End all that was launched and run, empty the working folder, and put back what a test changed on the screen.
+
+        That is proven: the framebuffer, to the last pixel, and all that the X server tells of its settings are what
+        they were before the first program. Raises DesktopError where they are not, or where the X server or the window
+        manager has ended. What programs wrote elsewhere, such as in the home folder, stays.
+        """
+        super().reset()
+        with self._open_display() as display:
+            self._bare.restore(display, Deadline(_RESTORE_S))
 
     def _start(self, server: str, command: Sequence[str], size: tuple[int, int], depth: int) -> None:
         authority = self._session.folder / "authority"
-        cookie = write_authority_file(authority)
-        number = self._start_server([server, *self._server_options(size, depth, authority)])
-        self._session.environment |= {"DISPLAY": f":{number}", "XAUTHORITY": str(authority), "XDG_SESSION_TYPE": "x11"}
-        with XDisplay(number, cookie, self._timeout_s) as display:
-            self._start_window_manager(display)
+        self._cookie = write_authority_file(authority)
+        x_server = self._start_server([server, *self._server_options(size, depth, authority)])
+        self._session.environment |= {"DISPLAY": self.display, "XAUTHORITY": str(authority), "XDG_SESSION_TYPE": "x11"}
+        with self._open_display() as display:
+            manager = self._start_window_manager()
+            self._await_greeting(x_server)
+            if manager:
+                self._await(manager, display.manager_came_up, "had not come up")
+            self._bare = StartState(display)
+            self._session.mark_start()
             if command:
-                self._start_program(command, display)
+                self._show(command, display)
+
+    def _open_display(self) -> XDisplay:
+        return XDisplay(self._number, self._cookie, self._timeout_s)
 
     def _server_options(self, size: tuple[int, int], depth: int, authority: Path) -> list[str]:
         password_file = self._session.folder / "password"
@@ -101,18 +145,18 @@ class XvncDesktop(StartedDesktop):
         x = ["-auth", str(authority), "-nolisten", "tcp", "-noreset", "-s", "0"]
         return [*screen, *vnc, *security, *x]
 
-    def _start_server(self, command: list[str]) -> int:
-        """The number of the display; returns once the VNC server greets."""
+    def _start_server(self, command: list[str]) -> Process:
+        """Returns once the server has a display, and takes connections."""
         reader, writer = os.pipe()
         with os.fdopen(reader, "rb", buffering=0) as told:
             try:
                 process = self._session.start("VNC server", [*command, "-displayfd", str(writer)], pass_fds=[writer])
             finally:
                 os.close(writer)
-            number = self._display_number(process, told.fileno())
-        cleaning.note_files(self._session.folder, [socket_path(number), Path(f"/tmp/.X{number}-lock")])
-        self._await_greeting(process)
-        return number
+            self._number = self._display_number(process, told.fileno())
+        files = [socket_path(self._number), Path(f"/tmp/.X{self._number}-lock")]
+        cleaning.note_files(self._session.folder, files)
+        return process
 
     def _display_number(self, server: Process, descriptor: int) -> int:
         """What the server writes once it takes connections; it writes nothing where it ends first."""
@@ -138,15 +182,15 @@ class XvncDesktop(StartedDesktop):
         if not greets:
             raise DesktopRefused(server.told("does not greet over VNC"))
 
-    def _start_window_manager(self, display: XDisplay) -> None:
-        if shutil.which(WINDOW_MANAGER[0]):
-            private = dict.fromkeys(_HOMES_OF_SETTINGS, str(self._session.folder))
-            manager = self._session.start("window manager", WINDOW_MANAGER, private)
-            self._await(manager, display.manager_came_up, "had not come up")
+    def _start_window_manager(self) -> Process | None:
+        """None where none is installed, or wanted."""
+        if not (self._wants_manager and shutil.which(WINDOW_MANAGER[0])):
+            return None
+        private = dict.fromkeys(_HOMES_OF_SETTINGS, str(self._session.folder))
+        return self._session.start("window manager", WINDOW_MANAGER, private)
 
-    def _start_program(self, command: Sequence[str], display: XDisplay) -> None:
-        self._program = self._session.start("program", command)
-        self._await(self._program, display.window_showed, "had not shown a window")
+    def _show(self, command: Sequence[str], display: XDisplay) -> None:
+        self._await(self._start_program(command), display.window_showed, "had not shown a window")
 
     def _await(self, process: Process, happened: Callable[[float], bool], undone: str) -> None:
         while not happened(min(_NOTICE_S, self._deadline.remaining_s)):

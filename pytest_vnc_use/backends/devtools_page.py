@@ -1,0 +1,212 @@
+"""One page of a browser through Chrome DevTools: found over HTTP, asked over a WebSocket of its own.
+
+The only module that knows websockets. Commands and events: https://chromedevtools.github.io/devtools-protocol/, where
+"HTTP Endpoints" says how pages are found.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
+
+from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
+from pytest_vnc_use.errors import DesktopError, SettingsError
+from pytest_vnc_use.types import JsonObject
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
+
+_HOST = {"Host": "localhost"}
+"""By any other name than this, or a number, Chrome answers nobody: a guard against DNS rebinding."""
+_MOST_BYTES = 32 * 2**20
+_CLOSE_S = 1.0
+_NAVIGATED = (
+    "Inspected target navigated or closed",
+    "Execution context was destroyed",
+    "Cannot find default execution context",
+)
+
+
+class PageGone(DesktopError):
+    """The page was closed, or the browser."""
+
+
+class CommandRefused(DesktopError):
+    """DevTools answered that it does not carry out a command; nothing was done."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where DevTools listens; `address` is how the user wrote it."""
+
+    address: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Target:
+    """A page that DevTools offers."""
+
+    id: str
+    url: str
+
+
+def endpoint_of(address: str) -> Endpoint:
+    """`host:port`, `http://host:port` or `ws://host:port/…`, read. Raises SettingsError."""
+    try:
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        if parts.scheme in ("http", "ws") and parts.hostname and parts.port:
+            return Endpoint(address, parts.hostname, parts.port)
+        problem = None
+    except ValueError as exc:
+        problem = exc
+    raise SettingsError(
+        f"the address of Chrome's DevTools is host:port or http://host:port, got {address!r}"
+    ) from problem
+
+
+def find_pages(endpoint: Endpoint, deadline: Deadline) -> list[Target]:
+    """The browser's pages, the one last used first. Raises DesktopError."""
+    try:
+        listed = json.loads(deadline.call(lambda: _get(endpoint, "/json/list", deadline.remaining_s)))
+        return [Target(each["id"], each["url"]) for each in listed if each["type"] == "page"]
+    except DeadlineExceeded:
+        raise DesktopError(f"no browser answered at {endpoint.address!r} in time") from None
+    except OSError as exc:
+        raise DesktopError(
+            f"no browser answers at {endpoint.address!r} ({exc}): start Chrome or Chromium there with "
+            "--remote-debugging-port and a --user-data-dir of its own"
+        ) from exc
+    except (HTTPException, ValueError, KeyError, TypeError) as exc:
+        raise DesktopError(f"what answers at {endpoint.address!r} is not Chrome's DevTools: {exc!r}") from exc
+
+
+def _get(endpoint: Endpoint, path: str, timeout_s: float) -> bytes:
+    connection = HTTPConnection(endpoint.host, endpoint.port, timeout=max(timeout_s, 0.001))
+    try:
+        connection.request("GET", path, headers=_HOST)
+        return connection.getresponse().read(_MOST_BYTES)
+    finally:
+        connection.close()
+
+
+@contextmanager
+def open_page(endpoint: Endpoint, target: Target, deadline: Deadline) -> Iterator[Page]:
+    """A page to ask until the deadline. Raises DesktopError."""
+    from websockets.exceptions import WebSocketException
+    from websockets.sync.client import connect
+
+    try:
+        remaining_s = max(deadline.remaining_s, 0.001)
+        wire = socket.create_connection((endpoint.host, endpoint.port), remaining_s)
+        wire.settimeout(None)
+        uri = f"ws://localhost/devtools/page/{target.id}"
+        websocket = connect(uri, sock=wire, open_timeout=remaining_s, close_timeout=_CLOSE_S, max_size=_MOST_BYTES)
+    except TimeoutError as exc:
+        raise DesktopError(f"the browser at {endpoint.address!r} lets nobody in to its page {target.url!r}") from exc
+    except (OSError, EOFError, WebSocketException) as exc:  # EOFError before websockets 14
+        raise PageGone(f"the page {target.url!r} cannot be reached through DevTools: {exc}") from exc
+    with websocket:
+        yield Page(websocket, target, deadline)
+
+
+class Page:
+    """Commands to one page, and what it tells. Every method returns or raises DesktopError by the deadline."""
+
+    def __init__(self, websocket: ClientConnection, target: Target, deadline: Deadline) -> None:
+        self._websocket = websocket
+        self._target = target
+        self._deadline = deadline
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, JsonObject] = {}
+        self._events: deque[JsonObject] = deque()
+
+    def call(self, method: str, **parameters: object) -> JsonObject:
+        """The result of one command. Raises CommandRefused, DesktopError."""
+        return self._result(method, self._answer(self._send(method, parameters)))
+
+    def call_each(self, method: str, parameters: Iterable[JsonObject]) -> list[JsonObject | None]:
+        """The results of one command with each of the parameters, sent all at once; None for those refused."""
+        numbers = [self._send(method, each) for each in parameters]
+        return [self._answer(number).get("result") for number in numbers]
+
+    def evaluate(self, expression: str) -> Any:
+        """The JSON value of a JavaScript expression, or of what it promises, in the page's own world.
+
+        Where the page goes on to another document meanwhile it is asked again of that one, so it must change nothing.
+        """
+        self._send("Inspector.enable", {})  # tells of a crash, one before now too
+        while True:
+            try:
+                answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+            except CommandRefused as exc:
+                if not any(reason in str(exc) for reason in _NAVIGATED):
+                    raise
+                continue
+            if problem := answer.get("exceptionDetails"):
+                raise DesktopError(f"{self} cannot be read: {problem.get('exception', problem).get('description')}")
+            return answer["result"].get("value")
+
+    def wait_event(self, *methods: str) -> JsonObject:
+        """The next event of these that was not asked for before. Raises DesktopError."""
+        while True:
+            while self._events:
+                event = self._events.popleft()
+                if event["method"] in methods:
+                    return event
+            self._receive()
+
+    def _send(self, method: str, parameters: JsonObject) -> int:
+        from websockets.exceptions import ConnectionClosed
+
+        number = next(self._numbers)
+        try:
+            self._websocket.send(json.dumps({"id": number, "method": method, "params": parameters}))
+        except ConnectionClosed as exc:
+            self._tell_gone(exc)
+        return number
+
+    def _answer(self, number: int) -> JsonObject:
+        while number not in self._answers:
+            self._receive()
+        return self._answers.pop(number)
+
+    def _result(self, method: str, answer: JsonObject) -> JsonObject:
+        if "error" in answer:
+            raise CommandRefused(f"{self} refuses {method} through DevTools: {answer['error'].get('message')}")
+        result: JsonObject = answer["result"]
+        return result
+
+    def _receive(self) -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            message = json.loads(self._websocket.recv(self._deadline.remaining_s))
+        except TimeoutError as exc:
+            raise DesktopError(
+                f"{self} has not answered in {self._deadline.spent_s:.0f} s: its script is busy, it loads from a slow "
+                "server, or it shows a dialog that waits for an answer"
+            ) from exc
+        except ConnectionClosed as exc:
+            self._tell_gone(exc)
+        if "id" in message:
+            self._answers[message["id"]] = message
+        elif message["method"] == "Inspector.targetCrashed":
+            raise DesktopError(f"{self} has crashed; load it again")
+        else:
+            self._events.append(message)
+
+    def _tell_gone(self, exc: Exception) -> NoReturn:
+        raise PageGone(f"{self} was closed") from exc
+
+    def __str__(self) -> str:
+        return f"the page {self._target.url!r}"

@@ -1,0 +1,70 @@
+"""Something on the screen that has a name, a role and a box, and how a model is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.types import Region
+
+MOST_NAME = 200
+"""So many characters of a name are told to a model."""
+MOST_ELEMENTS = 150
+Size = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Element:
+    """Something on the screen: its `role`, its accessible `name`, and the `box` of what is in view of it."""
+
+    role: str
+    name: str
+    box: Region
+
+    @property
+    def centre(self) -> tuple[int, int]:
+        """The pixel of the screen to click."""
+        return (self.box.left + self.box.right) // 2, (self.box.top + self.box.bottom) // 2
+
+
+def same_size(width: int, height: int) -> Size:
+    """For a model whose coordinates are the screen's pixels."""
+    return width, height
+
+
+def elements_function(
+    look: Callable[[], tuple[list[Element], Size]], model_size: Callable[[int, int], Size] = same_size
+) -> Callable[[], str]:
+    """`list_elements()` for a model. `look` gives the elements and the screen's size in pixels, or raises DesktopError.
+
+    `model_size` makes of the screen's width and height those of the model's own coordinates, such as 1000 and 1000.
+    """
+
+    def list_elements() -> str:
+        """The elements in view: role, name, the point to click, and [left, top, right, bottom], as you count."""
+        try:
+            found, screen = look()
+        except DesktopError as exc:
+            return f"no list of elements is available here: {' '.join(str(exc).split())}"
+        size = model_size(*screen)
+        lines = [_line(each, size[0] / screen[0], size[1] / screen[1]) for each in found[:MOST_ELEMENTS]]
+        more = [f"… and {len(found) - MOST_ELEMENTS} more"] if len(found) > MOST_ELEMENTS else []
+        return "\n".join([*lines, *more]) or "there are no elements in view"
+
+    return list_elements
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or its beginning and how much more there is."""
+    return text if len(text) <= most else f"{text[:most]} … and {len(text) - most} characters more"
+
+
+def _line(element: Element, x_unit: float, y_unit: float) -> str:
+    box = element.box
+    corners = [*_scaled((box.left, box.top), x_unit, y_unit), *_scaled((box.right, box.bottom), x_unit, y_unit)]
+    return f"{element.role} {cut(element.name, MOST_NAME)!r} at {_scaled(element.centre, x_unit, y_unit)}, {corners}"
+
+
+def _scaled(point: tuple[int, int], x_unit: float, y_unit: float) -> tuple[int, int]:
+    return int(point[0] * x_unit), int(point[1] * y_unit)

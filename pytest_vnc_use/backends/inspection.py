@@ -1,0 +1,107 @@
+"""A connection that keeps what the server tells of itself on the way, also where it then fails."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from functools import partial
+
+from vncdotool.const import Encoding
+
+from pytest_vnc_use.backends.connection import Connection
+from pytest_vnc_use.backends.framebuffer import Framebuffer
+from pytest_vnc_use.backends.protocol import DesktopFactory, DesktopProtocol
+from pytest_vnc_use.backends.settle import SettleRules
+from pytest_vnc_use.backends.vnc import VNCController
+
+SECURITY_NAMES = {
+    1: "None",
+    2: "VncAuth",
+    5: "RA2",
+    6: "RA2ne",
+    16: "Tight",
+    17: "Ultra",
+    18: "TLS",
+    19: "VeNCrypt",
+    20: "SASL",
+    30: "Apple",
+    113: "MSLogonII",
+    129: "RA2_256",
+    130: "RA2ne_256",
+}
+"""As servers' options spell them. Source: RFC 6143, 8.1.2, and rfbproto, "Security Types"."""
+SPOKEN = tuple(SECURITY_NAMES[number] for number in sorted(DesktopProtocol.SUPPORTED_AUTHS))
+"""The security types that a connection of this package can use, the preferred one last."""
+ENCODING_NAMES = {
+    Encoding.RAW: "Raw",
+    Encoding.COPY_RECTANGLE: "CopyRect",
+    Encoding.TIGHT: "Tight",
+    Encoding.ZRLE: "ZRLE",
+    Encoding.PSEUDO_CURSOR: "Cursor",
+    Encoding.PSEUDO_DESKTOP_SIZE: "DesktopSize",
+}
+
+
+@dataclass
+class ServerFacts:
+    """What a VNC server has told; a field is empty where it never got that far.
+
+    `size` is in pixels, `version` such as `3.8`; `pixel_format` is the server's own, before it is asked for another.
+    `encodings` are those of the rectangles it sent, pseudo-encodings among them.
+    """
+
+    version: str = ""
+    security_types: tuple[str, ...] = ()
+    name: str = ""
+    size: tuple[int, int] = (0, 0)
+    pixel_format: str = ""
+    encodings: set[str] = field(default_factory=set)
+    extended_clipboard: bool = False
+
+    @property
+    def security_used(self) -> str:
+        """Of those offered the one that was used, or would have been; "" where none is spoken here."""
+        return next((name for name in reversed(SPOKEN) if name in self.security_types), "")
+
+
+def inspect(server: str, password: str | None, facts: ServerFacts, *, timeout_s: float = 10.0) -> VNCController:
+    """Connect as `vnc.connect` does, with the same errors, and note in `facts` what the server tells on the way."""
+    connection = Connection(server, password, timeout_s, new_factory=partial(_InspectingFactory, facts))
+    facts.extended_clipboard = connection.protocol.announces_clipboard
+    return VNCController(connection, SettleRules())
+
+
+class _InspectingFactory(DesktopFactory):
+    def __init__(self, facts: ServerFacts, framebuffer: Framebuffer, server: str, password: str | None) -> None:
+        super().__init__(framebuffer, server, password)
+        self.protocol = _InspectedProtocol
+        self.facts = facts
+
+
+class _InspectedProtocol(DesktopProtocol):
+    factory: _InspectingFactory
+
+    def _handleSecurityTypes(self, block: bytes) -> None:
+        self._note_greeting(block)
+        super()._handleSecurityTypes(block)
+
+    def _handleAuth(self, block: bytes) -> None:
+        """Before version 3.7 the server chooses the one type itself."""
+        self._note_greeting(block[-1:])
+        super()._handleAuth(block)
+
+    def _note_greeting(self, types: bytes) -> None:
+        self.factory.facts.version = "{}.{}".format(*self._version_server)
+        self.factory.facts.security_types = tuple(SECURITY_NAMES.get(number, f"type {number}") for number in types)
+
+    def vncConnectionMade(self) -> None:
+        facts, own = self.factory.facts, self.pixel_format
+        facts.name, facts.size = bytes(self.name).decode("utf-8", "replace"), (self.width, self.height)
+        facts.pixel_format = f"{own.bpp} bits a pixel, depth {own.depth}" + ("" if own.truecolor else ", colour map")
+        super().vncConnectionMade()
+
+    def _handleRectangle(self, block: bytes) -> None:
+        (encoding,) = struct.unpack_from("!i", block, 8)
+        if encoding != Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT:  # confirms that scan codes are taken
+            self.factory.facts.encodings.add(ENCODING_NAMES.get(encoding, f"encoding {encoding}"))
+        super()._handleRectangle(block)

@@ -1,0 +1,181 @@
+"""What runs containers, Docker or Podman, through python-on-whales; the only place that knows that library.
+
+The library drives the engine's own command, which is always the one found on PATH: it is given, never downloaded.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
+from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
+
+if TYPE_CHECKING:
+    from python_on_whales import Container, DockerClient
+    from python_on_whales.exceptions import DockerException
+
+Result = TypeVar("Result")
+
+ENGINES = ("docker", "podman")
+_FOLDER, _MACHINE = "pytest-vnc-use.folder", "pytest-vnc-use.machine"
+"""Labels of a container: the session's folder it belongs to, and the machine that has that folder."""
+_ANSWER_S = 30.0
+_PULL_S = 900.0
+_LOG_CHARACTERS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is to run: volumes are (here, there, "ro" or "rw"), `port` the one in the container."""
+
+    image: str
+    port: int
+    volumes: Sequence[tuple[str, str, str]]
+    environment_file: Path
+    folder: Path
+    """The session's: its name is the container's, and while it exists the container has an owner."""
+
+
+class Engine:
+    """One engine, by the name of its command. Every call is bounded in time, and raises DesktopError."""
+
+    def __init__(self, name: str, path: str) -> None:
+        self.name = name
+        self.path = path
+        self._client = _client(path)
+
+    def pull_missing(self, image: str) -> None:
+        """Have the image here. Raises DesktopError where it is not, and cannot be fetched."""
+        if not self._ask(f"look for the image {image!r}", lambda: self._client.image.exists(image)):
+            wish, advice = f"pull the image {image!r}, which is not here", "build it first, or correct its name"
+            self._ask(wish, lambda: self._client.image.pull(image, quiet=True), advice=advice, limit_s=_PULL_S)
+
+    def run(self, run: Run) -> None:
+        """Start a container named after the session's folder, its port published on a free one of 127.0.0.1."""
+
+        def start() -> None:
+            self._client.container.run(
+                run.image,
+                detach=True,
+                name=run.folder.name,
+                labels={_FOLDER: str(run.folder), _MACHINE: _machine()},
+                env_files=[run.environment_file],
+                volumes=run.volumes,
+                publish=[(f"127.0.0.1::{run.port}",)],
+                pull="never",
+            )
+
+        self._ask(f"run the image {run.image!r}", start)
+
+    def published_port(self, name: str, port: int) -> int:
+        """The port of 127.0.0.1 that leads to `port` of a running container."""
+        ports = self._ask("tell the container's port", lambda: self._inspect(name).network_settings.ports or {})
+        published = ports.get(f"{port}/tcp")
+        if not published:
+            raise DesktopError(f"{self.name} has not published port {port!r} of the container {name!r}")
+        return int(published[0]["HostPort"])
+
+    def end(self, name: str) -> str:
+        """How a container ended, such as `exited with 3`; empty while it runs."""
+        state = self._ask("tell the container's state", lambda: self._inspect(name).state)
+        return "" if state.running else f"exited with {state.exit_code}"
+
+    def logs(self, name: str) -> str:
+        """The last of what a container has printed, a million characters at most.
+
+        Asked for in full: where a line was printed in pieces, Podman 4.3 turns it round to tell the last lines only.
+        """
+        printed = self._ask("tell what the container printed", lambda: self._client.container.logs(name))
+        return str(printed)[-_LOG_CHARACTERS:]
+
+    def removal(self, name: str) -> list[list[str]]:
+        """The commands that end and remove a container at once, with volumes of its own."""
+        return [[self.path, "kill", name], [self.path, "rm", "--force", "--volumes", name]]
+
+    def remove_leftovers(self) -> None:
+        """Remove containers of this machine whose session's folder is gone: it goes after the container, or never."""
+        client, machine = self._client, _machine()
+        containers = self._ask(
+            "list containers",
+            lambda: client.container.list(all=True, filters=[("label", f"{_MACHINE}={machine}")]),
+        )
+        for container in containers:
+            self._ask("remove what was left behind", partial(_remove_unless_owned, container))
+
+    def _inspect(self, name: str) -> Container:
+        return self._client.container.inspect(name)
+
+    def _ask(self, wish: str, work: Callable[[], Result], *, advice: str = "", limit_s: float = _ANSWER_S) -> Result:
+        from python_on_whales.exceptions import DockerException
+
+        try:
+            return Deadline(limit_s).call(work)
+        except DockerException as exc:
+            raise DesktopError("; ".join(filter(None, [f"{self.name} cannot {wish}: {_said(exc)}", advice]))) from exc
+        except DeadlineExceeded as exc:
+            raise DesktopRefused(f"{self.name} cannot {wish}: it has not answered within {limit_s:g} s") from exc
+
+
+def find_engine(wanted: str = "") -> Engine:
+    """The engine of that name, else the first that answers; what was left behind there is removed.
+
+    Raises SettingsError for an engine that is not known, DesktopError where none answers.
+    """
+    if wanted and wanted not in ENGINES:
+        raise SettingsError(f"an engine must be one of {', '.join(ENGINES)}, got {wanted!r}")
+    found = []
+    for name in [wanted] if wanted else ENGINES:
+        try:
+            return _answering_engine(name)
+        except DesktopError as exc:
+            found.append(str(exc))
+    raise DesktopError(f"nothing here runs containers: {'; '.join(found)}; start one, or apt-get install podman")
+
+
+def _answering_engine(name: str) -> Engine:
+    path = shutil.which(name)
+    if path is None:
+        raise DesktopError(f"{name} is not on PATH")
+    engine = Engine(name, path)
+    engine.remove_leftovers()
+    return engine
+
+
+def _client(path: str) -> DockerClient:
+    try:
+        from python_on_whales import DockerClient
+    except ImportError as exc:
+        raise SettingsError(
+            "containers need the library 'python-on-whales', which is not installed: "
+            "pip install 'pytest-vnc-use[container]'"
+        ) from exc
+    return DockerClient(client_call=[path])
+
+
+def _remove_unless_owned(container: Container) -> None:
+    from python_on_whales.exceptions import DockerException
+
+    with suppress(DockerException):  # somebody else has removed it meanwhile
+        if not Path((container.config.labels or {})[_FOLDER]).exists():
+            if container.state.running:
+                container.kill()  # `rm --force` alone lets Podman wait 10 s
+            container.remove(force=True, volumes=True)
+
+
+def _machine() -> str:
+    """Which machine's folders are meant: an engine may serve several, also containers, each with folders of its own."""
+    return f"{socket.gethostname()}:{os.stat('/proc/self/ns/mnt').st_ino}"
+
+
+def _said(error: DockerException) -> str:
+    """The engine's last line, which is its reason, but for Docker's hint at its own help."""
+    lines = [line for line in (error.stderr or "").splitlines() if line.strip() and not line.startswith("See ")]
+    return (lines or [f"exit code {error.return_code}"])[-1].removeprefix("Error: ").removeprefix("docker: ")
