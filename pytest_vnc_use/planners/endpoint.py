@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -22,20 +24,20 @@ class Endpoint:
     backoff: Backoff = field(default_factory=Backoff)
 
 
-def found_key(api_key: str | None) -> str:
+def found_key(api_key: str | None, variables: Sequence[str] = KEY_VARIABLES) -> str:
     """The key given, or else the one in the environment. Raises KeyRejected where there is none that can be sent."""
-    keys = [api_key, *(os.environ.get(name) for name in KEY_VARIABLES)]
+    keys = [api_key, *(os.environ.get(name) for name in variables)]
     key = next((key.strip() for key in keys if key and key.strip()), "")
     if not key:
-        raise KeyRejected(f"no API key is set; set {KEY_VARIABLES[0]}, or pass api_key")
+        raise KeyRejected(f"no API key is set; set {variables[0]}, or pass api_key")
     if not (key.isascii() and key.isprintable()):
         raise KeyRejected("the API key must be of printable ASCII characters, and has others")
     return key
 
 
-def found_url(base_url: str | None) -> str | None:
+def found_url(base_url: str | None, variable: str = URL_VARIABLE) -> str | None:
     """The address given, or else the one in the environment, if any. Raises SettingsError where it is not http(s)."""
-    url = base_url or os.environ.get(URL_VARIABLE) or None
+    url = base_url or os.environ.get(variable) or None
     if url is not None and not _is_http(url):
         raise SettingsError(f"base_url must be an address such as https://host/path, got {url!r}")
     return url
@@ -47,3 +49,9 @@ def _is_http(url: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def http_errors() -> tuple[type[Exception], ...]:
+    """What Google's SDK lets through of its HTTP library: httpx below its version 3, httpx2 from there on."""
+    libraries = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
+    return tuple(error for library in libraries for error in (library.HTTPError, library.InvalidURL))

@@ -1,4 +1,4 @@
-"""The user's own Python functions, offered to a model: a name, a docstring and type hints become a declaration."""
+"""Functions offered to a model: of the user's own, a name, a docstring and type hints become a declaration."""
 
 from __future__ import annotations
 
@@ -23,6 +23,18 @@ class Declaration:
     parameters: JsonObject
 
 
+Offered = Union[Callable[..., Any], Declaration]
+"""A function, or what a model is told of one that the agent has anyway."""
+
+VERIFY = Declaration(
+    "verify",
+    "Ask an independent observer, who sees only the screen as it is now and knows nothing of the task, whether a claim "
+    "holds. The answer is holds, fails or unsure, and why.",
+    {"type": "object", "properties": {"question": {"type": "string"}}, "required": ["question"]},
+)
+"""The function that the agent itself answers, where somebody judges."""
+
+
 def declare(function: Callable[..., Any]) -> Declaration:
     """The declaration of a function whose parameters all have type hints.
 
@@ -43,12 +55,12 @@ def declare(function: Callable[..., Any]) -> Declaration:
     return Declaration(name, description, schema)
 
 
-def declare_all(functions: Iterable[Callable[..., Any]], *, taken: Iterable[str]) -> tuple[Declaration, ...]:
+def declare_all(functions: Iterable[Offered], *, taken: Iterable[str]) -> tuple[Declaration, ...]:
     """The declarations, each under a name of its own that is not `taken`. Raises SettingsError."""
     declarations: dict[str, Declaration] = {}
     reserved = set(taken)
     for function in functions:
-        declaration = declare(function)
+        declaration = function if isinstance(function, Declaration) else declare(function)
         if declaration.name in reserved or declaration.name in declarations:
             raise SettingsError(f"the name of a function for the model is taken, got {declaration.name!r}; rename it")
         declarations[declaration.name] = declaration

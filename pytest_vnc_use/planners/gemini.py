@@ -1,13 +1,13 @@
 """Gemini Computer Use as a planner: contents out, function calls in. The only module that knows Google's SDK.
 
 Nothing is kept between turns. The contents of a request are rebuilt from the observation: the model's own words as they
-came, from `Decision.provider_details`, each followed by one function response a call, with the newest screenshots.
+came, from `Decision.provider_details`, each followed by one function response a call, with the newest screenshots. The
+oldest turns are told in words, with the task, and several at a time: no request grows with the run.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ModelUnavailable, PlannerError, SettingsError
 from pytest_vnc_use.planners import prompts
-from pytest_vnc_use.planners.endpoint import Endpoint, found_key, found_url
+from pytest_vnc_use.planners.endpoint import Endpoint, found_key, found_url, http_errors
 from pytest_vnc_use.planners.functions import Declaration, declare_all
 from pytest_vnc_use.planners.gemini_actions import (
     BROWSER_ONLY,
@@ -46,9 +46,11 @@ from pytest_vnc_use.planners.gemini_answers import (
     presentable,
     read_answer,
     read_json,
+    usage_of,
     without,
 )
-from pytest_vnc_use.planners.retry import Attempt, Backoff, Failure, ask
+from pytest_vnc_use.planners.retry import Attempt, Backoff, Failure, ask, request_size
+from pytest_vnc_use.planners.turn_results import KEPT_TURNS, removed_of
 from pytest_vnc_use.types import Decision, FrameRef, JsonObject, Observation, Report, Step, Turn
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "build_function_response",
     "denorm_x",
     "denorm_y",
+    "describe_model",
     "extract_function_calls",
     "generate",
     "start_contents",
@@ -89,27 +92,45 @@ def generate(
     Every attempt is bounded by the time that is left, also where an answer comes a byte at a time.
     """
 
+    def respond(client: genai.Client) -> str:
+        """The text of one response, as it came: the SDK's own reading warns of enum values that it does not know."""
+        response = client.models.generate_content(model=model, contents=list(contents), config=config)
+        return (response.sdk_http_response and response.sdk_http_response.body) or ""
+
     def send(attempt_s: float) -> Attempt[Answer]:
         sent: list[bytes] = []
-        body, failure = _asked(endpoint, model, contents, config, attempt_s, sent)
+        body, failure = _asked(endpoint, model, respond, attempt_s, sent)
         request = presentable(json.loads(sent[-1]), key=endpoint.api_key) if sent else {"model": model}
         response = presentable(body, key=endpoint.api_key) if body else None
-        return Attempt(request, response, failure or _read(body, detects_injection=_detects_injection(config)))
+        result = failure or _read(body, detects_injection=_detects_injection(config))
+        return Attempt(request, response, result, usage_of(body))
 
-    return ask(send, timeout_s=timeout_s, purpose=purpose, report=report, backoff=endpoint.backoff)
+    plain = {**config.model_dump(), "model": model, "contents": [content.model_dump() for content in contents]}
+    return ask(send, asked=request_size(purpose, plain), timeout_s=timeout_s, report=report, backoff=endpoint.backoff)
+
+
+def describe_model(endpoint: Endpoint, model: str, *, timeout_s: float) -> JsonObject:
+    """What the service says of a model, asked once and without cost: whether the key and the model's name are good.
+
+    Raises PlannerError, KeyRejected among them.
+    """
+
+    def respond(client: genai.Client) -> str:
+        return client.models.get(model=model).model_dump_json()
+
+    body, failure = _asked(endpoint, model, respond, timeout_s, [])
+    if failure is not None:
+        raise failure.error from None
+    return body
 
 
 def _asked(
-    endpoint: Endpoint,
-    model: str,
-    contents: Sequence[types.Content],
-    config: types.GenerateContentConfig,
-    timeout_s: float,
-    sent: list[bytes],
+    endpoint: Endpoint, model: str, respond: Callable[[genai.Client], str], timeout_s: float, sent: list[bytes]
 ) -> tuple[JsonObject, Failure | None]:
     """Response of one request; what the SDK and its HTTP library raise becomes a failure here, told in our words."""
     try:
-        return read_json(_response(endpoint, model, contents, config, timeout_s, sent)), None
+        with closing(_client(endpoint, timeout_s, sent)) as client:
+            return read_json(Deadline(timeout_s).call(partial(respond, client))), None
     except errors.APIError as exc:
         said = exc.details if isinstance(exc.details, dict) else {"message": exc.details}
         details = presentable(said, key=endpoint.api_key)
@@ -118,28 +139,13 @@ def _asked(
         unavailable = str(exc)
     except DeadlineExceeded:
         unavailable = f"the model's service did not answer within {timeout_s:.1f} s"
-    except _http_errors() as exc:
+    except http_errors() as exc:
         unavailable = f"the model's service cannot be reached: {exc!r}"
     except Exception as exc:  # noqa: BLE001  # whatever it is: the frames that it came through hold the API key
         return {}, Failure(
             PlannerError(blotted(f"the model's service could not be asked: {exc!r}", key=endpoint.api_key))
         )
     return {}, Failure(ModelUnavailable(blotted(unavailable, key=endpoint.api_key)), again=True)
-
-
-def _response(
-    endpoint: Endpoint,
-    model: str,
-    contents: Sequence[types.Content],
-    config: types.GenerateContentConfig,
-    timeout_s: float,
-    sent: list[bytes],
-) -> str:
-    """The text of one response, as it came: the SDK's own reading warns of enum values that it does not know."""
-    with closing(_client(endpoint, timeout_s, sent)) as client:
-        ask_once = partial(client.models.generate_content, model=model, contents=list(contents), config=config)
-        response = Deadline(timeout_s).call(ask_once).sdk_http_response
-    return (response and response.body) or ""
 
 
 def _read(body: JsonObject, *, detects_injection: bool) -> Answer | Failure:
@@ -173,12 +179,6 @@ def _client(endpoint: Endpoint, timeout_s: float, sent: list[bytes]) -> genai.Cl
         client_args={"event_hooks": {"request": [note]}},
     )
     return genai.Client(vertexai=False, api_key=endpoint.api_key, http_options=options)
-
-
-def _http_errors() -> tuple[type[Exception], ...]:
-    """What the SDK lets through of its HTTP library: httpx below version 3 of the SDK, httpx2 from there on."""
-    libraries = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
-    return tuple(error for library in libraries for error in (library.HTTPError, library.InvalidURL))
 
 
 def base_config(**fields: Any) -> types.GenerateContentConfig:
@@ -233,19 +233,21 @@ def rebuild_contents(
     include_initial_screenshot: bool = True,
     with_url: bool = False,
 ) -> list[types.Content]:
-    """The whole conversation so far, of which only the newest `keep_screenshots` pictures are sent again."""
-    steps = [step for turn in observation.turns for step in turn.steps]
-    shown = {step.number: step.frame_after for step in steps[-keep_screenshots:]}
-    if steps:
-        shown[steps[-1].number] = observation.frame
+    """The conversation so far, of which only the newest `keep_screenshots` pictures are sent again."""
+    turns = [turn for turn in observation.turns if turn.steps]
+    in_words = removed_of(len(turns) - keep_screenshots, KEPT_TURNS)
+    steps = [step for turn in turns for step in turn.steps]
+    seen = [*(step.frame_before for step in steps[1:]), observation.frame]  # what the model was asked about next
+    shown = {step.number: frame for step, frame in [*zip(steps, seen, strict=False)][-keep_screenshots:]}
 
     def png_after(step: Step) -> bytes | None:
         return observation.load_png(shown[step.number]) if step.number in shown else None
 
     first = observation.first_frame if steps else observation.frame
     with_first = include_initial_screenshot and len(steps) < keep_screenshots
-    contents = start_contents(observation.task, observation.load_png(first) if with_first else None)
-    for turn in observation.turns:
+    task = prompts.task_in_words(observation.task, turns[:in_words])
+    contents = start_contents(task, observation.load_png(first) if with_first else None)
+    for turn in turns[in_words:]:
         contents.extend(_contents_of(turn, png_after, with_url))
     return contents
 
@@ -254,8 +256,6 @@ def _contents_of(turn: Turn, png_after: Callable[[Step], bytes | None], with_url
     """The model's words and the responses; or a turn in the user's words, where the service would not take those."""
     content = turn.decision.provider_details.get("content") or {}
     calls = extract_function_calls(content)
-    if not turn.steps:
-        return
     if len(calls) != len(turn.steps) or any(map(_unacknowledged, turn.steps)):
         yield _users_words(prompts.told_in_words(turn), png_after(turn.steps[-1]))
         return

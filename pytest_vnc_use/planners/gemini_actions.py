@@ -38,6 +38,7 @@ from pytest_vnc_use.types import (
     Proposal,
     Scroll,
     TakeScreenshot,
+    TraverseHistory,
     TypeText,
     Wait,
 )
@@ -293,10 +294,6 @@ def _wait(args: Arguments, *, default: float = 1.0) -> Action:
     return Wait(min(max(seconds, 0.0), LONGEST_WAIT_S))
 
 
-def _keys_of_a_person(*keys: str) -> Callable[[Arguments], Action]:
-    return lambda _: KeyCombo(keys)
-
-
 DESKTOP: Mapping[str, Callable[[Arguments], Action]] = {
     "click": _click,
     "double_click": partial(_click, count=2),
@@ -329,9 +326,9 @@ OLDER: Mapping[str, Callable[[Arguments], Action]] = {
     "scroll_at": partial(_scroll, default=800),
     "wait_5_seconds": lambda _: Wait(5.0),
     "navigate": lambda args: OpenAddress(args.text("url", "address")),
-    "go_back": _keys_of_a_person("alt", "left"),
-    "go_forward": _keys_of_a_person("alt", "right"),
-    "search": _keys_of_a_person("ctrl", "k"),
+    "go_back": lambda _: TraverseHistory("back"),
+    "go_forward": lambda _: TraverseHistory("forward"),
+    "search": lambda _: KeyCombo(("ctrl", "k")),
 }
 """The dialect of gemini-2.5-computer-use-preview-10-2025; what a desktop does not have is done by keyboard."""
 

@@ -97,7 +97,7 @@ def read_answer(body: JsonObject) -> Answer:
         calls=extract_function_calls(content),
         finish_reason=str(candidate.get("finishReason") or ""),
         block_reason=str(_object(body.get("promptFeedback")).get("blockReason") or ""),
-        usage=_usage(_object(body.get("usageMetadata"))),
+        usage=usage_of(body),
         model=str(body.get("modelVersion") or ""),
     )
 
@@ -178,7 +178,9 @@ def _retry_delay_s(details: list[JsonObject]) -> float | None:
     return None
 
 
-def _usage(counts: JsonObject) -> Usage:
+def usage_of(body: JsonObject) -> Usage:
+    """The tokens of a response."""
+    counts = _object(body.get("usageMetadata"))
     return Usage(
         input=_count(counts.get("promptTokenCount")),
         cached=_count(counts.get("cachedContentTokenCount")),

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from pytest_vnc_use.errors import PlannerError
-from pytest_vnc_use.types import JsonObject, ModelExchange, Report
+from pytest_vnc_use.types import JsonObject, ModelAsked, ModelExchange, Report, Usage
 
 Result = TypeVar("Result")
+
+LONGEST_ANSWER = 64_000
+"""Tokens of an answer whose length the request does not limit."""
 
 
 @dataclass(frozen=True)
@@ -46,34 +49,37 @@ class Failure:
 
 @dataclass(frozen=True)
 class Attempt(Generic[Result]):
-    """One request, its response as it may be shown, and what came of it."""
+    """One request, its response as it may be shown, what came of it, and the tokens that the service counted."""
 
     request: JsonObject
     response: JsonObject | None
     result: Result | Failure
+    usage: Usage = field(default_factory=Usage)
 
 
 def ask(
     send: Callable[[float], Attempt[Result]],
     *,
+    asked: ModelAsked,
     timeout_s: float,
-    purpose: str,
     report: Report,
     backoff: Backoff,
 ) -> Result:
     """The first good result. `send` gets the seconds that its attempt may take.
 
+    `report` is told of each attempt before and after it; what it raises before keeps the request from being sent.
     Raises the last attempt's error where attempts or time are used up, or where asking again is of no use.
     """
     deadline = time.monotonic() + timeout_s
     number = 0
     while True:
         number += 1
+        report(asked)
         started = time.monotonic()
         attempt = send(min(backoff.each_s, deadline - started))
         now = time.monotonic()
         wait_s = _wait_s(attempt.result, number, deadline - now, backoff)
-        report(_exchange(attempt, purpose, number, now - started, wait_s))
+        report(_exchange(attempt, asked, number, now - started, wait_s))
         if not isinstance(attempt.result, Failure):
             return attempt.result
         if wait_s is None:
@@ -90,7 +96,47 @@ def _wait_s(result: object, number: int, left_s: float, backoff: Backoff) -> flo
 
 
 def _exchange(
-    attempt: Attempt[Result], purpose: str, number: int, duration_s: float, retry_in_s: float | None
+    attempt: Attempt[Result], asked: ModelAsked, number: int, duration_s: float, retry_in_s: float | None
 ) -> ModelExchange:
     error = str(attempt.result.error) if isinstance(attempt.result, Failure) else ""
-    return ModelExchange(purpose, number, attempt.request, attempt.response, duration_s, error, retry_in_s)
+    return ModelExchange(
+        asked.purpose,
+        number,
+        attempt.request,
+        attempt.response,
+        duration_s,
+        error,
+        retry_in_s,
+        model=asked.model,
+        usage=attempt.usage,
+    )
+
+
+# --- how much is asked -----------------------------------------------------------------------------------------------
+
+
+def request_size(purpose: str, body: Mapping[str, Any]) -> ModelAsked:
+    """A request of this body, with its model and its `max_tokens` or `max_output_tokens`.
+
+    Its size is that of its keys and texts; pictures are data URLs, or `data` in base64 or bytes.
+    """
+    characters, images = _size(body)
+    answer_tokens = body.get("max_tokens") or body.get("max_output_tokens") or LONGEST_ANSWER
+    return ModelAsked(purpose, str(body["model"]), characters, images, answer_tokens)
+
+
+def _size(value: Any) -> tuple[int, int]:
+    match value:
+        case str() if value.startswith("data:image/"):
+            return 0, 1
+        case str() | bytes():
+            return len(value), 0
+        case {"data": bytes()} | {"type": "base64", "data": str()}:
+            return 0, 1
+        case Mapping():
+            sizes = [(len(name) + size[0], size[1]) for name, size in ((str(k), _size(v)) for k, v in value.items())]
+        case list() | tuple():
+            sizes = [_size(each) for each in value]
+        case _:
+            return len(str(value)), 0
+    return sum(size[0] for size in sizes), sum(size[1] for size in sizes)

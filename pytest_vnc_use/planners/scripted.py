@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Union, get_args
+from dataclasses import replace
+from typing import Any, Union, get_args
 
-from pytest_vnc_use.errors import PlannerError
+from pytest_vnc_use.errors import PlannerError, RunFolderError
+from pytest_vnc_use.trace import from_json, to_json
 from pytest_vnc_use.types import Action, Decision, Observation, Proposal
 
 ScriptedTurn = Union[Decision, Sequence[Union[Action, Proposal]]]
@@ -33,8 +35,7 @@ class ScriptedPlanner:
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """The script's turn for this observation. Raises PlannerError where it is neither a decision nor actions."""
-        turn = self._script(observation)
-        return turn if isinstance(turn, Decision) else _acting(turn)
+        return decision_of(self._script(observation), "a scripted turn")
 
 
 def _follow(turns: Iterable[ScriptedTurn]) -> Callable[[Observation], ScriptedTurn]:
@@ -51,15 +52,25 @@ def _follow(turns: Iterable[ScriptedTurn]) -> Callable[[Observation], ScriptedTu
     return turn_of
 
 
-def _acting(turn: Sequence[Action | Proposal]) -> Decision:
-    if not isinstance(turn, Sequence) or not turn:
-        raise PlannerError(f"a scripted turn must be a Decision, or a list of at least one action, got {turn!r}")
-    return Decision("act", proposals=tuple(_proposal(item) for item in turn))
+def decision_of(answer: object, whose: str) -> Decision:
+    """A decision, an action, or several actions or proposals, as a decision whose actions are whole and typed right.
+
+    Raises PlannerError where it is none, or a field does not fit; `whose` names the answer in it.
+    """
+    if isinstance(answer, Decision):
+        return replace(answer, proposals=tuple(_proposal(item, whose) for item in answer.proposals))
+    if isinstance(answer, (Proposal, *get_args(Action))):
+        return Decision("act", proposals=(_proposal(answer, whose),))
+    if not isinstance(answer, Sequence) or isinstance(answer, str) or not answer:
+        raise PlannerError(f"{whose} must be a Decision, or at least one action, got {answer!r}")
+    return Decision("act", proposals=tuple(_proposal(item, whose) for item in answer))
 
 
-def _proposal(item: Action | Proposal) -> Proposal:
-    if isinstance(item, Proposal):
-        return item
-    if not isinstance(item, get_args(Action)):
-        raise PlannerError(f"a scripted turn must hold actions or proposals, got {item!r}")
-    return Proposal(item)
+def _proposal(item: Any, whose: str) -> Proposal:
+    proposal = item if isinstance(item, Proposal) else Proposal(item)
+    if not isinstance(proposal.action, get_args(Action)):
+        raise PlannerError(f"{whose} must hold actions or proposals, got {item!r}")
+    try:
+        return replace(proposal, action=from_json(type(proposal.action), to_json(proposal.action)))
+    except RunFolderError as exc:
+        raise PlannerError(f"{whose} holds a {type(proposal.action).__name__} that is none: {exc}") from exc
