@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import assert_never
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
-from pytest_vnc_use.errors import ActionError
+from pytest_vnc_use.errors import ActionError, ActionInterrupted, SettingsError
 from pytest_vnc_use.ports import Controller
+from pytest_vnc_use.screens import still_shows
 from pytest_vnc_use.trace import RunFolder
 from pytest_vnc_use.types import (
     Action,
@@ -20,6 +21,7 @@ from pytest_vnc_use.types import (
     Click,
     DesktopAction,
     Drag,
+    Frame,
     FrameRef,
     InvalidAction,
     KeyCombo,
@@ -31,32 +33,51 @@ from pytest_vnc_use.types import (
     OpenAddress,
     Scroll,
     SettledReason,
+    Step,
     TakeScreenshot,
     Times,
+    TraverseHistory,
     TypeText,
     Wait,
 )
 
+LONGEST_TOLD = 10_000
+"""Characters of what a function returned, or of an error, that are kept and told to the planner."""
+
 
 @dataclass(frozen=True)
 class Effect:
-    """What an action led to: the screen after it, the output of a function of the user's, or why it was not done."""
+    """What an action led to: the screen after it, the output of a function of the user's, or why it was not done.
+
+    `passed` are the frames that came and went since the step before it ended.
+    """
 
     frame_after: FrameRef
     output: str = ""
     error: str = ""
     settled: SettledReason | None = None
     times: Times = Times()
+    passed: tuple[FrameRef, ...] = ()
 
 
 @dataclass(frozen=True)
 class Actor:
-    """Hands, eyes and the user's functions. `reveal` puts the values of declared secrets into what is typed."""
+    """Hands, eyes and the user's functions. `reveal` puts the values of declared secrets into what is typed.
+
+    `step_delay_s` is waited after each step, once the screen has settled.
+    """
 
     controller: Controller
     folder: RunFolder
     functions: Mapping[str, Callable[..., object]]
     reveal: Callable[[str], str]
+    step_delay_s: float = 0.0
+
+    def first_look(self) -> FrameRef:
+        """The screen as a run begins, stored in its folder; what passed before is forgotten. Raises DesktopError."""
+        frame = self.capture()
+        self.controller.passed_frames()
+        return frame
 
     def capture(self) -> FrameRef:
         """The screen now, stored in the run folder. Raises DesktopError."""
@@ -64,10 +85,27 @@ class Actor:
         self.folder.store(frame)
         return frame.ref
 
-    def carry_out(self, action: Action, frame_before: FrameRef, deadline: Deadline) -> Effect:
+    def watch(self) -> None:
+        """Raises DesktopError where the desktop is gone."""
+        self.controller.changed_since(time.monotonic())
+
+    def other_than(self, seen: FrameRef) -> FrameRef | None:
+        """The screen once it is quiet, stored, where it shows something else by now. Raises DesktopError."""
+        if self._other_frame(seen) is None:
+            return None
+        self.controller.settle(briefly=True)
+        other = self._other_frame(seen)
+        return None if other is None else self.folder.store(other)
+
+    def _other_frame(self, seen: FrameRef) -> Frame | None:
+        now = self.controller.frame()
+        is_same = now.ref == seen or still_shows(self.folder.load_png(seen), now)
+        return None if is_same else now
+
+    def carry_out(self, action: Action, frame_before: FrameRef, deadline: Deadline, *, watched: bool = False) -> Effect:
         """Act, wait for the screen to answer, look. Out of time, the hands are closed: nothing happens late.
 
-        Raises DesktopError.
+        `watched` where the screen is watched after the look. Raises DesktopError.
         """
         started = time.monotonic()
         try:
@@ -79,16 +117,28 @@ class Actor:
                 self.controller.close()
             return Effect(frame_before, error="the run's time was up before it was done")
         acted = time.monotonic()
-        settled = self._settle(action, error, deadline)
-        quiet = time.monotonic()
-        frame = self.capture()
+        try:
+            settled = None if error else self._settle(action, deadline, briefly=watched)
+            quiet, frame = time.monotonic(), self.capture()
+        except ActionInterrupted as exc:
+            error = str(exc)
+            settled, quiet, frame = None, time.monotonic(), self.capture()
+        passed = self._passed(frame_before, frame)
         times = Times(0.0, acted - started, quiet - acted, time.monotonic() - quiet)
-        return Effect(frame, output, error, settled, times)
+        return Effect(frame, output, error, settled, times, passed)
 
-    def _settle(self, action: Action, error: str, deadline: Deadline) -> SettledReason | None:
-        if error or isinstance(action, (CallFunction, TakeScreenshot)) or not deadline.remaining_s:
+    def _passed(self, *seen: FrameRef) -> tuple[FrameRef, ...]:
+        """What came and went, stored in the run folder; each once, and not what was `seen` all the same."""
+        stored = dict.fromkeys(map(self.folder.store, self.controller.passed_frames()))
+        return tuple(ref for ref in stored if ref not in seen)
+
+    def _settle(self, action: Action, deadline: Deadline, *, briefly: bool) -> SettledReason | None:
+        if isinstance(action, (CallFunction, TakeScreenshot)) or not deadline.remaining_s:
             return None
-        return self.controller.settle().reason
+        reason = self.controller.settle(briefly=briefly).reason
+        if self.step_delay_s:
+            self.controller.perform(Wait(min(self.step_delay_s, deadline.remaining_s)))
+        return reason
 
     def _do(self, action: Action, deadline: Deadline) -> str:
         match action:
@@ -106,7 +156,7 @@ class Actor:
                 self.controller.perform(Wait(min(duration_s, deadline.remaining_s)))
             case Click() | MouseDown() | MouseUp() | Move() | Drag() | Scroll():
                 self.controller.perform(action)
-            case KeyCombo() | KeyDown() | KeyUp() | TakeScreenshot():
+            case KeyCombo() | KeyDown() | KeyUp() | TraverseHistory() | TakeScreenshot():
                 self.controller.perform(action)
             case _:
                 assert_never(action)
@@ -136,7 +186,28 @@ def perform_text(controller: Controller, action: DesktopAction, *, holds_secret:
     """Type; where the text holds a secret, an ActionError that may name characters of it is told without them."""
     try:
         controller.perform(action)
+    except ActionInterrupted:  # tells of the connection, not of the text
+        raise
     except ActionError:
         if not holds_secret:
             raise
         raise ActionError("the desktop cannot take a character of this text, which holds a secret") from None
+
+
+def bounded(step: Step) -> Step:
+    """The step with no more of its output and its error than a model, or a reader of the report, can do with."""
+    return dataclasses.replace(step, output=_cut(step.output), error=_cut(step.error))
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST_TOLD:
+        return text
+    return f"(the first {LONGEST_TOLD} of {len(text)} characters) {text[:LONGEST_TOLD]}"
+
+
+def functions_by_name(functions: Sequence[Callable[..., object]]) -> dict[str, Callable[..., object]]:
+    """The user's functions by their names. Raises SettingsError where one has none, or another's."""
+    names = [getattr(function, "__name__", "") for function in functions]
+    if not all(names) or len(set(names)) != len(names):
+        raise SettingsError(f"functions must have names of their own, got {names!r}")
+    return dict(zip(names, functions, strict=True))

@@ -9,6 +9,7 @@ from typing import Any, Literal, Union
 Button = Literal["left", "middle", "right"]
 Direction = Literal["up", "down", "left", "right"]
 ScrollMeans = Literal["wheel", "keys"]
+HistoryDirection = Literal["back", "forward"]
 JsonObject = Mapping[str, Any]
 
 
@@ -120,6 +121,17 @@ class OpenAddress:
 
 
 @dataclass(frozen=True)
+class TraverseHistory:
+    """Go to the page before or after this one in the focused browser, as a person does: alt+left, alt+right."""
+
+    direction: HistoryDirection
+    kind: Literal["traverse_history"] = "traverse_history"
+
+
+HISTORY_KEYS: Mapping[HistoryDirection, tuple[str, ...]] = {"back": ("alt", "left"), "forward": ("alt", "right")}
+
+
+@dataclass(frozen=True)
 class Wait:
     """Let `duration_s` pass, watching the screen."""
 
@@ -164,6 +176,7 @@ DesktopAction = Union[
     KeyDown,
     KeyUp,
     OpenAddress,
+    TraverseHistory,
     Wait,
     TakeScreenshot,
 ]

@@ -3,56 +3,58 @@
 from __future__ import annotations
 
 import dataclasses
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import datetime, timezone
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from filelock import FileLock, Timeout
-
-from pytest_vnc_use import assembly, graph
-from pytest_vnc_use.acting import Actor, perform_text
-from pytest_vnc_use.errors import RunFolderError, SettingsError, TaskFailed, VncUseError
+from pytest_vnc_use import assembly, failure, graph
+from pytest_vnc_use.acting import Actor, functions_by_name
+from pytest_vnc_use.budget import Budget
+from pytest_vnc_use.claims import Claims
+from pytest_vnc_use.driver_lock import only_driver
+from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
+from pytest_vnc_use.execution import read_execution, secrets_of
+from pytest_vnc_use.hands import Hands
 from pytest_vnc_use.history import History
 from pytest_vnc_use.logging_utils import Redactor, RunLogger
-from pytest_vnc_use.ports import Approver, Controller, Judge, Planner, RunObserver
+from pytest_vnc_use.planners.reenactment import Reenactment
+from pytest_vnc_use.ports import Approver, Controller, Desktop, Judge, Planner, RunObserver
 from pytest_vnc_use.safety import Policy, ReviewContext, deny_unasked
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.trace import RunFolder, new_run_id, read_trace, to_json
-from pytest_vnc_use.transcript import told_end, transcript
+from pytest_vnc_use.transcript import transcript
+from pytest_vnc_use.triage import failure_of
 from pytest_vnc_use.types import (
-    Button,
-    Click,
     CUAState,
-    DesktopAction,
-    Direction,
-    Drag,
+    Extracted,
     Frame,
     FrameRef,
     Judged,
-    KeyCombo,
     Limits,
+    ModelAsked,
+    Observation,
     Outcome,
     Proposal,
+    Report,
     Ruling,
     RunEnded,
     RunEvent,
     RunResult,
     RunStarted,
-    Scroll,
-    TypeText,
+    Step,
     Usage,
     Verdict,
 )
-from pytest_vnc_use.verification import Verifier, end_state_claim
+from pytest_vnc_use.verification import end_state_claim, verify_function
 
 Self = TypeVar("Self", bound="VncUseAgent")
 
 
-class VncUseAgent:
+class VncUseAgent(Claims, Hands):
     """Drives one VNC desktop. Connects on first use; close it, or use it in a `with` statement.
 
     `vnc_server` is `host::port`, `host:display` or the path of a unix socket. `excluded_actions` are names of the
@@ -60,10 +62,18 @@ class VncUseAgent:
     ask about, makes `run` return `Outcome.WAITING`; without, it is denied. A `policy` given as an object decides as its
     own `unmatched` says. `functions` are Python callables with a docstring and type hints that the model may call by
     name. `secrets` maps a name to its value: in a task, write `<secret:NAME>`, which is also what the model, the run
-    folder and the reports see. With `check`, a run that does not end as done raises TaskFailed.
+    folder and the reports see. With `check`, a run that does not end as done raises the class of its triage.
 
-    `planner`, `judge` and `controller` replace what would be built from the other arguments.
+    `desktop` is what is driven, where that is known: it is connected to where it is then, also after its `reset()`, and
+    once it or its program has ended, a lost connection is not made anew. `planner` may also be a callable, see
+    planners/callables.py; it, `judge` and `controller` replace what would be built from the other arguments. `settings`
+    may be replaced; its `steps`, `seconds`, `stall` and `step_delay` then hold from the next run on, and so do those of
+    the planner and the judge, such as `request_seconds`, where these are built from it.
     """
+
+    _connected_to = ""
+    _logger: RunLogger | None = None
+    _newest_steps: tuple[Step, ...] = ()
 
     def __init__(
         self,
@@ -77,7 +87,7 @@ class VncUseAgent:
         *,
         settings: Settings | None = None,
         policy: Policy | None = None,
-        planner: Planner | None = None,
+        planner: Planner | Callable[[Observation], object] | None = None,
         judge: Judge | None = None,
         controller: Controller | None = None,
         functions: Sequence[Callable[..., object]] = (),
@@ -85,32 +95,34 @@ class VncUseAgent:
         observers: Sequence[RunObserver] = (),
         test_id: str = "",
         check: bool = False,
+        desktop: Desktop | None = None,
+        budget: Budget | None = None,
     ) -> None:
-        self.settings = settings or assembly.settings_of(
-            {
-                "server": vnc_server,
-                "screen_size": screen_size,
-                "exclude": tuple(excluded_actions or ()),
-                "steps": step_limit,
-                "seconds": seconds_timeout,
-                "planner": "gemini",
-            }
-        )
+        super().__init__()
+        given = {"server": vnc_server, "screen_size": screen_size, "steps": step_limit, "seconds": seconds_timeout}
+        exclude = tuple(excluded_actions or ())
+        self.settings = settings or assembly.settings_of({**given, "exclude": exclude, "planner": "gemini"})
         self._password = vnc_password
-        self._declared = Redactor(secrets or {}, numbers=False)
-        self._start_redactor = Redactor({**(secrets or {}), **assembly.api_keys()})
-        self._redactor = Redactor({**(secrets or {}), **assembly.ambient_secrets(self.settings, vnc_password)})
+        self._secrets = dict(secrets or {})
+        self._declared = Redactor(self._secrets, numbers=False)
+        self._start_redactor = Redactor({**self._secrets, **assembly.api_keys()})
+        self._redactor = Redactor({**self._secrets, **assembly.ambient_secrets(self.settings, vnc_password)})
         self._hitl_mode = hitl_mode
         self._policy = policy or assembly.build_policy(self.settings, ask=hitl_mode)
         self._own_policies: dict[str, Policy] = {}
-        self._functions = _by_name(functions)
-        self._planner = planner
+        self._own_planners: dict[str, Planner] = {}
+        self._functions = functions_by_name(functions)
+        self._planner = assembly.given_planner(planner) if planner is not None else None
         self._judge = judge
+        self._build_planner = lru_cache(1)(assembly.build_planner)
+        self._build_judge = lru_cache(1)(assembly.build_judge)
         self._controller = controller
         self._observers = list(observers)
         self._test_id = test_id
         self._check = check
-        self._logger: RunLogger | None = None
+        self._desktop = desktop
+        self.budget = budget or assembly.build_budget(self.settings)
+        """What this agent's models have used so far, and may use."""
         self.runs: list[Path] = []
         """Run folders of this agent, oldest first."""
 
@@ -123,15 +135,16 @@ class VncUseAgent:
         expect: Sequence[str] = (),
         limits: Limits | None = None,
         policy: Policy | None = None,
+        planner: Planner | Callable[[Observation], object] | None = None,
         approver: Approver | None = None,
         check: bool | None = None,
         run_id: str | None = None,
     ) -> RunResult:
         """Carry out a task. The result's outcome says how the run ended, not that the task was achieved: `verify` does.
 
-        `expect` is written down with the run; nothing judges it here. `limits`, `policy` and `check` hold for this run
-        in place of the agent's. `approver` is asked where an action waits for a person; without one the run returns as
-        `WAITING`. Raises TaskFailed where `check` asks for it, InfraError where desktop or model cannot be used.
+        `expect` is written down with the run; nothing judges it here. `limits`, `policy`, `planner` and `check` hold
+        for this run in place of the agent's. `approver` is asked where an action waits for a person; without one the
+        run returns as `WAITING`. Raises TaskFailed where `check` asks for it, InfraError where a tool cannot be used.
         """
         folder = RunFolder.create(Path(self.settings.runs_dir), run_id or new_run_id())
         started = RunStarted(
@@ -140,7 +153,7 @@ class VncUseAgent:
             started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             planner="",
             screen=NO_FRAME,
-            server=self.settings.server,
+            server=self.server,
             test_id=self._test_id,
             limits=limits or self._limits(),
             expect=tuple(expect),
@@ -149,9 +162,22 @@ class VncUseAgent:
         )
         if policy:
             self._own_policies[folder.path.name] = policy
+        if planner is not None:
+            self._own_planners[folder.path.name] = assembly.given_planner(planner)
         with only_driver(folder):
             result = self._drive(folder, started, History(), approver, lambda run: run.start(started.task))
         return self._checked(result, check)
+
+    def reenact(self, path: Path, *, approver: Approver | None = None, check: bool | None = None) -> RunResult:
+        """Carry out the actions of a run folder or its execution.json again, unchecked, up to the first that fails.
+
+        Nothing is judged. Raises as `run` does, and SettingsError where a secret of the trace is none of the agent's.
+        """
+        execution = read_execution(path)
+        secrets_of(execution, self._secrets)
+        again = Reenactment(execution)
+        limits = again.limits(self.settings.seconds)
+        return self.run(again.task, limits=limits, planner=again, approver=approver, check=check)
 
     def approve(
         self, run_id: str, *, step: int | None = None, approver: Approver | None = None, policy: Policy | None = None
@@ -189,7 +215,7 @@ class VncUseAgent:
 
     def _checked(self, result: RunResult, check: bool | None) -> RunResult:
         if (self._check if check is None else check) and result.outcome is not Outcome.DONE:
-            raise TaskFailed(told_end(result))
+            raise failure_of(result)
         return result
 
     def _drive(
@@ -203,6 +229,7 @@ class VncUseAgent:
         """Advance a run until it ends or waits; whatever breaks it is written down."""
         self._logger = RunLogger(folder, self._redactor, self._start_redactor)
         self.runs.append(folder.path)
+        self._newest_steps = ()
         emit = partial(self._tell, self._logger)
         try:
             run = graph.TaskGraph(self._parts(folder, started, emit), history)
@@ -215,42 +242,43 @@ class VncUseAgent:
                 state = run.resume(approver.approve(question))
         except BaseException as exc:
             # whatever ended the run, Ctrl-C included, is written down before it goes on its way
-            emit(RunEnded(None, "the run broke", error=f"{type(exc).__name__}: {exc}"))
+            emit(RunEnded(None, "the run broke", f"{type(exc).__name__}: {exc}", traceback.format_exc()))
             if isinstance(exc, VncUseError):
-                exc.args = (self._redactor.hide(str(exc)),)
+                exc.args, exc.__cause__ = (self._redactor.hide(str(exc)),), None  # what caused it may tell a secret
             raise
         return self._result(state, folder, started.task, history, emit)
 
     def _parts(self, folder: RunFolder, started: RunStarted, emit: Callable[[RunEvent], None]) -> graph.Parts:
         policy = self._own_policies.get(started.run_id, self._policy)
         context = ReviewContext(test_id=started.test_id, task=started.task)
+        planner = self._own_planners.get(started.run_id) or self.planner
+        verify = verify_function(lambda: self.judge, self.controller.frame, emit, self._declared.hide)
+        functions = {"verify": verify, **self._functions}
         return graph.Parts(
-            actor=Actor(self.controller, folder, self._functions, self._declared.reveal),
-            planner=self.planner,
+            actor=Actor(self.controller, folder, functions, self._declared.reveal, self.settings.step_delay),
+            planner=planner,
             review=partial(self._review, policy, context),
-            announce=lambda screen: emit(dataclasses.replace(started, screen=screen, planner=self.planner.name)),
+            announce=lambda screen: emit(dataclasses.replace(started, screen=screen, planner=planner.name)),
             emit=emit,
             limits=started.limits,
             conceal=self._declared.hide_in,
             hide=self._redactor.hide_in,
+            crash=lambda: failure.crash_of(self._desktop) if self._desktop else "",
+            watch=self.settings.watch,
         )
 
     def _result(
-        self,
-        state: CUAState,
-        folder: RunFolder,
-        task: str,
-        history: History,
-        emit: Callable[[RunEvent], None],
+        self, state: CUAState, folder: RunFolder, task: str, history: History, emit: Callable[[RunEvent], None]
     ) -> RunResult:
         if "outcome" in state:
             outcome, message = Outcome(state["outcome"]), state["message"]
             emit(RunEnded(outcome, message))
+            params = self._redactor.hide_json(history.turns[-1].decision.params) if history.turns else {}
         else:
-            outcome, message = Outcome.WAITING, graph.asked(state).ruling.explanation
+            outcome, message, params = Outcome.WAITING, graph.asked(state).ruling.explanation, {}
         usage = sum((turn.decision.usage for turn in history.turns), Usage())
-        steps = tuple(history.steps)
-        return RunResult(folder.path.name, outcome, message, folder.path, task, steps, usage, transcript(steps))
+        self._newest_steps = steps = tuple(history.steps)
+        return RunResult(folder.path.name, outcome, message, folder.path, task, steps, usage, transcript(steps), params)
 
     def _review(self, policy: Policy, context: ReviewContext, proposal: Proposal) -> Ruling:
         ruling = policy.review(proposal, context)
@@ -260,85 +288,81 @@ class VncUseAgent:
         return Limits(self.settings.steps, self.settings.seconds, self.settings.stall)
 
     def _tell(self, logger: RunLogger | None, event: RunEvent) -> None:
+        event = self.budget.hear(event)
+        if isinstance(event, ModelAsked):
+            return
         if logger:
             logger.observe(event)
         for observer in self._observers:
             observer.observe(event)
 
-    # --- claims ------------------------------------------------------------------------------------------------------
+    # --- claims and hands --------------------------------------------------------------------------------------------
 
-    def verify(self, claim: str) -> Verdict:
-        """Judge a claim about the screen as it is now. The verdict is true only where it holds; unsure is false."""
-        emit = partial(self._tell, self._logger)
-        frame = self.controller.frame()
-        verdict = Verifier(self.judge, emit).verify(claim, frame, timeout_s=self.settings.seconds)
+    def verify_end_state(self, task: str, *, votes: int | None = None) -> Verdict:
+        """Judge whether the end state of a task is on the screen."""
+        return self.verify(end_state_claim(self._declared.hide(task)), votes=votes)
+
+    @property
+    def _report(self) -> Report:
+        return partial(self._tell, self._logger)
+
+    def _record(self, event: Judged | Extracted, frames: Sequence[Frame]) -> None:
         if self._logger:
-            self._logger.folder.store(frame)
+            for frame in frames:
+                self._logger.folder.store(frame)
+        self._tell(self._logger, self._redactor.hide_in(event))
+
+    def _hidden(self, verdict: Verdict) -> Verdict:
         hidden: Verdict = self._redactor.hide_in(verdict)
-        emit(Judged(hidden))
         return hidden
 
-    def verify_end_state(self, task: str) -> Verdict:
-        """Judge whether the end state of a task is on the screen."""
-        return self.verify(end_state_claim(self._declared.hide(task)))
+    def _frames_of_run(self, steps: int) -> Iterator[Frame]:
+        for step in reversed(self._newest_steps[-steps:]):
+            for ref in (step.frame_after, *reversed(step.passed)):
+                yield Frame(ref, RunFolder(self.runs[-1]).load_png(ref))
 
-    # --- hands -------------------------------------------------------------------------------------------------------
+    def _typed(self, text: str) -> str:
+        return self._declared.reveal(text)
 
-    def perform(self, action: DesktopAction) -> Frame:
-        """Carry out one action and wait for the screen to answer. Raises ActionError, DesktopError."""
-        self.controller.perform(action)
-        return self._settled_frame()
-
-    def _settled_frame(self) -> Frame:
-        self.controller.settle()
-        return self.controller.frame()
-
-    def click(self, x: int, y: int, button: Button = "left", count: int = 1) -> Frame:
-        """Click at a point of the screen, in pixels."""
-        return self.perform(Click(x, y, button, count))
-
-    def type_text(self, text: str, *, press_enter: bool = False, clear_first: bool = False) -> Frame:
-        """Type at the focus."""
-        shown = self._declared.reveal(text)
-        action = TypeText(shown, press_enter=press_enter, clear_first=clear_first)
-        perform_text(self.controller, action, holds_secret=shown != text)
-        return self._settled_frame()
-
-    def key(self, combination: str) -> Frame:
-        """Press keys together: `enter`, `ctrl+a`."""
-        return self.perform(KeyCombo((combination,)))
-
-    def scroll(self, x: int, y: int, direction: Direction, clicks: int = 3) -> Frame:
-        """Turn the wheel at a point."""
-        return self.perform(Scroll(x, y, direction, clicks))
-
-    def drag(self, x: int, y: int, to_x: int, to_y: int) -> Frame:
-        """Drag with the left button from one point to another."""
-        return self.perform(Drag(x, y, to_x, to_y))
-
-    def screenshot(self) -> bytes:
-        """The screen now, as PNG."""
-        return self.controller.frame().png
+    def _acted(self) -> None:
+        self._newest_steps = ()
 
     # --- parts, built on first use -----------------------------------------------------------------------------------
 
     @property
     def controller(self) -> Controller:
+        if self._connected_to and self._connected_to != self.server:
+            self.close()
+            self._controller = None
         if self._controller is None:
-            self._controller = assembly.connect(self.settings, self._password)
+            self._connected_to = self.server
+            there = dataclasses.replace(self.settings, server=self.server)
+            read_file = self._desktop.read_file if self._desktop else None
+            self._controller = assembly.connect(there, self._password, program_fault=self._fault, read_file=read_file)
         return self._controller
+
+    def _fault(self) -> str:
+        return failure.fault_of(self._desktop).text if self._desktop else ""
+
+    @property
+    def server(self) -> str:
+        """Where the desktop is that is driven."""
+        return self._desktop.server if self._desktop else self.settings.server
 
     @property
     def planner(self) -> Planner:
-        if self._planner is None:
-            self._planner = assembly.build_planner(self.settings, tuple(self._functions.values()))
-        return self._planner
+        """The one that was given, or what the settings say by now."""
+        if self._planner is not None:
+            return self._planner
+        return self._build_planner(self.settings, tuple(self._functions.values()))
 
     @property
     def judge(self) -> Judge:
-        if self._judge is None:
-            self._judge = assembly.build_judge(self.settings)
-        return self._judge
+        """The one that was given, or what the settings say by now."""
+        return self._judge if self._judge is not None else self._build_judge(self.settings)
+
+    def __repr__(self) -> str:
+        return f"<VncUseAgent at {self.server}>"
 
     def close(self) -> None:
         """End the connection; a second call does nothing."""
@@ -356,26 +380,3 @@ class VncUseAgent:
 
 NO_FRAME = FrameRef("", 0, 0)
 """Stands in a run's start until its first frame is there."""
-
-
-def _by_name(functions: Sequence[Callable[..., object]]) -> dict[str, Callable[..., object]]:
-    names = [getattr(function, "__name__", "") for function in functions]
-    if not all(names) or len(set(names)) != len(names):
-        raise SettingsError(f"functions must have names of their own, got {names!r}")
-    return dict(zip(names, functions, strict=True))
-
-
-@contextmanager
-def only_driver(folder: RunFolder) -> Iterator[None]:
-    """Drive a run as the only one, in this process and others. Raises RunFolderError where somebody does already."""
-    lock = FileLock(folder.path / "driver.lock", thread_local=False)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise RunFolderError(
-            f"run {folder.path.name!r} is being driven right now, by this or another process"
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()

@@ -1,6 +1,8 @@
-"""`cua-vnc`: run a task without pytest, answer a run that waits, resume one, and read policy files.
+"""`cua-vnc`: run a task without pytest, answer a run that waits, resume one, read policy files, and look what works.
 
-Exit codes of run, approve, deny and resume:
+`cua-vnc mcp` gives a coding agent the same, over the Model Context Protocol.
+
+Exit codes of run, approve, deny, resume and reenact:
 
     0   done, and every --expect claim holds
     1   done, but a claim fails, or the judge is unsure
@@ -14,6 +16,9 @@ Exit codes of run, approve, deny and resume:
 
 The last line printed names the outcome, or `infra`, `defect` or `interrupted`, and the run folder. approve, deny and
 resume go on with the settings and the claims that the run was started with.
+
+Exit codes of doctor: 0 where all works that was asked for, 1 where something does not (a line of it begins with FAIL),
+2 and 130 as above. What is missing and was not asked for (`--`) is no failure.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from pytest_vnc_use.agent import VncUseAgent
 from pytest_vnc_use.errors import InfraError, VncUseError
 from pytest_vnc_use.failure import harmless
 from pytest_vnc_use.ports import Approver
-from pytest_vnc_use.settings import FIELDS, Settings
+from pytest_vnc_use.settings import FIELDS, Settings, environment_layer, read_value
 from pytest_vnc_use.trace import read_trace
 from pytest_vnc_use.transcript import plain, step_line
 from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
@@ -51,9 +56,17 @@ ABOUT = {
     "planner": "who decides what to do: gemini, which is the default (asks the model, costs money)",
 }
 """Where a command differs from pytest's option."""
+ABOUT_ANSWERS = {"server": f"{ABOUT['server']} (where the run was, or else VNC_USE_SERVER)"}
 RUN_OPTIONS = {
     "--planner": "planner",
     "--model": "model",
+    "--base-url": "base_url",
+    "--vocabulary": "vocabulary",
+    "--coordinates": "coordinates",
+    "--computer-tool": "computer_tool",
+    "--judge": "judge",
+    "--judge-model": "judge_model",
+    "--cdp": "cdp",
     "--environment": "environment",
     "--policy": "policy",
     "--exclude": "exclude",
@@ -61,7 +74,14 @@ RUN_OPTIONS = {
     "--seconds": "seconds",
 }
 """Options of `run` alone: the others go on with what the run was started with."""
-CLAIM_FAILED, USAGE, INFRA, DEFECT, CTRL_C = 1, 2, 9, 70, 130
+REENACT_OPTIONS = {"--policy": "policy", "--seconds": "seconds"}
+DOCTOR_OPTIONS = {"--vnc": "server", "--password-env": "password_env", "--planner": "planner", "--model": "model"}
+ABOUT_DOCTOR = {
+    "server": f"{ABOUT['server']}; or xvnc, qt, container:IMAGE (without it a desktop is started on TigerVNC)",
+    "planner": "who decides what to do: gemini; with it, or with --model, it fails that there is no key",
+    "model": "the model to look for",
+}
+CLAIM_FAILED, DOCTOR_FAILED, USAGE, INFRA, DEFECT, CTRL_C = 1, 1, 2, 9, 70, 130
 
 
 class TerminalApprover:
@@ -133,11 +153,14 @@ def parser() -> argparse.ArgumentParser:
     ):
         answer = commands.add_parser(name, help=about, description=about)
         answer.add_argument("run_id", help="name of the run's folder under --runs-dir")
-        _add_options(answer, PLACE_OPTIONS)
+        _add_options(answer, PLACE_OPTIONS, ABOUT_ANSWERS, needs_server=False)
         if name != "resume":
             answer.add_argument("--step", type=int, help="answer only if it is this step that the run waits with")
         answer.set_defaults(command=command)
+    _add_reenact(commands)
     _add_policy(commands)
+    _add_doctor(commands)
+    _add_mcp(commands)
     return root
 
 
@@ -152,16 +175,42 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         action="store_true",
         help="where no terminal is there to ask at, let the run wait for `cua-vnc approve` instead of denying",
     )
-    _add_options(run, {**PLACE_OPTIONS, **RUN_OPTIONS})
+    _add_options(run, {**PLACE_OPTIONS, **RUN_OPTIONS}, needs_server=not _server_from_outside())
     run.set_defaults(command=_run)
 
 
-def _add_options(parser: argparse.ArgumentParser, options: Mapping[str, str]) -> None:
+def _server_from_outside() -> object:
+    return environment_layer()[0]["server"]
+
+
+def _add_options(
+    parser: argparse.ArgumentParser,
+    options: Mapping[str, str],
+    about: Mapping[str, str] = ABOUT,
+    *,
+    needs_server: bool = True,
+) -> None:
     default = Settings()
     for option, field in options.items():
-        about, value = ABOUT.get(field, FIELDS[field].metadata["help"]), getattr(default, field)
-        shown = f"{about} (default: {value})" if value else about
-        parser.add_argument(option, dest=field, required=field == "server", metavar=field.upper(), help=shown)
+        shown, value = about.get(field, FIELDS[field].metadata["help"]), getattr(default, field)
+        needed = needs_server and field == "server"
+        shown = f"{shown} (default: {value})" if value else shown
+        parser.add_argument(option, dest=field, required=needed, metavar=field.upper(), help=shown)
+
+
+def _add_reenact(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    about = "carry out the actions of an earlier run again, without a model, unchecked"
+    reenact = commands.add_parser(
+        "reenact",
+        help=about,
+        description=f"{about[0].upper()}{about[1:]}: in order, each after the screen is quiet, up to the first that "
+        "fails. No screen is compared and nothing is judged: `done` says that all were carried out, not that they did "
+        "what they did then. What failed then is left out. Secrets come from the environment variables whose names "
+        "stand in the trace as <secret:NAME>.",
+    )
+    reenact.add_argument("execution", metavar="RUN", help="a run folder, or an action trace (execution.json)")
+    _add_options(reenact, {**PLACE_OPTIONS, **REENACT_OPTIONS}, needs_server=not _server_from_outside())
+    reenact.set_defaults(command=_reenact)
 
 
 def _add_policy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -174,6 +223,32 @@ def _add_policy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     test.add_argument("file")
     test.add_argument("run", nargs="+", help="run folder")
     test.set_defaults(command=_policy_test)
+
+
+def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    doctor = commands.add_parser(
+        "doctor",
+        help="say what works here and what does not",
+        description="Say what works here (ok), what is missing (--) with the command that installs it, and what was "
+        "asked for and does not work (FAIL). Exit code 1 where a line says FAIL, else 0; 2 for wrong usage.",
+    )
+    doctor.add_argument("--no-typing", action="store_true", help="press no key on a given desktop")
+    _add_options(doctor, DOCTOR_OPTIONS, ABOUT_DOCTOR, needs_server=False)
+    doctor.set_defaults(command=_doctor)
+
+
+def _add_mcp(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    mcp = commands.add_parser(
+        "mcp",
+        help="serve a coding agent over the Model Context Protocol",
+        description="Speak MCP on stdin and stdout until stdin is closed: tools to run a task or the tests, to read "
+        "runs and their pictures, and to propose a test.",
+    )
+    mcp.add_argument(
+        "--answer-seconds", default="300", help="how long a person may take to confirm an action (default: 300)"
+    )
+    _add_options(mcp, {**PLACE_OPTIONS, **RUN_OPTIONS}, needs_server=False)
+    mcp.set_defaults(command=_mcp)
 
 
 # --- the commands ----------------------------------------------------------------------------------------------------
@@ -210,12 +285,34 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 
 def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent], RunResult]) -> int:
-    """Go on with a run as it was started, on the desktop that is given now."""
+    """Go on with a run as it was started, on the desktop that is given now, or else on the one that it was on."""
     place = {field: getattr(arguments, field) for field in PLACE_OPTIONS.values()}
     started = read_trace(Path(assembly.settings_of(place).runs_dir, arguments.run_id)).started
     place = {field: value for field, value in place.items() if value is not None}
-    agent = VncUseAgent(settings=assembly.settings_of({**started.settings, **place}), observers=[StepPrinter()])
+    known = {**started.settings, "server": started.server or None, **place}
+    agent = VncUseAgent(settings=assembly.settings_of(known), observers=[StepPrinter()])
     return _drive(agent, lambda: advance(agent), started.expect)
+
+
+def _reenact(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.execution import read_execution, secrets_of
+    from pytest_vnc_use.planners.reenactment import Reenactment
+
+    given = {field: getattr(arguments, field) for field in (*PLACE_OPTIONS.values(), *REENACT_OPTIONS.values())}
+    settings, approver = assembly.settings_of({**given, "planner": ""}), _approver()
+    execution = read_execution(Path(arguments.execution))
+    planner, secrets = Reenactment(execution), secrets_of(execution)
+    if secrets:
+        print(f"typed from the environment: {', '.join(secrets)}")
+    agent = VncUseAgent(
+        settings=settings,
+        planner=planner,
+        secrets=secrets,
+        hitl_mode=approver is not None,
+        observers=[StepPrinter()],
+    )
+    run = partial(agent.run, planner.task, limits=planner.limits(settings.seconds), approver=approver)
+    return _drive(agent, run, ())
 
 
 def _conclude(agent: VncUseAgent, result: RunResult, claims: Sequence[str]) -> int:
@@ -243,6 +340,33 @@ def _policy_test(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.policy import load_policy, replay_rulings
 
     print(replay_rulings(load_policy(arguments.file), [Path(run) for run in arguments.run]))
+    return 0
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.doctor import diagnose
+
+    given = {field: getattr(arguments, field) for field in DOCTOR_OPTIONS.values()}
+    given["planner"] = given["planner"] or (given["model"] and "gemini")
+    failed = []
+    try:
+        for finding in diagnose(assembly.settings_of(given), typing=not arguments.no_typing):
+            print(plain(str(finding)), flush=True)
+            failed += [finding.about] if finding.word == "FAIL" else []
+    except KeyboardInterrupt:
+        print("interrupted")
+        return CTRL_C
+    print(f"does not work: {', '.join(failed)}" if failed else "all that was asked for works")
+    return DOCTOR_FAILED if failed else 0
+
+
+def _mcp(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.mcp_server import serve
+
+    fields = (*PLACE_OPTIONS.values(), *RUN_OPTIONS.values())
+    given = {field: value for field in fields if (value := getattr(arguments, field)) is not None}
+    answer_within_s = read_value("seconds", arguments.answer_seconds, "--answer-seconds")
+    serve(_settings(arguments), given, answer_within_s=answer_within_s)
     return 0
 
 

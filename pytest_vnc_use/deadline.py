@@ -9,6 +9,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 Result = TypeVar("Result")
+Answer = TypeVar("Answer")
+
+_MEANWHILE_S = 1.0
 
 
 class DeadlineExceeded(Exception):
@@ -31,12 +34,15 @@ class Deadline:
         """Seconds left; never below zero."""
         return max(0.0, self._seconds - self.spent_s)
 
-    def call(self, work: Callable[[], Result]) -> Result:
+    def call(self, work: Callable[[], Result], meanwhile: Callable[[], None] = lambda: None) -> Result:
         """`work()`, in a daemon thread that is left behind where it outlasts the deadline; then DeadlineExceeded.
 
         A thread of its own is what keeps the limit against a model's server that sends a byte a minute, or a user's
-        function that never returns: no time-out of theirs is relied on.
+        function that never returns: no time-out of theirs is relied on. While it works, `meanwhile` is called now and
+        then; what that raises is raised at once.
         """
+        if not self.remaining_s:
+            raise DeadlineExceeded
         answer: queue.SimpleQueue[tuple[Result | None, BaseException | None]] = queue.SimpleQueue()
 
         def report() -> None:
@@ -46,10 +52,16 @@ class Deadline:
                 answer.put((None, error))
 
         threading.Thread(target=report, daemon=True, name="vnc-use deadline").start()
-        try:
-            result, error = answer.get(timeout=self.remaining_s)
-        except queue.Empty:
-            raise DeadlineExceeded from None
+        result, error = self._awaited(answer, meanwhile)
         if error is not None:
             raise error
         return result  # type: ignore[return-value]  # without an error it is what work returned
+
+    def _awaited(self, answer: queue.SimpleQueue[Answer], meanwhile: Callable[[], None]) -> Answer:
+        while True:
+            try:
+                return answer.get(timeout=min(self.remaining_s, _MEANWHILE_S))
+            except queue.Empty:
+                if not self.remaining_s:
+                    raise DeadlineExceeded from None
+                meanwhile()

@@ -3,13 +3,23 @@
 VncUseError
 ├── SettingsError             a setting, marker or file of the user's is wrong; a usage error in pytest
 ├── RunFolderError            a run folder is missing, damaged, or of a newer version
+│   └── RunFolderUnwritable   it cannot be made or written: the disk is full, or read-only; an InfraError too
 ├── TaskFailed                a run did not end as done, or a claim about it is not shown to hold
+│   ├── ProductFailed         product: the screen, or the program, is not as the test says it must be
+│   │   └── ProgramCrashed    a signal ended the program under test in the middle of a run
+│   ├── AgentFailed           agent: the planner gave up, or went in circles
+│   ├── BudgetExceeded        budget: the steps, seconds, tokens or dollars were used up
+│   ├── PolicyDenied          policy: an action was denied, and that ended the run
+│   └── Inconclusive          inconclusive: the judge is unsure, so that nothing is shown
 ├── ActionError               one action cannot be carried out; the planner is told and goes on
+│   └── ActionInterrupted     the connection was lost before it was answered; an InfraError too
 └── InfraError                the tool or its surroundings broke; never a fault of the product under test
     ├── DesktopError          the desktop is not there, or went away
     │   ├── DesktopRefused    it cannot be reached, or did not answer in time
     │   ├── AuthenticationFailed   it wants a password, or another one
+    │   ├── ScreenFrozen      it answers, and its screen no longer changes whatever is done
     │   └── ConnectionLost    it was there and is gone
+    │       └── DesktopSilent it is connected, and answers nothing
     └── PlannerError          the model cannot be asked
         ├── KeyRejected       the API key is missing or refused
         ├── QuotaExhausted    a quota that waiting will not refill in time
@@ -36,12 +46,44 @@ class TaskFailed(VncUseError):
     """A run did not end as done, or a claim is not shown to hold; the message is for the person who reads the log."""
 
 
+class ProductFailed(TaskFailed):
+    """The screen, or the program, is not as the test says it must be."""
+
+
+class ProgramCrashed(ProductFailed):
+    """A signal ended the program under test in the middle of a run."""
+
+
+class AgentFailed(TaskFailed):
+    """The planner gave up, or went in circles; says nothing sure about the product under test."""
+
+
+class BudgetExceeded(TaskFailed):
+    """The steps, seconds, tokens or dollars that a test or a session may use were used up."""
+
+
+class PolicyDenied(TaskFailed):
+    """An action was denied, and that ended the run."""
+
+
+class Inconclusive(TaskFailed):
+    """The judge is unsure, or nobody could judge: neither shown to hold nor to fail."""
+
+
 class ActionError(VncUseError):
     """One action cannot be carried out (unknown key, point off the screen, a character the server cannot take)."""
 
 
 class InfraError(VncUseError):
     """The tool or its surroundings broke; says nothing about the product under test."""
+
+
+class RunFolderUnwritable(RunFolderError, InfraError):
+    """A run folder cannot be made or written: the disk is full, or nobody may write there."""
+
+
+class ActionInterrupted(ActionError, InfraError):
+    """The connection was lost before an action was answered, and re-made; whether the action took effect is unknown."""
 
 
 class DesktopError(InfraError):
@@ -58,6 +100,14 @@ class AuthenticationFailed(DesktopError):
 
 class ConnectionLost(DesktopError):
     """The connection was there and is gone."""
+
+
+class ScreenFrozen(DesktopError):
+    """The desktop answers, and its screen no longer changes, whatever is done."""
+
+
+class DesktopSilent(ConnectionLost):
+    """The desktop was connected, and did not answer within the time given."""
 
 
 class PlannerError(InfraError):

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, InfraError, SettingsError, VncUseError
+from pytest_vnc_use.errors import (
+    ConnectionLost,
+    DesktopError,
+    DesktopRefused,
+    DesktopSilent,
+    InfraError,
+    ProgramCrashed,
+    ScreenFrozen,
+    VncUseError,
+)
 from pytest_vnc_use.ports import Desktop
 from pytest_vnc_use.transcript import plain
 
@@ -16,30 +27,70 @@ _REAPED_WITHIN_S = 1.0
 """How long after its connection closed a program that died may take to be known as ended."""
 
 
-def program_fault(desktop: Desktop, error: BaseException | None) -> str:
-    """What became of the program under test; waited for where its end may be why the connection closed."""
+@dataclass(frozen=True)
+class Fault:
+    """That something ended which a test needs, and its last output; false where nothing did."""
+
+    text: str = ""
+    of_program: bool = False
+    """Whether it is the program under test, and not the desktop under it, whose end is `infra`."""
+    hangs: bool = False
+    """Whether the program has not ended, but answers nothing."""
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    def __str__(self) -> str:
+        if self.hangs:
+            return f"the program under test hangs: {self.text}"
+        return f"the program under test ended: {self.text}" if self.of_program else f"the desktop: {self.text}"
+
+
+def fault_of(desktop: Desktop, error: BaseException | None = None) -> Fault:
+    """What became of the desktop and its program; waited for where its end may be why the connection closed."""
     deadline = Deadline(_REAPED_WITHIN_S if isinstance(error, ConnectionLost) else 0.0)
-    # a user's own vnc_desktop need not know of programs
-    fault_of = getattr(desktop, "program_fault", str)
-    while not (fault := fault_of()) and deadline.remaining_s:
+    stands_still = isinstance(error, (ScreenFrozen, DesktopSilent))
+    while not (fault := _fault_now(desktop, stands_still=stands_still)) and deadline.remaining_s:
         time.sleep(0.02)  # the port has no event to wait for
     return fault
 
 
-def told(error: VncUseError, fault: str, places: Sequence[str], hide: Callable[[str], str]) -> str:
-    """The error, where it happened, and the program's `fault`; first the one of the two that explains the other.
+def _fault_now(desktop: Desktop, *, stands_still: bool) -> Fault:
+    # a user's own vnc_desktop need not know of programs, nor of itself
+    try:
+        if ended := getattr(desktop, "program_fault", str)():
+            return Fault(ended, of_program=True)
+        fault = Fault(getattr(desktop, "fault", str)())
+        if not fault and stands_still and getattr(desktop, "program_hangs", bool)():
+            return Fault("it runs, and answers nothing", of_program=True, hangs=True)
+        return fault
+    except Exception as exc:  # noqa: BLE001  # a user's own may raise anything, and this explains another failure
+        return Fault(f"what became of it cannot be told: {type(exc).__name__}: {exc}")
 
-    Whose fault it is stands first: `infra` is said of the tool only, never of a program that ended.
+
+def crash_of(desktop: Desktop) -> str:
+    """What became of the program under test where a signal ended it; "" while it runs, and where it ended by itself.
+
+    A shell tells of signal n as exit code 128 + n.
     """
-    ended = f"the program under test ended: {fault}" if fault else ""
+    fault = str(getattr(desktop, "program_fault", str)())
+    code = re.search(r"exited with (-?\d+)", fault.partition("\n")[0])
+    return fault if code and (int(code[1]) < 0 or 128 < int(code[1]) < 160) else ""
+
+
+def told(error: VncUseError, fault: Fault, places: Sequence[str], hide: Callable[[str], str]) -> str:
+    """The error, where it happened, and the `fault`; first the one of the two that explains the other."""
+    ended = str(fault) if fault else ""
     where = [f"  {place}" for place in places]
     match error:
         case ConnectionLost() | DesktopRefused() if ended:
             lines = [ended, _named(error), *where]
+        case DesktopError() if fault.hangs:
+            lines = [ended, _named(error), *where]
         case InfraError():
-            lines = [f"infra: {_named(error)}", *where, ended]
-        case SettingsError():
-            lines = [f"settings: {error}", *where, ended]
+            lines = [_named(error), *where, ended]
+        case ProgramCrashed():
+            lines = [str(error), *where]
         case _:
             lines = [str(error), *where, ended]
     return harmless("\n".join(filter(None, lines)), hide)

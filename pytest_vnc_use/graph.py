@@ -11,8 +11,6 @@ it until somebody answers.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -28,20 +26,23 @@ from langgraph.types import Command, StateSnapshot, interrupt
 from typing_extensions import assert_never
 
 from pytest_vnc_use import safety
-from pytest_vnc_use.acting import Actor
-from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
-from pytest_vnc_use.errors import AnswerRefused, PlannerError, RunFolderError
+from pytest_vnc_use.acting import Actor, bounded
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, PlannerError, ProgramCrashed, RunFolderError
 from pytest_vnc_use.history import History
 from pytest_vnc_use.ports import Planner
 from pytest_vnc_use.screens import same_screen
+from pytest_vnc_use.standstill import STALLED, fingerprint, repeats
+from pytest_vnc_use.thinking import RUN_ENDS, STALE, Answer, answer_about
 from pytest_vnc_use.trace import from_json, to_json
 from pytest_vnc_use.types import (
     ApprovalAsked,
-    CallFunction,
     CUAState,
     Decision,
     FrameRef,
+    KeyUp,
     Limits,
+    MouseUp,
     Observation,
     Outcome,
     Proposal,
@@ -50,10 +51,8 @@ from pytest_vnc_use.types import (
     Step,
     StepFinished,
     StepStarted,
-    TakeScreenshot,
     TurnDecided,
     Usage,
-    Wait,
 )
 
 CHECKPOINTS = "checkpoints.sqlite"
@@ -65,7 +64,7 @@ SCREEN_CHANGED = (
     "not carried out: the run stood still, and since then the screen is another one than this action was meant for; "
     "look at it and decide anew"
 )
-STALLED = "This same action on this same screen was proposed {times} times. Try another way, or give up."
+HALTED = "not carried out: an earlier action of this turn failed"
 
 
 @dataclass
@@ -73,7 +72,8 @@ class Parts:
     """What a run works with.
 
     `announce` is told the first frame. `conceal` takes declared secrets out of what will be acted on, which the actor
-    reveals again; `hide` takes all secrets out of what is told and kept.
+    reveals again; `hide` takes all secrets out of what is told and kept. `crash` says that a signal ended the program
+    under test, and which. With `watch`, a model whose answer comes when the screen has changed is asked again.
     """
 
     actor: Actor
@@ -84,6 +84,8 @@ class Parts:
     limits: Limits
     conceal: Callable[[Any], Any]
     hide: Callable[[Any], Any]
+    crash: Callable[[], str] = str
+    watch: bool = True
 
 
 class NodeBroke(Exception):
@@ -142,7 +144,7 @@ class TaskGraph:
             try:
                 graph.invoke(given, config, durability="sync")
             except NodeBroke:
-                raise self._broke from None
+                raise self._broke from self._broke.__cause__
             return cast(CUAState, graph.get_state(config).values)
 
     @contextmanager
@@ -172,6 +174,8 @@ class TaskGraph:
                 return node(state)
             except GraphBubbleUp:  # an interrupt is no error
                 raise
+            except BudgetExceeded as exc:
+                return self._cut_short(exc)
             except Exception as exc:  # noqa: BLE001  # raised again, whatever it is, by _run
                 self._broke = exc
             raise NodeBroke(type(self._broke).__name__)
@@ -182,7 +186,7 @@ class TaskGraph:
 
     def observe(self, state: CUAState) -> CUAState:
         """The first frame, which the planner's first turn is about."""
-        frame = self._parts.actor.capture()
+        frame = self._parts.actor.first_look()
         self._parts.announce(frame)
         return CUAState(first_frame=to_json(frame), frame=to_json(frame), turn=0, step=0, pending=[], fingerprints=[])
 
@@ -194,16 +198,17 @@ class TaskGraph:
         self._moved_on = False
         started = time.monotonic()
         try:
-            decision = self._deadline.call(lambda: self._ask(state, frame))
-        except DeadlineExceeded:
-            return self._out_of_time()
-        except AnswerRefused as exc:
-            return self._ended(Outcome.BLOCKED, str(exc))
+            answer = self._answer_about(frame, state)
+        except RUN_ENDS as exc:
+            return self._cut_short(exc)
         self._model_s = time.monotonic() - started
-        number = state["turn"] + 1
+        number, decision = state["turn"] + 1, answer.decision
         self.history.decided(number, decision)
         self._parts.emit(TurnDecided(number, decision, self._model_s))
-        return CUAState(turn=number, frame=to_json(frame)) | self._decided(decision, state)
+        decided = self._cut_short(answer.cut_short) if answer.cut_short else self._decided(decision, state)
+        frame_json = to_json(answer.frame)
+        first = frame_json if number == 1 else state["first_frame"]
+        return CUAState(turn=number, first_frame=first, frame=frame_json) | decided
 
     def hitl_gate(self, state: CUAState) -> CUAState:
         """Wait for a person."""
@@ -237,6 +242,13 @@ class TaskGraph:
         self._moved_on = not same_screen(load_png(last), load_png(now))
         return now
 
+    def _answer_about(self, frame: FrameRef, state: CUAState) -> Answer:
+        return answer_about(
+            frame,
+            ask=lambda seen: self._deadline.call(lambda: self._ask(state, seen), meanwhile=self._parts.actor.watch),
+            other_than=self._parts.actor.other_than if self._parts.watch else lambda _: None,
+        )
+
     def _ask(self, state: CUAState, frame: FrameRef) -> Decision:
         observation = Observation(
             task=state["task"],
@@ -251,6 +263,7 @@ class TaskGraph:
     def _decided(self, decision: Decision, state: CUAState) -> CUAState:
         match decision.kind:
             case "finished":
+                self._check_program(state["step"])
                 return self._ended(Outcome.DONE, decision.words)
             case "gave_up":
                 return self._ended(Outcome.GAVE_UP, decision.words)
@@ -266,8 +279,17 @@ class TaskGraph:
         """The state for what is pending after so many steps, its first call ruled on."""
         if pending and steps >= self._parts.limits.steps:
             return self._ended(Outcome.STEP_LIMIT, f"the limit of {self._parts.limits.steps} steps was reached")
-        ruling = self._parts.review(from_json(Proposal, pending[0])) if pending else None
+        ruling = self._ruling_on(from_json(Proposal, pending[0])) if pending else None
         return CUAState(pending=pending, ruling=to_json(ruling) if ruling else None, elapsed_s=self._deadline.spent_s)
+
+    def _ruling_on(self, proposal: Proposal) -> Ruling:
+        return Ruling("allow", HALTED) if self._is_halted(proposal) else self._parts.review(proposal)
+
+    def _is_halted(self, proposal: Proposal) -> bool:
+        """Whether this, of what is left of the turn, is not to be carried out; what is held down is still let go."""
+        turn = self.history.turns[-1]
+        failed = turn.decision.stop_at_error and any(step.error for step in turn.steps)
+        return failed and not isinstance(proposal.action, (KeyUp, MouseUp))
 
     # --- acting ------------------------------------------------------------------------------------------------------
 
@@ -284,31 +306,37 @@ class TaskGraph:
             words=decision.words,
             model=decision.model,
             usage=decision.usage if first_of_turn else Usage(),
+            note=STALE if first_of_turn and decision.stale else "",
+            asked_again=decision.asked_again if first_of_turn else 0,
         )
-        step = self._carried_out(step, self._model_s if first_of_turn else 0.0)
+        watched = self._parts.watch and bool(decision.model) and len(state["pending"]) == 1
+        step = self._carried_out(step, self._model_s if first_of_turn else 0.0, watched=watched)
         if (times := repeats(step, state)) >= self._parts.limits.stall:
             step = dataclasses.replace(step, note=STALLED.format(times=times))
-        hidden: Step = self._parts.hide(step)
-        self.history.add(hidden)
-        self._parts.emit(StepFinished(hidden))
-        return hidden
+        told = bounded(self._parts.hide(step))  # in this order: half a secret would not be known as one
+        self.history.add(told)
+        self._parts.emit(StepFinished(told))
+        return told
 
-    def _carried_out(self, step: Step, model_s: float) -> Step:
+    def _carried_out(self, step: Step, model_s: float, *, watched: bool) -> Step:
         if step.ruling.kind != "allow":
             return dataclasses.replace(step, error=f"denied: {step.ruling.explanation}")
+        if self._is_halted(step.proposal):
+            return dataclasses.replace(step, error=HALTED)
         if step.number == self.history.open_step:
             self.history.open_step, self._moved_on = None, True
             return dataclasses.replace(step, error=INTERRUPTED)
         if self._moved_on:
             return dataclasses.replace(step, error=SCREEN_CHANGED)
         self._parts.emit(StepStarted(step.number, step.turn, step.proposal, step.ruling))
-        effect = self._parts.actor.carry_out(step.proposal.action, step.frame_before, self._deadline)
+        effect = self._parts.actor.carry_out(step.proposal.action, step.frame_before, self._deadline, watched=watched)
         times = dataclasses.replace(effect.times, model_s=model_s)
         return dataclasses.replace(step, **vars(effect) | {"times": times})
 
     # --- after a step ------------------------------------------------------------------------------------------------
 
     def _after(self, step: Step, state: CUAState) -> CUAState:
+        self._check_program(step.number)
         fingerprints = [*state["fingerprints"], fingerprint(step)][-8 * self._parts.limits.stall :]
         after = CUAState(step=step.number, frame=to_json(step.frame_after), fingerprints=fingerprints)
         if step.ruling.kind != "allow" and step.ruling.ends_run:
@@ -317,10 +345,24 @@ class TaskGraph:
             return after | self._ended(Outcome.GAVE_UP, "it kept repeating the same action on the same screen")
         return after | self._next(state["pending"][1:], steps=step.number)
 
+    def _check_program(self, step: int) -> None:
+        if crash := self._parts.crash():
+            headline, *output = crash.splitlines()
+            raise ProgramCrashed("\n".join([f"the program under test ended: {headline} at step {step}", *output]))
+
     def _ended(self, outcome: Outcome, message: str) -> CUAState:
         return CUAState(
             outcome=outcome.value, message=self._parts.hide(message), pending=[], elapsed_s=self._deadline.spent_s
         )
+
+    def _cut_short(self, reason: Exception) -> CUAState:
+        match reason:
+            case AnswerRefused():
+                return self._ended(Outcome.BLOCKED, str(reason))
+            case BudgetExceeded():
+                return self._ended(Outcome.BUDGET, str(reason))
+            case _:
+                return self._out_of_time()
 
     def _out_of_time(self) -> CUAState:
         return self._ended(Outcome.TIME_LIMIT, f"the limit of {self._parts.limits.seconds:g} s was reached")
@@ -346,16 +388,3 @@ def asked(state: CUAState) -> ApprovalAsked:
     """What a person is asked, of the state of a run that waits."""
     proposal, ruling = from_json(Proposal, state["pending"][0]), from_json(Ruling, state["ruling"])
     return ApprovalAsked(state["step"] + 1, proposal, ruling)
-
-
-def fingerprint(step: Step) -> str:
-    """The same for the same action on the same frame."""
-    action = json.dumps(to_json(step.proposal.action), sort_keys=True)
-    return hashlib.sha256(f"{step.frame_before.digest} {action}".encode()).hexdigest()[:16]
-
-
-def repeats(step: Step, state: CUAState) -> int:
-    """How often the step's action was proposed on the same frame, this time included; to wait is not to stand still."""
-    if isinstance(step.proposal.action, (Wait, TakeScreenshot, CallFunction)):
-        return 0
-    return state["fingerprints"].count(fingerprint(step)) + 1

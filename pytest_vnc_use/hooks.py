@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from pytest_vnc_use.types import Step
+if TYPE_CHECKING:
+    from pytest_vnc_use.types import Step
 
 
 @pytest.hookspec

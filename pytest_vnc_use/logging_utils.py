@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import quote, quote_plus
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.execution import ExecutionLog
 from pytest_vnc_use.trace import RunFolder
 from pytest_vnc_use.types import FrameRef, RunEvent, RunStarted
 
@@ -65,7 +66,7 @@ class Redactor:
                 return self.hide(value)
             case tuple():
                 return tuple(map(self.hide_in, value))
-            case Mapping():
+            case Mapping() | list():
                 return self.hide_json(value)
             case _:
                 form: Any = type(value)
@@ -128,9 +129,12 @@ class RunLogger:
 
     def __init__(self, folder: RunFolder, redactor: Redactor, start_redactor: Redactor | None = None) -> None:
         self.folder = folder
+        self._execution = ExecutionLog(folder.path)
         self._redactor = redactor
         self._start_redactor = start_redactor or redactor
 
     def observe(self, event: RunEvent) -> None:
         redactor = self._start_redactor if isinstance(event, RunStarted) else self._redactor
-        self.folder.append(redactor.hide_in(event))
+        hidden = redactor.hide_in(event)
+        self.folder.append(hidden)
+        self._execution.observe(hidden)

@@ -1,4 +1,4 @@
-"""The pytest plugin: options, marker, fixtures and report hooks; adapters without logic of their own.
+"""The pytest plugin: options, marker, fixtures and the call; adapters without logic of their own.
 
 Whatever is heavy is imported where a test needs it, so that a session without `vnc_task` pays for nothing.
 """
@@ -6,35 +6,35 @@ Whatever is heavy is imported where a test needs it, so that a session without `
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
+import shlex
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.errors import SettingsError, VncUseError
-from pytest_vnc_use.ports import Desktop, Planner
+from pytest_vnc_use import notes
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.settings import FIELDS, Settings, TaskSpec, environment_layer, merge, option_name, task_spec
-from pytest_vnc_use.types import RunEnded, RunEvent, RunStarted, StepFinished, StepStarted
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent import VncUseAgent
+    from pytest_vnc_use.ports import Desktop, Planner
+    from pytest_vnc_use.sharing import Desktops
 
 MARKER = (
-    "vnc_task(task, *, expect=(), steps=None, seconds=None, policy=None, model=None, secrets=()): "
-    "carry out the task, a sentence, on a VNC desktop before the test's body runs; each claim in expect is then "
-    "judged, and a body that checks nothing is judged by the task's end state"
+    "vnc_task(task, *, expect=(), steps=None, seconds=None, tokens=None, dollars=None, votes=None, policy=None, "
+    "model=None, app=None, secrets=()): carry out the task, a sentence, on a VNC desktop before the test's body runs; "
+    "each claim in expect is then judged, and a body that checks nothing is judged by the task's end state"
 )
+OF_A_TEST = ("app", "tokens", "dollars")
+"""What one of several markers says for all of them."""
 LAYERS = pytest.StashKey[list[tuple[Mapping[str, object], Callable[[str], str]]]]()
 SPECS = pytest.StashKey[tuple[TaskSpec, ...]]()
 PROBLEM = pytest.StashKey[str]()
-RUNS = pytest.StashKey[list[Path]]()
-PLACE = pytest.StashKey[str]()
-"""Where a run that has not ended is: "at step 3"."""
-HIDE = pytest.StashKey[Callable[[str], str]]()
-PLANNER_PROPERTY = "vnc_planner"
-FIXTURES = frozenset({"vnc_settings", "vnc_desktop", "vnc_planner", "vnc_agent"})
+DESKTOPS = pytest.StashKey["Desktops"]()
 
 
 # --- options and the marker ------------------------------------------------------------------------------------------
@@ -76,15 +76,39 @@ def pytest_configure(config: pytest.Config) -> None:
             _check_policy(settings.policy)
     except SettingsError as exc:
         raise pytest.UsageError(str(exc)) from exc
+    config.stash[notes.SETTINGS] = settings
+    tests_are_elsewhere = config.getoption("dist", "no") != "no"
+    if settings != Settings() or tests_are_elsewhere:
+        _register_the_rest(config)
+
+
+def _register_the_rest(config: pytest.Config) -> None:
+    """What is of use once there is a test with a desktop, or may be one on a worker; nobody else waits for it."""
+    if config.pluginmanager.has_plugin("vnc_use_reporting"):
+        return
+    from pytest_vnc_use import repeating, reporting, spending
+
+    config.pluginmanager.register(reporting, "vnc_use_reporting")
+    config.pluginmanager.register(spending, "vnc_use_spending")
+    config.pluginmanager.register(repeating, "vnc_use_repeating")
 
 
 def _ini(config: pytest.Config, name: str) -> object:
     """An ini option; a path in it is relative to the ini file."""
     value = config.getini(f"vnc_{name}")
-    return str(config.rootpath / value) if value and name in ("policy", "runs_dir") else value
+    return str(config.rootpath / value) if value and name in ("policy", "prices", "runs_dir", "results") else value
 
 
 # --- collecting ------------------------------------------------------------------------------------------------------
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """`test_*.vnc.toml` files hold tests for which nobody needs to write Python."""
+    if file_path.name.startswith("test_") and file_path.name.endswith(".vnc.toml"):
+        from pytest_vnc_use.task_items import TaskFile
+
+        return TaskFile.from_parent(parent, path=file_path)
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -102,6 +126,8 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Read the markers, and have the fixture ready for the call phase: last, after those the test itself asks for."""
+    if notes.is_ours(item):
+        _register_the_rest(item.config)
     item.stash[SPECS] = ()
     try:
         item.stash[SPECS] = _specs(item)
@@ -140,10 +166,11 @@ def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
         _check_callable(item)
     for path in {str(spec.settings["policy"]) for spec in specs if "policy" in spec.settings}:
         _check_policy(path)
-    models = {str(spec.settings.get("model")) for spec in specs}
-    if len(models) > 1:
-        told = " and ".join(map(repr, sorted(models)))
-        raise SettingsError(f"vnc_task(model=…) must be the same in all markers of a test, got {told}")
+    for name, silent in (("model", None), ("app", ""), ("tokens", ""), ("dollars", "")):
+        values = {str(spec.settings.get(name, silent)) for spec in specs} - {""}
+        if len(values) > 1:
+            told = " and ".join(map(repr, sorted(values)))
+            raise SettingsError(f"vnc_task({name}=…) must be the same in all markers of a test, got {told}")
     return specs
 
 
@@ -199,24 +226,64 @@ def vnc_settings(request: pytest.FixtureRequest) -> Settings:
 
 
 def _agreed(specs: Sequence[TaskSpec]) -> dict[str, object]:
-    first = specs[0].settings if specs else {}
-    return {name: value for name, value in first.items() if all(spec.settings.get(name) == value for spec in specs)}
+    said = {name: value for spec in specs for name, value in spec.settings.items()}
+    return {
+        name: value
+        for name, value in said.items()
+        if name in OF_A_TEST or all(spec.settings.get(name) == value for spec in specs)
+    }
 
 
 @pytest.fixture
-def vnc_desktop(request: pytest.FixtureRequest, vnc_settings: Settings) -> Iterator[Desktop]:
-    """The desktop that the test drives: `.server`, `.read_file(name)`, `.write_file(name, text)`, `.run(command)`."""
+def vnc_app(vnc_settings: Settings) -> str | Sequence[str]:
+    """The program under test, a command line or its words. Override where a test has to make it first."""
+    return vnc_settings.app
+
+
+@pytest.fixture
+def vnc_desktop(
+    request: pytest.FixtureRequest, vnc_settings: Settings, vnc_app: str | Sequence[str]
+) -> Iterator[Desktop]:
+    """The desktop that the test drives: `.server`, `.read_file(name)`, `.write_file(name, text)`, `.run(command)`.
+
+    With the scope `test` it is the test's own, and ends with it, or is reset; with `module` or `session` it is kept as
+    it is for the next test, unless its program has ended or the next test wants another.
+    """
     from pytest_vnc_use import assembly
 
-    desktop = assembly.lease_desktop(vnc_settings, request.node.nodeid)
-    yield desktop
-    desktop.stop()
+    app = shlex.join(map(str, vnc_app)) if isinstance(vnc_app, (list, tuple)) else str(vnc_app)
+    settings = dataclasses.replace(vnc_settings, app=app)
+    desktops = _desktops(request.config)
+    if settings.scope == "test":
+        desktop = desktops.lease(settings, request.node.nodeid)
+        yield assembly.browsable(settings, desktop)
+        desktop.stop()
+    else:
+        owner = (settings.scope == "module" and request.node.getparent(pytest.Module)) or request.session
+        owner.addfinalizer(functools.partial(desktops.end_shared, owner.nodeid))
+        yield assembly.browsable(settings, desktops.share(settings, owner.nodeid))
+
+
+def _desktops(config: pytest.Config) -> Desktops:
+    if DESKTOPS not in config.stash:
+        from pytest_vnc_use.sharing import Desktops
+
+        config.stash[DESKTOPS] = Desktops()
+        config.add_cleanup(config.stash[DESKTOPS].close)
+    return config.stash[DESKTOPS]
 
 
 @pytest.fixture
-def vnc_functions() -> Sequence[Callable[..., object]]:
-    """Python functions that the model may call by name; docstring and type hints describe them."""
-    return ()
+def vnc_functions(request: pytest.FixtureRequest, vnc_settings: Settings) -> Sequence[Callable[..., object]]:
+    """Python functions that the model may call by name; docstring and type hints describe them.
+
+    With `--vnc-cdp` those that read the browser's page, with `--vnc-elements` one that lists what programs show.
+    """
+    if not vnc_settings.cdp and not vnc_settings.elements:
+        return ()
+    from pytest_vnc_use import assembly
+
+    return assembly.desktop_functions(vnc_settings, request.getfixturevalue("vnc_desktop"))
 
 
 @pytest.fixture
@@ -235,10 +302,13 @@ def vnc_agent(
     vnc_planner: Planner,
     vnc_functions: Sequence[Callable[..., object]],
 ) -> Iterator[VncUseAgent]:
-    """Runs tasks (`run`), judges claims (`verify`), looks (`screenshot`), lends its hands (`click`, `type_text`, …).
+    """Runs tasks (`run`), judges claims (`verify`, `check`, `saw`), reads values (`extract`), looks (`screenshot`).
+
+    It also lends its hands: `click`, `type_text`, `key`, `scroll`, `drag`.
 
     A task that does not end as done fails the test; `run(task, check=False)` returns its result instead.
     """
+    from pytest_vnc_use import reporting, spending
     from pytest_vnc_use.agent import VncUseAgent
 
     item, secrets = request.node, _declared_secrets(request.node)
@@ -249,12 +319,14 @@ def vnc_agent(
         planner=vnc_planner,
         functions=vnc_functions,
         secrets=secrets,
-        observers=[_ItemObserver(item)],
+        observers=[reporting.ItemObserver(item)],
         test_id=item.nodeid,
         check=True,
+        desktop=vnc_desktop,
+        budget=spending.budget_of(item, vnc_settings),
     )
-    item.stash[RUNS] = agent.runs
-    item.stash[HIDE] = _redaction(secrets, vnc_settings, vnc_desktop)
+    item.stash[notes.RUNS] = agent.runs
+    item.stash[notes.HIDE] = _redaction(secrets, vnc_settings, vnc_desktop)
     yield agent
     agent.close()
 
@@ -275,118 +347,19 @@ def _redaction(secrets: Mapping[str, str], settings: Settings, desktop: Desktop)
     return Redactor({**secrets, **assembly.ambient_secrets(settings, desktop.password)}).hide
 
 
-class _ItemObserver:
-    """Passes a run's steps to the hook, its planner's name to the reports, and where it is to a failure."""
-
-    def __init__(self, item: pytest.Item) -> None:
-        self._item = item
-
-    def observe(self, event: RunEvent) -> None:
-        match event:
-            case RunStarted():
-                self._item.user_properties.append((PLANNER_PROPERTY, event.planner))
-                self._item.stash[PLACE] = "before the first step"
-            case StepStarted():
-                self._item.stash[PLACE] = f"at step {event.number}"
-            case StepFinished():
-                self._item.stash[PLACE] = f"after step {event.step.number}"
-                self._item.ihook.pytest_vnc_step(item=self._item, step=event.step)
-            case RunEnded() if not event.error:
-                self._item.stash[PLACE] = ""
-            case _:
-                pass  # what a run folder keeps, and no report of pytest's
-
-
 # --- the test --------------------------------------------------------------------------------------------------------
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """The marker's tasks run in the call phase, before the body."""
+    """The marker's tasks run in the call phase, before the body; soft checks are told after it."""
     _check_no_later_marker(pyfuncitem)
-    if specs := pyfuncitem.stash.get(SPECS, ()):
-        from pytest_vnc_use import scenario
+    if "vnc_agent" not in pyfuncitem.funcargs:
+        return (yield)
+    from pytest_vnc_use import scenario
 
-        agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
-        scenario.carry_out(agent, specs, judge_end_state=scenario.checks_nothing(pyfuncitem.obj))
-    return (yield)
-
-
-def pytest_vnc_step(item: pytest.Item, step: Any) -> None:
-    """With -v, each step is shown as it happens."""
-    terminal = item.config.pluginmanager.get_plugin("terminalreporter")
-    capture = item.config.pluginmanager.get_plugin("capturemanager")
-    if terminal is None or capture is None or item.config.get_verbosity() < 1:
-        return
-    from pytest_vnc_use.transcript import step_line
-
-    with capture.global_and_fixture_disabled():
-        terminal.ensure_newline()
-        terminal.write_line(f"  {step_line(step)}")
-
-
-# --- reports ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failure is told plainly; every step's picture goes into pytest-html's report, where one is written."""
-    report = yield
-    if report.failed and FIXTURES.intersection(getattr(item, "fixturenames", ())):
-        _tell_plainly(item, call, report)
-    runs = item.stash.get(RUNS, [])
-    html_path = item.config.getoption("htmlpath", None)
-    if call.when == "call" and runs and html_path:
-        report.extras = [*getattr(report, "extras", []), *_extras(item.config, runs, Path(html_path))]  # type: ignore[attr-defined]
-    return report
-
-
-def _tell_plainly(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """What this package raises is shown as its message, without a way through the engine."""
-    from pytest_vnc_use import failure
-
-    error = call.excinfo.value if call.excinfo else None
-    desktop: Any = getattr(item, "funcargs", {}).get("vnc_desktop")
-    fault = failure.program_fault(desktop, error) if desktop and call.when != "teardown" else ""
-    hide = item.stash.get(HIDE, str)
-    if isinstance(error, VncUseError):
-        told = failure.told(error, fault, [*_place(item), *failure.lines_in(item.path, error)], hide)
-        plain = pytest.fail.Exception(told, pytrace=False).with_traceback(error.__traceback__)
-        report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
-    elif fault and (add_section := getattr(report.longrepr, "addsection", None)):
-        add_section("program under test", failure.harmless(fault, hide))
-
-
-def _place(item: pytest.Item) -> list[str]:
-    place = item.stash.get(PLACE, "")
-    return [f"{place} of the run in {item.stash[RUNS][-1]}"] if place else []
-
-
-def _extras(config: pytest.Config, runs: list[Path], html_path: Path) -> list[dict[str, object]]:
-    from pytest_vnc_use.report.extras import run_html
-    from pytest_vnc_use.report.links import asset_writer, data_uri
-
-    self_contained = config.getoption("self_contained_html")
-    link = data_uri if self_contained else asset_writer(html_path.parent / "assets", "assets/")
-    contents = [run_html(run, link=link) for run in runs]
-    return [
-        {"name": None, "format_type": "html", "content": content, "mime_type": None, "extension": None}
-        for content in contents
-    ]
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say who planned: a model, or a script."""
-    planners = [
-        value
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if getattr(report, "when", None) == "call"
-        for name, value in report.user_properties
-        if name == PLANNER_PROPERTY
-    ]
-    for planner in sorted(set(planners)):
-        count = planners.count(planner)
-        terminalreporter.write_line(f"vnc-use: {count} {'run' if count == 1 else 'runs'} planned by {planner}")
+    agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
+    with scenario.checks_told(agent, tell=functools.partial(pyfuncitem.add_report_section, "call", "checks")):
+        if specs := pyfuncitem.stash.get(SPECS, ()):
+            scenario.carry_out(agent, specs, judge_end_state=scenario.checks_nothing(pyfuncitem.obj))
+        return (yield)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pytest_vnc_use.types import (
     ApprovalAsked,
     Decision,
     DesktopAction,
     Frame,
+    JsonObject,
     Observation,
+    Reading,
     Report,
     RunEvent,
     Settled,
@@ -28,7 +30,28 @@ class Ran:
     stderr: str
 
 
-class Controller(Protocol):
+class Watching(Protocol):
+    """Eyes that stay open between two looks. Moments are those of the monotonic clock, such as a frame's `taken_s`."""
+
+    def changed_since(self, moment_s: float) -> bool:
+        """Whether a pixel changed after that moment, outside what keeps changing by itself. Raises DesktopError.
+
+        Carets, spinners, videos and clocks are known once they have been seen to move for a second or a few; what
+        stopped moving has changed.
+        """
+
+    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+        """The same, waited for. Raises DesktopError."""
+
+    def passed_frames(self) -> tuple[Frame, ...]:
+        """Frames that came and went between those that were taken, oldest first; each told once.
+
+        Came, stayed for 0.2 s or longer, and went: a toast, a page that says it loads. What moves by itself makes none.
+        Bounded in number and bytes; the newest stay.
+        """
+
+
+class Controller(Watching, Protocol):
     """Eyes and hands on one desktop. Every method returns or raises within its timeout; none hangs."""
 
     def frame(self) -> Frame:
@@ -37,11 +60,18 @@ class Controller(Protocol):
     def perform(self, action: DesktopAction) -> None:
         """Carry out one action. Raises ActionError where it cannot be done, DesktopError where the desktop is gone."""
 
-    def settle(self) -> Settled:
-        """Wait until the screen has answered the last action and is quiet. Raises DesktopError."""
+    def settle(self, *, briefly: bool = False) -> Settled:
+        """Wait until the screen has answered the last action and is quiet. Raises DesktopError.
+
+        `briefly` where whoever sees the frame goes on watching: a shorter wait will do.
+        """
 
     def close(self) -> None:
         """End the connection; a second call does nothing."""
+
+
+Connect = Callable[[str, str | None], Controller]
+"""Eyes and hands on the VNC server at an address, which may ask for a password. Raises DesktopError."""
 
 
 class Desktop(Protocol):
@@ -68,10 +98,32 @@ class Desktop(Protocol):
         started, or has not ended within `timeout_s`; then it is killed.
         """
 
+    def launch(self, command: Sequence[str]) -> None:
+        """Start the program under test and wait until it shows. Its output is kept, its end told by `program_fault`.
+
+        Raises DesktopError where it cannot be started, or ends first.
+        """
+
     def program_fault(self) -> str:
         """What became of the program under test: "" while it runs, or where none was started.
 
         Else a line such as "the program 'python shop' exited with -11 (SIGSEGV)", and the last lines of its output.
+        """
+
+    def fault(self) -> str:
+        """What became of the desktop itself: "" while it is there, or where nobody here knows.
+
+        Else a line such as "the VNC server 'Xtigervnc …' exited with -9 (SIGKILL)", and the last lines of its output.
+        The program then ended because of it, and `program_fault` is "".
+        """
+
+    def logs(self) -> Mapping[str, str]:
+        """What each process has printed so far, by its role, such as `program`; still there once stopped."""
+
+    def reset(self) -> None:
+        """End what was launched and run, empty the working folder, and prove that the screen is as it was at the start.
+
+        Where no program was launched that leaves it as it was. Raises DesktopError where it cannot be done or proven.
         """
 
     def stop(self) -> None:
@@ -94,6 +146,17 @@ class Judge(Protocol):
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         """Answer within `timeout_s`, and tell `report` of each exchange with a model. Raises PlannerError."""
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """Reads a value off the screen; a Judge may be one too."""
+
+    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+        """Answer within `timeout_s` with a value of that JSON Schema, and tell `report` of each exchange.
+
+        Raises PlannerError, and Inconclusive where the answer cannot be read.
+        """
 
 
 class Approver(Protocol):

@@ -16,6 +16,7 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.types import (
+    HISTORY_KEYS,
     Action,
     CallFunction,
     Click,
@@ -35,6 +36,7 @@ from pytest_vnc_use.types import (
     RulingKind,
     Scroll,
     TakeScreenshot,
+    TraverseHistory,
     TypeText,
     Wait,
 )
@@ -68,7 +70,7 @@ _NAMED_KEYS = {
     "right": "arrowright rightarrow",
     "up": "arrowup uparrow",
     "down": "arrowdown downarrow",
-    "printscreen": "print prtsc prtscr prtscn sysrq",
+    "printscreen": "print prtsc prtscr prtscn prntscrn sysrq",
     "pause": "break",
     "menu": "contextmenu apps",
     "capslock": "caps",
@@ -98,8 +100,8 @@ _ANY_MODIFIER = "|".join([*_MODIFIERS, *" ".join(_MODIFIERS.values()).split()])
 _AFFIXED = re.compile(
     rf"(?:left|right|[lr])?({_ANY_MODIFIER})(?:left|right|[lr])?"
     r"|(?:kp|numpad|keypad|num)(\d|enter|delete|equal|multiply|add|subtract|decimal|divide)"
-    r"|(?:digit|key)([0-9a-z])"
 )
+_CODE = re.compile(r"^(?:digit(?=.$)|(?:qt\.)?(?:key\.)?key(?!pad)(?=.))")
 _SEPARATOR = re.compile(r"(?<=.)\+(?=.)")  # a "+" at either end is the key itself
 
 
@@ -119,6 +121,7 @@ def unknown_keys(keys: frozenset[str]) -> frozenset[str]:
 
 def _key_name(key: str) -> str:
     name = re.sub(r"[\s_-]", "", key).casefold() if len(key) > 1 else key.casefold()
+    name = _CODE.sub("", name)
     affixed = _AFFIXED.fullmatch(name)
     name = affixed[affixed.lastindex or 0] if affixed else name
     return _SPELLINGS.get(name, name)
@@ -142,7 +145,9 @@ def _points(action: Action) -> tuple[Point, ...]:
             return ((action.x, action.y), (action.to_x, action.to_y))
         case TypeText(x=int(x), y=int(y)):
             return ((x, y),)
-        case TypeText() | KeyCombo() | KeyDown() | KeyUp() | OpenAddress() | Wait() | TakeScreenshot():
+        case TypeText() | KeyCombo() | KeyDown() | KeyUp():
+            return ()
+        case OpenAddress() | TraverseHistory() | Wait() | TakeScreenshot():
             return ()
         case CallFunction() | InvalidAction():
             return ()
@@ -164,6 +169,8 @@ def _pressed(action: Action) -> frozenset[str] | None:
             return key_set(keys)
         case KeyDown(key=key):
             return key_set(key)
+        case TraverseHistory(direction=direction):
+            return key_set(HISTORY_KEYS[direction])
         case _:
             return None
 

@@ -8,6 +8,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import CodeType
 
 from pytest_vnc_use import assembly
@@ -17,6 +18,7 @@ from pytest_vnc_use.safety import Policy
 from pytest_vnc_use.settings import Settings, TaskSpec, merge
 from pytest_vnc_use.transcript import plain, told_failure
 from pytest_vnc_use.types import Limits, Verdict
+from pytest_vnc_use.verification import failure_of
 
 # --- carrying out ----------------------------------------------------------------------------------------------------
 
@@ -24,17 +26,33 @@ from pytest_vnc_use.types import Limits, Verdict
 def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], *, judge_end_state: bool) -> None:
     """Run each task and judge its claims; with `judge_end_state`, a task without claims is judged by its end state.
 
-    Raises TaskFailed at the first that fails, InfraError where the tool broke.
+    At the first that fails, raises ProductFailed where a claim fails, Inconclusive where the judge is only unsure,
+    another TaskFailed where the run did not end as done; InfraError where the tool broke.
     """
     for spec in specs:
         own = settings_of(agent, spec)
         limits = Limits(own.steps, own.seconds, own.stall)
         result = agent.run(spec.task, expect=spec.expect, limits=limits, policy=policy_of(own, spec), check=True)
-        verdicts = [agent.verify(claim) for claim in spec.expect]
+        verdicts = [agent.verify(claim, votes=own.votes) for claim in spec.expect]
         if judge_end_state and not verdicts:
-            verdicts = [agent.verify_end_state(spec.task)]
+            verdicts = [agent.verify_end_state(spec.task, votes=own.votes)]
         if not all(verdicts):
-            raise TaskFailed(told_failure(told_verdicts(verdicts), result))
+            raise failure_of([verdict.kind for verdict in verdicts])(told_failure(told_verdicts(verdicts), result))
+
+
+@contextmanager
+def checks_told(agent: VncUseAgent, tell: Callable[[str], None]) -> Iterator[None]:
+    """Raises, at its end, what the agent's soft checks come to; where something else is raised, `tell` gets it."""
+    unmet: Callable[[], TaskFailed | None] = getattr(agent, "unmet", lambda: None)  # a user's own may have no checks
+    try:
+        yield
+    except BaseException:
+        # whatever ended the test, what its checks found belongs to its report
+        if failed := unmet():
+            tell(str(failed))
+        raise
+    if failed := unmet():
+        raise failed
 
 
 def settings_of(agent: VncUseAgent, spec: TaskSpec) -> Settings:
@@ -59,7 +77,7 @@ def told_verdicts(verdicts: Sequence[Verdict]) -> str:
 _CHECKS = (ast.Assert, ast.Raise, ast.With, ast.AsyncWith)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _JUST_TELLS = re.compile(
-    r"p?print|((self|cls)\.)?_*log(ger|ging)?\..+|.+\.(verify|screenshot)", re.IGNORECASE | re.DOTALL
+    r"p?print|((self|cls)\.)?_*log(ger|ging)?\..+|.+\.(verify|saw|screenshot)", re.IGNORECASE | re.DOTALL
 )
 """Calls that fail nothing, by how they are written: `print`, `logging.info`, a `vnc_agent.verify` without an assert."""
 

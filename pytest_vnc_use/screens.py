@@ -1,22 +1,48 @@
-"""Whether two pictures show the same screen."""
+"""Whether two pictures show the same screen, and whether it still shows what was seen."""
 
 from __future__ import annotations
 
 import io
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
+from pytest_vnc_use.types import Frame
+
+BAR_PX = (3, 48)
+"""Width and height of the largest caret that is a bar."""
 CARET_PX = (12, 48)
 """Width and height of the largest caret: what differs within one such box may blink by itself."""
 
 
 def same_screen(before_png: bytes, now_png: bytes) -> bool:
     """The same size, and no pixels that differ but within one box of `CARET_PX`."""
-    if before_png == now_png:
-        return True
-    before, now = (np.asarray(Image.open(io.BytesIO(png)).convert("RGB")) for png in (before_png, now_png))
-    if before.shape != now.shape:
+    differs = _differing(before_png, now_png)
+    return differs is not None and within_caret(differs)
+
+
+def still_shows(seen_png: bytes, now: Frame) -> bool:
+    """Whether no pixel differs from what was seen but where `now` keeps moving, or within one bar of a caret."""
+    differs = _differing(seen_png, now.png)
+    if differs is None:
         return False
-    rows, columns = np.nonzero((before != now).any(axis=2))
-    return rows.size == 0 or bool(np.ptp(columns) < CARET_PX[0] and np.ptp(rows) < CARET_PX[1])
+    for region in now.moving:
+        differs[region.top : region.bottom, region.left : region.right] = False
+    return _within(differs, BAR_PX)
+
+
+def _differing(before_png: bytes, now_png: bytes) -> npt.NDArray[np.bool_] | None:
+    """The pixels that differ, as an array of shape (height, width); None for pictures of different sizes."""
+    before, now = (np.asarray(Image.open(io.BytesIO(png)).convert("RGB")) for png in (before_png, now_png))
+    return (before != now).any(axis=2) if before.shape == now.shape else None
+
+
+def within_caret(differs: npt.NDArray[np.bool_]) -> bool:
+    """Whether the pixels marked in an array of shape (height, width) are within one box of `CARET_PX`, or none."""
+    return _within(differs, CARET_PX)
+
+
+def _within(differs: npt.NDArray[np.bool_], box: tuple[int, int]) -> bool:
+    rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
+    return rows.size == 0 or bool(np.ptp(columns) < box[0] and np.ptp(rows) < box[1])

@@ -10,12 +10,16 @@ import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.types import ScrollMeans
+
+if TYPE_CHECKING:  # pytest loads this module where nobody uses the plugin, too
+    from pytest_vnc_use.types import EncodingChoice, ScrollMeans
 
 ENVIRONMENT_PREFIX = "VNC_USE_"
+Coordinates = Literal["1000", "pixels"]
+PLANNERS = ("gemini", "anthropic", "openai")
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -35,14 +39,68 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _seconds(text: str) -> float:
+def _odd(text: str) -> int:
+    if not text.isdecimal() or int(text) % 2 == 0:
+        raise ValueError("an odd number, at least 1")
+    return int(text)
+
+
+def _count_or_none(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError("a whole number, 0 for none")
+    return int(text)
+
+
+def _limit(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A limit that need not be given."""
+    return lambda text: read(text) if text else None
+
+
+def _depth(text: str) -> int:
+    if text not in ("16", "24"):
+        raise ValueError("16 or 24 bits a pixel")
+    return int(text)
+
+
+def _above_zero(text: str, unit: str) -> float:
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise ValueError("a number of seconds above 0")
-    return seconds
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise ValueError(f"a number of {unit} above 0")
+    return number
+
+
+def _seconds(text: str) -> float:
+    return _above_zero(text, "seconds")
+
+
+def _dollars(text: str) -> float:
+    return _above_zero(text, "US dollars")
+
+
+def _pause(text: str) -> float:
+    return 0.0 if text in ("0", "0.0") else _seconds(text)
+
+
+def _temperature(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        degree = float(text)
+    except ValueError:
+        degree = -1.0
+    if not 0 <= degree <= 2:
+        raise ValueError("a number from 0 to 2")
+    return degree
+
+
+def _planner(text: str) -> str:
+    module, colon, name = text.partition(":")
+    if text not in ("", *PLANNERS) and not (colon and module and name.isidentifier()):
+        raise ValueError(f"one of {', '.join(PLANNERS)}, or package.module:name")
+    return text
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -73,17 +131,106 @@ class Settings:
         "",
         str,
         "VNC desktop: host::port, host:display or a unix socket, several with commas to share among the tests; "
-        "xvnc to start one on TigerVNC; qt to start --vnc-app on Qt's own VNC",
+        "xvnc to start one on TigerVNC; qt to start --vnc-app on Qt's own VNC; container:IMAGE to start a container",
     )
-    app: str = _setting("", str, "command line of the program under test, started where the plugin starts the desktop")
+    app: str = _setting("", str, "command line of the program under test, started on the desktop before the test")
+    exec: str = _setting(
+        "",
+        str,
+        "how to run a command on a given desktop: 'docker exec -i NAME' or 'ssh HOST'; {host} and {port} are filled in",
+    )
     screen_size: tuple[int, int] = _setting(
         (1440, 900), _size, "WIDTHxHEIGHT of a desktop the plugin starts (a given desktop keeps its own size)"
     )
-    lease_seconds: float = _setting(600.0, _seconds, "how long to wait for a given desktop that another test uses")
+    depth: int = _setting(24, _depth, "bits a pixel of a desktop that xvnc starts: 16 or 24")
+    scope: str = _setting(
+        "test",
+        _one_of("test", "module", "session"),
+        "how long a desktop is kept: test (each has its own), module or session",
+    )
+    desktops: int = _setting(
+        0,
+        _count_or_none,
+        "at most so many desktops are started at once, by all processes of this user here; they are reset from test to "
+        "test instead of started anew (0: no limit, each anew)",
+    )
+    engine: str = _setting(
+        "", _one_of("", "docker", "podman"), "what runs containers: docker or podman (the first of them that answers)"
+    )
+    container_port: int = _setting(5901, _count, "port on which the VNC server inside a container listens")
+    container_env: tuple[str, ...] = _setting(
+        (), _words, "environment of a container: NAME=VALUE, or NAME to hand it on"
+    )
+    volumes: tuple[str, ...] = _setting((), _words, "folders that a container sees: HERE:THERE or HERE:THERE:ro")
+    start_seconds: float = _setting(60.0, _seconds, "how long a desktop that is started here may take to be ready")
+    blank_seconds: float = _setting(
+        10.0, _seconds, "how long a screen of one single colour is taken for a desktop that is not ready yet"
+    )
+    frozen_seconds: float = _setting(
+        60.0,
+        _seconds,
+        "how long no pixel may change, while actions are carried out, before the desktop counts as frozen",
+    )
+    cdp: str = _setting(
+        "",
+        str,
+        "Chrome's DevTools on the desktop: host:port, or the file PROFILE/DevToolsActivePort in the program's folder",
+    )
+    elements: bool = _setting(
+        False,
+        _switch,
+        "offer the model list_elements, what programs on an X desktop show and where; needs python3-gi, x11-utils and "
+        "at-spi2-core there, its at-spi-bus-launcher started before the program (with --vnc-cdp it has the page's "
+        "anyway)",
+    )
+    encoding: EncodingChoice = _setting(
+        "auto",
+        _one_of("auto", "raw", "zrle", "tight"),
+        "how pixels travel: raw, zrle or tight, none of which loses any (auto: raw where the link is fast, else tight)",
+    )
+    show_pointer: bool = _setting(
+        False, _switch, "draw the pointer into the screenshots, as the server says it looks, where it was sent to last"
+    )
+    lease_seconds: float = _setting(600.0, _seconds, "how long to wait for a desktop that another test uses")
     password_env: str = _setting("VNC_USE_PASSWORD", str, "environment variable that holds the VNC password")
-    planner: str = _setting("", _one_of("", "gemini"), "who decides what to do: gemini (asks the model, costs money)")
-    model: str = _setting("gemini-3.8-flash", str, "the planner's model")
+    planner: str = _setting(
+        "",
+        _planner,
+        "who decides what to do: gemini, anthropic or openai (asks the model, costs money), or package.module:name, a "
+        "callable of your own",
+    )
+    model: str = _setting(
+        "", str, "the planner's model (gemini-3.8-flash, claude-sonnet-5, gpt-5.5; must be given with --vnc-base-url)"
+    )
+    base_url: str = _setting(
+        "",
+        str,
+        "with --vnc-planner=openai: a server of your own that speaks chat completions, http://localhost:1234/v1",
+    )
+    api_key_env: str = _setting("VNC_USE_API_KEY", str, "environment variable that holds the key for --vnc-base-url")
+    vocabulary: str = _setting(
+        "commands",
+        _one_of("commands", "computer_use"),
+        "tools for the model at --vnc-base-url: commands (single VNC commands, and batches) or computer_use (Qwen's)",
+    )
+    coordinates: Coordinates = _setting(
+        "1000", _one_of("1000", "pixels"), "what the model at --vnc-base-url counts in: a grid of 1000, or pixels"
+    )
+    temperature: float | None = _setting(None, _temperature, "temperature for --vnc-base-url (the model's own)")
+    answer_tokens: int = _setting(0, _count_or_none, "most tokens of one answer (0: what suits the planner)")
+    request_seconds: float = _setting(120.0, _seconds, "how long one request to a model may take")
+    computer_tool: str = _setting(
+        "computer_toolset_20260801",
+        _one_of("computer_toolset_20260801", "computer_20251124", "computer_20250124"),
+        "with --vnc-planner=anthropic: the computer use tool that the model takes",
+    )
+    judge: str = _setting(
+        "", _one_of("", *PLANNERS), "who judges claims: gemini, anthropic or openai (the planner's, where not given)"
+    )
     judge_model: str = _setting("", str, "the model that judges claims (the planner's, where not given)")
+    votes: int = _setting(
+        1, _odd, "by how many votes of the judge a claim is decided, an odd number: a majority must agree"
+    )
     environment: str = _setting(
         "desktop", _one_of("desktop", "browser"), "Computer Use environment the model is told of: desktop or browser"
     )
@@ -91,6 +238,19 @@ class Settings:
     policy: str = _setting("", str, "TOML file that says which actions are allowed without a person")
     steps: int = _setting(40, _count, "most actions of one run")
     seconds: float = _setting(300.0, _seconds, "most seconds of one run")
+    settle_first_seconds: float = _setting(
+        0.5, _seconds, "how long to wait for the screen's first change after an action"
+    )
+    settle_quiet_seconds: float = _setting(
+        0.2, _seconds, "how long the screen must not change then, but for what blinks or spins by itself"
+    )
+    watch: bool = _setting(
+        True,
+        _switch,
+        "show a model the screen after half that wait, watch it while the model thinks, and where it has changed by "
+        "then, ask again, at most twice a turn",
+    )
+    step_delay: float = _setting(0.0, _pause, "seconds to wait after each step, once the screen has settled")
     stall: int = _setting(3, _count, "how often the same action on the same screen is taken for standing still")
     scroll: ScrollMeans = _setting("wheel", _one_of("wheel", "keys"), "scroll by the wheel, or by page and arrow keys")
     include_thoughts: bool = _setting(False, _switch, "ask the model for summaries of its thoughts")
@@ -100,10 +260,28 @@ class Settings:
     )
     include_initial_screenshot: bool = _setting(True, _switch, "send the first screenshot with the task")
     keep_screenshots: int = _setting(3, _count, "how many of the newest screenshots each request carries")
+    picture_bytes: int = _setting(
+        0,
+        _count_or_none,
+        "most bytes of a screenshot that a model is sent, to plan or to judge; larger ones are scaled down (0: any)",
+    )
+    tokens: int | None = _setting(None, _limit(_count), "most tokens of one test, in and out, its judge's too")
+    dollars: float | None = _setting(None, _limit(_dollars), "most US dollars that the models may cost in one test")
+    max_steps: int | None = _setting(None, _limit(_count), "most steps of the session, over all its processes")
+    max_seconds: float | None = _setting(None, _limit(_seconds), "seconds from its start in which the session asks")
+    max_tokens: int | None = _setting(None, _limit(_count), "most tokens of the session, over all its processes")
+    max_dollars: float | None = _setting(None, _limit(_dollars), "most US dollars of the session, over all processes")
+    repeat: int = _setting(1, _count, "carry out each test so many times, and tell how reliable it is, as pass^k")
+    prices: str = _setting("", str, "TOML file with prices of models, over those that are known here")
     runs_dir: str = _setting("runs", str, "folder under which every run leaves its run folder")
+    results: str = _setting(
+        "", str, "JSON file that tells how the tests of a session ended (vnc-results.json in the folder of the runs)"
+    )
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
+TIMING = tuple(name for name, field in FIELDS.items() if field.metadata["read"] in (_seconds, _pause))
+"""The settings that are durations, in seconds."""
 
 
 def option_name(field: str) -> str:
@@ -125,6 +303,8 @@ def read_value(field: str, value: object, origin: str) -> Any:
 
 
 def _as_text(value: object) -> str:
+    if value is None:
+        return ""
     if isinstance(value, (tuple, list)):
         return ("x" if all(isinstance(each, int) for each in value) and value else ",").join(map(str, value))
     return str(value)
@@ -155,7 +335,7 @@ def environment_layer(environ: Mapping[str, str] = os.environ) -> tuple[Mapping[
 
 # --- the marker ------------------------------------------------------------------------------------------------------
 
-MARKER_SETTINGS = ("steps", "seconds", "policy", "model")
+MARKER_SETTINGS = ("steps", "seconds", "tokens", "dollars", "votes", "policy", "model", "app")
 
 
 @dataclass(frozen=True)
@@ -166,6 +346,11 @@ class TaskSpec:
     expect: tuple[str, ...] = ()
     settings: Mapping[str, object] = dataclasses.field(default_factory=dict)
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+
+    @property
+    def as_given(self) -> dict[str, object]:
+        """The marker's arguments beside the task, from which `task_spec` makes the same again."""
+        return {**self.settings, "expect": self.expect, "secrets": tuple(self.secrets)}
 
 
 def task_spec(args: tuple[object, ...], kwargs: Mapping[str, object]) -> TaskSpec:
@@ -178,6 +363,8 @@ def task_spec(args: tuple[object, ...], kwargs: Mapping[str, object]) -> TaskSpe
     if len(args) != 1 or not isinstance(args[0], str) or not args[0].strip():
         raise SettingsError(f"vnc_task needs exactly one task, a sentence, got {args!r}")
     settings = {name: kwargs[name] for name in MARKER_SETTINGS if kwargs.get(name) is not None}
+    if not isinstance(settings.get("app", ""), str):
+        raise SettingsError(f"vnc_task(app=…) must be a command line in one string, got {settings['app']!r}")
     for name, value in settings.items():
         read_value(name, value, f"vnc_task({name}=…)")
     return TaskSpec(args[0], _claims(kwargs.get("expect", ())), settings, _secrets(kwargs.get("secrets", ())))

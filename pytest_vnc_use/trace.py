@@ -5,39 +5,38 @@
       exchanges.jsonl     one HTTP exchange with a model a line, complete; the trace has its line number
       screens/            the picture of each frame, once, as <sha256>.png
       checkpoints.sqlite  the graph's own, which this module never opens
+      logs/               what the desktop's processes printed, see logs.py
 
-A line is one write that ends in a newline. What has no newline was cut off by the death of its writer: readers pass
-over it, and the next writer removes it. Readers ignore fields and kinds of event that they do not know; what they
-would misread has a higher version, and is refused.
+A line is one write that ends in a newline. What has none was cut off by the death of its writer: readers pass over it,
+the next writer removes it. Readers ignore fields and kinds of event unknown to them; a higher version they refuse.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Any, TypeVar, get_args, overload
+from typing import Annotated, Any, get_args
 
-from pydantic import Field, TypeAdapter, ValidationError
-from pydantic_core import to_jsonable_python
+from pydantic import Field
 from typing_extensions import assert_never
 
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
+from pytest_vnc_use.json_lines import JsonLines, from_json as from_json, to_json as to_json
 from pytest_vnc_use.types import (
     ApprovalAsked,
     Decision,
+    Extracted,
     Frame,
     FrameRef,
     JsonObject,
     Judged,
+    ModelAsked,
     ModelExchange,
     RunEnded,
     RunEvent,
@@ -47,96 +46,12 @@ from pytest_vnc_use.types import (
     StepStarted,
     Turn,
     TurnDecided,
+    Usage,
     Verdict,
 )
 
 FORMAT = "pytest-vnc-use trace"
 VERSION = 1
-
-T = TypeVar("T")
-
-# --- JSON ------------------------------------------------------------------------------------------------------------
-
-
-@cache
-def _adapter(form: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(form)
-
-
-def to_json(value: Any) -> Any:
-    """A value of `types` in JSON's own types, anything foreign as text. Of a Frame, only its `ref` has such a form."""
-    return to_jsonable_python(value, fallback=str)
-
-
-@overload
-def from_json(form: type[T], data: Any) -> T: ...
-@overload
-def from_json(form: Any, data: Any) -> Any: ...
-def from_json(form: Any, data: Any) -> Any:
-    """The value of type `form` (a class of `types`, or a union such as `Action`) that `to_json` wrote.
-
-    Raises RunFolderError where `data` is no such value.
-    """
-    try:
-        return _adapter(form).validate_python(data)
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "it"
-        raise RunFolderError(f"{place} does not fit: {first['msg']}, got {first['input']!r}") from exc
-
-
-# --- lines -----------------------------------------------------------------------------------------------------------
-
-
-class JsonLines:
-    """A file of JSON objects, one a line, that a kill -9 of its writer leaves readable."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._is_whole = False
-
-    def append(self, value: JsonObject) -> None:
-        """Write one line. A character that UTF-8 cannot hold (half a surrogate pair) becomes "?"."""
-        line = json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
-        try:
-            if not self._is_whole:
-                self._drop_torn_line()
-            self._is_whole = False
-            with self.path.open("ab") as file:
-                file.write(line.encode("utf-8", "replace"))
-            self._is_whole = True
-        except OSError as exc:
-            raise RunFolderError(f"cannot write {str(self.path)!r}: {exc}") from exc
-
-    def read(self) -> Iterator[dict[str, Any]]:
-        """The objects of all whole lines; none where there is no file. Raises RunFolderError at a damaged line."""
-        for number, line in enumerate(self._whole_lines(), start=1):
-            yield self._parse(number, line)
-
-    def count(self) -> int:
-        return len(self._whole_lines())
-
-    def _whole_lines(self) -> list[bytes]:
-        try:
-            return self.path.read_bytes().split(b"\n")[:-1]
-        except FileNotFoundError:
-            return []
-        except OSError as exc:
-            raise RunFolderError(f"cannot read {str(self.path)!r}: {exc}") from exc
-
-    def _parse(self, number: int, line: bytes) -> dict[str, Any]:
-        try:
-            value = json.loads(line)
-        except ValueError as exc:
-            raise RunFolderError(f"{str(self.path)!r} is damaged: line {number} is not JSON: {exc}") from exc
-        if not isinstance(value, dict):
-            raise RunFolderError(f"{str(self.path)!r} is damaged: line {number} is {value!r}, not a JSON object")
-        return value
-
-    def _drop_torn_line(self) -> None:
-        if self.path.exists():
-            os.truncate(self.path, self.path.read_bytes().rfind(b"\n") + 1)
-
 
 # --- the folder ------------------------------------------------------------------------------------------------------
 
@@ -167,13 +82,13 @@ class RunFolder:
 
     @classmethod
     def create(cls, runs_dir: Path, run_id: str) -> RunFolder:
-        """A new folder with its header written. Raises RunFolderError where it exists or cannot be made."""
+        """A new folder with its header written. Raises RunFolderUnwritable where it exists or cannot be made."""
         path = runs_dir / run_id
         try:
             path.mkdir(parents=True)
             (path / "screens").mkdir()
         except OSError as exc:
-            raise RunFolderError(f"cannot make the run folder {str(path)!r}: {exc}") from exc
+            raise RunFolderUnwritable(f"cannot make the run folder {str(path)!r}: {exc}") from exc
         folder = cls(path)
         folder._trace.append(to_json(Header(run_id)))
         return folder
@@ -194,7 +109,7 @@ class RunFolder:
         """Keep a frame's picture; one that is there already is not written again."""
         target = _screen_path(self.path, frame.ref)
         if not target.exists():
-            _write_atomically(target, frame.png)
+            write_atomically(target, frame.png)
         return frame.ref
 
     def load_png(self, ref: FrameRef) -> bytes:
@@ -213,14 +128,15 @@ def _screen_path(path: Path, ref: FrameRef) -> Path:
     return path / "screens" / f"{ref.digest}.png"
 
 
-def _write_atomically(target: Path, content: bytes) -> None:
+def write_atomically(target: Path, content: bytes) -> None:
+    """All of it or nothing. Raises RunFolderUnwritable."""
     draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         draft.write_bytes(content)
         draft.replace(target)
     except OSError as exc:
         draft.unlink(missing_ok=True)
-        raise RunFolderError(f"cannot write {str(target)!r}: {exc}") from exc
+        raise RunFolderUnwritable(f"cannot write {str(target)!r}: {exc}") from exc
 
 
 # --- exchanges with a model ------------------------------------------------------------------------------------------
@@ -299,7 +215,20 @@ class Trace:
     asked: ApprovalAsked | None = None
     exchanges: tuple[ModelExchange, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
+    extracted: tuple[Extracted, ...] = ()
     ended: RunEnded | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all that was answered: by the planner, and by the judge."""
+        judged = [verdict.usage for verdict in self.verdicts] + [each.reading.usage for each in self.extracted]
+        return sum([turn.decision.usage for turn in self.turns] + judged, Usage())
+
+    @property
+    def dollars(self) -> float | None:
+        """What its calls of models cost; None where there were none, or the price of one is not known."""
+        paid = [each.dollars for each in self.exchanges if each.usage != Usage()]
+        return None if not paid or None in paid else sum(filter(None, paid))
 
 
 def read_trace(path: Path) -> Trace:
@@ -324,6 +253,7 @@ def read_trace(path: Path) -> Trace:
         asked=story.asked,
         exchanges=tuple(story.exchanges),
         verdicts=tuple(story.verdicts),
+        extracted=tuple(story.extracted),
         ended=story.ended,
     )
 
@@ -339,6 +269,7 @@ class _Story:
     asked: ApprovalAsked | None = None
     exchanges: list[ModelExchange] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
+    extracted: list[Extracted] = field(default_factory=list)
     ended: RunEnded | None = None
 
     def hear(self, event: RunEvent) -> None:
@@ -357,8 +288,12 @@ class _Story:
                 self.open_step, self.asked, self.ended = None, None, None
             case ModelExchange():
                 self.exchanges.append(event)
+            case ModelAsked():  # is told, and not written
+                pass
             case Judged(verdict=verdict):
                 self.verdicts.append(verdict)
+            case Extracted():
+                self.extracted.append(event)
             case RunEnded():
                 self.ended = event
             case _:

@@ -20,7 +20,14 @@ def step_line(step: Step) -> str:
     given = ", ".join(f"{name}={value!r}" for name, value in values.items() if value is not None and value is not False)
     reason = plain(step.proposal.intent or step.words)
     line = f"{step.number} {step.proposal.action.kind}({plain(given)})" + (f": {reason}" if reason else "")
+    if step.asked_again:
+        line += f"\n  asked again {times(step.asked_again)}: the screen changed while the model thought"
     return line + (f"\n  failed: {plain(step.error)}" if step.error else "")
+
+
+def times(count: int) -> str:
+    """`once`, `3 times`."""
+    return "once" if count == 1 else f"{count} times"
 
 
 def transcript(steps: Sequence[Step]) -> str:

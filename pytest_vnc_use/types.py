@@ -1,4 +1,4 @@
-"""The vocabulary of the package: what passes between its parts. The actions are those of `actions`, named here again.
+"""The vocabulary of the package: what passes between its parts. Here are also those of `actions`, `frames`, `verdicts`.
 
 Everything here is plain data without behaviour of its own: no pytest, langgraph, google, twisted or PIL is imported.
 Coordinates are pixels of the desktop, from the top left; durations are seconds and end in `_s`.
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Union
 
 from pytest_vnc_use.actions import (
+    HISTORY_KEYS as HISTORY_KEYS,
     Action as Action,
     Button as Button,
     CallFunction as CallFunction,
@@ -20,6 +21,7 @@ from pytest_vnc_use.actions import (
     DesktopAction as DesktopAction,
     Direction as Direction,
     Drag as Drag,
+    HistoryDirection as HistoryDirection,
     InvalidAction as InvalidAction,
     JsonObject as JsonObject,
     KeyCombo as KeyCombo,
@@ -32,72 +34,24 @@ from pytest_vnc_use.actions import (
     Scroll as Scroll,
     ScrollMeans as ScrollMeans,
     TakeScreenshot as TakeScreenshot,
+    TraverseHistory as TraverseHistory,
     TypeText as TypeText,
     Wait as Wait,
 )
+from pytest_vnc_use.frames import (
+    EncodingChoice as EncodingChoice,
+    Frame as Frame,
+    FrameRef as FrameRef,
+    Region as Region,
+    Settled as Settled,
+    SettledReason as SettledReason,
+)
+from pytest_vnc_use.verdicts import Reading as Reading, Usage as Usage, Verdict as Verdict, VerdictKind as VerdictKind
 
-SettledReason = Literal["settled", "animated", "nothing_changed", "limit"]
 DecisionKind = Literal["act", "finished", "gave_up"]
 RulingKind = Literal["allow", "deny", "ask"]
-VerdictKind = Literal["holds", "fails", "unsure"]
-
-# --- what is seen ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class FrameRef:
-    """A stored frame: `digest` is the SHA-256 (hex) of its PNG; `width` and `height` in pixels."""
-
-    digest: str
-    width: int
-    height: int
-
-
-@dataclass(frozen=True)
-class Frame:
-    """The whole screen at one moment, as PNG (8-bit RGB)."""
-
-    ref: FrameRef
-    png: bytes = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Settled:
-    """Why a wait for the screen returned: quiet again, quiet but for animated tiles, never changed, or time was up."""
-
-    reason: SettledReason
-    duration_s: float
-
-
-@dataclass(frozen=True)
-class Region:
-    """A rectangle of the screen in pixels; right and bottom edges are outside."""
-
-    left: int
-    top: int
-    right: int
-    bottom: int
-
 
 # --- what is decided -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Tokens of one model call, or a sum of them; `input` includes the cached ones."""
-
-    input: int = 0
-    cached: int = 0
-    output: int = 0
-    thinking: int = 0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input + other.input,
-            self.cached + other.cached,
-            self.output + other.output,
-            self.thinking + other.thinking,
-        )
 
 
 @dataclass(frozen=True)
@@ -122,8 +76,12 @@ class Proposal:
 class Decision:
     """What the planner answered.
 
-    `words` is the model's text: the reason for the proposals, or the closing message. `provider_details` is JSON that
-    the provider must get back unchanged; nobody but the planner reads it.
+    `words` is the model's text: the reason for the proposals, or the closing message. With `stop_at_error` the
+    proposals after one that fails are not carried out. `provider_details` is JSON that the provider must get back
+    unchanged; nobody but the planner reads it. `params` is what a planner of the user's finished with.
+
+    The loop adds how often it `asked_again` because the screen had changed while the model thought, with the usage of
+    all answers, and whether this one is `stale` all the same.
     """
 
     kind: DecisionKind
@@ -132,6 +90,10 @@ class Decision:
     model: str = ""
     usage: Usage = Usage()
     provider_details: JsonObject = field(default_factory=dict)
+    stop_at_error: bool = False
+    params: JsonObject = field(default_factory=dict)
+    asked_again: int = 0
+    stale: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,9 +122,11 @@ class Times:
 class Step:
     """One action carried out, refused or failed. `number` counts from 1 in the run, `turn` likewise.
 
-    `words`, `model` and `usage` are the turn's; `usage` stands on its first step only, so that a sum is right.
+    `words`, `model`, `usage` and `asked_again` are the turn's; the last two stand on its first step only, so that a
+    sum is right.
     `error` is empty where the action was carried out. `output` is what a user function returned, as text.
-    `note` is what the planner is told beside the result.
+    `note` is what the planner is told beside the result. `passed` are the frames that came and went since the
+    step before it ended, oldest first.
     """
 
     number: int
@@ -179,6 +143,8 @@ class Step:
     words: str = ""
     model: str = ""
     usage: Usage = Usage()
+    passed: tuple[FrameRef, ...] = ()
+    asked_again: int = 0
 
 
 @dataclass(frozen=True)
@@ -190,10 +156,23 @@ class Turn:
 
 
 @dataclass(frozen=True)
+class ModelAsked:
+    """A request that is about to be sent: its text in characters, its pictures, the most tokens of an answer."""
+
+    purpose: str
+    model: str
+    characters: int
+    images: int
+    answer_tokens: int
+    kind: Literal["asked"] = "asked"
+
+
+@dataclass(frozen=True)
 class ModelExchange:
     """One HTTP request to a model and its answer. Images stand as `sha256:<hex>`; headers are left out.
 
     `purpose` is `planner` or `judge`; `retry_in_s` is set where the same request is sent again after that wait.
+    `usage` is what the service counted, also of an answer that was no good; `dollars` None where no price is known.
     """
 
     purpose: str
@@ -203,14 +182,17 @@ class ModelExchange:
     duration_s: float
     error: str = ""
     retry_in_s: float | None = None
+    model: str = ""
+    usage: Usage = Usage()
+    dollars: float | None = None
     kind: Literal["exchange"] = "exchange"
 
 
-Report = Callable[[ModelExchange], None]
-"""Who is told of each exchange with a model, as it happens."""
+Report = Callable[[Union[ModelAsked, ModelExchange]], None]
+"""Who is told before a request to a model, and of each exchange; what it raises keeps a request from being sent."""
 
 
-def report_to_nobody(exchange: ModelExchange) -> None:
+def report_to_nobody(_: ModelAsked | ModelExchange) -> None:
     """For when nobody wants to know."""
 
 
@@ -257,7 +239,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What `VncUseAgent.run` returns. `steps` are in order; `transcript` is the run in readable lines."""
+    """What `VncUseAgent.run` returns. `steps` are in order; `transcript` is the run in readable lines.
+
+    `params` is what a planner of the user's finished with.
+    """
 
     run_id: str
     outcome: Outcome
@@ -267,32 +252,11 @@ class RunResult:
     steps: tuple[Step, ...] = ()
     usage: Usage = Usage()
     transcript: str = ""
+    params: JsonObject = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Refused: not even `done` says that the task is done."""
         raise TypeError("a RunResult is neither true nor false: compare its `outcome`, and `verify` what matters")
-
-
-@dataclass(frozen=True, repr=False)
-class Verdict:
-    """What a judge says of a claim about a frame: reason first. True only where it holds; unsure never passes."""
-
-    claim: str
-    kind: VerdictKind
-    reason: str
-    region: Region | None = None
-    frame: FrameRef | None = None
-    model: str = ""
-    usage: Usage = Usage()
-
-    def __bool__(self) -> bool:
-        return self.kind == "holds"
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.claim!r}: {self.reason}"
-
-    def __repr__(self) -> str:
-        return f"<Verdict {self}>"
 
 
 # --- what is told to observers ---------------------------------------------------------------------------------------
@@ -368,16 +332,38 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class Extracted:
+    """A value was read for a `form`, the name of a type; where it is none of that, `problem` says why."""
+
+    reading: Reading
+    form: str
+    problem: str = ""
+    kind: Literal["extracted"] = "extracted"
+
+
+@dataclass(frozen=True)
 class RunEnded:
-    """The run ended with an outcome, or, where `error` is set, broke."""
+    """The run ended with an outcome, or, where `error` is set, broke; `traceback` then tells where."""
 
     outcome: Outcome | None
     message: str
     error: str = ""
+    traceback: str = ""
     kind: Literal["end"] = "end"
 
 
-RunEvent = Union[RunStarted, TurnDecided, StepStarted, StepFinished, ApprovalAsked, ModelExchange, Judged, RunEnded]
+RunEvent = Union[
+    RunStarted,
+    TurnDecided,
+    StepStarted,
+    StepFinished,
+    ApprovalAsked,
+    ModelAsked,
+    ModelExchange,
+    Judged,
+    Extracted,
+    RunEnded,
+]
 
 
 class CUAState(TypedDict, total=False):

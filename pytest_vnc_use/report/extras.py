@@ -6,22 +6,26 @@ pytest-html's own script takes the first `img` of the cell, and names such as `l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from html import escape
 from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
 
 from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.logs import read_logs
 from pytest_vnc_use.report import words
 from pytest_vnc_use.report.links import Link
 from pytest_vnc_use.report.picture import mark_action, mark_region
 from pytest_vnc_use.report.words import Tone
 from pytest_vnc_use.trace import RunFolder, Trace, read_trace
-from pytest_vnc_use.types import FrameRef, Step, Verdict, VerdictKind
+from pytest_vnc_use.types import FrameRef, Reading, Step, Verdict, VerdictKind
 
 _STYLE = files(__package__).joinpath("run.css").read_text("utf-8")
 _VERDICT_TONES: dict[VerdictKind, Tone] = {"holds": "good", "fails": "bad", "unsure": "doubt"}
+_PRINTED_LINES = 200
 _UNFINISHED = "begun and never finished: whether it took effect is unknown"
 
 Draw = Callable[[bytes], bytes]
@@ -29,19 +33,21 @@ Show = Callable[[FrameRef, Draw], str]
 """From a stored frame, and what to draw on it, to HTML."""
 
 
-def run_html(run_folder: Path, *, link: Link) -> str:
-    """The whole run: who decided and how it ended, every step with its picture, the last frame, the verdicts.
+def run_html(run_folder: Path, *, link: Link, machine: str = "") -> str:
+    """The whole run: who decided and how it ended, each step with its picture, the last frame, verdicts and readings.
 
     Everything that the task, the planner or an error says is escaped. What is missing or damaged in the run folder is
-    told in the block. `link` may raise OSError where it writes files (see `links`).
+    told in the block. `machine` has the run folder, where the reader may be on another. `link` may raise OSError where
+    it writes files (see `links`).
     """
     try:
         trace = read_trace(run_folder)
     except RunFolderError as exc:
         return _block(f"{_badge('cannot be shown', 'bad')}{_p('error', str(exc))}")
     show = partial(_picture, RunFolder(run_folder), link)
-    figures = [*_step_figures(trace, show), _end_figure(trace, show), *_verdict_figures(trace, show)]
-    return _block(f'{_head(trace)}<div class="vnc-grid">{"".join(figures)}</div>')
+    judged = [*_verdict_figures(trace, show), *_reading_figures(trace, show)]
+    figures = [*_turns(trace, show), _end_figure(trace, show), *judged]
+    return _block(f'{_head(trace, machine)}<div class="vnc-grid">{"".join(figures)}</div>{_printed(run_folder)}')
 
 
 def _block(content: str) -> str:
@@ -78,25 +84,27 @@ def _undrawn(png: bytes) -> bytes:
 # --- what is told -----------------------------------------------------------------------------------------------------
 
 
-def _head(trace: Trace) -> str:
+def _head(trace: Trace, machine: str) -> str:
     verdicts = (_badge(f"claim {verdict.kind}", _VERDICT_TONES[verdict.kind]) for verdict in trace.verdicts)
-    facts = {name: text for name, text in _facts(trace).items() if text}
+    facts = {name: text for name, text in _facts(trace, machine).items() if text}
     rows = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items())
     return f"<h3>{escape(trace.started.task)}</h3>{_ending(trace, *verdicts)}<dl>{rows}</dl>"
 
 
-def _facts(trace: Trace) -> dict[str, str]:
-    retries = sum(exchange.retry_in_s is not None for exchange in trace.exchanges)
+def _facts(trace: Trace, machine: str) -> dict[str, str]:
     return {
         "planner": words.planner_in_words(trace),
         "verdicts": "" if trace.verdicts else "none, no claim was judged",
         "steps": f"{len(trace.steps)} of at most {trace.started.limits.steps}",
         "tokens": words.usage_in_words(trace),
-        "retries": f"{retries} among {len(trace.exchanges)} requests to a model" if retries else "",
+        "retries": words.retries_in_words(trace),
+        "asked again because": words.reasons_for_retries(trace),
+        "answers thrown away": words.thrown_away_in_words(trace),
         "steps took": words.duration_in_words(trace),
         "started": trace.started.started_at,
         "desktop": trace.started.server,
         "run folder": str(trace.path),
+        "on the machine": machine,
     }
 
 
@@ -106,11 +114,41 @@ def _ending(trace: Trace, *badges: str) -> str:
     return f"<div>{_badge(outcome, tone)}{''.join(badges)}</div>{told}"
 
 
-def _step_figures(trace: Trace, show: Show) -> Iterator[str]:
-    for step in _all_steps(trace):
-        state, tone = _state(step)
-        picture = show(step.frame_before, partial(mark_action, action=step.proposal.action))
-        yield _figure(tone, picture, _step_title(step, _badge(state, tone) if state else ""), _step_story(step))
+def _printed(run_folder: Path) -> str:
+    """What the desktop's processes printed, folded away: the last lines of each."""
+    return "".join(
+        f'<details class="vnc-printed"><summary>printed by: {escape(role)}</summary>'
+        f"<pre>{escape(words.last_lines(text, _PRINTED_LINES))}</pre></details>"
+        for role, text in read_logs(run_folder).items()
+    )
+
+
+def _turns(trace: Trace, show: Show) -> Iterator[str]:
+    for _, steps in groupby(_all_steps(trace), key=lambda step: step.turn):
+        yield _turn(tuple(steps), show)
+
+
+def _turn(steps: Sequence[Step], show: Show) -> str:
+    """The figures of a turn; where it has several, under what they have in common."""
+    if len(steps) == 1:
+        return _step_figure(steps[0], steps[0].words, show)
+    figures = "".join(_step_figure(step, "", show) for step in steps)
+    head = f'<p class="vnc-what">{escape(words.turn_in_words(steps))}</p>{_p("reason", steps[0].words)}'
+    return f'<section class="vnc-turn">{head}<div class="vnc-grid">{figures}</div></section>'
+
+
+def _step_figure(step: Step, reason: str, show: Show) -> str:
+    state, tone = _state(step)
+    picture = show(step.frame_before, partial(mark_action, action=step.proposal.action))
+    title = _step_title(step, _badge(state, tone) if state else "")
+    return _figure(tone, picture, title, _step_story(step, reason), _passed(step, show))
+
+
+def _passed(step: Step, show: Show) -> str:
+    if not step.passed:
+        return ""
+    pictures = "".join(show(frame, _undrawn) for frame in step.passed)
+    return f'<p class="vnc-small">shown in between:</p><div class="vnc-passed">{pictures}</div>'
 
 
 def _all_steps(trace: Trace) -> tuple[Step, ...]:
@@ -142,10 +180,10 @@ def _step_title(step: Step, badge: str) -> str:
     return f'<p class="vnc-what">{badge}{step.number}. {escape(words.action_in_words(step.proposal.action))}</p>'
 
 
-def _step_story(step: Step) -> str:
+def _step_story(step: Step, reason: str) -> str:
     is_told_by_ruling = step.ruling.kind == "deny"
     return (
-        _p("reason", step.proposal.intent or step.words)
+        _p("reason", step.proposal.intent or reason)
         + _p("ruling", words.ruling_in_words(step.ruling))
         + _p("error", "" if is_told_by_ruling else step.error)
         + _p("output", f"returned: {step.output}" if step.output else "")
@@ -164,14 +202,26 @@ def _verdict_figures(trace: Trace, show: Show) -> Iterator[str]:
     for verdict in trace.verdicts:
         tone = _VERDICT_TONES[verdict.kind]
         title = f'<p class="vnc-what">{_badge(verdict.kind, tone)}{escape(verdict.claim)}</p>'
-        judge = f"judged by {verdict.model}" if verdict.model else "no model judged"
-        picture = _verdict_picture(verdict, _last_frame(trace), show)
-        yield _figure(tone, picture, title, _p("reason", verdict.reason), _p("small", judge))
+        picture = _judged_picture(verdict, _last_frame(trace), show)
+        judging = _p("small", words.judging_in_words(verdict))
+        yield _figure(tone, picture, title, _p("reason", verdict.reason), judging)
 
 
-def _verdict_picture(verdict: Verdict, last: FrameRef, show: Show) -> str:
-    """Empty where it would repeat the last frame."""
-    frame = verdict.frame or last
-    if verdict.region:
-        return show(frame, partial(mark_region, region=verdict.region))
+def _reading_figures(trace: Trace, show: Show) -> Iterator[str]:
+    for each in trace.extracted:
+        reading = each.reading
+        tone: Tone = "doubt" if each.problem else "plain"
+        badge = _badge(f"it is no {each.form}" if each.problem else f"read as {each.form}", tone)
+        title = f'<p class="vnc-what">{badge}{escape(reading.question)}</p>'
+        read = _p("output", f"read: {json.dumps(reading.value, ensure_ascii=False)}")
+        picture = _judged_picture(reading, _last_frame(trace), show)
+        told = (_p("error", each.problem), _p("reason", reading.reason), _p("small", f"read by {reading.model}"))
+        yield _figure(tone, picture, title, read, *told)
+
+
+def _judged_picture(judged: Verdict | Reading, last: FrameRef, show: Show) -> str:
+    """The region that was looked at; empty where it would repeat the last frame."""
+    frame = judged.frame or last
+    if judged.region:
+        return show(frame, partial(mark_region, region=judged.region))
     return show(frame, _undrawn) if frame != last else ""

@@ -25,12 +25,29 @@ def asset_writer(assets_dir: Path, prefix: str) -> Link:
     """
 
     def link(png: bytes) -> str:
-        name = f"{hashlib.sha256(png).hexdigest()}.png"
+        name = _name(png)
         if not (assets_dir / name).exists():
             _write_atomically(assets_dir / name, png)
         return prefix + name
 
     return link
+
+
+def collecting(pictures: set[bytes], prefix: str) -> Link:
+    """The addresses that `asset_writer` gives, before it does: who writes the report may be on another machine.
+
+    The pictures are put into `pictures`, for it to write.
+    """
+
+    def link(png: bytes) -> str:
+        pictures.add(png)
+        return prefix + _name(png)
+
+    return link
+
+
+def _name(png: bytes) -> str:
+    return f"{hashlib.sha256(png).hexdigest()}.png"
 
 
 def _write_atomically(target: Path, content: bytes) -> None:

@@ -30,6 +30,7 @@ from pytest_vnc_use.types import (
     Region,
     Scroll,
     TakeScreenshot,
+    TraverseHistory,
     TypeText,
     Wait,
 )
@@ -78,7 +79,9 @@ def _lines(action: Action, size: tuple[int, int], unit: float) -> list[Line]:
             start, (right, down) = _within(size, action.x, action.y), _WAYS[action.direction]
             end = (start[0] + right * _SCROLL * unit, start[1] + down * _SCROLL * unit)
             return [_ring(start, unit), *_arrow(start, end, unit)]
-        case TypeText() | KeyCombo() | KeyDown() | KeyUp() | OpenAddress() | Wait() | TakeScreenshot():
+        case TypeText() | KeyCombo() | KeyDown() | KeyUp():
+            return []
+        case OpenAddress() | TraverseHistory() | Wait() | TakeScreenshot():
             return []
         case CallFunction() | InvalidAction():
             return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Literal
 
 from typing_extensions import assert_never
@@ -28,14 +29,17 @@ from pytest_vnc_use.types import (
     SettledReason,
     Step,
     TakeScreenshot,
+    TraverseHistory,
     TypeText,
     Usage,
+    Verdict,
     Wait,
 )
 
 Tone = Literal["good", "bad", "doubt", "plain"]
 """How a word is coloured. No outcome is good: that the task was achieved, only a verdict or the test's body says."""
 
+_LONGEST_REASON = 300
 _COUNTS = {1: "click", 2: "double-click", 3: "triple-click"}
 _RULINGS: dict[RulingKind, str] = {"allow": "allowed", "deny": "denied", "ask": "waits for a yes"}
 _SETTLED: dict[SettledReason, str] = {
@@ -84,6 +88,8 @@ def action_in_words(action: Action) -> str:
             return f"release {key}"
         case OpenAddress(address=address):
             return f"open the address {_quoted(address)}"
+        case TraverseHistory(direction=direction):
+            return f"go {direction} in the browser's history"
         case Wait(duration_s=duration_s):
             return f"wait {duration_s:g} s"
         case TakeScreenshot():
@@ -142,12 +148,47 @@ def planner_in_words(trace: Trace) -> str:
 
 def usage_in_words(trace: Trace) -> str:
     """Tokens of all answers, the judge's too; empty where there are none."""
-    usages = [turn.decision.usage for turn in trace.turns] + [verdict.usage for verdict in trace.verdicts]
-    usage = sum(usages, Usage())
+    price = "" if trace.dollars is None else f": ${trace.dollars:.4f}"
+    return _tokens(trace.usage) + price
+
+
+def judging_in_words(verdict: Verdict) -> str:
+    """Who judged, by which votes, and on how many screens."""
+    judge = f"judged by {verdict.model}" if verdict.model else "no model judged"
+    votes = f"votes: {', '.join(verdict.votes)}" if len(verdict.votes) > 1 else ""
+    looks = f"asked on {verdict.looks} screens" if verdict.looks > 1 else ""
+    return "; ".join(filter(None, [judge, votes, looks]))
+
+
+def turn_in_words(steps: Sequence[Step]) -> str:
+    """`Turn 2: one answer, 5 steps`, and the tokens of the answer."""
+    tokens = _tokens(steps[0].usage)
+    return f"Turn {steps[0].turn}: one answer, {len(steps)} steps" + (f"; tokens: {tokens}" if tokens else "")
+
+
+def _tokens(usage: Usage) -> str:
     if usage == Usage():
         return ""
     thinking = f" + {usage.thinking:,} thinking" if usage.thinking else ""
     return f"{usage.input:,} in ({usage.cached:,} cached), {usage.output:,} out{thinking}"
+
+
+def retries_in_words(trace: Trace) -> str:
+    """How often a model was asked again; empty where it never was."""
+    retries = sum(exchange.retry_in_s is not None for exchange in trace.exchanges)
+    return f"{retries} among {len(trace.exchanges)} requests to a model" if retries else ""
+
+
+def thrown_away_in_words(trace: Trace) -> str:
+    """How many answers of the planner's were about a screen that had changed; empty where none was."""
+    count = sum(turn.decision.asked_again for turn in trace.turns)
+    return f"{count}: the screen had changed while the model thought, so that it was asked again" if count else ""
+
+
+def reasons_for_retries(trace: Trace) -> str:
+    """What was wrong each time that a model was asked again, each reason once."""
+    reasons = (exchange.error[:_LONGEST_REASON] for exchange in trace.exchanges if exchange.retry_in_s is not None)
+    return "; ".join(dict.fromkeys(filter(None, reasons)))
 
 
 def duration_in_words(trace: Trace) -> str:
@@ -155,3 +196,10 @@ def duration_in_words(trace: Trace) -> str:
     model_s = sum(step.times.model_s for step in trace.steps)
     hands_s = sum(step.times.act_s + step.times.settle_s + step.times.capture_s for step in trace.steps)
     return f"{model_s + hands_s:.1f} s" + (f", of which the model {model_s:.1f} s" if model_s else "")
+
+
+def last_lines(text: str, count: int) -> str:
+    """The last `count` lines, and how many stand before them."""
+    lines = text.splitlines()
+    left_out = len(lines) - count
+    return "\n".join([f"({left_out} lines before)", *lines[-count:]] if left_out > 0 else lines)

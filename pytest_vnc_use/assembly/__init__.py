@@ -1,0 +1,34 @@
+"""From `Settings` to concrete classes; the only place that chooses them. Each is imported when it is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pytest_vnc_use.assembly.desktops import (
+    browsable as browsable,
+    connect as connect,
+    desktop_functions as desktop_functions,
+    lease_desktop as lease_desktop,
+    managed_desktops as managed_desktops,
+    same_desktop as same_desktop,
+    same_start as same_start,
+)
+from pytest_vnc_use.assembly.models import (
+    API_KEY_VARIABLES as API_KEY_VARIABLES,
+    GEMINI_KEY_VARIABLES as GEMINI_KEY_VARIABLES,
+    MODELS as MODELS,
+    ambient_secrets as ambient_secrets,
+    api_keys as api_keys,
+    build_budget as build_budget,
+    build_judge as build_judge,
+    build_planner as build_planner,
+    build_policy as build_policy,
+    given_planner as given_planner,
+    model_that_judges as model_that_judges,
+)
+from pytest_vnc_use.settings import Settings, environment_layer, merge
+
+
+def settings_of(given: Mapping[str, object]) -> Settings:
+    """Settings from Python keyword arguments over the environment."""
+    return merge(environment_layer(), (given, str))

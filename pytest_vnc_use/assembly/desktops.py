@@ -1,0 +1,282 @@
+"""From `Settings` to a desktop, its browser, and eyes and hands on it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vnc_use.assembly.models import counted_in
+from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
+from pytest_vnc_use.ports import Controller, Desktop
+from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.types import Frame
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.backends.devtools import Browser
+    from pytest_vnc_use.backends.elements import Element
+    from pytest_vnc_use.backends.settle import SettleRules
+    from pytest_vnc_use.desktops.managed import ManagedDesktops, Startable
+    from pytest_vnc_use.desktops.pool import Lease
+
+START_SETTINGS = (
+    *("server", "screen_size", "depth", "start_seconds", "desktops"),
+    *("engine", "container_port", "container_env", "volumes"),
+)
+"""What makes one desktop another, its program apart."""
+
+
+def same_start(one: Settings, other: Settings) -> bool:
+    """Whether both ask for the same desktop, with whatever program."""
+    return all(getattr(one, name) == getattr(other, name) for name in START_SETTINGS)
+
+
+def same_desktop(one: Settings, other: Settings) -> bool:
+    """Whether both ask for the same desktop, with the same program."""
+    return same_start(one, other) and (one.app, one.exec) == (other.app, other.exec)
+
+
+def lease_desktop(settings: Settings, holder: str = "", managed: ManagedDesktops | None = None) -> Desktop:
+    """The desktop that the settings name, with its program, for one user at a time: a given one, or one started here.
+
+    With `managed` it is one of those. `holder` is who others are told has it. Raises DesktopError, SettingsError.
+    """
+    command = program_of(settings)
+    desktop: Desktop
+    if managed is not None:
+        desktop = managed.lease(holder, timeout_s=settings.lease_seconds)
+    else:
+        desktop = _given_desktop(settings, holder) if is_given(settings) else start_desktop(settings)
+    try:
+        if command:
+            desktop.launch(command)
+    except BaseException:  # whatever it was, Ctrl-C too: nothing that was started stays behind
+        desktop.stop()
+        raise
+    return desktop
+
+
+def managed_desktops(settings: Settings) -> ManagedDesktops:
+    """The desktops that the setting `desktops` limits in number. Raises SettingsError."""
+    if is_given(settings):
+        raise SettingsError(
+            f"--vnc-desktops={settings.desktops} is for desktops that are started here, and --vnc-server="
+            f"{settings.server!r} is given: name one of xvnc, qt and container:IMAGE, or leave --vnc-desktops out"
+        )
+    from pytest_vnc_use.desktops.managed import ManagedDesktops
+
+    return ManagedDesktops(settings.desktops, partial(start_desktop, settings))
+
+
+def program_of(settings: Settings) -> list[str]:
+    """The words of the program under test. Raises SettingsError where the desktop needs one, or cannot start it."""
+    try:
+        command = shlex.split(settings.app, posix=os.name == "posix")
+    except ValueError as exc:
+        raise SettingsError(f"--vnc-app must be a command line, got {settings.app!r}: {exc}") from exc
+    if settings.server == "qt" and not command:
+        raise SettingsError("--vnc-server=qt starts the program under test, and --vnc-app does not say which")
+    if command and is_given(settings) and not settings.exec:
+        raise SettingsError(
+            f"--vnc-app={settings.app!r} cannot be started on the desktop at {settings.server!r}, which is reached "
+            "through VNC only: say how with --vnc-exec, or start it yourself and leave --vnc-app out"
+        )
+    return command
+
+
+def is_given(settings: Settings) -> bool:
+    """Whether somebody else started the desktop."""
+    return settings.server not in ("", "qt", "xvnc") and not settings.server.startswith("container:")
+
+
+def given_servers(settings: Settings) -> list[str]:
+    """The addresses of desktops that somebody else started. Raises SettingsError where one cannot be an address."""
+    from pytest_vnc_use.desktops.reach import reach_of
+
+    servers = [address.strip() for address in settings.server.split(",") if address.strip()]
+    for address in servers or [settings.server]:
+        if ":" not in address and "/" not in address:
+            raise SettingsError(
+                "--vnc-server must be host::port, host:display, the path of a unix socket, xvnc, qt or "
+                f"container:IMAGE, got {address!r}"
+            )
+    if settings.exec and len({reach_of(settings.exec, address).command for address in servers}) < len(servers):
+        raise SettingsError(
+            f"--vnc-exec={settings.exec!r} leads to the same place for several of {servers!r}; tell them apart with "
+            "{host} or {port}, such as 'ssh {host}'"
+        )
+    return servers
+
+
+def start_desktop(settings: Settings, place: Path | None = None) -> Startable:
+    """A desktop started here, without a program; its private folder in `place`. Raises DesktopError, SettingsError."""
+    size, start_timeout_s = settings.screen_size, settings.start_seconds
+    match settings.server:
+        case "":
+            raise SettingsError(
+                "no desktop is given: pass --vnc-server=host::port, or let one be started: --vnc-server=xvnc, "
+                "--vnc-server=container:IMAGE, or --vnc-server=qt with --vnc-app"
+            )
+        case "qt":
+            from pytest_vnc_use.desktops.qt import QtDesktop
+
+            return QtDesktop(size=size, start_timeout_s=start_timeout_s, place=place)
+        case "xvnc":
+            from pytest_vnc_use.desktops.xvnc import XvncDesktop
+
+            return XvncDesktop(size=size, depth=settings.depth, start_timeout_s=start_timeout_s, place=place)
+        case _:
+            return _container(settings, place)
+
+
+def _container(settings: Settings, place: Path | None) -> Startable:
+    from pytest_vnc_use.desktops.container import ContainerDesktop
+
+    return ContainerDesktop(
+        settings.server.removeprefix("container:"),
+        size=settings.screen_size,
+        environment=settings.container_env,
+        volumes=settings.volumes,
+        port=settings.container_port,
+        engine=settings.engine,
+        password=given_password(settings),
+        start_timeout_s=settings.start_seconds,
+        connect=_connect_bare,
+        place=place,
+    )
+
+
+def _given_desktop(settings: Settings, holder: str) -> Desktop:
+    """The first that is free; of several, one that does not answer is passed over, which is warned of."""
+    from pytest_vnc_use.desktops.pool import lease
+
+    servers = given_servers(settings)
+    while True:
+        leased = lease(servers, holder, timeout_s=settings.lease_seconds)
+        try:
+            return _leased_desktop(settings, leased, check=len(servers) > 1)
+        except DesktopRefused as exc:
+            leased.release()
+            if len(servers) == 1:
+                raise
+            servers.remove(leased.server)
+            warnings.warn(f"passed over: {exc}", stacklevel=3)
+        except BaseException:  # whatever it was, Ctrl-C too: the lease is given back
+            leased.release()
+            raise
+
+
+def _leased_desktop(settings: Settings, leased: Lease, *, check: bool) -> Desktop:
+    from pytest_vnc_use.desktops.pool import LeasedDesktop
+    from pytest_vnc_use.desktops.reach import reach_of
+
+    def look(server: str, _: str | None) -> Controller:
+        return _connect_bare(server, given_password(settings))
+
+    if check:
+        look(leased.server, None).close()
+    return LeasedDesktop(leased, reach_of(settings.exec, leased.server) if settings.exec else None, look)
+
+
+def given_password(settings: Settings) -> str | None:
+    """The VNC password in the environment, if there is one."""
+    return os.environ.get(settings.password_env) or None
+
+
+def _connect_bare(server: str, password: str | None) -> Controller:
+    from pytest_vnc_use.backends import vnc
+
+    return vnc.connect(server, password)
+
+
+def browsable(settings: Settings, desktop: Desktop) -> Desktop:
+    """The desktop, with its `browser`, which raises SettingsError where `cdp` does not say where that is."""
+    from pytest_vnc_use.backends.browsing import with_browser
+
+    return with_browser(desktop, _browser_of(settings, desktop.read_file))
+
+
+def desktop_functions(settings: Settings, desktop: Desktop) -> Sequence[Callable[..., object]]:
+    """What a model may ask of the desktop: of its browser's page with `cdp`, of its programs with `elements`."""
+    size = counted_in(settings, lambda: _seen(settings, desktop).png)
+    if settings.cdp:
+        from pytest_vnc_use.backends import browsing
+
+        return browsing.browser_functions(_browser_of(settings, desktop.read_file), size)
+    if settings.elements:
+        from pytest_vnc_use.backends.elements import elements_function
+
+        return (elements_function(partial(_elements_in_view, settings, desktop), size),)
+    return ()
+
+
+def _elements_in_view(settings: Settings, desktop: Desktop) -> tuple[list[Element], tuple[int, int]]:
+    from pytest_vnc_use.backends.accessibility import desktop_elements
+
+    found, screen = desktop_elements(desktop.run), _seen(settings, desktop).ref
+    return found, (screen.width, screen.height)
+
+
+def _seen(settings: Settings, desktop: Desktop) -> Frame:
+    """The screen now, by a connection of its own."""
+    with closing(_connect_bare(desktop.server, desktop.password or given_password(settings))) as eyes:
+        return eyes.frame()
+
+
+def _browser_of(settings: Settings, read_file: Callable[[str], str]) -> Callable[[], Browser]:
+    from pytest_vnc_use.backends.devtools import browser_at
+
+    return partial(browser_at, settings.cdp, read_file)
+
+
+def connect(
+    settings: Settings,
+    password: str | None = None,
+    *,
+    program_fault: Callable[[], str] = str,
+    read_file: Callable[[str], str] | None = None,
+) -> Controller:
+    """Eyes and hands on the desktop at `settings.server`, watched over. Raises DesktopError.
+
+    `program_fault` is asked before a lost connection is made anew: where the program ended, it is not. With `cdp`, a
+    browser is driven through DevTools; `read_file` reads a file of the desktop.
+    """
+    from pytest_vnc_use.backends import vnc
+    from pytest_vnc_use.watchdog import Watchdog
+
+    password = password or given_password(settings)
+    hands = Watchdog(
+        partial(
+            vnc.connect,
+            settings.server,
+            password,
+            settle_rules=settle_rules(settings),
+            scroll_by=settings.scroll,
+            encoding=settings.encoding,
+            show_pointer=settings.show_pointer,
+        ),
+        blank_s=settings.blank_seconds,
+        frozen_s=settings.frozen_seconds,
+        program_fault=program_fault,
+    )
+    if not settings.cdp:
+        return hands
+    from pytest_vnc_use.backends.browsing import BrowsingController
+
+    return BrowsingController(hands, _browser_of(settings, read_file or _no_file))
+
+
+def settle_rules(settings: Settings) -> SettleRules:
+    """How long to wait for the screen after an action."""
+    from pytest_vnc_use.backends.settle import SettleRules
+
+    return SettleRules(settings.settle_first_seconds, settings.settle_quiet_seconds)
+
+
+def _no_file(name: str) -> str:
+    raise DesktopError(f"cannot read {name!r} on a desktop that is known by its address only; give --vnc-cdp=host:port")

@@ -1,0 +1,270 @@
+"""From `Settings` to who plans, who judges and what is allowed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.ports import Judge, Planner
+from pytest_vnc_use.safety import Policy, Unmatched
+from pytest_vnc_use.settings import PLANNERS, Settings
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.budget import Budget
+    from pytest_vnc_use.ledger import Ledger
+    from pytest_vnc_use.planners.pixels import PictureLimit
+    from pytest_vnc_use.planners.retry import Backoff
+
+GEMINI_KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+API_KEY_VARIABLES = (*GEMINI_KEY_VARIABLES, "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
+MODELS = {"gemini": "gemini-3.8-flash", "anthropic": "claude-sonnet-5", "openai": "gpt-5.5"}
+"""What is asked where no model is named."""
+
+
+def counted_in(settings: Settings, look: Callable[[], bytes]) -> Callable[[int, int], tuple[int, int]]:
+    """From the size of the screen to that in which the planner's model gives its points.
+
+    `look` gives the screen as PNG; it is asked where the size that is sent depends on that.
+    """
+    if settings.planner in PLANNERS and not _counts_in_pixels(settings):
+        return lambda *_: (1000, 1000)
+    limit = _picture_limit(settings.planner, settings)
+    if settings.picture_bytes and settings.planner in PLANNERS:
+        from pytest_vnc_use.planners.pixels import png_size
+        from pytest_vnc_use.planners.smaller_pictures import reduced
+
+        return lambda *_: png_size(reduced(look(), settings.picture_bytes, limit))
+    return limit.fitted if limit else lambda width, height: (width, height)
+
+
+def _counts_in_pixels(settings: Settings) -> bool:
+    return settings.coordinates == "pixels" if settings.base_url else settings.planner in ("anthropic", "openai")
+
+
+def _picture_limit(service: str, settings: Settings) -> PictureLimit | None:
+    """The largest picture that a service looks at as it is, where that is known."""
+    from pytest_vnc_use.planners import anthropic_computer, openai_computer
+
+    match service:
+        case "anthropic":
+            return anthropic_computer.TOOLS[settings.computer_tool].limit
+        case "openai" if not settings.base_url:
+            return openai_computer.LIMIT
+        case _:
+            return None
+
+
+def build_planner(settings: Settings, functions: Sequence[Callable[..., object]] = ()) -> Planner:
+    """The planner that the settings name. Raises SettingsError, and KeyRejected where its key is missing."""
+    _check_base_url(settings)
+    planner = _named(settings, functions)
+    if not settings.picture_bytes or settings.planner not in PLANNERS:
+        return planner
+    from pytest_vnc_use.planners.smaller_pictures import SmallerPictures
+
+    return SmallerPictures(planner, settings.picture_bytes, _picture_limit(settings.planner, settings))
+
+
+def _named(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
+    match settings.planner:
+        case "":
+            raise SettingsError(
+                "no planner is configured: pass --vnc-planner=gemini, with a key in GOOGLE_API_KEY (each run then "
+                "costs money), or override the fixture vnc_planner"
+            )
+        case "gemini":
+            return _gemini(settings, functions)
+        case "anthropic":
+            return _anthropic(settings, functions)
+        case "openai" if settings.base_url:
+            return _openai_compatible(settings, functions)
+        case "openai":
+            return _openai(settings, functions)
+        case path:
+            from pytest_vnc_use.planners.callables import named_planner
+
+            return named_planner(path)
+
+
+def given_planner(thing: object) -> Planner:
+    """A planner of the user's own, as it is, or wrapped where it is a callable. Raises SettingsError."""
+    from pytest_vnc_use.planners.callables import as_planner
+
+    return as_planner(thing)
+
+
+def _check_base_url(settings: Settings) -> None:
+    if settings.base_url and settings.planner != "openai":
+        raise SettingsError(f"--vnc-base-url is for --vnc-planner=openai, got --vnc-planner={settings.planner!r}")
+    if settings.base_url and not settings.model:
+        raise SettingsError(f"--vnc-model must name the model at --vnc-base-url={settings.base_url!r}, got ''")
+
+
+def _in_common(settings: Settings, functions: Sequence[Callable[..., object]]) -> dict[str, Any]:
+    """What the planners of all services with a computer tool of their own are told alike."""
+    return {
+        "model": model_of(settings),
+        "excluded_actions": settings.exclude,
+        "functions": functions,
+        "include_thoughts": settings.include_thoughts,
+        "include_initial_screenshot": settings.include_initial_screenshot,
+        "keep_screenshots": settings.keep_screenshots,
+        "backoff": _backoff(settings),
+    }
+
+
+def _gemini(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
+    from pytest_vnc_use.planners.gemini import GeminiComputerUse
+
+    return GeminiComputerUse(
+        **_in_common(settings, functions),
+        environment=settings.environment,
+        detect_prompt_injection=settings.detect_prompt_injection,
+        disabled_safety_policies=settings.disabled_safety_policies,
+        max_output_tokens=settings.answer_tokens or 8192,
+    )
+
+
+def _anthropic(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
+    from pytest_vnc_use.planners.anthropic_computer import AnthropicComputer
+
+    return AnthropicComputer(
+        **_in_common(settings, functions),
+        tool=settings.computer_tool,
+        max_tokens=settings.answer_tokens or 16_000,
+    )
+
+
+def _openai(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
+    from pytest_vnc_use.planners.openai_computer import OpenAIComputer
+
+    return OpenAIComputer(
+        **_in_common(settings, functions),
+        max_output_tokens=settings.answer_tokens or 16_000,
+    )
+
+
+def _openai_compatible(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
+    from pytest_vnc_use.planners.functions import VERIFY
+    from pytest_vnc_use.planners.openai_compatible import OpenAICompatible
+
+    own = {getattr(function, "__name__", "") for function in functions}
+    verifies = settings.vocabulary == "commands" and bool(judge_of(settings)) and VERIFY.name not in own
+    return OpenAICompatible(
+        settings.base_url,
+        settings.model,
+        os.environ.get(settings.api_key_env, ""),
+        vocabulary=settings.vocabulary,
+        coordinates=settings.coordinates,
+        functions=(*functions, VERIFY) if verifies else functions,
+        excluded_actions=settings.exclude,
+        keep_screenshots=settings.keep_screenshots,
+        temperature=settings.temperature,
+        max_tokens=settings.answer_tokens or 4096,
+        backoff=_backoff(settings),
+    )
+
+
+def _backoff(settings: Settings) -> Backoff:
+    from pytest_vnc_use.planners.retry import Backoff
+
+    return Backoff(each_s=settings.request_seconds)
+
+
+def model_of(settings: Settings) -> str:
+    """The planner's model; where none is given, what suits it."""
+    return settings.model or MODELS.get(settings.planner, "")
+
+
+def build_judge(settings: Settings) -> Judge:
+    """The judge of claims, by default the planner's own service; where none is configured, every claim is unsure."""
+    judge = _named_judge(settings)
+    if not settings.picture_bytes:
+        return judge
+    from pytest_vnc_use.planners.screen_judge import ScreenJudge
+    from pytest_vnc_use.planners.smaller_pictures import SmallerFrames
+
+    if not isinstance(judge, ScreenJudge):
+        return judge
+    return SmallerFrames(judge, settings.picture_bytes, _picture_limit(judge_of(settings), settings))
+
+
+def _named_judge(settings: Settings) -> Judge:
+    model, backoff = model_that_judges(settings), _backoff(settings)
+    match judge_of(settings):
+        case "gemini":
+            from pytest_vnc_use.planners.gemini_judge import GeminiJudge
+
+            return GeminiJudge(model=model, backoff=backoff)
+        case "anthropic":
+            from pytest_vnc_use.planners.anthropic_judge import AnthropicJudge
+
+            return AnthropicJudge(model=model, backoff=backoff)
+        case "openai" if settings.base_url:
+            from pytest_vnc_use.planners.chat_judge import ChatJudge
+
+            key, coordinates = os.environ.get(settings.api_key_env, ""), settings.coordinates
+            return ChatJudge(settings.base_url, model, key, coordinates=coordinates, backoff=backoff)
+        case "openai":
+            from pytest_vnc_use.planners.openai_judge import OpenAIJudge
+
+            return OpenAIJudge(model=model, backoff=backoff)
+        case _:
+            from pytest_vnc_use.verification import NoJudge
+
+            return NoJudge()
+
+
+def judge_of(settings: Settings) -> str:
+    """Whose model judges; "" where nobody does."""
+    if settings.judge or settings.planner in PLANNERS:
+        return settings.judge or settings.planner
+    return "gemini" if settings.judge_model else ""
+
+
+def model_that_judges(settings: Settings) -> str:
+    """The judge's model; where none is given the planner's, unless that is another's, or can do nothing but act."""
+    judge = judge_of(settings)
+    acts_only = settings.model.startswith("gemini-2.5-computer-use")
+    own = "" if acts_only or judge != settings.planner else settings.model
+    return settings.judge_model or own or MODELS.get(judge, "")
+
+
+def build_policy(settings: Settings, *, ask: bool = False) -> Policy:
+    """The policy file's rules; what no rule decides is asked, or denied where nobody can be asked."""
+    unmatched: Unmatched = "ask" if ask else "deny"
+    if not settings.policy:
+        return Policy(unmatched=unmatched)
+    from pytest_vnc_use.policy import load_policy
+
+    return load_policy(settings.policy, unmatched=unmatched)
+
+
+def build_budget(settings: Settings, ledger: Ledger | None = None) -> Budget:
+    """What a test may use, and with the ledger its session. Raises SettingsError where a price is missing or wrong."""
+    from pytest_vnc_use.budget import Budget, Most
+    from pytest_vnc_use.prices import load_prices
+
+    prices = load_prices(settings.prices)
+    if settings.dollars or settings.max_dollars:
+        asked = {model_of(settings) if settings.planner in PLANNERS else "", model_that_judges(settings)}
+        for model in asked - {""}:
+            prices.check(model)
+    test = Most(tokens=settings.tokens, dollars=settings.dollars)
+    session = Most("--vnc-max-", settings.max_steps, settings.max_seconds, settings.max_tokens, settings.max_dollars)
+    return Budget(prices, test, session, ledger)
+
+
+def api_keys() -> dict[str, str]:
+    """The keys of models in the environment, by the names of their variables."""
+    found = {name: os.environ.get(name, "").strip() for name in API_KEY_VARIABLES}
+    return {name: value for name, value in found.items() if value}
+
+
+def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str, str]:
+    """What must appear nowhere though no test declared it: the API keys and the VNC password."""
+    found = {name: os.environ.get(name, "").strip() for name in (settings.password_env, settings.api_key_env)}
+    found["VNC_PASSWORD"] = password or ""
+    return api_keys() | {name: value for name, value in found.items() if value}

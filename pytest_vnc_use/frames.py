@@ -1,0 +1,53 @@
+"""What is seen of a desktop: frames, parts of them, and why a wait for the screen ended."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+
+SettledReason = Literal["settled", "animated", "nothing_changed", "limit"]
+EncodingChoice = Literal["auto", "raw", "zrle", "tight"]
+"""How pixels travel; `auto` measures the link while the first of them arrive."""
+
+
+@dataclass(frozen=True)
+class FrameRef:
+    """A stored frame: `digest` is the SHA-256 (hex) of its PNG; `width` and `height` in pixels."""
+
+    digest: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The whole screen at one moment, as PNG (8-bit RGB); frames that show the same are equal.
+
+    `taken_s` is that moment on the monotonic clock. `changed` is where the screen changed since the frame before it, of
+    the same connection; `moving` is where it keeps changing by itself (a spinner, a video), which may be in `changed`.
+    """
+
+    ref: FrameRef
+    png: bytes = field(repr=False)
+    taken_s: float = field(default_factory=time.monotonic, compare=False)
+    changed: tuple[Region, ...] = field(default=(), compare=False)
+    moving: tuple[Region, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Why a wait for the screen returned: quiet again, quiet but for animated tiles, never changed, or time was up."""
+
+    reason: SettledReason
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Region:
+    """A rectangle of the screen in pixels; right and bottom edges are outside."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int

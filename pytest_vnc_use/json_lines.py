@@ -1,0 +1,95 @@
+"""Values of `types` in JSON and back, and files of JSON objects, one a line."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
+
+from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
+from pytest_vnc_use.types import JsonObject
+
+T = TypeVar("T")
+
+
+@cache
+def _adapter(form: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(form)
+
+
+def to_json(value: Any) -> Any:
+    """A value of `types` in JSON's own types, anything foreign as text. Of a Frame, only its `ref` has such a form."""
+    return to_jsonable_python(value, fallback=str)
+
+
+@overload
+def from_json(form: type[T], data: Any) -> T: ...
+@overload
+def from_json(form: Any, data: Any) -> Any: ...
+def from_json(form: Any, data: Any) -> Any:
+    """The value of type `form` (a class of `types`, or a union such as `Action`) that `to_json` wrote.
+
+    Raises RunFolderError where `data` is no such value.
+    """
+    try:
+        return _adapter(form).validate_python(data)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "it"
+        raise RunFolderError(f"{place} does not fit: {first['msg']}, got {first['input']!r}") from exc
+
+
+class JsonLines:
+    """A file of JSON objects, one a line, that a kill -9 of its writer leaves readable."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._is_whole = False
+
+    def append(self, value: JsonObject) -> None:
+        """Write one line. A character that UTF-8 cannot hold (half a surrogate pair) becomes "?"."""
+        line = json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+        try:
+            if not self._is_whole:
+                self._drop_torn_line()
+            self._is_whole = False
+            with self.path.open("ab") as file:
+                file.write(line.encode("utf-8", "replace"))
+            self._is_whole = True
+        except OSError as exc:
+            raise RunFolderUnwritable(f"cannot write {str(self.path)!r}: {exc}") from exc
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """The objects of all whole lines; none where there is no file. Raises RunFolderError at a damaged line."""
+        for number, line in enumerate(self._whole_lines(), start=1):
+            yield self._parse(number, line)
+
+    def count(self) -> int:
+        return len(self._whole_lines())
+
+    def _whole_lines(self) -> list[bytes]:
+        try:
+            return self.path.read_bytes().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return []
+        except OSError as exc:
+            raise RunFolderError(f"cannot read {str(self.path)!r}: {exc}") from exc
+
+    def _parse(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            value = json.loads(line)
+        except ValueError as exc:
+            raise RunFolderError(f"{str(self.path)!r} is damaged: line {number} is not JSON: {exc}") from exc
+        if not isinstance(value, dict):
+            raise RunFolderError(f"{str(self.path)!r} is damaged: line {number} is {value!r}, not a JSON object")
+        return value
+
+    def _drop_torn_line(self) -> None:
+        if self.path.exists():
+            os.truncate(self.path, self.path.read_bytes().rfind(b"\n") + 1)

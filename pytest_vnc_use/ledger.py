@@ -1,0 +1,123 @@
+"""What a session has used so far, in a file that all its processes share."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+LOCK_S = 30.0
+_PREFIX = "vnc-use-session-"
+_OWNER = "owner.lock"
+_STARTING_S = 60.0
+"""So young a folder may not have been locked yet by the session that it is for."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Steps, tokens (in and out), US dollars."""
+
+    steps: int = 0
+    tokens: int = 0
+    dollars: float = 0.0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.steps + other.steps, self.tokens + other.tokens, self.dollars + other.dollars)
+
+
+@dataclass
+class _Account:
+    began_s: float
+    used: Amount = field(default_factory=Amount)
+    reserved: dict[str, Amount] = field(default_factory=dict)
+
+    @property
+    def in_all(self) -> Amount:
+        return sum(self.reserved.values(), self.used)
+
+
+class OwnAccount:
+    """A new folder for the ledger of a session, which is removed with `close()`, or after a kill by the next session.
+
+    The folder is the session's for as long as this process lives, by a lock of the operating system's.
+    """
+
+    def __init__(self) -> None:
+        _remove_left_accounts()
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self._owned = FileLock(self.folder / _OWNER, timeout=0)
+        self._owned.acquire()
+
+    def close(self) -> None:
+        """Remove the folder; a second call does nothing."""
+        self._owned.release()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _remove_left_accounts() -> None:
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OWNER}"):
+        with suppress(Timeout, OSError):  # its session lives, or it is another user's
+            if time.time() - left.stat().st_mtime > _STARTING_S:
+                with FileLock(left, timeout=0):
+                    shutil.rmtree(left.parent, ignore_errors=True)
+
+
+class Ledger:
+    """One account in a folder. Every process opens it by the folder's path; each change is made under a file lock.
+
+    What was reserved for a call that never came back, as by a `kill -9`, stays reserved: it may have been paid.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._file = folder / "ledger.json"
+        self._lock = FileLock(folder / "ledger.lock", timeout=LOCK_S)
+
+    def reserve(self, expected: Amount, refuse: Callable[[Amount, float], None]) -> str:
+        """Count `expected` as used until it is settled under the name that is returned.
+
+        Before that, `refuse` may raise: it is told what is used and reserved, and the seconds since the session began.
+        """
+        name = uuid.uuid4().hex
+        with self._changing() as account:
+            refuse(account.in_all, time.time() - account.began_s)
+            account.reserved[name] = expected
+        return name
+
+    def settle(self, name: str, used: Amount) -> None:
+        """Replace a reservation by what was really used; without one of that name (`""`) it is just added."""
+        with self._changing() as account:
+            account.reserved.pop(name, None)
+            account.used += used
+
+    def used(self) -> Amount:
+        """What was used, without what is only reserved."""
+        with self._changing() as account:
+            return account.used
+
+    @contextmanager
+    def _changing(self) -> Iterator[_Account]:
+        with self._lock:
+            account = self._read()
+            yield account
+            fresh = self._file.with_suffix(".new")
+            fresh.write_text(json.dumps(asdict(account)), "utf-8")
+            os.replace(fresh, self._file)
+
+    def _read(self) -> _Account:
+        try:
+            stored = json.loads(self._file.read_text("utf-8"))
+        except FileNotFoundError:
+            return _Account(time.time())
+        reserved = {name: Amount(**amount) for name, amount in stored["reserved"].items()}
+        return _Account(stored["began_s"], Amount(**stored["used"]), reserved)

@@ -1,0 +1,31 @@
+"""What a desktop's processes printed, kept in the run folder: `logs/<role>.txt`, one file a process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from pytest_vnc_use.errors import RunFolderUnwritable
+
+
+def keep_logs(run_folder: Path, logs: Mapping[str, str]) -> None:
+    """Write them, in place of earlier ones; what is empty is left out. Raises RunFolderUnwritable."""
+    folder = run_folder / "logs"
+    try:
+        folder.mkdir(exist_ok=True)
+        for role, text in logs.items():
+            if text:
+                (folder / f"{_file_name(role)}.txt").write_text(text, encoding="utf-8", errors="replace")
+    except OSError as exc:
+        raise RunFolderUnwritable(f"cannot keep the desktop's logs in {str(folder)!r}: {exc}") from exc
+
+
+def read_logs(run_folder: Path) -> dict[str, str]:
+    """Text by role, in alphabetical order; none where none were kept."""
+    paths = sorted((run_folder / "logs").glob("*.txt"))
+    return {path.stem: path.read_text(encoding="utf-8", errors="replace") for path in paths}
+
+
+def _file_name(role: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", role)

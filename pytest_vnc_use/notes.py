@@ -1,0 +1,60 @@
+"""What is noted of a test while it runs, for the reports on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vnc_use.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.types import Verdict
+
+RUNS = pytest.StashKey[list[Path]]()
+PLACE = pytest.StashKey[str]()
+"""Where a run that has not ended is: "at step 3"."""
+HIDE = pytest.StashKey[Callable[[str], str]]()
+VERDICTS: pytest.StashKey[tuple[Verdict, ...]] = pytest.StashKey()
+FIXTURES = frozenset({"vnc_settings", "vnc_desktop", "vnc_planner", "vnc_agent"})
+PROPERTIES = "vnc_"
+"""How the names of the properties begin that this plugin gives a test, in JUnit's XML too."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a failure of a test turned out to be.
+
+    `triage` is one of `triage.TRIAGES`, or `triage.SETTINGS`; `rule` says which rule decided; `message` is a line.
+    """
+
+    triage: str
+    rule: str
+    message: str
+
+
+FOUND = pytest.StashKey[Found]()
+SETTINGS = pytest.StashKey[Settings]()
+"""Of the whole session, in the stash of its config."""
+
+
+def is_ours(item: pytest.Item) -> bool:
+    """Whether the test has to do with a desktop."""
+    return not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def forget(item: pytest.Item) -> None:
+    """Forget what was noted of an earlier attempt, as pytest-rerunfailures makes several."""
+    keys: tuple[pytest.StashKey[Any], ...] = (RUNS, PLACE, HIDE, VERDICTS, FOUND)
+    for key in keys:
+        if key in item.stash:
+            del item.stash[key]
+    item.user_properties[:] = [each for each in item.user_properties if not each[0].startswith(PROPERTIES)]
+
+
+def desktop_of(item: pytest.Item) -> Any:
+    """The test's desktop, which may be a user's own; None where it has none, or not yet."""
+    return getattr(item, "funcargs", {}).get("vnc_desktop")

@@ -1,0 +1,104 @@
+"""What models cost: the dated table in prices.toml, and a file of the user's over it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.types import Usage
+
+tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+IMAGE_TOKENS = 2500
+"""The most that one picture counts for where a row does not say; a 1440x900 screen is 1,728 with Claude."""
+_MILLION = 1_000_000
+_BUILD = re.compile(r"-\d{3,8}$")
+
+
+class Price(BaseModel):
+    """A row: US dollars for a million tokens of some models, from a day on (UTC)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    models: list[str] = Field(min_length=1)
+    since: date = Field(date.min, alias="from")
+    input: float = Field(ge=0, allow_inf_nan=False)
+    cached: float | None = Field(None, ge=0, allow_inf_nan=False)
+    """Of input tokens that were read from a cache; as `input` where none is given."""
+    output: float = Field(ge=0, allow_inf_nan=False)
+    image_tokens: int = Field(IMAGE_TOKENS, ge=0)
+
+    def dollars(self, usage: Usage) -> float:
+        """What so many tokens cost; `usage.input` is with those that were cached."""
+        cached_price = self.input if self.cached is None else self.cached
+        fresh, answered = usage.input - usage.cached, usage.output + usage.thinking
+        return (fresh * self.input + usage.cached * cached_price + answered * self.output) / _MILLION
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    dated: date | None = None
+    price: list[Price] = []
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices by the name of a model, of one day."""
+
+    by_model: Mapping[str, Price]
+
+    def of(self, model: str) -> Price | None:
+        """The price of a model, also where it is named more precisely: `models/NAME`, `NAME-001`, `NAME-20260801`."""
+        name = model.removeprefix("models/")
+        return self.by_model.get(name) or self.by_model.get(_BUILD.sub("", name))
+
+    def check(self, model: str) -> None:
+        """Raises SettingsError where a dollar limit cannot be kept, as the model's price is not known."""
+        if self.of(model) is None:
+            raise SettingsError(
+                f"a limit in dollars needs the price of the model {model!r}, which is not known: give it in a file, "
+                f'--vnc-prices=prices.toml, as [[price]] models = ["{model}"] with input and output in dollars for a '
+                "million tokens; or set a limit in tokens"
+            )
+
+
+def load_prices(path: str = "", *, today: date | None = None) -> Prices:
+    """The table of the package, with the user's rows over it. Raises SettingsError where the file makes no sense."""
+    day = today or date.today()
+    own = _rows(Path(path).read_text("utf-8"), path) if path and _readable(path) else []
+    shipped = _rows(files(__package__).joinpath("prices.toml").read_text("utf-8"), "prices.toml")
+    return Prices(dict(_valid_on(day, shipped)) | dict(_valid_on(day, own)))
+
+
+def _readable(path: str) -> bool:
+    if not Path(path).is_file():
+        raise SettingsError(f"--vnc-prices must name a TOML file of prices, got {path!r}, which is no file")
+    return True
+
+
+def _rows(text: str, path: str) -> list[Price]:
+    try:
+        return _Table.model_validate(tomllib.loads(text)).price
+    except tomllib.TOMLDecodeError as exc:
+        raise SettingsError(f"--vnc-prices={path!r} is no TOML: {exc}") from exc
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise SettingsError(f"--vnc-prices={path!r}: {place}: {first['msg']}, got {first['input']!r}") from exc
+
+
+def _valid_on(day: date, rows: list[Price]) -> Iterator[tuple[str, Price]]:
+    """The prices that hold on a day, by model, later ones last."""
+    for row in sorted(rows, key=lambda each: each.since):
+        if row.since <= day:
+            yield from ((model, row) for model in row.models)

@@ -1,0 +1,54 @@
+"""A run that was made once, as the text of a test that makes it again."""
+
+from __future__ import annotations
+
+import re
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.trace import Trace
+
+_SECRET = re.compile(r"<secret:(\w+)>")
+_TEST = '''\
+"""Proposed from the run {run_id}."""
+
+import pytest
+
+
+@pytest.mark.vnc_task(
+{arguments}
+)
+def {name}() -> None:
+    """{judged}"""
+'''
+
+
+def proposed_test(trace: Trace, name: str) -> str:
+    """Python source of a test of that name, with the run's task, claims, limits, program and names of secrets.
+
+    Raises SettingsError where the name cannot be that of a test.
+    """
+    if not name.isidentifier():
+        raise SettingsError(f"the name of a test must be letters, digits and underscores, got {name!r}")
+    arguments = [repr(trace.started.task), *(f"{key}={value!r}" for key, value in _arguments(trace).items())]
+    judged = "The claims above are judged" if trace.started.expect else "The end state of the task is judged"
+    return _TEST.format(
+        run_id=trace.started.run_id,
+        arguments="\n".join(f"    {argument}," for argument in arguments),
+        name=name if name.startswith("test_") else f"test_{name}",
+        judged=f"{judged}; assert what a file or a program can tell.",
+    )
+
+
+def _arguments(trace: Trace) -> dict[str, object]:
+    """The marker's keywords, without those that say what would be so anyway."""
+    started, default = trace.started, Settings()
+    secrets = _SECRET.findall("\n".join([started.task, *started.expect]))
+    given = {
+        "expect": list(started.expect) or None,
+        "steps": started.limits.steps if started.limits.steps != default.steps else None,
+        "seconds": started.limits.seconds if started.limits.seconds != default.seconds else None,
+        "app": started.settings.get("app") or None,
+        "secrets": list(dict.fromkeys(secrets)) or None,
+    }
+    return {key: value for key, value in given.items() if value is not None}

@@ -1,0 +1,146 @@
+"""How reliable a test is that was run several times: pass^k with its interval, and where its runs diverge."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import NormalDist
+
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.report.results import Divergence, ItemResult, Reliability, Side
+from pytest_vnc_use.trace import Trace, read_trace
+from pytest_vnc_use.transcript import plain, step_line
+from pytest_vnc_use.types import Action, Step
+
+CONFIDENCE = 0.95
+NEAR_PX = 24
+"""Points no farther apart than this are the same place, as a button is rarely smaller."""
+REPETITION = re.compile(r"([-\[])(run\d+)\]$")
+"""What tells the repetitions of a test apart: `test_x[run2]`, `test_x[apples-run2]`."""
+_WORD = re.compile(r"\w{3,}")
+
+
+def reliabilities(tests: Sequence[ItemResult]) -> tuple[Reliability, ...]:
+    """Of each test that was repeated, in the order of its first repetition; those that were skipped are left out."""
+    groups: dict[str, list[ItemResult]] = {}
+    for test in tests:
+        if REPETITION.search(test.test) and test.result != "skipped":
+            groups.setdefault(base_of(test.test), []).append(test)
+    return tuple(_reliability(name, group) for name, group in groups.items())
+
+
+def base_of(nodeid: str) -> str:
+    """The id of the test without which repetition it was."""
+    return REPETITION.sub(lambda found: "]" if found[1] == "-" else "", nodeid)
+
+
+def repetition_of(nodeid: str) -> str:
+    """`run2`."""
+    found = REPETITION.search(nodeid)
+    return found[2] if found else nodeid
+
+
+def _reliability(name: str, tests: Sequence[ItemResult]) -> Reliability:
+    k, passed = len(tests), sum(test.result == "passed" for test in tests)
+    low, high = wilson_interval(passed, k)
+    rate = passed / k
+    return Reliability(name, k, passed, rate, low, high, rate**k, low**k, high**k, _first_divergence(tests))
+
+
+def wilson_interval(passed: int, repeated: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Bounds of the true rate, by Wilson's score; of use for few repetitions, and for none or all passed."""
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    rate, share = passed / repeated, z * z / repeated
+    middle = rate + share / 2
+    spread = z * math.sqrt(rate * (1 - rate) / repeated + share / (4 * repeated))
+    low, high = ((middle + sign * spread) / (1 + share) for sign in (-1, 1))
+    return max(0.0, low) if passed else 0.0, min(1.0, high) if passed < repeated else 1.0
+
+
+# --- where runs part --------------------------------------------------------------------------------------------------
+
+
+def _first_divergence(tests: Sequence[ItemResult]) -> Divergence | None:
+    """Between the first repetition and the one that parts from it soonest; where one failed, a failed one first."""
+    told = [(test, trace) for test in tests if (trace := _trace_of(test))]
+    parted = [(told[0][0].result == other[0].result, _parted(told[0], other)) for other in told[1:]]
+    found = [(alike, divergence.step, divergence) for alike, divergence in parted if divergence]
+    return min(found, key=lambda each: each[:2])[2] if found else None
+
+
+def _trace_of(test: ItemResult) -> Trace | None:
+    """Of its first run; None where it has none, or it cannot be read here."""
+    try:
+        return read_trace(Path(test.runs[0].folder)) if test.runs else None
+    except RunFolderError:
+        return None
+
+
+def _parted(one: tuple[ItemResult, Trace], other: tuple[ItemResult, Trace]) -> Divergence | None:
+    steps = one[1].steps, other[1].steps
+    number = next((at for at, pair in enumerate(zip(*steps, strict=False), start=1) if not same_step(*pair)), None)
+    if number is None and len(steps[0]) != len(steps[1]):
+        number = min(map(len, steps)) + 1
+    if number is None:
+        return None
+    sides = _side(*one, number), _side(*other, number)
+    return Divergence(number, sides, sentence_about(one[1].started.task, sides[0].words, sides[1].words))
+
+
+def _side(test: ItemResult, trace: Trace, number: int) -> Side:
+    folder = str(trace.path)
+    if number > len(trace.steps):
+        ended = trace.ended.message if trace.ended else "the run was not finished"
+        last = trace.steps[-1].frame_after if trace.steps else trace.started.screen
+        return Side(test.test, folder, f"ended: {plain(ended)}", ended, last)
+    step = trace.steps[number - 1]
+    return Side(test.test, folder, step_line(step), f"{step.proposal.intent} {step.words}", step.frame_before)
+
+
+def same_step(one: Step, other: Step) -> bool:
+    """Whether two runs did the same: one kind of action, at the same place, with the same text and keys."""
+    return _same_action(one.proposal.action, other.proposal.action)
+
+
+def _same_action(one: Action, other: Action) -> bool:
+    if type(one) is not type(other):
+        return False
+    return all(_same_value(value, getattr(other, name)) for name, value in vars(one).items())
+
+
+def _same_value(one: object, other: object) -> bool:
+    if isinstance(one, int) and isinstance(other, int) and not isinstance(one, bool):
+        return abs(one - other) <= NEAR_PX
+    return one == other
+
+
+def sentence_about(task: str, *words: str) -> str:
+    """The sentence, or part of one, of the task that shares most with `words`, longer words first; "" without any."""
+    said = set(_words(" ".join(words)))
+    parts = [part.strip() for part in re.split(r"[.;!?\n]+\s*|,\s+|\s+and\s+", task) if part.strip()]
+    shared = [sum(map(len, said.intersection(_words(part)))) for part in parts]
+    return parts[shared.index(max(shared))] if any(shared) else ""
+
+
+def _words(text: str) -> Iterator[str]:
+    return (word.lower() for word in _WORD.findall(text))
+
+
+# --- told -------------------------------------------------------------------------------------------------------------
+
+
+def reliability_lines(reliability: Reliability) -> Iterator[str]:
+    """For a terminal: how often it passed, and where two of its runs part."""
+    yield (
+        f"{reliability.test}: {reliability.passed} of {reliability.repeated} passed "
+        f"({reliability.rate_low:.0%} to {reliability.rate_high:.0%}), pass^{reliability.repeated} "
+        f"{reliability.pass_k:.2f} ({reliability.pass_k_low:.2f} to {reliability.pass_k_high:.2f})"
+    )
+    if divergence := reliability.divergence:
+        about = f", probably in {divergence.sentence!r}" if divergence.sentence else ""
+        yield f"  its runs part at step {divergence.step}{about}:"
+        for side in divergence.sides:
+            yield f"    {repetition_of(side.test)}: {side.did.splitlines()[0]}"
+            yield f"      in {side.folder}"

@@ -1,0 +1,209 @@
+"""What a session's tests came to, as other programs read it: `vnc-results.json`, versioned.
+
+Fields are only ever added within a version, so that readers should ignore what they do not know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.story import outcome_of
+from pytest_vnc_use.trace import from_json, read_trace, to_json, write_atomically
+from pytest_vnc_use.types import FrameRef, Usage
+
+FORMAT = "pytest-vnc-use results"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """A claim and what a judge said of it: `holds`, `fails` or `unsure`."""
+
+    claim: str
+    verdict: str
+    reason: str
+    model: str
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """One run of a test. `outcome` is an `Outcome`, or `broke`, `unfinished`, `unreadable`; `models` are who answered.
+
+    `usage` is that of the planner's answers and of the verdicts. `steps_s` is how long the steps took, the model's
+    thinking included. `dollars` is None where nobody counts them.
+    """
+
+    folder: str
+    task: str = ""
+    outcome: str = "unreadable"
+    message: str = ""
+    steps: int = 0
+    steps_s: float = 0.0
+    planner: str = ""
+    models: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    verdicts: tuple[JudgedClaim, ...] = ()
+    dollars: float | None = None
+
+
+@dataclass(frozen=True)
+class ItemResult:
+    """How a test ended, by its pytest id.
+
+    `result` is `passed, failed, error, skipped, xfailed` or `xpassed`. A test that failed has a `triage` (`settings`
+    where one is wrong), the `rule` that decided it and a line of `message`. `retried_for` are the triages of earlier
+    attempts, which pytest-rerunfailures made; `runs` are those of all attempts, oldest first.
+    """
+
+    test: str
+    result: str
+    triage: str | None = None
+    rule: str = ""
+    message: str = ""
+    duration_s: float = 0.0
+    retried_for: tuple[str, ...] = ()
+    runs: tuple[RunFigures, ...] = ()
+    dollars: float | None = None
+
+    @property
+    def is_bad(self) -> bool:
+        return self.result in ("failed", "error")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two runs where they part: its folder, what it did there (a line), and the screen it did that on."""
+
+    test: str
+    folder: str
+    did: str
+    words: str
+    frame: FrameRef | None
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first step (from 1) at which two runs do not do the same, and the sentence of the task that it is about.
+
+    `sentence` is the one that shares most words with what the two runs said of that step: a guess, "" without any.
+    """
+
+    step: int
+    sides: tuple[Side, Side]
+    sentence: str = ""
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """What came of the repetitions of one test: `rate` is passed / repeated, with its Wilson interval of 95 %.
+
+    `pass_k` is pass^k, that k runs in a row all pass, for k the number of repetitions: `rate` to the power of k, and
+    the same of the interval's ends.
+    """
+
+    test: str
+    repeated: int
+    passed: int
+    rate: float
+    rate_low: float
+    rate_high: float
+    pass_k: float
+    pass_k_low: float
+    pass_k_high: float
+    divergence: Divergence | None = None
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over all tests of a session; `triage` counts those that failed or broke."""
+
+    tests: int
+    results: dict[str, int]
+    triage: dict[str, int]
+    runs: int
+    steps: int
+    usage: Usage
+    dollars: float | None
+
+
+@dataclass(frozen=True)
+class SessionResults:
+    """All tests of a session that have to do with a desktop, in the order in which they ended; times are UTC."""
+
+    started_at: str
+    ended_at: str
+    tests: tuple[ItemResult, ...]
+    totals: Totals
+    reliability: tuple[Reliability, ...] = ()
+    format: str = FORMAT
+    version: int = VERSION
+
+
+# --- made -------------------------------------------------------------------------------------------------------------
+
+
+def figures_of(run_folder: Path) -> RunFigures:
+    """What the run folder tells; of one that cannot be read, why not."""
+    try:
+        trace = read_trace(run_folder)
+    except RunFolderError as exc:
+        return RunFigures(str(run_folder), message=str(exc))
+    times = [step.times for step in trace.steps]
+    return RunFigures(
+        folder=str(run_folder),
+        task=trace.started.task,
+        outcome=outcome_of(trace),
+        message=": ".join(filter(None, [trace.ended.message, trace.ended.error])) if trace.ended else "",
+        steps=len(trace.steps),
+        steps_s=round(sum(each.model_s + each.act_s + each.settle_s + each.capture_s for each in times), 3),
+        planner=trace.started.planner,
+        models=tuple(sorted({turn.decision.model for turn in trace.turns} - {""})),
+        usage=trace.usage,
+        dollars=trace.dollars,
+        verdicts=tuple(JudgedClaim(each.claim, each.kind, each.reason, each.model) for each in trace.verdicts),
+    )
+
+
+def session_results(started_at: str, ended_at: str, tests: Sequence[ItemResult]) -> SessionResults:
+    """The tests and their sums."""
+    runs = [run for test in tests for run in test.runs]
+    dollars = [test.dollars for test in tests if test.dollars is not None]
+    totals = Totals(
+        tests=len(tests),
+        results=dict(Counter(test.result for test in tests)),
+        triage=dict(Counter(test.triage for test in tests if test.is_bad and test.triage)),
+        runs=len(runs),
+        steps=sum(run.steps for run in runs),
+        usage=sum((run.usage for run in runs), Usage()),
+        dollars=sum(dollars) if dollars else None,
+    )
+    return SessionResults(started_at, ended_at, tuple(tests), totals)
+
+
+# --- written and read -------------------------------------------------------------------------------------------------
+
+
+def write_results(path: Path, results: SessionResults) -> None:
+    """All of it or nothing, in place of an earlier one. Raises RunFolderUnwritable, OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    told = json.dumps(to_json(results), ensure_ascii=False, indent=1)
+    write_atomically(path, told.encode("utf-8", "replace"))
+
+
+def read_results(path: Path) -> SessionResults:
+    """Raises RunFolderError where there are none, or of a newer version."""
+    try:
+        told: Any = json.loads(path.read_bytes())
+    except (OSError, ValueError) as exc:
+        raise RunFolderError(f"{str(path)!r} must be results in JSON: {exc}") from exc
+    header = {name: told.get(name) for name in ("format", "version")} if isinstance(told, dict) else told
+    match header:
+        case {"format": str(form), "version": int(version)} if form == FORMAT and version <= VERSION:
+            return from_json(SessionResults, told)
+    raise RunFolderError(f"{str(path)!r} must be {FORMAT} up to version {VERSION}, got {header!r}")

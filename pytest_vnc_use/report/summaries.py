@@ -1,0 +1,60 @@
+"""A session's results for a person: a few lines for a terminal, a table in Markdown for a job summary on GitHub."""
+
+from __future__ import annotations
+
+import string
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from pytest_vnc_use.report.results import ItemResult, SessionResults
+from pytest_vnc_use.triage import TRIAGES
+
+_MOST_ROWS = 100
+_LONGEST_CELL = 300
+_ESCAPED = str.maketrans({mark: "\\" + mark for mark in string.punctuation})
+
+
+def lines(results: SessionResults) -> Iterator[str]:
+    """`5 failed: 2 product, 1 agent, 2 infra`; and how many tests passed only in a later attempt."""
+    bad = [test for test in results.tests if test.is_bad]
+    if bad:
+        yield f"{len(bad)} failed: {_counted([test.triage or '' for test in bad])}"
+    retried = [test for test in results.tests if test.retried_for]
+    if retried:
+        attempts = [triage for test in retried for triage in test.retried_for]
+        yield f"{len(retried)} tried again: {_counted(attempts)}"
+
+
+def _counted(triages: Sequence[str]) -> str:
+    counts = Counter(triages)
+    order = [*TRIAGES, *sorted(set(counts).difference(TRIAGES))]
+    return ", ".join(f"{counts[triage]} {triage}".strip() for triage in order if counts[triage])
+
+
+def markdown(results: SessionResults) -> str:
+    """A heading, the counts, and a row for each test that failed. Nothing that a test or a model says is markup in it.
+
+    Of more than 100 rows the rest is counted.
+    """
+    counts = ", ".join(f"{count} {result}" for result, count in results.totals.results.items())
+    told = ["### Tests of graphical programs", "", f"{counts}  ", *(f"{line}  " for line in lines(results)), ""]
+    bad = [test for test in results.tests if test.is_bad]
+    if bad:
+        told += ["| test | triage | why | steps | tokens |", "|---|---|---|---:|---:|", *map(_row, bad[:_MOST_ROWS])]
+    if bad[_MOST_ROWS:]:
+        told += ["", f"and {len(bad) - _MOST_ROWS} more"]
+    return "\n".join([*told, ""])
+
+
+def _row(test: ItemResult) -> str:
+    steps = sum(run.steps for run in test.runs)
+    tokens = sum(run.usage.input + run.usage.output + run.usage.thinking for run in test.runs)
+    cells = [test.test, test.triage or "", test.message, f"{steps}", f"{tokens}"]
+    return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _cell(text: str) -> str:
+    """Text as Markdown shows it letter by letter, on one line: every mark that might be markup is escaped."""
+    line = " ".join(text.split())
+    shown = line if len(line) <= _LONGEST_CELL else line[:_LONGEST_CELL] + "…"
+    return shown.translate(_ESCAPED)

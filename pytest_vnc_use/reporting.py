@@ -1,0 +1,163 @@
+"""What pytest's reports are told of a test's runs: each step as it happens, the pictures, who planned, what it came to.
+
+A plugin of its own, registered by plugin.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vnc_use import session_results, triaging
+from pytest_vnc_use.notes import FOUND, HIDE, PLACE, RUNS, VERDICTS, Found, desktop_of, is_ours
+from pytest_vnc_use.triaging import machine_of
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.types import RunEvent
+
+PLANNER_PROPERTY = "vnc_planner"
+ASSETS = "assets/"
+
+
+class ItemObserver:
+    """Passes a run's steps to the hook, its planner's name to the reports, and where it is to a failure."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+
+    def observe(self, event: RunEvent) -> None:
+        from pytest_vnc_use.types import Judged, RunEnded, RunStarted, StepFinished, StepStarted
+
+        match event:
+            case RunStarted():
+                self._item.user_properties.append((PLANNER_PROPERTY, event.planner))
+                self._item.stash[PLACE] = "before the first step"
+            case StepStarted():
+                self._item.stash[PLACE] = f"at step {event.number}"
+            case StepFinished():
+                self._item.stash[PLACE] = f"after step {event.step.number}"
+                self._item.ihook.pytest_vnc_step(item=self._item, step=event.step)
+            case RunEnded() if not event.error:
+                self._item.stash[PLACE] = ""
+            case Judged():
+                self._item.stash[VERDICTS] = (*self._item.stash.get(VERDICTS, ()), event.verdict)
+            case _:
+                pass  # what a run folder keeps, and no report of pytest's
+
+
+def pytest_vnc_step(item: pytest.Item, step: Any) -> None:
+    """With -v, each step is shown as it happens."""
+    terminal = item.config.pluginmanager.get_plugin("terminalreporter")
+    capture = item.config.pluginmanager.get_plugin("capturemanager")
+    if terminal is None or capture is None or item.config.get_verbosity() < 1:
+        return
+    from pytest_vnc_use.transcript import step_line
+
+    with capture.global_and_fixture_disabled():
+        terminal.ensure_newline()
+        terminal.write_line(f"  {step_line(step)}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Every step's picture goes into pytest-html's report, where one is written; what it came to into all reports."""
+    report = yield
+    if not is_ours(item):
+        return report
+    runs = item.stash.get(RUNS, [])
+    if call.when == "call" and runs:
+        _keep_logs(item, runs, report)
+    if call.when == "call" and runs and item.config.getoption("htmlpath", None):
+        _add_extras(report, item.config, runs)
+    _note_what_it_came_to(item, report, runs)
+    return report
+
+
+def _note_what_it_came_to(item: pytest.Item, report: pytest.TestReport, runs: list[Path]) -> None:
+    """As properties of the test, which stand in JUnit's XML, and for the session's results, which may be elsewhere."""
+    from pytest_vnc_use.report.results import figures_of
+    from pytest_vnc_use.trace import to_json
+
+    told: list[tuple[str, object]] = []
+    if report.failed and session_results.TRIAGE not in dict(item.user_properties):
+        found = item.stash.get(FOUND, _PASSED_THOUGH_XFAIL)
+        told += [(session_results.TRIAGE, found.triage), (session_results.RULE, found.rule)]
+    figures = [figures_of(run) for run in runs] if report.when == "call" else []
+    told += [("vnc_outcome", run.outcome) for run in figures] + [("vnc_run", run.folder) for run in figures]
+    item.user_properties += told
+    report.user_properties += told
+    message = item.stash[FOUND].message if report.failed and FOUND in item.stash else ""
+    session_results.attach(report, to_json(figures), message)
+
+
+_PASSED_THOUGH_XFAIL = Found("inconclusive", "the test passed, and was expected to fail", "")
+
+
+def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -> None:
+    """What the desktop's processes printed goes into the test's run folders, before the report reads them."""
+    from pytest_vnc_use.failure import harmless
+    from pytest_vnc_use.logs import keep_logs
+
+    # a user's own vnc_desktop need not keep any
+    logs_of = getattr(desktop_of(item), "logs", dict)
+    try:
+        logs = {role: harmless(text, item.stash[HIDE]) for role, text in logs_of().items()}
+        for run in runs:
+            keep_logs(run, logs)
+    except Exception as exc:  # noqa: BLE001  # a user's own vnc_desktop may raise anything; pytest would end for it
+        report.sections.append(("desktop's logs", f"not kept: {harmless(str(exc), item.stash[HIDE])}"))
+
+
+def _add_extras(report: Any, config: pytest.Config, runs: list[Path]) -> None:
+    from pytest_vnc_use.report.extras import run_html
+    from pytest_vnc_use.report.links import collecting, data_uri
+
+    pictures: set[bytes] = set()
+    link = data_uri if config.getoption("self_contained_html") else collecting(pictures, ASSETS)
+    blocks = [run_html(run, link=link, machine=machine_of(config)) for run in runs]
+    fields = {"name": None, "format_type": "html", "mime_type": None, "extension": None}
+    report.extras = [*getattr(report, "extras", []), *({**fields, "content": block} for block in blocks)]
+    report.vnc_pictures = list(pictures)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(triaging, "vnc_use_triaging")
+    config.pluginmanager.register(session_results, "vnc_use_session_results")
+    html_path = config.getoption("htmlpath", None)
+    if html_path and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_PicturesBesideReport(Path(html_path)))
+
+
+class _PicturesBesideReport:
+    """Writes what was collected, on whichever machine the tests run, where pytest-html writes its report."""
+
+    def __init__(self, html_path: Path) -> None:
+        self._folder = Path(os.path.expandvars(html_path)).expanduser().absolute().parent / ASSETS
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        from pytest_vnc_use.report.links import asset_writer
+
+        write = asset_writer(self._folder, ASSETS)
+        for png in vars(report).pop("vnc_pictures", ()):
+            write(png)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say who planned: a model, or a script."""
+    planners = [
+        value
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "call"
+        for name, value in report.user_properties
+        if name == PLANNER_PROPERTY
+    ]
+    for planner in sorted(set(planners)):
+        count = planners.count(planner)
+        terminalreporter.write_line(f"vnc-use: {count} {'run' if count == 1 else 'runs'} planned by {planner}")

@@ -1,0 +1,162 @@
+"""What a session came to: in the terminal, in vnc-results.json, in pytest-html's table and in a job summary on GitHub.
+
+A plugin of its own, registered by reporting.py. It hears of all tests of a session, on whatever worker of pytest-xdist
+they ran, and says nothing where none of them had to do with a desktop.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vnc_use.notes import SETTINGS
+from pytest_vnc_use.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.report.results import ItemResult, SessionResults
+
+TRIAGE, RULE, DOLLARS = "vnc_triage", "vnc_rule", "vnc_dollars"
+"""Properties of a test: the triage of its failure, the rule that decided it, and what the test cost."""
+FILE = "vnc-results.json"
+_TOLD = "vnc_told"
+_COLUMN = 2
+"""Where pytest-html shows the triage: behind result and name."""
+
+
+def attach(report: pytest.TestReport, runs: Sequence[object], message: str) -> None:
+    """Mark the report as one of a test with a desktop; `runs` are its runs' figures in JSON's own types."""
+    setattr(report, _TOLD, {"runs": runs, "message": message})
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return
+    settings = config.stash[SETTINGS]
+    config.pluginmanager.register(_Session(settings))
+    if settings != Settings():
+        config.pluginmanager.register(_TriageColumn())
+
+
+class _Session:
+    """Hears of each test, and tells of all at the end."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._file = Path(settings.results or Path(settings.runs_dir, FILE))
+        self._started_at = _now()
+        self._tests: dict[str, ItemResult] = {}
+        self._lines: list[str] = []
+        self._results: SessionResults | None = None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        from pytest_vnc_use.report.results import ItemResult
+
+        if hasattr(report, _TOLD):
+            before = self._tests.pop(report.nodeid, ItemResult(report.nodeid, "passed"))
+            self._tests[report.nodeid] = _after(before, report)
+
+    def pytest_sessionfinish(self) -> None:
+        if all(test.result == "skipped" for test in self._tests.values()):
+            return
+        from pytest_vnc_use.report.reliability import reliabilities, reliability_lines
+        from pytest_vnc_use.report.results import session_results
+        from pytest_vnc_use.report.summaries import lines
+
+        results = session_results(self._started_at, _now(), tuple(self._tests.values()))
+        self._results = replace(results, reliability=reliabilities(results.tests))
+        repeated = [line for each in self._results.reliability for line in reliability_lines(each)]
+        self._lines = [*lines(results), *repeated, self._written(self._results)]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_summary(self, prefix: list[str]) -> None:
+        """Where tests were repeated: how reliable each is, and where its runs part, with both pictures."""
+        if self._results and self._results.reliability:
+            from pytest_vnc_use.report.reliability_html import reliability_html
+
+            prefix.append(reliability_html(self._results.reliability))
+
+    def _written(self, results: SessionResults) -> str:
+        from pytest_vnc_use.errors import RunFolderError
+        from pytest_vnc_use.report.results import write_results
+
+        try:
+            write_results(self._file, results)
+            _tell_github(results)
+        except (OSError, RunFolderError) as exc:
+            return f"the results could not be written: {exc}"
+        return f"results in {self._file}"
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for line in self._lines:
+            terminalreporter.write_line(f"vnc-use: {line}")
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def _tell_github(results: SessionResults) -> None:
+    """GitHub shows what a job's step has added to that file. Raises OSError."""
+    from pytest_vnc_use.report.summaries import markdown
+
+    if place := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with open(place, "a", encoding="utf-8", errors="replace") as file:
+            file.write(markdown(results))
+
+
+# --- one test ---------------------------------------------------------------------------------------------------------
+
+
+def _after(result: ItemResult, report: Any) -> ItemResult:
+    """The result of a test after one more of its reports: of setup, call or teardown, in perhaps several attempts."""
+    from pytest_vnc_use.report.results import RunFigures
+    from pytest_vnc_use.trace import from_json
+
+    properties, told = dict(report.user_properties), getattr(report, _TOLD)
+    runs = from_json(tuple[RunFigures, ...], told["runs"])
+    dollars = result.dollars
+    if report.when == "call" and DOLLARS in properties:
+        dollars = (dollars or 0.0) + properties[DOLLARS]
+    result = replace(result, duration_s=result.duration_s + report.duration, runs=result.runs + runs, dollars=dollars)
+    if report.outcome == "rerun":
+        return replace(result, retried_for=(*result.retried_for, str(properties.get(TRIAGE))))
+    if report.when == "setup":
+        result = replace(result, result="passed", triage=None, rule="", message="")
+    if result.is_bad or (report.passed and not hasattr(report, "wasxfail")):
+        return result
+    result = replace(result, result=_result_of(report))
+    if not report.failed:
+        return result
+    return replace(result, triage=properties.get(TRIAGE), rule=properties.get(RULE, ""), message=told["message"])
+
+
+def _result_of(report: Any) -> str:
+    """In pytest's words."""
+    if hasattr(report, "wasxfail"):
+        return "xfailed" if report.skipped else "xpassed"
+    if report.failed:
+        return "failed" if report.when == "call" else "error"
+    return str(report.outcome)
+
+
+# --- pytest-html ------------------------------------------------------------------------------------------------------
+
+
+class _TriageColumn:
+    """A column of pytest-html's table, where any setting of this plugin's is given: it is there before any test is."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_table_header(self, cells: list[str]) -> None:
+        cells.insert(_COLUMN, '<th class="sortable" data-column-type="triage">Triage</th>')
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_table_row(self, report: Any, cells: list[str]) -> None:
+        failed = getattr(report, "outcome", "") in ("failed", "rerun")
+        triage = dict(getattr(report, "user_properties", ())).get(TRIAGE, "") if failed else ""
+        if cells:
+            cells.insert(_COLUMN, f'<td class="col-triage">{triage}</td>')

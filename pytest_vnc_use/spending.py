@@ -1,0 +1,117 @@
+"""What the models of a session cost: one account for all its workers, the limits checked, each test's cost told.
+
+A plugin of its own, registered by plugin.py.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.notes import SETTINGS
+from pytest_vnc_use.session_results import DOLLARS
+from pytest_vnc_use.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.budget import Budget, Spent
+
+ACCOUNT = pytest.StashKey[Path]()
+"""The folder of the session's ledger, where the session has a limit."""
+BUDGET = pytest.StashKey["Budget"]()
+CALLS, INPUT, CACHED, OUTPUT = "vnc_calls", "vnc_tokens_in", "vnc_tokens_cached", "vnc_tokens_out"
+"""Properties of a test beside what it cost: calls of models, and tokens; those cached are among those in."""
+_MOST_TESTS = 20
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings = config.stash[SETTINGS]
+    if settings.prices or settings.dollars or settings.max_dollars:
+        _check_prices(settings)
+    if settings.max_steps or settings.max_seconds or settings.max_tokens or settings.max_dollars:
+        config.stash[ACCOUNT] = _account(config)
+
+
+def _check_prices(settings: Settings) -> None:
+    from pytest_vnc_use import assembly
+
+    try:
+        assembly.build_budget(settings)
+    except SettingsError as exc:
+        raise pytest.UsageError(str(exc)) from exc
+
+
+def _account(config: pytest.Config) -> Path:
+    """The folder that all workers on one machine share; workers on another share one there."""
+    session: str = getattr(config, "workerinput", {}).get("vnc_use_account", "")
+    if session:
+        return Path(tempfile.gettempdir(), session)
+    from pytest_vnc_use.ledger import OwnAccount
+
+    account = OwnAccount()
+    config.add_cleanup(account.close)
+    return account.folder
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist which account is its session's."""
+    if ACCOUNT in node.config.stash:
+        node.workerinput["vnc_use_account"] = node.config.stash[ACCOUNT].name
+
+
+def budget_of(item: pytest.Item, settings: Settings) -> Budget:
+    """The budget of one test. Raises SettingsError."""
+    from pytest_vnc_use import assembly
+    from pytest_vnc_use.ledger import Ledger
+
+    folder = item.config.stash.get(ACCOUNT, None)
+    item.stash[BUDGET] = assembly.build_budget(settings, Ledger(folder) if folder else None)
+    return item.stash[BUDGET]
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    try:
+        return (yield)
+    finally:
+        if BUDGET in item.stash and item.stash[BUDGET].spent.calls:
+            item.user_properties.extend(_properties(item.stash[BUDGET].spent))
+
+
+def _properties(spent: Spent) -> Iterator[tuple[str, object]]:
+    yield CALLS, spent.calls
+    yield INPUT, spent.usage.input
+    yield CACHED, spent.usage.cached
+    yield OUTPUT, spent.usage.output + spent.usage.thinking
+    if not spent.unpriced:
+        yield DOLLARS, round(spent.dollars, 6)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the session's models cost, and each of its tests."""
+    tests = [(report.nodeid, dict(report.user_properties)) for report in _called(terminalreporter)]
+    paid = [(nodeid, properties) for nodeid, properties in tests if CALLS in properties]
+    if not paid:
+        return
+    counts = {name: sum(properties[name] for _, properties in paid) for name in (CALLS, INPUT, CACHED, OUTPUT)}
+    dollars = [properties.get(DOLLARS) for _, properties in paid]
+    terminalreporter.write_line(
+        f"vnc-use: {counts[CALLS]:,} calls of models, {counts[INPUT]:,} tokens in ({counts[CACHED]:,} of them cached), "
+        f"{counts[OUTPUT]:,} out: {_price(None if None in dollars else sum(filter(None, dollars)))}"
+    )
+    for nodeid, properties in sorted(paid, key=lambda each: -each[1][INPUT])[:_MOST_TESTS]:
+        terminalreporter.write_line(f"vnc-use:   {_price(properties.get(DOLLARS))} {nodeid}")
+
+
+def _called(terminalreporter: pytest.TerminalReporter) -> Iterator[Any]:
+    for reports in terminalreporter.stats.values():
+        yield from (report for report in reports if getattr(report, "when", None) == "call")
+
+
+def _price(dollars: float | None) -> str:
+    return "a price that is not known" if dollars is None else f"${dollars:.4f}"

@@ -1,0 +1,74 @@
+"""What a judge says of the screen, whether a claim holds and what stands there, and the tokens that it took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pytest_vnc_use.frames import FrameRef, Region
+
+VerdictKind = Literal["holds", "fails", "unsure"]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one model call, or a sum of them; `input` includes the cached ones."""
+
+    input: int = 0
+    cached: int = 0
+    output: int = 0
+    thinking: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.cached + other.cached,
+            self.output + other.output,
+            self.thinking + other.thinking,
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict:
+    """What a judge says of a claim about a frame: reason first. True only where it holds; unsure never passes.
+
+    `votes` is what each vote said, in order. `looks` is on how many screens, one after the other, it was judged; the
+    last one decides. `usage` is that of all of them.
+    """
+
+    claim: str
+    kind: VerdictKind
+    reason: str
+    region: Region | None = None
+    frame: FrameRef | None = None
+    model: str = ""
+    usage: Usage = Usage()
+    votes: tuple[VerdictKind, ...] = ()
+    looks: int = 1
+
+    def __bool__(self) -> bool:
+        return self.kind == "holds"
+
+    def __str__(self) -> str:
+        votes = f" (votes: {', '.join(self.votes)})" if len(self.votes) > 1 else ""
+        looks = f" (asked on {self.looks} screens)" if self.looks > 1 else ""
+        return f"{self.kind}{votes}{looks}: {self.claim!r}: {self.reason}"
+
+    def __repr__(self) -> str:
+        return f"<Verdict {self}>"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read off a frame in answer to a question: reason first, then the value, as JSON, and where it stands.
+
+    `value` is None where it is not on the screen.
+    """
+
+    question: str
+    value: Any
+    reason: str
+    region: Region | None = None
+    frame: FrameRef | None = None
+    model: str = ""
+    usage: Usage = Usage()
