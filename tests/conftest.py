@@ -1,24 +1,42 @@
-"""Fixtures for every room: real VNC servers, and programs on them."""
+"""Fixtures for every room: real VNC servers, programs on them, and pytest run as a user runs it."""
 
 from __future__ import annotations
 
 import contextlib
+import shlex
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 import vnc_servers
+from gemini_server import GeminiServer, Reply
 from vnc_servers import VncServer
 
 from pytest_vnc_use.backends.vnc import VNCController
 
 LONGEST_TEST_S = 150
+PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'programs' / 'pad.py'))}"
+
+
+def pytest_configure() -> None:
+    """Programs that tests start hear Ctrl-C, also where pytest was started in the background, which ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Nothing hangs, no test either."""
     for item in items:
         item.add_marker(pytest.mark.timeout(LONGEST_TEST_S))
+
+
+@pytest.fixture(autouse=True)
+def _unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand-ins answer in order, so none of their answers may be thrown away; who tests that switches it on."""
+    monkeypatch.setenv("VNC_USE_WATCH", "false")
 
 
 @pytest.fixture
@@ -56,3 +74,34 @@ def connected() -> Iterator[Callable[..., VNCController]]:
 
     with contextlib.ExitStack() as stack:
         yield lambda server, *args, **options: stack.enter_context(closing(connect(server.address, *args, **options)))
+
+
+# --- the plugin as a user has it -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def model() -> Iterator[Callable[..., GeminiServer]]:
+    """Start a stand-in that answers with these replies, in order."""
+    servers: list[GeminiServer] = []
+
+    def start(*replies: Reply) -> GeminiServer:
+        servers.append(GeminiServer(replies).__enter__())
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.__exit__()
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pytest.RunResult]:
+    """Run pytest on the pad with the model at `server`."""
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
+
+    def run_pytest(server: GeminiServer, *options: str) -> pytest.RunResult:
+        monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+        desktop = ["--vnc-server=qt", f"--vnc-app={PAD}", "--vnc-planner=gemini"]
+        return pytester.runpytest_subprocess(*desktop, *options, timeout=100)
+
+    return run_pytest

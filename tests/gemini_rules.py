@@ -104,13 +104,20 @@ class Refusal:
 
 def refusal_of(request: Request, *, api_key: str, answered: Sequence[JsonObject]) -> Refusal | None:
     """How Google refuses the request, or None; `answered` holds the model contents that were really said."""
-    if request.key != api_key:
-        return Refusal("API key not valid. Please pass a valid API key.", reason="API_KEY_INVALID")
-    if request.model not in MODELS or request.version != "v1beta":
-        message = f"models/{request.model} is not found for API version {request.version}"
-        return Refusal(message, 404, "NOT_FOUND")
+    refused = refusal_of_access(request.version, request.model, request.key, api_key=api_key)
+    if refused is not None:
+        return refused
     messages = chain(*(rule(request) for rule in RULES), changed_history(request, answered))
     return next((Refusal(message) for message in messages), None)
+
+
+def refusal_of_access(version: str, model: str, key: str, *, api_key: str) -> Refusal | None:
+    """How Google refuses to let this key ask for this model, whatever it is asked for; or None."""
+    if key != api_key:
+        return Refusal("API key not valid. Please pass a valid API key.", reason="API_KEY_INVALID")
+    if model not in MODELS or version != "v1beta":
+        return Refusal(f"models/{model} is not found for API version {version}", 404, "NOT_FOUND")
+    return None
 
 
 # --- the request as a whole ------------------------------------------------------------------------------------------

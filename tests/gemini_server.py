@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from gemini_rules import Refusal, Request, refusal_of
+from gemini_rules import Refusal, Request, refusal_of, refusal_of_access
 
 API_KEY = "AIza-the-test-key"
 JsonObject = Mapping[str, Any]
@@ -163,6 +163,8 @@ class GeminiServer:
     script: Iterable[Reply] | Script = ()
     api_key: str = API_KEY
     with_ids: bool = True
+    methods: tuple[str, ...] = ("generateContent", "countTokens")
+    """What the models are described as able to do."""
     requests: list[Request] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     answered: list[JsonObject] = field(default_factory=list)
@@ -212,6 +214,14 @@ class GeminiServer:
                 return _refused(refused)
             return self._said(self._next(request), request.model)
 
+    def description(self, path: str, key: str) -> Reply:
+        """What the service tells of the model that the path names; costs nothing, and is no request of the script's."""
+        _, version, _, model = path.split("/")
+        refused = refusal_of_access(version, model, key, api_key=self.api_key)
+        if refused is not None:
+            return _refused(refused)
+        return Reply({"name": f"models/{model}", "version": "001", "supportedGenerationMethods": self.methods})
+
     def _said(self, reply: Reply, model: str) -> Reply:
         """The reply with an id on each call and the model's version, remembered for the next request's check.
 
@@ -247,6 +257,9 @@ class _Handler(BaseHTTPRequestHandler):
     def handle(self) -> None:
         with suppress(ConnectionError):  # the client has stopped waiting, as some tests want it to
             super().handle()
+
+    def do_GET(self) -> None:
+        self._send(self.gemini.description(self.path, self.headers.get("x-goog-api-key", "")))
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))

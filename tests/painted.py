@@ -33,6 +33,7 @@ class PaintedController:
         self.closed = False
         self.hang = threading.Event()
         self.hang.set()
+        self.changed_s = 0.0
         self.other_than_painted = 0
         self._repaint = repaint
 
@@ -54,8 +55,19 @@ class PaintedController:
         if not isinstance(action, TakeScreenshot):
             self.performed.append(action)
 
-    def settle(self) -> Settled:
+    def settle(self, *, briefly: bool = False) -> Settled:
         return Settled("settled", 0.0)
+
+    def changed_since(self, moment_s: float) -> bool:
+        if self.closed:
+            raise ConnectionLost("the painted desktop is closed")
+        return self.changed_s > moment_s
+
+    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+        return self.changed_since(moment_s)
+
+    def passed_frames(self) -> tuple[Frame, ...]:
+        return ()
 
     def close(self) -> None:
         self.closed = True

@@ -126,6 +126,32 @@ def test_a_run_that_is_not_there_is_told(tmp_path: Path, desktop: QtDesktop) -> 
     assert "not a run folder" in done.stderr
 
 
+def test_a_run_goes_on_where_it_was_if_no_desktop_is_given(tmp_path: Path, desktop: QtDesktop) -> None:
+    with GeminiServer([RISKY, RISKY, text("bought")]) as server:
+        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--vnc", desktop.server, "--task", "Buy")
+        run_id = Path(last_line(waiting)[1]).name
+        again = at_server(server, tmp_path, "approve", run_id)
+        assert again.returncode == 7, again.stderr
+        resumed = at_server(server, tmp_path, "resume", run_id)
+        assert resumed.returncode == 7, resumed.stderr
+        denied = at_server(server, tmp_path, "deny", run_id)
+    assert denied.returncode == 5, denied.stderr
+
+
+def test_the_desktop_may_come_from_the_environment(
+    tmp_path: Path, desktop: QtDesktop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VNC_USE_SERVER", desktop.server)
+    waiting = cua_vnc(tmp_path, [RISKY], "run", "--wait-for-approval", "--task", "Buy")
+    assert waiting.returncode == 7, waiting.stderr
+    trace = tmp_path / last_line(waiting)[1] / "trace.jsonl"
+    elsewhere = trace.read_text(encoding="utf-8").replace(desktop.server, "127.0.0.1::1")
+    trace.write_text(elsewhere, encoding="utf-8")
+    run_id = trace.parent.name
+    assert cua_vnc(tmp_path, [], "deny", run_id).returncode == 9
+    assert cua_vnc(tmp_path, [], "deny", "--vnc", desktop.server, run_id).returncode == 5
+
+
 def test_a_run_that_waits_is_denied_later(tmp_path: Path, desktop: QtDesktop) -> None:
     waiting = cua_vnc(tmp_path, [RISKY], "run", "--wait-for-approval", "--vnc", desktop.server, "--task", "Buy")
     run_id = Path(last_line(waiting)[1]).name

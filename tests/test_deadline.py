@@ -30,5 +30,25 @@ def test_work_that_never_ends_is_left_behind() -> None:
     released.set()
 
 
+def test_no_work_is_begun_once_the_time_is_up() -> None:
+    begun: list[int] = []
+    with pytest.raises(DeadlineExceeded):
+        Deadline(1.0, spent_s=1.0).call(lambda: begun.append(1))
+    assert begun == []
+
+
+def test_what_goes_wrong_meanwhile_is_raised_at_once() -> None:
+    released = threading.Event()
+
+    def look() -> None:
+        raise ConnectionError("gone")
+
+    deadline = Deadline(60)
+    with pytest.raises(ConnectionError, match="gone"):
+        deadline.call(released.wait, meanwhile=look)
+    assert deadline.remaining_s > 20
+    released.set()
+
+
 def test_what_was_spent_before_counts() -> None:
     assert Deadline(10, spent_s=9).remaining_s <= 1

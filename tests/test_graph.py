@@ -117,6 +117,16 @@ def test_an_action_that_cannot_be_done_is_told_to_the_planner_and_the_run_goes_o
     assert result.outcome is Outcome.DONE
 
 
+def test_a_batch_stops_at_its_first_error(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+    batch = (Proposal(CLICKS[0]), Proposal(InvalidAction("click", "off the screen")), Proposal(CLICKS[1]), RISKY)
+    waits = agent_of(Decision("act", proposals=batch, stop_at_error=True), finished(), hitl_mode=True)
+    result = waits.run("click")
+    assert result.outcome is Outcome.DONE
+    assert controller.performed == [CLICKS[0]]
+    errors = [step.error for step in result.steps]
+    assert errors == ["", "off the screen", *2 * ["not carried out: an earlier action of this turn failed"]]
+
+
 def test_a_users_function_is_called_by_name_and_its_error_is_told(agent_of: Callable[..., VncUseAgent]) -> None:
     def price(item: str) -> float:
         return {"apple": 1.5}[item]

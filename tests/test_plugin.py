@@ -24,34 +24,6 @@ UNSURE = text(json.dumps({"reason": "a dialog hides it", "verdict": "unsure", "b
 CLICK = ("click", {"x": 500, "y": 500, "intent": "open the basket"})
 
 
-@pytest.fixture
-def model() -> Iterator[Callable[..., GeminiServer]]:
-    """Start a stand-in that answers with these replies, in order."""
-    servers: list[GeminiServer] = []
-
-    def start(*replies: Reply) -> GeminiServer:
-        servers.append(GeminiServer(replies).__enter__())
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.__exit__()
-
-
-@pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pytest.RunResult]:
-    """Run pytest on the pad with the model at `server`."""
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
-
-    def run_pytest(server: GeminiServer, *options: str) -> pytest.RunResult:
-        monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-        desktop = ["--vnc-server=qt", f"--vnc-app={PAD}", "--vnc-planner=gemini"]
-        return pytester.runpytest_subprocess(*desktop, *options, timeout=100)
-
-    return run_pytest
-
-
 def events_of(body_file: Path) -> list[str]:
     return body_file.read_text(encoding="utf-8").splitlines()
 
@@ -585,7 +557,7 @@ def test_a_program_that_dies_is_not_taken_for_a_broken_tool(
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "the program under test ended: * exited with 139*",
+            "product: the program under test ended: * exited with 139*",
             "no stock for <secret:SHOP_PASSWORD>",
             "  at step 1 of the run in runs*",
             "E * assert 1 == 2",

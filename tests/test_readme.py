@@ -11,6 +11,7 @@ import yaml
 
 from pytest_vnc_use import cli
 from pytest_vnc_use.policy import explain, load_policy
+from pytest_vnc_use.task_files import read_task_file
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -32,7 +33,14 @@ def test_a_python_snippet_is_collected_or_imports(pytester: pytest.Pytester, blo
         exec("\n".join(line for line in block.splitlines() if line.startswith("from pytest_vnc_use")), {})
 
 
-@pytest.mark.parametrize("block", blocks("toml"))
+@pytest.mark.parametrize("block", [block for block in blocks("toml") if "[[test]]" in block])
+def test_a_task_file_is_read(tmp_path: Path, block: str) -> None:
+    file = tmp_path / "test_shop.vnc.toml"
+    file.write_text(block, encoding="utf-8")
+    assert [test.name for test in read_task_file(file)] == ["basket[apples]", "basket[pears]"]
+
+
+@pytest.mark.parametrize("block", [block for block in blocks("toml") if "[[rule]]" in block])
 def test_a_policy_is_loaded_and_explained(tmp_path: Path, block: str) -> None:
     file = tmp_path / "policy.toml"
     file.write_text(block, encoding="utf-8")

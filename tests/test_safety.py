@@ -37,6 +37,7 @@ from pytest_vnc_use.types import (
     Ruling,
     Scroll,
     TakeScreenshot,
+    TraverseHistory,
     TypeText,
     Wait,
 )
@@ -122,6 +123,11 @@ def test_keys(action: Action, expected: bool) -> None:
     assert matches(proposed(action), keys=key_set("ctrl+alt+delete")) is expected
 
 
+def test_going_back_counts_as_the_keys_that_do_it() -> None:
+    assert matches(proposed(TraverseHistory("back")), keys=key_set("alt+left"))
+    assert not matches(proposed(TraverseHistory("forward")), keys=key_set("alt+left"))
+
+
 @pytest.mark.parametrize(
     ("spelled", "expected"),
     [
@@ -131,6 +137,9 @@ def test_keys(action: Action, expected: bool) -> None:
         ("shift+Plus", {"shift", "+"}),
         ("Digit_1", {"1"}),
         ("KeyA", {"a"}),
+        ("ctrl+Key_Alt+Key_Delete", {"ctrl", "alt", "delete"}),
+        ("Qt.Key_Control+Qt.Key.Key_Plus", {"ctrl", "+"}),
+        ("keypad_5", {"5"}),
         ("Meta_R+ArrowUp", {"super", "up"}),
         ("page down", {"pagedown"}),
         (" ", {"space"}),

@@ -63,7 +63,7 @@ def test_a_marker_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         (("  ",), {}, "exactly one task"),
         ((3,), {}, "exactly one task"),
         (("a",), {"step": 3}, "no argument 'step'"),
-        (("a",), {"dollars": 3}, "no argument 'dollars'"),
+        (("a",), {"euros": 3}, "no argument 'euros'"),
         (("a",), {"steps": 0}, "vnc_task(steps=…)"),
         (("a",), {"expect": [""]}, "expect"),
         (("a",), {"secrets": [3]}, "secrets"),

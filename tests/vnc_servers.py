@@ -36,7 +36,11 @@ PACKAGES = {
     "xwininfo": "x11-utils",
     "xprop": "x11-utils",
     "xrandr": "x11-xserver-utils",
+    "xsetroot": "x11-xserver-utils",
     "xwd": "x11-apps",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "swaymsg": "sway",
+    "gcc": "gcc libc6-dev libvncserver-dev",
 }
 
 
@@ -112,8 +116,9 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
         except (ProcessLookupError, subprocess.TimeoutExpired):
             continue
     process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
 
 
 @contextmanager
@@ -132,24 +137,45 @@ def tigervnc(
 
 
 @contextmanager
-def tightvnc(size: tuple[int, int] = (1024, 768), password_file: Path | None = None) -> Iterator[VncServer]:
+def tightvnc(
+    size: tuple[int, int] = (1024, 768),
+    password_file: Path | None = None,
+    options: Sequence[str] = (),
+    depth: int = 24,
+) -> Iterator[VncServer]:
     """Xtightvnc, which cannot choose a display by itself: the first of some that it gets."""
     security = ["-rfbauth", str(password_file)] if password_file else []
-    for display in range(60 + os.getpid() % 40 * 10, 2000):
-        arguments = [f":{display}", "-geometry", f"{size[0]}x{size[1]}", "-depth", "24", "-localhost", *security]
-        with running("Xtightvnc", *arguments) as process:
+    shape = ["-geometry", f"{size[0]}x{size[1]}", "-depth", str(depth)]
+    for display in filter(_is_free, range(*_own_displays())):
+        with running("Xtightvnc", f":{display}", *shape, "-localhost", *security, *options) as process:
             if _greets(5900 + display, process):
                 yield _x_vnc(process, display, 5900 + display)
                 return
     raise RuntimeError("Xtightvnc got no display")
 
 
+def _own_displays() -> tuple[int, int]:
+    """From and up to which display no other worker of pytest-xdist looks for one."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    return 60 + 100 * worker, 160 + 100 * worker
+
+
+def _is_free(display: int) -> bool:
+    """Whether nobody has it: a server that finds it taken ends a moment later, while the other one answers for it."""
+    return not any(Path(place).exists() for place in (f"/tmp/.X{display}-lock", f"/tmp/.X11-unix/X{display}"))
+
+
 @contextmanager
-def x11vnc(size: tuple[int, int] = (1024, 768), password_file: Path | None = None) -> Iterator[VncServer]:
-    """x11vnc, showing an Xvfb."""
+def x11vnc(
+    size: tuple[int, int] = (1024, 768),
+    password_file: Path | None = None,
+    options: Sequence[str] = (),
+    depth: int = 24,
+) -> Iterator[VncServer]:
+    """x11vnc, showing an Xvfb in true colours: the map of other ones it reads once, before programs fill it."""
     security = ["-rfbauth", str(password_file)] if password_file else ["-nopw"]
     with ExitStack() as stack:
-        _, display = stack.enter_context(_x_server("Xvfb", "-screen", "0", f"{size[0]}x{size[1]}x24"))
+        _, display = stack.enter_context(_x_server("Xvfb", "-cc", "4", "-screen", "0", f"{size[0]}x{size[1]}x{depth}"))
         arguments = [
             "-display",
             f":{display}",
@@ -160,6 +186,7 @@ def x11vnc(size: tuple[int, int] = (1024, 768), password_file: Path | None = Non
             "-autoport",
             "5950",
             *security,
+            *options,
         ]
         process = stack.enter_context(running("x11vnc", *arguments, stdout=subprocess.PIPE))
         port = _announced_port(process)
@@ -170,20 +197,31 @@ def x11vnc(size: tuple[int, int] = (1024, 768), password_file: Path | None = Non
 @contextmanager
 def qt_program(script: Path, *arguments: str, size: tuple[int, int] = (800, 600)) -> Iterator[VncServer]:
     """A PySide6 program on Qt's own VNC platform."""
-    _require_pyside()
+    require_pyside()
+    shape = f"size={size[0]}x{size[1]}"
+    with on_free_port(
+        lambda port: running(
+            sys.executable, str(script), *arguments, environment={"QT_QPA_PLATFORM": f"vnc:{shape}:port={port}"}
+        )
+    ) as server:
+        yield server
+
+
+@contextmanager
+def on_free_port(start: Callable[[int], AbstractContextManager[subprocess.Popen[bytes]]]) -> Iterator[VncServer]:
+    """A VNC server that `start` starts at a port of 127.0.0.1; at another one where that was taken meanwhile."""
     for _ in range(5):
         port = free_port()
-        platform = {"QT_QPA_PLATFORM": f"vnc:size={size[0]}x{size[1]}:port={port}"}
-        with running(sys.executable, str(script), *arguments, environment=platform) as process:
+        with start(port) as process:
             if _greets(port, process):
                 yield VncServer(f"127.0.0.1::{port}", process)
                 return
-    raise RuntimeError(f"{script} showed no VNC server")
+    raise RuntimeError("no VNC server came up")
 
 
 def qt_on_x(server: VncServer, script: Path, *arguments: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """A PySide6 program as an X client."""
-    _require_pyside()
+    require_pyside()
     return server.run(sys.executable, str(script), *arguments, cwd=str(script.parent))
 
 
@@ -252,7 +290,7 @@ def _greets(port: int, process: subprocess.Popen[bytes], host: str = "127.0.0.1"
     return False
 
 
-def _require_pyside() -> None:
+def require_pyside() -> None:
     try:
         import PySide6  # noqa: F401
     except ImportError:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import vnc_servers
 from vnc_servers import VncServer
 
+from pytest_vnc_use.backends.devtools import Browser
+from pytest_vnc_use.backends.vnc import VNCController
+
 pytest.register_assert_rewrite("witnesses")
-from witnesses import Page, chromium_page  # noqa: E402
+from browsers import Site, chromium as browser_with_devtools, site  # noqa: E402
+from witnesses import Page, chromium_page, openbox  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -22,5 +26,32 @@ def desktop() -> Iterator[VncServer]:
 @pytest.fixture(scope="module")
 def chromium(desktop: VncServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """Chromium filling that desktop with the witness page."""
-    with chromium_page(desktop, tmp_path_factory.mktemp("profile")) as page:
+    with openbox(desktop), chromium_page(desktop, tmp_path_factory.mktemp("profile")) as page:
         yield page
+
+
+@pytest.fixture(scope="module")
+def pages() -> Iterator[Site]:
+    """The site that `browser` shows."""
+    with site() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared_browser(desktop: VncServer, pages: Site) -> Iterator[Browser]:
+    with browser_with_devtools(desktop, pages.address) as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(shared_browser: Browser, pages: Site) -> Browser:
+    """Chromium on that desktop, at the site's first page."""
+    shared_browser.navigate(pages.address)
+    pages.told.clear()
+    return shared_browser
+
+
+@pytest.fixture
+def hands(desktop: VncServer, connected: Callable[..., VNCController]) -> VNCController:
+    """Connected to that desktop."""
+    return connected(desktop)

@@ -6,6 +6,8 @@ import io
 import os
 import signal
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,10 +21,11 @@ from PIL import Image
 from vnc_servers import VncServer, wait_for
 from witnesses import witness_on_qt, xterm
 
-from pytest_vnc_use.backends.png import encode_frame
+from pytest_vnc_use.backends.png import encode_png
+from pytest_vnc_use.backends.pointer_shape import PointerShape, ShownPointer
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError, ConnectionLost
-from pytest_vnc_use.types import Wait
+from pytest_vnc_use.types import Region, Wait
 
 Connect = Callable[..., VNCController]
 Pixels = npt.NDArray[np.uint8]
@@ -67,13 +70,75 @@ def test_the_pointer_is_not_in_the_frame(x_desktop: VncServer, connected: Connec
     assert hands.frame() == before
 
 
-@pytest.mark.parametrize("size", [(1, 1), (37, 5), (640, 480)])
+def test_the_pointer_is_drawn_where_that_is_asked_for(tigervnc: VncServer, connected: Connect) -> None:
+    tigervnc.output_of("xsetroot", "-solid", "red", "-cursor_name", "crosshair")
+    hands, plain = connected(tigervnc, show_pointer=True), connected(tigervnc)
+    for x, y in [(500, 400), (0, 0), (1023, 767)]:
+        hands.move(x, y)
+        hands.wait(0.3)
+        differs = (decoded(hands.frame().png) != decoded(plain.frame().png)).any(axis=2)
+        rows, columns = np.nonzero(differs)
+        assert 20 < rows.size < 800
+        assert abs(rows - y).max() < 40
+        assert abs(columns - x).max() < 40
+    assert plain.frame() == plain.frame()
+
+
+def test_a_pointer_without_pixels_is_none() -> None:
+    pixels = np.zeros((5, 5), np.uint32)
+    shape = PointerShape.of(0, 0, 0, 0, b"", b"")
+    assert np.array_equal(ShownPointer(shape, 2, 2).drawn_on(pixels), pixels)
+
+
+@pytest.mark.parametrize(("at", "covered"), [((1, 1), 9), ((0, 0), 4), ((4, 4), 4), ((4, 0), 4)])
+def test_a_pointer_at_the_edge_is_cut(at: tuple[int, int], covered: int) -> None:
+    pixels = np.zeros((5, 5), np.uint32)
+    shape = PointerShape.of(1, 1, 3, 3, b"\x07\x07\x07\0" * 9, b"\xe0" * 3)
+    drawn = ShownPointer(shape, *at).drawn_on(pixels)
+    assert np.count_nonzero(drawn == 0x070707) == covered
+    assert drawn[at[::-1]] == 0x070707
+    assert not pixels.any()
+
+
+@pytest.mark.parametrize("size", [(1, 1), (37, 5), (1, 65), (640, 480)])
 def test_png_holds_the_pixels(size: tuple[int, int]) -> None:
-    width, height = size
-    pixels = np.random.default_rng(1).integers(0, 256, (height, width, 3), np.uint8)
-    frame = encode_frame(pixels)
-    assert np.array_equal(decoded(frame.png), pixels)
-    assert (frame.ref.width, frame.ref.height) == size
+    pixels = np.random.default_rng(1).integers(0, 2**32, size[::-1], np.uint32)
+    red_green_blue = np.stack([pixels >> 16, pixels >> 8, pixels], axis=2).astype(np.uint8)
+    assert np.array_equal(decoded(encode_png(pixels)), red_green_blue)
+
+
+WITHOUT_A_WHEEL = """
+import sys
+sys.modules["isal"] = None
+import numpy as np, zlib
+from pytest_vnc_use.backends import png
+assert png.deflate is zlib
+sys.stdout.buffer.write(png.encode_png(np.arange(50 * 70, dtype=np.uint32).reshape(50, 70) * 997))
+"""
+
+
+def test_where_isal_has_no_wheel_the_pixels_are_the_same() -> None:
+    written = subprocess.run([sys.executable, "-c", WITHOUT_A_WHEEL], capture_output=True, check=True, timeout=60)
+    pixels = np.arange(50 * 70, dtype=np.uint32).reshape(50, 70) * 997
+    assert np.array_equal(decoded(written.stdout), decoded(encode_png(pixels)))
+
+
+def test_a_frame_knows_its_time_and_where_the_screen_changed(tigervnc: VncServer, connected: Connect) -> None:
+    with xterm(tigervnc, "printf '\\033[?25l'; stty -echo; exec cat"):
+        hands = connected(tigervnc)
+        hands.click(100, 100)
+        hands.settle()
+        first = hands.frame()
+        assert first.changed == (Region(0, 0, 1024, 768),)
+        assert hands.frame().changed == ()
+        sent_s = time.monotonic()
+        hands.type_text("a", press_enter=True)
+        hands.settle()
+        after = hands.frame()
+    assert first.taken_s < sent_s < after.taken_s <= time.monotonic()
+    assert 1 <= len(after.changed) <= 3
+    assert all(region.right <= 96 and region.bottom <= 96 for region in after.changed)
+    assert after.moving == ()
 
 
 def test_a_resize_is_followed(tigervnc: VncServer, connected: Connect) -> None:
@@ -83,7 +148,7 @@ def test_a_resize_is_followed(tigervnc: VncServer, connected: Connect) -> None:
             mode = f"{size[0]}x{size[1]}"
             tigervnc.output_of("xrandr", "--fb", mode, "--output", "VNC-0", "--mode", mode)
             wait_for(lambda size=size: hands.size == size, f"the resize to {size}")  # type: ignore[misc]
-            assert np.array_equal(decoded(hands.frame().png), truth(tigervnc))
+            wait_for(lambda: np.array_equal(decoded(hands.frame().png), truth(tigervnc)), "xterm to have drawn")
             hands.click(size[0] - 1, size[1] - 1)
             with pytest.raises(ActionError, match=f"screen of {size[0]} x {size[1]} pixels"):
                 hands.move(size[0], 0)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from vnc_servers import VncServer
+from slow_link import slow_link
+from vnc_servers import VncServer, wait_for
 from witnesses import Page, assert_becomes, openbox, witness_on_qt, witness_on_x, xterm
 
-from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.types import TypeText
 
@@ -66,6 +68,17 @@ def test_qt_as_an_x_client(tigervnc: VncServer, connected: Connect, tmp_path: Pa
 def test_pasting_where_nobody_takes_it(tigervnc: VncServer, connected: Connect) -> None:
     with pytest.raises(ActionError, match="no program fetched the text"):
         connected(tigervnc).type_text("Ω")
+
+
+def test_pasting_where_nobody_shows_it(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+    """As where a clipboard's history fetches it, and no text field."""
+    with xterm(tigervnc, f"stty -echo; cat > {tmp_path}/typed"):
+        wait_for((tmp_path / "typed").exists, "the end of the echo")
+        hands = connected(tigervnc)
+        hands.click(50, 50)
+        hands.settle()
+        with pytest.raises(ActionError, match=r"no pixel changed within 4.0 s; is a text field focused\?"):
+            hands.type_text("Ω")
 
 
 @pytest.mark.parametrize("text", [ASCII, LATIN_1])
@@ -133,14 +146,54 @@ def test_x11vnc_takes_ascii(x11vnc: VncServer, connected: Connect, tmp_path: Pat
             hands.type_text("café")
 
 
-def test_a_long_text_arrives_whole(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
-    text = "The quick brown fox jumps over the lazy dog. " * 60
+def test_a_long_text_arrives_whole(x_desktop: VncServer, connected: Connect, tmp_path: Path) -> None:
+    text = "The quick brown Fox jumps over the lazy Dog!\n" * 60
+    with xterm(x_desktop, f"cat > {tmp_path}/typed"):
+        hands = connected(x_desktop)
+        hands.click(50, 50)
+        hands.type_text(text)
+        assert_becomes((tmp_path / "typed").read_text, text)
+
+
+def test_a_long_text_over_a_slow_link(tigervnc: VncServer, tmp_path: Path) -> None:
+    text = f"{ASCII}\nΩραία, Grüße\n" * 5
+    with (
+        xterm(tigervnc, f"cat > {tmp_path}/typed"),
+        slow_link(tigervnc.address, delay_s=0.05, bits_a_second=1e6) as link,
+        closing(connect(link.address)) as hands,
+    ):
+        hands.click(50, 50)
+        hands.type_text(text)
+        assert_becomes((tmp_path / "typed").read_text, text)
+
+
+def test_a_long_text_in_chromium(desktop: VncServer, chromium: Page, connected: Connect) -> None:
+    text = "The quick brown Fox jumps over the lazy Dog!\n" * 4
+    hands = connected(desktop)
+    hands.click(100, 100)
+    hands.type_text(text, clear_first=True)
+    assert_becomes(lambda: chromium.last("lines"), text, timeout_s=30)
+
+
+def test_a_long_text_on_qts_own_server(connected: Connect, tmp_path: Path) -> None:
+    text = "The quick brown Fox jumps over the lazy Dog!\n" * 20
+    with witness_on_qt(tmp_path) as witness:
+        hands = connected(witness.server)
+        hands.click(100, 400)
+        hands.type_text(text)
+        witness.expect("page", text)
+
+
+@pytest.mark.parametrize("layout", ["de", "fr"])
+def test_another_layout_than_that_of_the_us(
+    tigervnc: VncServer, connected: Connect, tmp_path: Path, layout: str
+) -> None:
+    tigervnc.output_of("setxkbmap", layout)
     with xterm(tigervnc, f"cat > {tmp_path}/typed"):
         hands = connected(tigervnc)
         hands.click(50, 50)
-        for start in range(0, len(text), 450):
-            hands.type_text(text[start : start + 450], press_enter=True)
-        assert_becomes(lambda: (tmp_path / "typed").read_text().replace("\n", ""), text)
+        hands.type_text(ASCII, press_enter=True)
+        assert_becomes((tmp_path / "typed").read_text, ASCII + "\n")
 
 
 def test_keys_do_not_overtake_a_click(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:

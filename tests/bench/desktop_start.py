@@ -4,7 +4,7 @@
 
 By hand: a shell starts the server, polls the handshake every 10 ms, then starts openbox, polls for it where there is a
 program (which would else wait 5 s, as x_display.py says), and starts that. Both ways are taken in turn, in one run;
-medians and their ratio are printed, and what desktops that live side by side cost each.
+medians and their ratio are printed. What desktops cost that live side by side is told by sizing.py.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from left_behind import processes_naming
 from vnc_servers import free_port
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
@@ -31,7 +30,7 @@ Xtigervnc -geometry 1440x900 -depth 24 -interface 127.0.0.1 -rfbport $PORT -Secu
     -displayfd 4 4>display 2>server.txt &
 until { exec 3<>/dev/tcp/127.0.0.1/$PORT && read -r -N 4 -u 3 greeting; } 2>/dev/null; do sleep 0.01; done
 export DISPLAY=:$(cat display)
-openbox --sm-disable 2>openbox.txt &
+[ "$MANAGER" ] && $MANAGER 2>openbox.txt &
 echo ready
 if [ "$PROGRAM" ]; then
     until xprop -root _NET_CLIENT_LIST | grep -q '#'; do sleep 0.01; done
@@ -40,16 +39,15 @@ fi
 wait
 """
 PROGRAM = ["xterm", "-e", "head -1 > typed.txt"]
-SIDE_BY_SIDE = 8
 
 Seconds = Callable[[], float]
 
 
 def main(rounds: int) -> None:
     print(f"ready to take input, median of {rounds} rounds, 1440x900")
-    compare("a move of the pointer answered, no program", managed_without_program, by_hand_without_program, rounds)
+    compare("the server alone answers a move of the pointer", managed_alone, by_hand_alone, rounds)
+    compare("the same with openbox, for which only we wait", managed_without_program, by_hand_without_program, rounds)
     compare("a line typed into xterm has arrived", managed_typing, by_hand_typing, rounds)
-    print_cost_side_by_side()
 
 
 def compare(what: str, managed: Seconds, by_hand: Seconds, rounds: int) -> None:
@@ -60,6 +58,18 @@ def compare(what: str, managed: Seconds, by_hand: Seconds, rounds: int) -> None:
 
 
 # --- the two ways ----------------------------------------------------------------------------------------------------
+
+
+def managed_alone() -> float:
+    started_s = time.perf_counter()
+    with closing_desktop(window_manager=False) as desktop:
+        return answered_s(connect(desktop.server, desktop.password), started_s)
+
+
+def by_hand_alone() -> float:
+    started_s = time.perf_counter()
+    with started_by_hand("", manager="") as (server, _):
+        return answered_s(connect(server), started_s)
 
 
 def managed_without_program() -> float:
@@ -106,8 +116,8 @@ def has_text(path: Path) -> bool:
 
 
 @contextmanager
-def closing_desktop(*command: str) -> Iterator[XvncDesktop]:
-    desktop = XvncDesktop(command)
+def closing_desktop(*command: str, window_manager: bool = True) -> Iterator[XvncDesktop]:
+    desktop = XvncDesktop(command, window_manager=window_manager)
     try:
         yield desktop
     finally:
@@ -115,12 +125,12 @@ def closing_desktop(*command: str) -> Iterator[XvncDesktop]:
 
 
 @contextmanager
-def started_by_hand(program: str) -> Iterator[tuple[str, Path]]:
+def started_by_hand(program: str, manager: str = "openbox --sm-disable") -> Iterator[tuple[str, Path]]:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "head")
         script.write_text("#!/bin/sh\nhead -1 > typed.txt\n")
         script.chmod(0o755)
-        environment = {**os.environ, "PORT": str(free_port()), "PROGRAM": program}
+        environment = {**os.environ, "PORT": str(free_port()), "PROGRAM": program, "MANAGER": manager}
         shell = subprocess.Popen(
             ["bash", "-c", BY_HAND], cwd=folder, env=environment, stdout=subprocess.PIPE, start_new_session=True
         )
@@ -131,31 +141,6 @@ def started_by_hand(program: str) -> Iterator[tuple[str, Path]]:
         finally:
             os.killpg(shell.pid, signal.SIGTERM)
             shell.communicate()
-
-
-# --- what they cost --------------------------------------------------------------------------------------------------
-
-
-def print_cost_side_by_side() -> None:
-    with ExitStack() as stack:
-        started_s = time.perf_counter()
-        desktops = [stack.enter_context(closing_desktop("xterm")) for _ in range(SIDE_BY_SIDE)]
-        each_s = (time.perf_counter() - started_s) / SIDE_BY_SIDE
-        print(f"{SIDE_BY_SIDE} desktops with xterm, one after the other: {1000 * each_s:.0f} ms each")
-        for name, total in sorted(pss_mb(desktops).items()):
-            print(f"  {name}: {total / SIDE_BY_SIDE:.1f} MB PSS each")
-
-
-def pss_mb(desktops: list[XvncDesktop]) -> dict[str, float]:
-    """Proportional set size by program, summed over all desktops; `all` is the sum of it."""
-    sums: dict[str, float] = {"all": 0.0}
-    for desktop in desktops:
-        for pid, name in processes_naming(Path(desktop.server).parent).items():
-            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            size = next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")) / 1024
-            sums[name] = sums.get(name, 0.0) + size
-            sums["all"] += size
-    return sums
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a desktop leaves behind, or does not: its processes, by the folder that each of them names."""
+"""What a desktop leaves behind, or does not: its processes, by the folder that each of them names, and its files."""
 
 from __future__ import annotations
 
@@ -19,3 +19,22 @@ def _name_if_naming(process: Path, folder: str) -> str:
             if folder.encode() in said:
                 return (process / "comm").read_text().strip()
     return ""
+
+
+class OneFile:
+    """A file as it is now: another one that takes its path later, as the next X server's socket may, does not count."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._identity = self._now()
+
+    def exists(self) -> bool:
+        """Whether it is still there."""
+        return self._identity is not None and self._now() == self._identity
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_ino, status.st_ctime_ns

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from containers import started_container
 from vnc_servers import require
 
 from pytest_vnc_use.desktops.address import AddressDesktop
@@ -24,12 +25,14 @@ WISHES: dict[str, Wish] = {
 def started_by(means: str, request: pytest.FixtureRequest) -> Desktop:
     if means == "qt":
         return QtDesktop(request.getfixturevalue("qt_program"))
+    if means == "container":
+        return started_container("xterm")
     require("Xtigervnc")
     require("xterm")
     return XvncDesktop(["xterm"])
 
 
-@pytest.fixture(params=["qt", "xvnc"])
+@pytest.fixture(params=["qt", "xvnc", "container"])
 def started(request: pytest.FixtureRequest) -> Iterator[Desktop]:
     """Each desktop that is started here, with a program."""
     desktop = started_by(request.param, request)
@@ -37,7 +40,7 @@ def started(request: pytest.FixtureRequest) -> Iterator[Desktop]:
     desktop.stop()
 
 
-@pytest.fixture(params=["address", "qt", "xvnc"])
+@pytest.fixture(params=["address", "qt", "xvnc", "container"])
 def desktop(request: pytest.FixtureRequest) -> Iterator[Desktop]:
     """Every desktop."""
     desktop = AddressDesktop("lab-7:1") if request.param == "address" else started_by(request.param, request)
@@ -77,3 +80,34 @@ def test_a_command_that_cannot_start_or_end_is_an_error(started: Desktop) -> Non
 
 def test_a_command_that_a_signal_ends_says_so(started: Desktop) -> None:
     assert started.run(["sh", "-c", "kill -9 $$"]).exit_code == -9
+
+
+def test_a_reset_ends_what_was_launched_and_run_and_the_next_program_finds_nothing_of_it(
+    request: pytest.FixtureRequest, started: Desktop
+) -> None:
+    command = request.getfixturevalue("qt_program") if isinstance(started, QtDesktop) else ["xterm"]
+    started.write_file("left.txt", "apples")
+    assert "program" in started.logs()
+    started.reset()
+    assert "program" not in started.logs()
+    with pytest.raises(FileNotFoundError):
+        started.read_file("left.txt")
+    assert started.program_fault() == ""
+    started.launch(command)
+    assert started.server
+    assert "program" in started.logs()
+    started.stop()
+    assert "program" in started.logs()
+    with pytest.raises(DesktopError, match="cannot reset"):
+        started.reset()
+
+
+def test_a_qt_desktop_has_no_screen_before_its_program(qt_program: list[str]) -> None:
+    desktop = QtDesktop()
+    try:
+        with pytest.raises(DesktopError, match="there is no screen: no program was launched"):
+            assert desktop.server
+        desktop.launch(qt_program)
+        assert desktop.server.startswith("127.0.0.1::")
+    finally:
+        desktop.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from left_behind import processes_naming
+from left_behind import OneFile, processes_naming
 from vnc_servers import require, wait_for
 
 from pytest_vnc_use.backends.vnc import connect
@@ -61,6 +62,10 @@ def start() -> Iterator[Start]:
 
 def folder_of(desktop: XvncDesktop) -> Path:
     return Path(desktop.server).parent
+
+
+def running(desktop: XvncDesktop, name: str) -> int:
+    return list(processes_naming(folder_of(desktop)).values()).count(name)
 
 
 def server_pid(desktop: XvncDesktop) -> int:
@@ -187,6 +192,38 @@ def test_a_desktop_without_a_program_and_a_stopped_one_have_no_fault(start: Star
     assert (empty.program_fault(), stopped.program_fault()) == ("", "")
 
 
+def test_a_second_program_takes_the_place_of_the_first(start: Start) -> None:
+    desktop = start(["sh", "-c", "echo first; xterm -T first & wait"])
+    desktop.run(["sh", "-c", "setsid sleep 300 & echo"])
+    desktop.launch(["sh", "-c", "echo second; exec xterm -T second"])
+    wait_for(lambda: running(desktop, "xterm") == 1, "the end of the first")
+    assert running(desktop, "sleep") == 1
+    assert desktop.program_fault() == ""
+    assert desktop.logs()["program"] == "second\n"
+
+
+def test_a_program_that_cannot_be_launched_is_told_and_the_desktop_stays(start: Start) -> None:
+    desktop = start()
+    with pytest.raises(DesktopError, match="cannot start 'no-such-program'"):
+        desktop.launch(["no-such-program"])
+    with pytest.raises(DesktopError, match=r"exited with 3 and had not shown a window\nno such database"):
+        desktop.launch(["sh", "-c", "echo no such database; exit 3"])
+    assert "exited with 3" in desktop.program_fault()
+    desktop.launch(["xterm"])
+    assert desktop.program_fault() == ""
+
+
+def test_what_processes_print_is_told_by_role_and_still_there_once_stopped(start: Start) -> None:
+    desktop = start(["sh", "-c", "head -c 1200000 /dev/zero | tr '\\0' x; echo good morning; exec xterm"])
+    logs = desktop.logs()
+    assert set(logs) == {"VNC server", "window manager", "program"}
+    assert len(logs["program"]) == 1_000_000
+    assert logs["program"].endswith("xgood morning\n")
+    assert "TigerVNC" in logs["VNC server"]
+    desktop.stop()
+    assert desktop.logs()["program"] == logs["program"]
+
+
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 BAD = {
@@ -197,7 +234,8 @@ BAD = {
     "no time": (["xterm"], {"start_timeout_s": 0.001}, r"'Xtigervnc .*' had not taken connections within 0.001 s"),
     "no width": ([], {"size": (0, 900)}, r"1 to 16384 each, got \(0, 900\)"),
     "too high": ([], {"size": (1440, 90000)}, r"1 to 16384 each, got \(1440, 90000\)"),
-    "no depth": ([], {"depth": 13}, r"depth must be one of \(16, 24\) bits a pixel, got 13"),
+    "no depth": ([], {"depth": 17}, r"depth must be one of \(16, 24\) bits a pixel, got 17"),
+    "no height either": ([], {"size": (99999, 1)}, r"1 to 16384 each, got \(99999, 1\)"),
 }
 
 
@@ -228,6 +266,22 @@ def test_a_temporary_folder_too_deep_for_sockets_is_told(tmp_path: Path, monkeyp
     assert list(deep.iterdir()) == []
 
 
+def test_display_files_left_over_do_not_stop_a_start(start: Start) -> None:
+    number = next(number for number in range(1000) if not socket_path(number).exists())
+    lock = Path(f"/tmp/.X{number}-lock")
+    with socket.socket(socket.AF_UNIX) as abandoned, subprocess.Popen(["true"]) as dead:
+        abandoned.bind(str(socket_path(number)))
+    lock.write_text(f"{dead.pid:>10}\n")
+    left = OneFile(socket_path(number))
+    try:
+        desktop = start(["xterm"])
+        connect(desktop.server, desktop.password).close()
+    finally:
+        lock.unlink(missing_ok=True)
+        if left.exists():
+            socket_path(number).unlink()
+
+
 # --- nothing is left -------------------------------------------------------------------------------------------------
 
 
@@ -241,7 +295,7 @@ def test_a_temporary_folder_too_deep_for_sockets_is_told(tmp_path: Path, monkeyp
 )
 def test_stopping_ends_everything_and_removes_all_files(start: Start, program: str) -> None:
     desktop = start(["sh", "-c", program])
-    display = socket_path(int(desktop.display[1:]))
+    display = OneFile(socket_path(int(desktop.display[1:])))
     pids = processes_naming(folder_of(desktop))
     assert display.exists()
     desktop.stop()
@@ -253,7 +307,7 @@ def test_stopping_ends_everything_and_removes_all_files(start: Start, program: s
 
 def test_a_server_that_was_killed_leaves_nothing_either(start: Start) -> None:
     desktop = start()
-    display = socket_path(int(desktop.display[1:]))
+    display = OneFile(socket_path(int(desktop.display[1:])))
     os.kill(server_pid(desktop), signal.SIGKILL)
     desktop.stop()
     assert not display.exists()
@@ -261,7 +315,7 @@ def test_a_server_that_was_killed_leaves_nothing_either(start: Start) -> None:
 
 def test_without_its_guard_the_desktop_cleans_up_itself(start: Start) -> None:
     desktop = start(["xterm"])
-    guard = next(pid for pid, name in processes_naming(folder_of(desktop)).items() if name.startswith("python"))
+    guard = next(pid for pid, name in processes_naming(folder_of(desktop)).items() if name == "sh")
     os.kill(guard, signal.SIGKILL)
     desktop.stop()
     assert processes_naming(folder_of(desktop)) == {}
@@ -291,7 +345,7 @@ def test_nothing_outlives_the_process_that_started_it(parent: subprocess.Popen[s
 def test_what_a_killed_guard_could_not_remove_goes_at_the_next_start(parent: subprocess.Popen[str]) -> None:
     folder, display = announced(parent)
     for pid, name in processes_naming(folder).items():
-        if name.startswith("python") or name == "Xtigervnc":
+        if name in ("sh", "Xtigervnc"):
             os.kill(pid, signal.SIGKILL)
     parent.kill()
     parent.wait(10)
@@ -311,9 +365,9 @@ def test_a_next_start_leaves_living_desktops_alone(start: Start) -> None:
     connect(desktop.server, desktop.password).close()
 
 
-def announced(parent: subprocess.Popen[str]) -> tuple[Path, Path]:
+def announced(parent: subprocess.Popen[str]) -> tuple[Path, OneFile]:
     assert parent.stdout is not None
     server, number = parent.stdout.readline().split()
     folder = Path(server).parent
     wait_for(lambda: "sleep" in processes_naming(folder).values(), "the command in the background")
-    return folder, socket_path(int(number))
+    return folder, OneFile(socket_path(int(number)))

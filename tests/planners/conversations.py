@@ -7,6 +7,7 @@ import io
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from exchanges import into
 from gemini_server import GeminiServer
 from PIL import Image
 
@@ -79,4 +80,4 @@ class Conversation:
     history: History = field(default_factory=History)
 
     def decide(self, timeout_s: float = 20.0) -> Decision:
-        return self.planner.decide(self.history.observation(self.exchanges.append), timeout_s=timeout_s)
+        return self.planner.decide(self.history.observation(into(self.exchanges)), timeout_s=timeout_s)

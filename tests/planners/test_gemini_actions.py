@@ -33,6 +33,7 @@ from pytest_vnc_use.types import (
     OpenAddress,
     Scroll,
     TakeScreenshot,
+    TraverseHistory,
     TypeText,
     Wait,
 )
@@ -108,8 +109,8 @@ OLD: list[tuple[str, dict[str, Any], Action]] = [
     ("drag_and_drop", {"x": 0, "y": 0, "destination_x": 500, "destination_y": 500}, Drag(0, 0, 720, 450)),
     ("wait_5_seconds", {}, Wait(5.0)),
     ("navigate", {"url": "example.org"}, OpenAddress("example.org")),
-    ("go_back", {}, KeyCombo(("alt", "left"))),
-    ("go_forward", {}, KeyCombo(("alt", "right"))),
+    ("go_back", {}, TraverseHistory("back")),
+    ("go_forward", {}, TraverseHistory("forward")),
     ("search", {}, KeyCombo(("ctrl", "k"))),
 ]
 

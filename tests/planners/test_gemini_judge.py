@@ -10,6 +10,7 @@ from typing import Any
 import gemini_server as gemini
 import pytest
 from conversations import QUICK, frame_of
+from exchanges import into
 from gemini_rules import COMPUTER_USE_ONLY
 from gemini_server import GeminiServer
 
@@ -46,7 +47,7 @@ def answer(**changes: Any) -> gemini.Reply:
 def test_a_claim_that_holds(court: Any, frame: Frame) -> None:
     exchanges: list[ModelExchange] = []
     server, ask = court(answer())
-    verdict = ask(exchanges.append)
+    verdict = ask(into(exchanges))
     assert verdict
     assert (verdict.claim, verdict.reason, verdict.frame) == (CLAIM, "The row says 2 apples.", frame.ref)
     assert verdict.region == Region(360, 0, 1080, 450)
@@ -91,6 +92,7 @@ UNREADABLE = [
     '{"reason": "", "verdict": "holds"}',
     '{"reason": "Yes.", "verdict": "yes"}',
     '{"reason": "Yes.", "verdict": "holds", "box_2d": [1, 2]}',
+    '{"reason": "Yes.", "verdict": "holds", "box_2d": [0, 0, NaN, 9]}',
 ]
 
 

@@ -17,6 +17,8 @@ from google.genai import types
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.gemini import GeminiComputerUse, build_function_response, start_contents
 from pytest_vnc_use.planners.gemini_actions import FunctionCall
+from pytest_vnc_use.planners.prompts import MOST_TOLD_STEPS
+from pytest_vnc_use.planners.turn_results import KEPT_TURNS
 from pytest_vnc_use.types import (
     CallFunction,
     Click,
@@ -35,6 +37,8 @@ Converse = Callable[..., Conversation]
 POINT = {"x": 500, "y": 500}
 CLICK = calls(("click", {**POINT, "intent": "open it"}), words="I open it.")
 DONE = text("It is open.")
+WIDTH_OF_NUMBERS = 200
+"""Bytes by which requests of runs differ that are told alike."""
 PAYING = wants_confirmation(POINT, "This pays.")
 
 
@@ -183,12 +187,27 @@ def test_a_request_does_not_grow_with_the_run(converse: Converse) -> None:
     requests = talk.server.requests
     assert [len(request.images) for request in requests[:5]] == [1, 2, 3, 3, 3]
     assert len(requests[-1].images) == 3
-    assert len(requests[-1].function_responses) == 29
     newest = [step.frame_after.digest for turn in talk.history.turns[-4:-1] for step in turn.steps]
     assert [digest(png) for png in requests[-1].images] == newest
-    a_turn_in_words = 1000
-    assert requests[-1].size - requests[3].size < 26 * a_turn_in_words
     assert talk.server.refusals == []
+
+
+def test_a_run_of_two_hundred_turns_asks_for_no_more_than_one_of_a_hundred(converse: Converse) -> None:
+    talk = converse(lambda request: CLICK)
+    click = talk.decide()
+    for turns in (101, 200):
+        while len(talk.history.turns) < turns:
+            talk.history.carry_out(click)
+        talk.decide()
+    assert talk.server.refusals == []
+    shorter, longer = (request.size for request in talk.server.requests[1:])
+    assert abs(longer - shorter) < WIDTH_OF_NUMBERS
+    last = talk.server.requests[-1]
+    task = last.contents[0]["parts"][0]["text"]
+    kept = len(last.function_responses)
+    assert KEPT_TURNS // 2 <= kept <= KEPT_TURNS + 3
+    assert f"({200 - kept - MOST_TOLD_STEPS} earlier steps)" in task
+    assert task.startswith(f"{talk.history.task}\n\nWhat was done so far:\n")
 
 
 def test_only_as_many_screenshots_as_asked_for(converse: Converse) -> None:
@@ -375,6 +394,8 @@ def test_the_older_dialect(converse: Converse) -> None:
     assert opened.proposals[0].action == TakeScreenshot()
     talk.history.carry_out(opened)
     decision = talk.decide()
+    [answered] = talk.server.requests[1].function_responses
+    assert "do not call this again" in answered["response"]["output"]
     assert decision.proposals[0].action == TypeText("alice", 720, 450, press_enter=True, clear_first=True)
     talk.history.carry_out(decision)
     assert talk.decide().kind == "finished"

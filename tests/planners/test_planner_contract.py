@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
+from chat_server import call
+from chat_talks import chat
 from conversations import Conversation, History
 from gemini_server import calls
+from messages_server import uses
+from native_talks import claude, gpt
+from responses_server import acts
 
+from pytest_vnc_use.execution import Execution, ExecutionStep
+from pytest_vnc_use.planners.callables import as_planner
+from pytest_vnc_use.planners.reenactment import Reenactment
 from pytest_vnc_use.planners.scripted import ScriptedPlanner
 from pytest_vnc_use.ports import Planner
 from pytest_vnc_use.types import Click
 
 CLICK = calls(("click", {"x": 500, "y": 500}))
+CLAUDES_CLICK = uses(("left_click", {"coordinate": [720, 450]}))
+CHATS_CLICK = call("click", x=500, y=500)
+QWENS_CLICK = call("computer_use", action="left_click", coordinate=[500, 500])
+GPTS_CLICK = acts({"type": "click", "button": "left", "x": 720, "y": 450})
+STARTERS = {
+    "gemini": lambda stack, converse: converse(lambda asked: CLICK).planner,
+    "callable": lambda stack, converse: as_planner(lambda observation: Click(720, 450)),
+    "re-enacted": lambda stack, converse: Reenactment(Execution(steps=(ExecutionStep(action=Click(720, 450)),) * 2)),
+    "scripted": lambda stack, converse: ScriptedPlanner(lambda observation: [Click(720, 450)]),
+    "anthropic": lambda stack, converse: stack.enter_context(claude(lambda asked: CLAUDES_CLICK)).planner,
+    "openai-compatible": lambda stack, converse: stack.enter_context(chat(lambda asked: CHATS_CLICK)).planner,
+    "openai-compatible-qwen": lambda stack, converse: (
+        stack.enter_context(chat(lambda asked: QWENS_CLICK, vocabulary="computer_use")).planner
+    ),
+    "openai": lambda stack, converse: stack.enter_context(gpt(lambda asked: GPTS_CLICK)).planner,
+}
 
 
-@pytest.fixture(params=["gemini", "scripted"])
-def planner(request: pytest.FixtureRequest, converse: Callable[..., Conversation]) -> Planner:
+@pytest.fixture(params=STARTERS)
+def planner(request: pytest.FixtureRequest, converse: Callable[..., Conversation]) -> Iterator[Planner]:
     """A planner that clicks on the middle of the screen in every turn."""
-    if request.param == "scripted":
-        return ScriptedPlanner(lambda observation: [Click(720, 450)])
-    return converse(lambda asked: CLICK).planner
+    with ExitStack() as stack:
+        yield STARTERS[request.param](stack, converse)
 
 
 def test_actions_are_pixels_of_the_screen(planner: Planner, history: History) -> None:
@@ -38,4 +62,4 @@ def test_nothing_is_kept_between_turns(planner: Planner, history: History) -> No
 
 
 def test_the_name_tells_who_decides(planner: Planner) -> None:
-    assert planner.name.split()[0] in ("gemini", "scripted")
+    assert planner.name.split()[0] in STARTERS

@@ -7,7 +7,7 @@ import sys
 from base64 import b64decode
 from contextlib import ExitStack
 
-from pytest_vnc_use.report.links import asset_writer, data_uri
+from pytest_vnc_use.report.links import asset_writer, collecting, data_uri
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4000
 
@@ -38,6 +38,14 @@ def test_a_picture_is_written_once_and_linked_from_the_report(tmp_path):
     assert link(PNG) == address
     assert (tmp_path / address).stat().st_mtime_ns == written.st_mtime_ns
     assert link(PNG + b"!") != address
+
+
+def test_pictures_are_collected_for_who_writes_the_report(tmp_path):
+    pictures = set()
+    link = collecting(pictures, "assets/")
+    addresses = [link(png) for png in (PNG, PNG, PNG + b"!")]
+    assert pictures == {PNG, PNG + b"!"}
+    assert set(addresses) == set(map(asset_writer(tmp_path, "assets/"), pictures))
 
 
 def test_processes_may_write_the_same_pictures_at_the_same_time(tmp_path):

@@ -23,6 +23,7 @@ from pytest_vnc_use.types import (
     Region,
     Scroll,
     TakeScreenshot,
+    TraverseHistory,
     TypeText,
     Wait,
 )
@@ -82,6 +83,7 @@ def test_the_mark_shows_on_every_ground(paint, ground):
         KeyDown("a"),
         KeyUp("a"),
         OpenAddress("example.org"),
+        TraverseHistory("back"),
         Wait(),
         TakeScreenshot(),
         CallFunction("order_count", {}),

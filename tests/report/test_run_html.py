@@ -18,16 +18,19 @@ from pytest_vnc_use.report.picture import mark_action, mark_region
 from pytest_vnc_use.types import (
     ApprovalAsked,
     Click,
+    Extracted,
     Judged,
     KeyCombo,
     ModelExchange,
     Outcome,
     Proposal,
+    Reading,
     Region,
     Ruling,
     RunEnded,
     StepStarted,
     TypeText,
+    Usage,
     Verdict,
 )
 
@@ -166,6 +169,23 @@ def test_a_verdict_is_worded_coloured_and_its_region_drawn(write_run, frames):
     assert "claim fails\nclaim holds\nclaim unsure\n" in page.text
 
 
+def test_votes_and_looks_are_told(write_run):
+    verdict = Verdict("saved", "holds", "a toast", model="g-3", votes=("holds", "fails", "holds"), looks=2)
+    page = page_of(write_run(end=DONE, events=[Judged(verdict)]))
+    assert "judged by g-3; votes: holds, fails, holds; asked on 2 screens\n" in page.text
+
+
+def test_what_was_read_is_shown_with_its_region_and_what_is_wrong_with_it(write_run, frames):
+    read = Reading("what is in it?", {"apples": 2}, "2 <b>", Region(20, 20, 90, 60), frames[2].ref, "g-3", Usage(700))
+    wrong = Reading("and now?", "two", "it says two", model="g-3")
+    page = page_of(write_run(end=DONE, events=[Extracted(read, "Basket"), Extracted(wrong, "int", "no integer")]))
+    assert page.figures == ["vnc-plain", "vnc-plain", "vnc-doubt"]
+    assert page.pictures[1:] == [data_uri(mark_region(frames[2].png, Region(20, 20, 90, 60)))]
+    assert 'read as Basket\nwhat is in it?\nread: {"apples": 2}\n2 <b>\nread by g-3\n' in page.text
+    assert 'it is no int\nand now?\nread: "two"\nno integer\nit says two\nread by g-3\n' in page.text
+    assert "700 in" in page.text
+
+
 # --- runs that broke -------------------------------------------------------------------------------------------------
 
 
@@ -182,6 +202,28 @@ def test_a_killed_run_shows_the_step_it_had_begun(write_run, make_step, frames):
     assert page.pictures[1] == data_uri(mark_action(frames[1].png, Click(60, 60)))
     assert "failed\n2. click at (60, 60)\nOpen it.\nbegun and never finished" in page.text
     assert "no end recorded" in page.text
+
+
+def test_what_was_shown_in_between_stands_with_the_step(write_run, make_step, frames):
+    run = write_run([make_step(1, Click(5, 5), passed=(frames[2].ref,)), make_step(2, Click(6, 6))], DONE)
+    page = page_of(run)
+    assert page.pictures[1] == data_uri(frames[2].png)
+    assert len(page.pictures) == 4
+    assert page.text.count("shown in between:") == 1
+    assert page.text.index("1. click") < page.text.index("shown in between:") < page.text.index("2. click")
+
+
+def test_a_trace_from_before_passing_frames_is_shown(write_run, make_step):
+    run = write_run([make_step(1, Click(5, 5))], DONE)
+    trace = run / "trace.jsonl"
+    lines = [json.loads(line) for line in trace.read_text("utf-8").splitlines()]
+    for line in lines:
+        line.get("step", {}).pop("passed", None)
+    trace.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    assert '"passed"' not in trace.read_text("utf-8")
+    page = page_of(run)
+    assert len(page.pictures) == 2
+    assert "shown in between" not in page.text
 
 
 def test_a_waiting_run_shows_what_it_waits_with(write_run, frames):

@@ -1,0 +1,125 @@
+"""The browser under a Controller's hands, as functions for a model, and on a Desktop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import vnc_servers
+from browsers import QUIET, Site, element
+from vnc_servers import VncServer
+from witnesses import assert_becomes
+
+from pytest_vnc_use.backends.browsing import MOST_TEXT, BrowsingController, browser_functions, with_browser
+from pytest_vnc_use.backends.devtools import Browser, browser_at
+from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.errors import ActionError, DesktopError
+from pytest_vnc_use.planners.functions import declare_all
+from pytest_vnc_use.planners.gemini_actions import PREDEFINED_FUNCTIONS
+from pytest_vnc_use.types import Click, OpenAddress, TraverseHistory
+
+BACK, FORWARD = TraverseHistory("back"), TraverseHistory("forward")
+
+
+@pytest.fixture
+def elsewhere(tigervnc: VncServer, connected: Callable[..., VNCController]) -> VNCController:
+    """Hands on another desktop: what happens in the browser is none of their doing."""
+    return connected(tigervnc)
+
+
+def test_devtools_go_where_hands_do_not_reach(browser: Browser, elsewhere: VNCController, pages: Site) -> None:
+    controller = BrowsingController(elsewhere, lambda: browser)
+    controller.perform(OpenAddress(f"{pages.address}/second"))
+    assert browser.title == "Second"
+    controller.perform(BACK)
+    assert browser.title == "The shop"
+    controller.perform(FORWARD)
+    assert browser.title == "Second"
+
+
+def test_the_screen_answers_as_it_does_to_hands(browser: Browser, hands: VNCController, pages: Site) -> None:
+    controller = BrowsingController(hands, lambda: browser)
+    before = controller.frame()
+    controller.perform(OpenAddress(f"{pages.address}/second"))
+    assert controller.settle().reason != "nothing_changed"
+    assert controller.frame().ref != before.ref
+
+
+def test_a_persons_spelling_is_typed(browser: Browser, hands: VNCController, pages: Site) -> None:
+    BrowsingController(hands, lambda: browser).perform(OpenAddress(f"{pages.address.removeprefix('http://')}/second"))
+    browser.wait_for_text("The second page")
+
+
+def test_without_devtools_by_keyboard(browser: Browser, hands: VNCController, pages: Site) -> None:
+    hands.perform(OpenAddress(f"{pages.address}/second"))
+    browser.wait_for_text("The second page")
+    hands.perform(BACK)
+    browser.wait_for_text("Apples")
+    hands.perform(FORWARD)
+    browser.wait_for_text("The second page")
+
+
+def test_what_the_browser_cannot_do_is_told_to_the_planner(browser: Browser, hands: VNCController) -> None:
+    with pytest.raises(ActionError, match="net::ERR_CONNECTION_REFUSED"):
+        BrowsingController(hands, lambda: browser).perform(OpenAddress(f"http://127.0.0.1:{vnc_servers.free_port()}"))
+
+
+def test_a_browser_that_is_not_there_is_told_to_the_planner(elsewhere: VNCController) -> None:
+    gone = Browser(f"127.0.0.1:{vnc_servers.free_port()}")
+    with pytest.raises(ActionError, match="no browser answers at"):
+        BrowsingController(elsewhere, lambda: gone).perform(BACK)
+
+
+def test_all_else_is_for_the_hands(browser: Browser, hands: VNCController, pages: Site) -> None:
+    controller = BrowsingController(hands, lambda: browser)
+    controller.perform(Click(*element(browser, "Coupon").centre))
+    assert_becomes(lambda: pages.told, ["coupon"])
+    controller.close()
+    assert not hands.holding
+
+
+def test_what_a_model_is_told_of_the_page(browser: Browser, pages: Site) -> None:
+    get_browser_state, _ = browser_functions(lambda: browser)
+    assert get_browser_state().startswith(f"address: {pages.address}/\ntitle: The shop\nApples & pears\n")
+    browser.navigate(f"data:text/plain,{'x' * (MOST_TEXT + 7)}")
+    assert get_browser_state().endswith("x … and 7 characters more")
+    assert len(get_browser_state()) < MOST_TEXT + 1000
+
+
+def test_what_a_model_is_told_of_the_elements(browser: Browser) -> None:
+    x, y = element(browser, "Coupon").centre
+    _, in_pixels = browser_functions(lambda: browser)
+    box = element(browser, "Coupon").box
+    line = f"textbox 'Coupon' at ({x}, {y}), [{box.left}, {box.top}, {box.right}, {box.bottom}]"
+    assert line in in_pixels().splitlines()
+    _, on_a_grid = browser_functions(lambda: browser, lambda width, height: (1000, 1000))
+    assert f"\ntextbox 'Coupon' at ({x * 1000 // 1024}, {y * 1000 // 768}), [" in on_a_grid()
+
+
+def test_many_elements_and_none(browser: Browser) -> None:
+    _, list_elements = browser_functions(lambda: browser)
+    browser.navigate(f"data:text/html,{'<button>b</button>' * 180}")
+    assert list_elements().splitlines()[-1] == "… and 30 more"
+    browser.navigate("about:blank")
+    assert list_elements() == "there are no elements in view"
+
+
+def test_the_functions_can_be_declared_to_a_model(browser: Browser) -> None:
+    declared = declare_all(browser_functions(lambda: browser), taken=PREDEFINED_FUNCTIONS)
+    assert [each.name for each in declared] == ["get_browser_state", "list_elements"]
+
+
+def test_the_browser_of_a_desktop_that_is_started_here(pages: Site) -> None:
+    vnc_servers.require("Xtigervnc")
+    vnc_servers.require("chromium")
+    started = XvncDesktop(size=(1024, 768))
+    desktop = with_browser(started, lambda: browser_at("profile/DevToolsActivePort", started.read_file))
+    try:
+        with pytest.raises(DesktopError, match="no browser has been started"):
+            _ = desktop.browser
+        desktop.launch(["chromium", *QUIET, "--user-data-dir=profile", "--remote-debugging-port=0", pages.address])
+        desktop.browser.wait_for_text("Apples")
+        assert desktop.browser.url == f"{pages.address}/"
+    finally:
+        desktop.stop()

@@ -1,0 +1,306 @@
+"""Encodings: each gives the very pixels, whatever server, content and size; and the link's speed chooses."""
+
+from __future__ import annotations
+
+import io
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import rfb
+import vnc_servers
+from hypothesis import given, settings, strategies as st
+from PIL import Image
+from slow_link import slow_link
+from stages.kinds import KINDS
+from stages.stage import Stage, Wish
+from vnc_servers import VncServer, qt_on_x, wait_for
+from witnesses import Page, window_of, xterm
+
+from pytest_vnc_use.assembly import desktops as assembly
+from pytest_vnc_use.backends.encodings.reading import Reading
+from pytest_vnc_use.backends.encodings.tight import Tight
+from pytest_vnc_use.backends.encodings.zrle import Zrle, split_runs
+from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.errors import DesktopRefused, SettingsError
+from pytest_vnc_use.settings import merge, option_name
+from pytest_vnc_use.types import EncodingChoice, Frame
+
+GRADIENTS = Path(__file__).parent / "programs" / "gradients.py"
+SMALL: tuple[EncodingChoice, ...] = ("zrle", "tight")
+SIZE = (1366, 768)
+
+
+def decoded(frame: Frame) -> npt.NDArray[np.uint8]:
+    return np.asarray(Image.open(io.BytesIO(frame.png)))
+
+
+# --- the decoders, alone ---------------------------------------------------------------------------------------------
+
+ZRLE_WAYS = {"raw": 1000, "solid": 1, "packed": 16, "runs": 1000, "palette_runs": 127}
+TIGHT_WAYS = {"copy": 1000, "fill": 1, "palette": 256, "gradient": 1000}
+sizes = st.tuples(st.integers(1, 150), st.integers(1, 150))
+reproducible = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+
+
+def read(reading: Reading, data: bytes) -> npt.NDArray[np.uint32]:
+    """What a decoder makes of `data`, all of which it has to want."""
+    stream = io.BytesIO(data)
+    needed = next(reading)
+    while True:
+        try:
+            needed = reading.send(stream.read(needed))
+        except StopIteration as done:
+            assert not stream.read()
+            pixels: npt.NDArray[np.uint32] = done.value
+            return pixels
+
+
+@reproducible
+@given(size=sizes, ways=st.lists(st.sampled_from(sorted(ZRLE_WAYS)), min_size=1, max_size=3), seed=st.integers(0, 999))
+def test_zrle_in_all_its_ways(size: tuple[int, int], ways: list[str], seed: int) -> None:
+    decoder, stream = Zrle(), rfb.ZrleStream()
+    for way in ways:
+        colours = 1 + seed % ZRLE_WAYS[way]
+        pixels = rfb.picture(*size, colours, seed)
+        assert np.array_equal(read(decoder.decode(*size), stream.encode(pixels, way)), pixels)
+
+
+@reproducible
+@given(
+    size=sizes,
+    ways=st.lists(
+        st.tuples(st.sampled_from(sorted(TIGHT_WAYS)), st.integers(0, 3), st.booleans()), min_size=1, max_size=4
+    ),
+    seed=st.integers(0, 999),
+)
+def test_tight_in_all_its_ways(size: tuple[int, int], ways: list[tuple[str, int, bool]], seed: int) -> None:
+    decoder, stream = Tight(), rfb.TightStream()
+    for way, number, reset in ways:
+        pixels = rfb.picture(*size, 1 + seed % TIGHT_WAYS[way], seed)
+        data = stream.encode(pixels, way, number, reset=reset)
+        assert np.array_equal(read(decoder.decode(*size), data), pixels)
+
+
+@reproducible
+@given(st.binary(max_size=300))
+def test_runs_are_split_as_a_plain_loop_would(data: bytes) -> None:
+    bounds, lengths = split_runs(np.frombuffer(data, np.uint8))
+    expected = list(_runs_one_by_one(data))
+    assert lengths.tolist() == [pixels for _, pixels in expected]
+    assert bounds.tolist() == [0, *(end for end, _ in expected)]
+
+
+def _runs_one_by_one(data: bytes) -> Iterator[tuple[int, int]]:
+    at = 0
+    while at < len(data):
+        index, pixels = data[at], 1
+        at += 1
+        while index > 127:
+            if at == len(data):
+                return
+            pixels += data[at]
+            at += 1
+            if data[at - 1] != 255:
+                break
+        yield at, pixels
+
+
+ZRLE_NONSENSE = {
+    "3 bytes instead of 12 for 4 pixels": b"\x00" + bytes(3),
+    "the ZRLE tile 17": b"\x11" + bytes(60),
+    "the ZRLE tile 129": b"\x81" + bytes(60),
+    "a pixel beyond its palette of 3 colours": b"\x03" + bytes(9) + b"\xff\xff",
+    "1 bytes instead of 2 for a packed palette": b"\x04" + bytes(12) + b"\x00",
+    "a run of 5 pixels where 4 are left": b"\x80" + bytes(3) + b"\x04",
+    "a run of 256 pixels where 4 are left": b"\x80" + bytes(3) + b"\xff\x00",
+    "runs of 5 pixels instead of 4": b"\x82" + bytes(6) + b"\x80\x04",
+    "runs of fewer than 4 pixels": b"\x82" + bytes(6) + b"\x00",
+    "a pixel beyond its palette of 2 colours": b"\x82" + bytes(6) + b"\x02" * 4,
+    "fewer tiles than the rectangle has": b"",
+    "1 bytes after the last tile": b"\x01" + bytes(4),
+    "compressed pixels of more than": bytes(1 << 20),
+}
+
+
+@pytest.mark.parametrize("told", ZRLE_NONSENSE)
+def test_zrle_that_makes_no_sense(told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        read(Zrle().decode(2, 2), rfb.ZrleStream().wrap(ZRLE_NONSENSE[told]))
+
+
+def test_zrle_of_absurd_length_is_not_waited_for() -> None:
+    with pytest.raises(ValueError, match="4294967295 compressed bytes for 2 x 2 pixels"):
+        read(Zrle().decode(2, 2), b"\xff" * 4)
+
+
+TIGHT_NONSENSE = {
+    "JPEG, which was not asked for": b"\x90",
+    "Tight compression 10": b"\xa0",
+    "the Tight filter 7": b"\x40\x07" + bytes(3),
+    "a pixel beyond its palette of 3 colours": b"\x40\x01\x02" + bytes(9) + b"\x03",
+}
+
+
+@pytest.mark.parametrize("told", TIGHT_NONSENSE)
+def test_tight_that_makes_no_sense(told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        read(Tight().decode(1, 1), TIGHT_NONSENSE[told])
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"\x03abc", "that are none"),
+        (rfb.TightStream().wrap(0, bytes(47)), "47 bytes instead of 48"),
+        (rfb.TightStream().wrap(0, bytes(1 << 24)), "more than 48 bytes"),
+    ],
+    ids=["no zlib", "too little", "a bomb"],
+)
+def test_tight_that_inflates_to_something_else(data: bytes, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        read(Tight().decode(4, 4), b"\x00" + data)
+
+
+# --- real servers ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_server_shows_the_same_in_every_encoding(kind: str, tmp_path: Path) -> None:
+    with KINDS[kind].start(tmp_path, Wish(size=KINDS[kind].size)) as stage:
+        for number, encoding in enumerate(get_args(EncodingChoice)):
+            with closing(connect(stage.server.address, encoding=encoding)) as hands:
+                hands.move(5 + 40 * number, 5)  # TigerVNC paints the pointer where another client has left it
+                _becomes_the_truth(hands, stage)
+                stage.repaint()
+                _becomes_the_truth(hands, stage)
+
+
+def _becomes_the_truth(hands: VNCController, stage: Stage) -> None:
+    wait_for(lambda: stage.shows(decoded(hands.frame())), "the truth in the frame")
+
+
+@pytest.fixture(scope="module", params=vnc_servers.STARTERS)
+def full_screen(request: pytest.FixtureRequest) -> Iterator[VncServer]:
+    """Gradients, noise and text on a screen whose width is no multiple of anything, and a terminal before them."""
+    with vnc_servers.STARTERS[request.param](size=SIZE) as server, qt_on_x(server, GRADIENTS, *map(str, SIZE)):
+        window_of(server, "gradients")
+        with xterm(server, "seq 300; printf '\\033[?25l'; exec cat", geometry="83x21+201+303"):
+            yield server
+
+
+@pytest.mark.parametrize("encoding", SMALL)
+def test_gradients_and_text_are_as_raw(full_screen: VncServer, encoding: EncodingChoice) -> None:
+    with closing(connect(full_screen.address, encoding="raw")) as raw:
+        raw.settle()
+        with closing(connect(full_screen.address, encoding=encoding)) as small:
+            assert np.array_equal(decoded(small.frame()), decoded(raw.frame()))
+
+
+@pytest.mark.parametrize("encoding", SMALL)
+def test_a_window_that_moved_is_as_raw(desktop: VncServer, encoding: EncodingChoice) -> None:
+    """TigerVNC then tells where on the screen the pixels are already."""
+    with (
+        closing(connect(desktop.address, encoding="raw")) as raw,
+        closing(connect(desktop.address, encoding=encoding)) as small,
+        xterm(desktop, "seq 300; printf '\\033[?25l'; exec cat", geometry="83x21+201+303"),
+    ):
+        for x, y in ((333, 355), (340, 340), (7, 11)):
+            desktop.output_of("xdotool", "search", "--name", "terminal", "windowmove", "--sync", str(x), str(y))
+            wait_for(lambda: raw.frame().ref == small.frame().ref, f"{encoding} as raw")
+        assert len(np.unique(decoded(small.frame()))) > 10
+
+
+@pytest.mark.parametrize("encoding", SMALL)
+def test_what_scrolled_is_as_raw(full_screen: VncServer, encoding: EncodingChoice) -> None:
+    address = full_screen.address
+    with closing(connect(address, encoding="raw")) as raw, closing(connect(address, encoding=encoding)) as small:
+        before = small.frame()
+        small.click(300, 400)
+        small.type_text("".join(f"{encoding} {line}\n" for line in range(15)))
+        wait_for(lambda: small.frame().ref != before.ref, "a change")
+        wait_for(lambda: raw.frame().ref == small.frame().ref, f"{encoding} as raw")
+
+
+@pytest.mark.parametrize("encoding", SMALL)
+def test_chromium_is_as_raw(desktop: VncServer, chromium: Page, encoding: EncodingChoice) -> None:
+    address = desktop.address
+    with closing(connect(address, encoding="raw")) as raw, closing(connect(address, encoding=encoding)) as small:
+        wait_for(lambda: raw.frame().ref == small.frame().ref, f"{encoding} as raw")
+        assert len(np.unique(decoded(small.frame()))) > 10
+
+
+# --- pixel formats ---------------------------------------------------------------------------------------------------
+
+FORMATS = {
+    "big-endian": (32, 24, 1, 1, 255, 255, 255, 16, 8, 0),
+    "red last": (32, 24, 0, 1, 255, 255, 255, 0, 8, 16),
+    "16 bit": (16, 16, 0, 1, 31, 63, 31, 11, 5, 0),
+    "colour map": (8, 8, 0, 0, 0, 0, 0, 0, 0, 0),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_whatever_format_a_server_announces_it_is_asked_for_ours(name: str) -> None:
+    announced = struct.pack(">BBBBHHHBBBxxx", *FORMATS[name])
+    pixels = rfb.picture(40, 30, 500, seed=2)
+    colours = struct.pack(">BxHH", 1, 0, 2) + bytes(12)
+    shown = rfb.update(rfb.drawn(pixels, rfb.RAW, pixels.tobytes()))
+    session = rfb.greeting(40, 30, announced) + colours + shown
+    with rfb.playing(session, then_silent=True) as address, closing(connect(address)) as hands:
+        assert np.array_equal(decoded(hands.last_frame()), rfb.channels(pixels))
+
+
+def test_a_server_that_sends_its_own_format_all_the_same_is_refused() -> None:
+    announced = struct.pack(">BBBBHHHBBBxxx", *FORMATS["16 bit"])
+    shown = rfb.update(rfb.rectangle(0, 0, 40, 30, rfb.RAW, bytes(2 * 40 * 30)))
+    refused = pytest.raises(DesktopRefused, match="showed no screen within")
+    with rfb.playing(rfb.greeting(40, 30, announced) + shown, then_silent=True) as address, refused:
+        connect(address, timeout_s=0.5)
+
+
+# --- the link --------------------------------------------------------------------------------------------------------
+
+
+def test_a_slow_link_gets_the_first_pixels_raw_and_all_others_compressed(tigervnc: VncServer) -> None:
+    width, height = 1024, 768
+    with slow_link(tigervnc.address) as link, closing(connect(link.address)) as hands:
+        assert hands.frame().ref.width == width
+        assert link.from_server < 4 * width * height / 2
+    with slow_link(tigervnc.address) as link, closing(connect(link.address, encoding="raw")) as hands:
+        assert link.from_server > 4 * width * height
+        assert hands.frame().ref.width == width
+
+
+def test_a_frame_after_a_settled_action_waits_for_no_round_trip(tigervnc: VncServer) -> None:
+    round_trip_s = 0.3
+    with slow_link(tigervnc.address, delay_s=round_trip_s / 2) as link, closing(connect(link.address)) as hands:
+        assert min(_frame_s(hands, x) for x in (100, 200, 300)) < 0.8 * round_trip_s
+
+
+def _frame_s(hands: VNCController, x: int) -> float:
+    hands.click(x, 100)
+    hands.settle()
+    began_s = time.monotonic()
+    hands.frame()
+    return time.monotonic() - began_s
+
+
+def test_the_setting_reaches_the_connection(tigervnc: VncServer) -> None:
+    tigervnc.output_of("xsetroot", "-mod", "5", "7")
+    with slow_link(tigervnc.address, delay_s=0, bits_a_second=1e12) as link:
+        chosen = merge(({"server": link.address, "encoding": "tight"}, str))
+        with closing(assembly.connect(chosen)) as hands:
+            assert hands.frame().ref.width == 1024
+        assert link.from_server < 1024 * 768
+
+
+def test_a_lossy_encoding_cannot_be_chosen() -> None:
+    with pytest.raises(SettingsError, match="--vnc-encoding must be one of auto, raw, zrle, tight, got 'jpeg'"):
+        merge(({"encoding": "jpeg"}, option_name))

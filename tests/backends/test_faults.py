@@ -1,0 +1,184 @@
+"""A server that breaks, lies or floods: a clear DesktopError in bounded time and memory, and never an old frame."""
+
+from __future__ import annotations
+
+import re
+import struct
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rfb
+from hypothesis import given, settings, strategies as st
+from rfb import COPY, CURSOR, DESKTOP_SIZE, RAW, TIGHT, ZRLE, drawn, greeting, playing, rectangle, update
+
+from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
+
+WIDTH, HEIGHT = 70, 9
+NO_ANSWER = r"has not answered for 0\.5 s"
+PICTURE = rfb.picture(WIDTH, HEIGHT, 3, seed=1)
+FIRST = greeting(WIDTH, HEIGHT) + update(drawn(PICTURE, RAW, PICTURE.tobytes()))
+REST = b"".join(
+    [
+        rfb.BELL,
+        update(rectangle(0, 0, 2, 2, CURSOR, bytes(18))),
+        update(*(drawn(PICTURE, ZRLE, data) for data in [rfb.ZrleStream().encode(PICTURE, "runs")])),
+        update(drawn(PICTURE[:4], TIGHT, rfb.TightStream().encode(PICTURE[:4], "palette"), y=5)),
+        update(rectangle(3, 2, 20, 4, COPY, struct.pack(">HH", 5, 3))),
+        rfb.cut_text(5, b"apple"),
+        update(rectangle(0, 0, 60, 8, DESKTOP_SIZE), drawn(PICTURE[:8, :60], TIGHT, b"\x80abc")),
+    ]
+)
+
+
+def look(address: str) -> None:
+    """Connect and look twice, the second time at what a fresh answer says."""
+    with closing(connect(address, timeout_s=5)) as hands:
+        hands.frame()
+        hands.frame()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a second is all that an answer may take."""
+    monkeypatch.setattr("pytest_vnc_use.backends.vnc._ANSWER_S", 0.5)
+
+
+# --- broken off ------------------------------------------------------------------------------------------------------
+
+
+def test_a_connection_that_ends_at_any_byte_before_the_first_frame_is_refused() -> None:
+    lengths = [*range(0, len(FIRST), 7), len(FIRST) - 1]
+    with playing(*(FIRST[:length] for length in lengths)) as address:
+        for _ in lengths:
+            with pytest.raises(DesktopError, match=f"{address}'"):
+                connect(address, timeout_s=5)
+
+
+def test_a_connection_that_ends_at_any_later_byte_is_lost() -> None:
+    lengths = range(len(REST) + 1)
+    with playing(*(FIRST + REST[:length] for length in lengths)) as address:
+        for _ in lengths:
+            with pytest.raises(DesktopError, match=f"{address}'"):
+                look(address)
+
+
+def test_half_an_update_is_no_frame(impatient: None) -> None:
+    white = np.full_like(PICTURE, 0xFFFFFF)
+    half = update(drawn(white, RAW, white.tobytes()), drawn(PICTURE, RAW, b""))
+    with playing(FIRST + half, then_silent=True) as address, closing(connect(address, encoding="raw")) as hands:
+        before = hands.last_frame()
+        with pytest.raises(ConnectionLost, match=NO_ANSWER):
+            hands.frame()
+        assert hands.last_frame().ref == before.ref
+
+
+def test_an_update_that_answers_nothing_is_not_taken_for_an_answer(impatient: None) -> None:
+    """The server still draws, and heeds no request any more."""
+    elsewhere = update(rectangle(1, 1, 1, 1, RAW, bytes(4)))
+    with playing(FIRST, again=elsewhere * 100) as address, pytest.raises(ConnectionLost, match=NO_ANSWER):
+        look(address)
+
+
+# --- what makes no sense ---------------------------------------------------------------------------------------------
+
+SENSELESS_GREETINGS = {
+    "does not talk VNC": b"SSH-2.0-OpenSSH_9.2\r\n",
+    "does not talk VNC as known here: max": b"RFB 000.000\n",
+    "unknown security types": b"RFB 003.008\n\x02\x63\x64",
+    "Connection refused: b''": b"RFB 003.008\n\x00" + bytes(4),
+    "a text of 4294967295 bytes": b"RFB 003.008\n\x00" + b"\xff" * 4,
+    "refused the password: $": b"RFB 003.008\n\x01\x01\x00\x00\x00\x01" + bytes(4),
+    "a text of 4278190080 bytes": b"RFB 003.008\n\x01\x01\x00\x00\x00\x01\xff\x00\x00\x00",
+    "a text of 16777216 bytes": rfb.HELLO + struct.pack(">HH16sI", 8, 8, rfb.BGRX, 1 << 24),
+    "a screen of 0 x 8 pixels": greeting(0, 8),
+    "a screen of 65535 x 65535 pixels": greeting(65535, 65535),
+}
+
+
+@pytest.mark.parametrize("told", SENSELESS_GREETINGS)
+def test_a_greeting_that_makes_no_sense(told: str) -> None:
+    refused = pytest.raises((DesktopRefused, AuthenticationFailed), match=told)
+    with playing(SENSELESS_GREETINGS[told], then_silent=True) as address, refused:
+        connect(address, timeout_s=5)
+
+
+SENSELESS = {
+    "x=1, y=0, width=70, height=1": update(rectangle(1, 0, WIDTH, 1, RAW)),
+    "x=65535, y=65535, width=1, height=1": update(rectangle(65535, 65535, 1, 1, ZRLE)),
+    "width=65535, height=65535": update(rectangle(0, 0, 65535, 65535, TIGHT)),
+    "x=60, y=5, width=20, height=4": update(rectangle(0, 0, 20, 4, COPY, struct.pack(">HH", 60, 5))),
+    "a screen of 65535 x 65535 pixels": update(rectangle(0, 0, 65535, 65535, DESKTOP_SIZE)),
+    "a screen of 70 x 0 pixels": update(rectangle(0, 0, 70, 0, DESKTOP_SIZE)),
+    "a pointer of 65535 x 65535 pixels": update(rectangle(0, 0, 65535, 65535, CURSOR)),
+    "the unknown encoding 1234": update(rectangle(0, 0, 1, 1, 1234)),
+    "unknown message": b"\x99",
+    "an update of more than 4 whole screens": update(*[drawn(PICTURE, TIGHT, b"\x80abc")] * 200),
+    "compressed pixels that are none": update(drawn(PICTURE, ZRLE, struct.pack(">I", 9) + b"no zlib ")) + b".",
+    "compressed pixels of more than": update(drawn(PICTURE, ZRLE, rfb.ZrleStream().wrap(bytes(1 << 20)))),
+    "4294967295 compressed bytes": update(drawn(PICTURE, ZRLE, b"\xff" * 4)),
+    "JPEG, which was not asked for": update(drawn(PICTURE, TIGHT, b"\x90")),
+    "message has at least 4 bytes": rfb.cut_text(-2, b"ab"),
+}
+
+
+@pytest.mark.parametrize("told", SENSELESS)
+def test_what_makes_no_sense_ends_the_connection(told: str) -> None:
+    lost = pytest.raises(ConnectionLost, match=f"sent what VNC does not allow: .*({told})")
+    with playing(FIRST + SENSELESS[told], then_silent=True) as address, lost:
+        look(address)
+
+
+# --- floods ----------------------------------------------------------------------------------------------------------
+
+FLOODS = {
+    "bells": (FIRST, rfb.BELL * (1 << 16)),
+    "texts": (FIRST, rfb.cut_text(1 << 16, bytes(1 << 16))),
+    "one text of 2 GB": (FIRST + rfb.cut_text((1 << 31) - 1), bytes(1 << 20)),
+    "one extended text of 2 GB": (FIRST + rfb.cut_text(-(1 << 31)), bytes(1 << 20)),
+    "colours": (FIRST, struct.pack(">BxHH", 1, 0, 1000) + bytes(6000)),
+    "empty updates": (FIRST, update() * 1000),
+    "pointers": (FIRST, update(*[rectangle(0, 0, 100, 100, CURSOR, bytes(40000 + 1300))] * 50)),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
+@pytest.mark.parametrize("what", FLOODS)
+def test_a_flood_ends_in_time_and_takes_little_memory(what: str, impatient: None) -> None:
+    first, again = FLOODS[what]
+    with playing(first, again=again) as address:
+        forget_peak()
+        before_kb = peak_kb()
+        with pytest.raises(ConnectionLost, match=NO_ANSWER):
+            look(address)
+        assert peak_kb() - before_kb < 50_000
+
+
+def peak_kb() -> int:
+    """The most memory that this process had since its peak was forgotten."""
+    found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+    assert found
+    return int(found[1])
+
+
+def forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+# --- anything at all -------------------------------------------------------------------------------------------------
+
+SESSION = FIRST + REST
+changes = st.lists(st.tuples(st.integers(0, len(SESSION) - 1), st.binary(max_size=3)), min_size=1, max_size=4)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@given(changes)
+def test_whatever_bytes_come_it_ends_as_a_desktop_error(changed: list[tuple[int, bytes]]) -> None:
+    session = bytearray(SESSION)
+    for at, instead in changed:
+        session[at : at + 1] = instead
+    with playing(bytes(session)) as address, pytest.raises(DesktopError, match=f"{address}'"):
+        look(address)

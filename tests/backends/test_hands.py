@@ -1,0 +1,169 @@
+"""What the keyboard sends, byte by byte, as a server of this test hears it."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+
+import pytest
+from rfb import RAW, greeting, rectangle, update
+from vnc_servers import wait_for
+
+from pytest_vnc_use.backends.hands import HOLD_S
+from pytest_vnc_use.backends.protocol import DesktopProtocol
+from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.errors import ActionError
+
+SCREEN = rectangle(0, 0, 8, 8, RAW, bytes(8 * 8 * 4))
+TAKES_SCANCODES = rectangle(0, 0, 0, 0, -258)
+SHIFT, CONTROL, F5 = 0xFFE1, 0xFFE3, 0xFFC2
+
+
+class Listener:
+    """A VNC server with a still screen that keeps what it is told, as it was received."""
+
+    def __init__(self, name: bytes, *extensions: bytes) -> None:
+        self._words = greeting(8, 8, name=name) + b"".join(map(update, extensions)) + update(SCREEN)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._received: list[bytes] = []
+        self._heard: list[tuple[float, bytes]] = []
+        self._thread = threading.Thread(target=self._serve)
+        self.address = f"127.0.0.1::{self._listener.getsockname()[1]}"
+
+    def hears_at_once(self, act: Callable[[], object], *messages: bytes) -> None:
+        """Assert that `act` sends these messages, which arrive together."""
+        data = b"".join(messages)
+        act()
+        wait_for(lambda: any(data in piece for piece in self._received), f"{data!r} in one of {self._received!r}")
+        self._received.clear()
+
+    def pressed_s(self, down: bytes, up: bytes) -> float:
+        """How long after `down` it heard `up`, in seconds."""
+
+        def lifted() -> list[float]:
+            pressed = [heard_s for heard_s, piece in self._heard if down in piece]
+            later = [(heard_s, piece) for heard_s, piece in self._heard if pressed and heard_s >= pressed[0]]
+            return [heard_s - pressed[0] for heard_s, piece in later if up in piece.rpartition(down)[2]]
+
+        wait_for(lifted, "the release")
+        return lifted()[0]
+
+    @contextmanager
+    def serving(self) -> Iterator[VNCController]:
+        self._thread.start()
+        with closing(self._listener), closing(connect(self.address)) as hands:
+            self._received.clear()
+            yield hands
+        self._thread.join()
+
+    def _serve(self) -> None:
+        connection, _ = self._listener.accept()
+        self.say = connection.sendall
+        with connection, suppress(ConnectionError):
+            self.say(self._words)
+            while piece := connection.recv(1 << 20):
+                self._received.append(piece)
+                self._heard.append((time.monotonic(), piece))
+
+
+def key(keysym: int, down: bool) -> bytes:
+    return struct.pack(">BBxxI", 4, down, keysym)
+
+
+def struck(*keysyms: int) -> bytes:
+    return b"".join([key(each, True) for each in keysyms] + [key(each, False) for each in reversed(keysyms)])
+
+
+def on_qemu(keysym: int, down: bool, scancode: int) -> bytes:
+    return struct.pack(">BBHII", 255, 0, down, keysym, scancode)
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener(b"a server")
+
+
+def test_a_text_goes_out_in_one_write(listener: Listener) -> None:
+    """A release that is late would let the server repeat the key."""
+    with listener.serving() as hands:
+        typed = [struck(SHIFT, ord("A")), struck(ord("b")), struck(0xFF0D), struck(SHIFT, ord("?"))]
+        listener.hears_at_once(lambda: hands.type_text("Ab\n?" * 100), *typed * 100)
+
+
+def test_a_held_modifier_stays_down(listener: Listener) -> None:
+    with listener.serving() as hands:
+        listener.hears_at_once(lambda: hands.key_down("shift"), key(SHIFT, True))
+        listener.hears_at_once(lambda: hands.type_text("AB"), struck(ord("A")), struck(ord("B")))
+        listener.hears_at_once(lambda: hands.key_combo("ctrl+shift+x"), struck(CONTROL, ord("X")))
+        listener.hears_at_once(hands.close, key(SHIFT, False))
+
+
+def test_a_held_letter_can_be_typed_all_the_same(listener: Listener) -> None:
+    with listener.serving() as hands:
+        listener.hears_at_once(lambda: hands.key_down("w"), key(ord("w"), True))
+        listener.hears_at_once(lambda: hands.type_text("wow"), *(struck(ord(each)) for each in "wow"))
+
+
+def test_a_lone_character_beyond_ascii_is_text(listener: Listener) -> None:
+    with listener.serving() as hands:
+        for name in ("é", "Ω"):
+            with pytest.raises(ActionError, match=f"takes no keys for: '{name}'"):
+                hands.key_combo(name)
+        listener.hears_at_once(lambda: hands.key_combo("ctrl+é"), struck(CONTROL, 0xE9))
+
+
+def test_qemu_gets_scan_codes_where_it_has_confirmed_them() -> None:
+    listener = Listener(b"QEMU (guest)", TAKES_SCANCODES)
+    with listener.serving() as hands:
+        shift, slash = (SHIFT, 0x2A), (ord("?"), 0x35)
+        pressed = [on_qemu(each, True, code) for each, code in (shift, slash)]
+        released = [on_qemu(each, False, code) for each, code in (slash, shift)]
+        listener.hears_at_once(lambda: hands.type_text("?"), *pressed, *released)
+        listener.hears_at_once(lambda: hands.key_combo("F5"), on_qemu(F5, True, 0x3F), on_qemu(F5, False, 0x3F))
+        with pytest.raises(ActionError, match="drops the key 'f13'; it takes ASCII, F1 to F12"):
+            hands.key_combo("f13")
+
+
+def test_qemu_with_a_layout_of_its_own_gets_keysyms() -> None:
+    listener = Listener(b"QEMU")
+    with listener.serving() as hands:
+        listener.hears_at_once(lambda: hands.type_text("?"), struck(SHIFT, ord("?")))
+
+
+def test_others_get_keysyms_even_where_they_take_scan_codes() -> None:
+    listener = Listener(b"root@host", TAKES_SCANCODES)
+    with listener.serving() as hands:
+        listener.hears_at_once(lambda: hands.key_combo("F5"), struck(F5))
+
+
+def button(mask: int) -> bytes:
+    return struct.pack(">BBHH", 5, mask, 2, 2)
+
+
+def test_a_press_lasts_also_where_much_has_to_be_read_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the reactor reads after it was given the press keeps it from writing; that must not shorten the press."""
+    hear, press = DesktopProtocol.dataReceived, DesktopProtocol.pointerEvent
+    busy = threading.Event()
+
+    def read_slowly(self: DesktopProtocol, data: bytes) -> None:
+        if busy.is_set():
+            busy.clear()
+            time.sleep(0.1)  # as a large update takes
+        hear(self, data)
+
+    def press_while_busy(self: DesktopProtocol, x: int, y: int, mask: int = 0) -> None:
+        press(self, x, y, mask)
+        if mask:
+            busy.set()
+            listener.say(update(SCREEN))
+
+    listener = Listener(b"a desktop")
+    with listener.serving() as hands:
+        monkeypatch.setattr(DesktopProtocol, "dataReceived", read_slowly)
+        monkeypatch.setattr(DesktopProtocol, "pointerEvent", press_while_busy)
+        hands.click(2, 2)
+        assert listener.pressed_s(button(1), button(0)) > HOLD_S / 2

@@ -1,0 +1,273 @@
+"""One contract over every kind of VNC server: what is seen is what the server's own side shows, and what is done
+arrives there, pixel by pixel and character by character.
+"""
+
+from __future__ import annotations
+
+import io
+from ast import literal_eval
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from stages import libvncserver
+from stages.kinds import KINDS, that_can
+from stages.stage import Pixels, Stage, Wish
+from vnc_servers import wait_for
+from witnesses import assert_becomes
+
+from pytest_vnc_use.backends.settle import SettleRules
+from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
+from pytest_vnc_use.types import Click, Frame, KeyCombo, Move, TypeText
+from pytest_vnc_use.watchdog import Watchdog
+
+Connect = Callable[..., VNCController]
+PATIENT = SettleRules(first_change_s=10.0, quiet_s=0.5, limit_s=20.0, any_change=True)
+"""Waits for a change however slow the machine is, so that a change that is missed shows."""
+LINE = "Ab1 ~!@\\|;\"'<>/"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Stage]]:
+    """The stage of a kind, the same for all tests of the module."""
+    with ExitStack() as stack:
+
+        @cache
+        def start(name: str) -> Stage:
+            return stack.enter_context(KINDS[name].start(tmp_path_factory.mktemp(name), Wish(KINDS[name].size)))
+
+        yield start
+
+
+@pytest.fixture(params=KINDS)
+def stage(request: pytest.FixtureRequest, shared: Callable[[str], Stage], tmp_path: Path) -> Iterator[Stage]:
+    """Each kind in turn."""
+    kind = KINDS[request.param]
+    if kind.outlives_clients:
+        yield shared(request.param)
+        return
+    with kind.start(tmp_path, Wish(kind.size)) as stage:
+        yield stage
+
+
+@pytest.fixture
+def hands(stage: Stage, connected: Connect) -> VNCController:
+    hands = connected(stage.server, settle_rules=PATIENT)
+    move_the_pointer(hands)
+    return hands
+
+
+def move_the_pointer(hands: VNCController) -> None:
+    """TigerVNC draws it into the frame until this client moves it from where it was."""
+    for x in (6, 5):
+        hands.move(x, 5)
+        hands.frame()
+
+
+def colours(frame: Frame) -> int:
+    """How many there are."""
+    return len(Image.open(io.BytesIO(frame.png)).getcolors(1 << 24) or ())
+
+
+def pixels(frame: Frame) -> Pixels:
+    return np.asarray(Image.open(io.BytesIO(frame.png)))
+
+
+def wait_to_see(stage: Stage, hands: VNCController) -> None:
+    """Until the frame is what the server shows."""
+    wait_for(lambda: stage.shows(pixels(hands.frame())), "the picture", timeout_s=30)
+
+
+def heard(stage: Stage, *kinds: str, after: int = 0) -> list[str]:
+    """What reached the program, of these kinds."""
+    return [line for line in stage.heard() if line.startswith(kinds)][after:]
+
+
+def typed(stage: Stage) -> str:
+    """The characters that reached the program."""
+    return "".join(literal_eval(line.removeprefix("key ")) for line in heard(stage, "key"))
+
+
+# --- eyes ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_frame_is_what_the_server_shows(stage: Stage, connected: Connect) -> None:
+    hands = connected(stage.server)
+    move_the_pointer(hands)
+    hands.settle()
+    frame = hands.frame()
+    assert hands.size == (frame.ref.width, frame.ref.height) == stage.truth().shape[1::-1]
+    assert colours(frame) >= 15
+    assert stage.shows(pixels(frame))
+
+
+def test_a_change_is_seen_whole_once_settled(stage: Stage, hands: VNCController) -> None:
+    for _ in range(2):
+        before = hands.frame()
+        hands.move(5, 5)
+        stage.repaint()
+        assert hands.settle().reason == "settled"
+        after = hands.frame()
+        assert after.png != before.png
+        assert stage.shows(pixels(after))
+
+
+def test_a_screen_at_rest_and_no_pointer_in_it(stage: Stage, connected: Connect) -> None:
+    hands = connected(stage.server)
+    move_the_pointer(hands)
+    before = hands.frame()
+    hands.move(hands.size[0] // 3, hands.size[1] - 30)
+    assert hands.settle().reason == "nothing_changed"
+    assert hands.frame().png == before.png
+    assert stage.shows(pixels(before))
+
+
+@pytest.mark.parametrize("name", that_can("resize"))
+def test_a_resize_is_followed(name: str, tmp_path: Path, connected: Connect) -> None:
+    with KINDS[name].start(tmp_path, Wish(KINDS[name].size)) as stage:
+        hands = connected(stage.server)
+        move_the_pointer(hands)
+        assert stage.resize is not None
+        stage.resize((640, 480))
+        wait_for(lambda: hands.size == (640, 480), "the new size")
+        wait_to_see(stage, hands)
+        before = len(heard(stage, "down"))
+        hands.click(639, 479)
+        assert_becomes(lambda: heard(stage, "down", after=before), ["down left 639 479"])
+
+
+@pytest.mark.parametrize(
+    ("depth", "name"), [*((16, name) for name in that_can("16 bit")), *((8, name) for name in that_can("8 bit"))]
+)
+def test_few_colours(depth: int, name: str, tmp_path: Path, connected: Connect) -> None:
+    with KINDS[name].start(tmp_path, Wish(depth=depth)) as stage:
+        hands = connected(stage.server)
+        move_the_pointer(hands)
+        wait_to_see(stage, hands)
+        assert colours(hands.frame()) >= 15
+
+
+@pytest.mark.parametrize("name", that_can("large"))
+def test_a_large_screen(name: str, tmp_path: Path, connected: Connect) -> None:
+    size = (5120, 2880)
+    with KINDS[name].start(tmp_path, Wish(size)) as stage:
+        hands = connected(stage.server)
+        hands.click(size[0] - 1, size[1] - 1)
+        assert_becomes(lambda: heard(stage, "down")[-1:], ["down left 5119 2879"])
+        assert hands.size == size
+        wait_to_see(stage, hands)
+
+
+# --- connections -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_server_that_is_killed_and_started_anew(name: str, tmp_path: Path, connected: Connect) -> None:
+    kind = KINDS[name]
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+    with kind.start(folders[0], Wish(kind.size)) as stage:
+        hands = connected(stage.server)
+        stage.server.kill()
+        with pytest.raises(ConnectionLost, match="is gone"):
+            hands.wait(10)
+        with pytest.raises(ConnectionLost, match="is gone"):
+            hands.frame()
+        with pytest.raises(DesktopRefused, match="no VNC connection to"):
+            connect(stage.server.address)
+    with kind.start(folders[1], Wish(kind.size)) as stage:
+        hands = connected(stage.server)
+        move_the_pointer(hands)
+        hands.settle()
+        assert stage.shows(pixels(hands.frame()))
+
+
+@pytest.mark.parametrize("name", that_can("password"))
+def test_a_password_right_wrong_and_missing(name: str, tmp_path: Path, connected: Connect) -> None:
+    kind = KINDS[name]
+    with kind.start(tmp_path, Wish(kind.size, password="geheim")) as stage:
+        assert connected(stage.server, "geheim").size == kind.size
+        for password, message in (("falsch", "refused the password"), (None, "wants a password, and none was given")):
+            with pytest.raises(AuthenticationFailed, match=message):
+                connect(stage.server.address, password)
+
+
+@pytest.mark.parametrize("name", that_can("view_only"))
+def test_a_server_that_takes_no_input_is_told(name: str, tmp_path: Path) -> None:
+    """Such servers drop input without a word; the screen that never answers gives them away."""
+    kind = KINDS[name]
+    with kind.start(tmp_path, Wish(kind.size, view_only=True)) as stage:
+        watchdog = Watchdog(partial(connect, stage.server.address), blank_s=10.0, frozen_s=0.1)
+        with closing(watchdog):
+            watchdog.perform(Move(5, 5))
+            watchdog.settle()
+            watchdog.frame()
+            for action in (Click(101, 37), TypeText("lost"), KeyCombo(("enter",))):
+                watchdog.perform(action)
+                watchdog.settle()
+            with pytest.raises(DesktopError, match=r"is frozen: .* takes no input, as a read-only one"):
+                watchdog.frame()
+        assert not heard(stage, "down", "up", "key")
+
+
+# --- hands -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("button", ["left", "middle", "right"])
+def test_clicks_land_on_the_pixel(stage: Stage, hands: VNCController, button: str) -> None:
+    width, height = hands.size
+    points = [(0, 0), (width - 1, height - 1), (width // 2, height - 40), (101, 37)]
+    before = len(heard(stage, "down", "up"))
+    for x, y in points:
+        hands.perform(Click(x, y, button))  # type: ignore[arg-type]
+    expected = [f"{what} {button} {x} {y}" for x, y in points for what in ("down", "up")]
+    assert_becomes(lambda: heard(stage, "down", "up", after=before), expected)
+
+
+def test_a_drag_begins_and_ends_on_the_pixel(stage: Stage, hands: VNCController) -> None:
+    before = len(heard(stage, "down", "up"))
+    hands.drag_and_drop(21, 33, 333, 301)
+    assert_becomes(lambda: heard(stage, "down", "up", after=before), ["down left 21 33", "up left 333 301"])
+
+
+def test_scrolling(stage: Stage, hands: VNCController) -> None:
+    """Without a wheel it goes by the keys of a page."""
+    before = len(heard(stage, "wheel", "page"))
+    down, up = (["wheel down"] * 2, ["wheel up"]) if stage.wheel else (["page down"], ["page up"])
+    hands.scroll(101, 37, "down", 2)
+    assert_becomes(lambda: heard(stage, "wheel", "page", after=before), down)
+    hands.scroll(101, 37, "up", 1)
+    assert_becomes(lambda: heard(stage, "wheel", "page", after=before), down + up)
+
+
+def test_text_and_keys_arrive(stage: Stage, hands: VNCController) -> None:
+    before = len(typed(stage))
+    hands.click(101, 37)
+    hands.type_text(LINE, press_enter=True)
+    hands.key_combo("ctrl+b")
+    hands.type_text("z")
+    assert_becomes(lambda: typed(stage)[before:], f"{LINE}\r\x02z")
+
+
+def test_libvncservers_own_example(tmp_path: Path, connected: Connect) -> None:
+    """It draws a square of two pixels where it is clicked, and arrow down makes its screen smaller."""
+    with libvncserver.example(tmp_path) as server:
+        hands = connected(server, settle_rules=PATIENT)
+        expected = libvncserver.example_picture(800, 600)
+        for act, drawn in (
+            (lambda: hands.key_combo("page_up"), slice(0)),
+            (lambda: hands.click(300, 200), (slice(199, 201), slice(299, 301))),
+        ):
+            act()
+            expected[drawn] = 255
+            assert hands.settle().reason == "settled"
+            assert np.array_equal(pixels(hands.frame()), expected)
+        hands.key_combo("down")
+        smaller = libvncserver.example_picture(640, 480)
+        wait_for(lambda: np.array_equal(pixels(hands.frame()), smaller), "the smaller screen")

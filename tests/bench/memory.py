@@ -1,0 +1,56 @@
+"""The memory of a process over many steps: a table in Markdown. Run as a script:
+
+    python tests/bench/run.py memory [STEPS]
+
+Each of STEPS (2,000 by default) is a key in an xterm that shows another line, the wait for it, a frame and what passed,
+on Xtigervnc at 1440x900; the wait is cut short to 20 ms of quiet. Told is the resident memory of this process.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+
+import psutil
+import vnc_servers
+from ratios import head, machine, row
+from witnesses import xterm
+
+from pytest_vnc_use.backends.settle import SettleRules
+from pytest_vnc_use.backends.vnc import VNCController, connect
+
+QUICK = SettleRules(first_change_s=0.2, quiet_s=0.02)
+COUNTING = "printf '\\033[?25l'; n=0; while read line; do n=$((n+1)); seq $n $((n+20)); done"
+
+
+def main(steps: int) -> None:
+    marks = sorted({50, *(steps * part // 5 for part in range(1, 6))})
+    print(f"{machine()}\n")
+    print(head("after steps", "resident MB"))
+    with (
+        vnc_servers.tigervnc((1440, 900)) as server,
+        xterm(server, COUNTING),
+        closing(connect(server.address, settle_rules=QUICK)) as controller,
+    ):
+        controller.click(100, 100)
+        sizes_mb = {number: resident_mb() for number in range(1, steps + 1) if step(controller, number) in marks}
+    for number, size_mb in sizes_mb.items():
+        print(row(f"{number:,}", f"{size_mb:.0f}"))
+    growth = sizes_mb[steps] - sizes_mb[marks[0]]
+    print(f"\n{growth:+.1f} MB from step {marks[0]} to {steps:,}")
+
+
+def step(controller: VNCController, number: int) -> int:
+    controller.key_combo("enter")
+    controller.settle()
+    controller.frame()
+    controller.passed_frames()
+    return number
+
+
+def resident_mb() -> float:
+    return float(psutil.Process().memory_info().rss) / 2**20
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2000)

@@ -1,0 +1,49 @@
+"""One benchmark, or one after the other, each in a process of its own:
+
+python tests/bench/run.py            names them
+python tests/bench/run.py eyes       capture, step, idle, memory, collecting
+python tests/bench/run.py NAME [ARGUMENT …]
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+HERE = Path(__file__).parent
+EYES = ("capture", "step", "idle", "memory", "collecting")
+ROOMS = (HERE.parent, HERE.parent / "backends", HERE.parent / "desktops")
+
+
+def main(arguments: Sequence[str]) -> int:
+    match arguments:
+        case []:
+            print("eyes", *sorted(names()), sep="\n")
+            return 0
+        case ["eyes"]:
+            return max(run(name) for name in EYES)
+        case [name, *more] if name in names():
+            return run(name, *more)
+        case _:
+            print(f"there is no benchmark {arguments[0]!r}; there are eyes, {', '.join(sorted(names()))}")
+            return 2
+
+
+def names() -> set[str]:
+    return {path.stem for path in HERE.glob("*.py") if "__main__" in path.read_text("utf-8")} - {"run"}
+
+
+def run(name: str, *arguments: str) -> int:
+    print(f"## {name}\n", flush=True)
+    path = os.pathsep.join([*map(str, ROOMS), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, str(HERE / f"{name}.py"), *arguments]
+    ended = subprocess.run(command, env={**os.environ, "PYTHONPATH": path})
+    print(flush=True)
+    return ended.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,298 @@
+"""A desktop in a container: ready when it says so, its program told the truth of, bad input told, nothing left."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from containers import ENGINE, FOLDER, desktop_image, started_container
+from left_behind import processes_naming
+from vnc_servers import wait_for
+
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.desktops.container import ContainerDesktop
+from pytest_vnc_use.desktops.engine import find_engine
+from pytest_vnc_use.errors import AuthenticationFailed, DesktopError, DesktopRefused, SettingsError, VncUseError
+from pytest_vnc_use.settings import Settings
+
+Start = Callable[..., ContainerDesktop]
+
+PARENT = """
+import sys
+from containers import started_container
+desktop = started_container("xterm")
+print(desktop.container, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """`started_container(…)`, stopped after the test."""
+    started: list[ContainerDesktop] = []
+
+    def starting(*command: str, **options: Any) -> ContainerDesktop:
+        started.append(started_container(*command, **options))
+        return started[-1]
+
+    yield starting
+    for desktop in started:
+        desktop.stop()
+
+
+@pytest.fixture(scope="module")
+def desktop() -> Iterator[ContainerDesktop]:
+    """One with a program, for tests that leave it as it was."""
+    desktop = started_container("xterm")
+    yield desktop
+    desktop.stop()
+
+
+def engine(*arguments: str) -> str:
+    return subprocess.run([ENGINE, *arguments], capture_output=True, text=True, timeout=60).stdout
+
+
+def exists(container: str) -> bool:
+    return container in engine("ps", "--all", "--format", "{{.Names}}").split()
+
+
+# --- ready, reached --------------------------------------------------------------------------------------------------
+
+
+def test_it_has_the_size_asked_for_and_wants_its_password(desktop: ContainerDesktop) -> None:
+    with closing(connect(desktop.server, desktop.password)) as controller:
+        assert controller.size == (1024, 768)
+    with pytest.raises(AuthenticationFailed):
+        connect(desktop.server, "wrong")
+
+
+def test_its_port_is_published_on_loopback_only(desktop: ContainerDesktop) -> None:
+    host, port = desktop.server.split("::")
+    assert host == "127.0.0.1"
+    assert engine("port", desktop.container).strip() == f"5901/tcp -> 127.0.0.1:{port}"
+
+
+def test_its_password_is_on_no_command_line(desktop: ContainerDesktop) -> None:
+    lines = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
+    assert not any(desktop.password.encode() in line for line in lines)
+
+
+def test_environment_volumes_and_password_arrive(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HANDED_ON", "plums # and more")
+    tmp_path.chmod(0o755)  # the user in the container is another one
+    (tmp_path / "list.txt").write_text("apples")
+    desktop = start(environment=["FRUIT=two pears", "HANDED_ON"], volumes=[f"{tmp_path}:/shared:ro"], password="sesame")
+    ran = desktop.run(["sh", "-c", 'cat /shared/list.txt; echo ";$FRUIT;$HANDED_ON;$PWD"; touch /shared/new'])
+    assert ran.stdout == "apples;two pears;plums # and more;/home/tester\n"
+    assert "Read-only" in ran.stderr
+    connect(desktop.server, "sesame").close()
+
+
+# --- the program, a reset, the logs ----------------------------------------------------------------------------------
+
+
+def test_a_crash_is_told_and_stopping_leaves_nothing_but_the_logs(start: Start) -> None:
+    desktop = start("sh", "-c", "echo $$ >pid; echo about to open orders; exec xterm")
+    folder = Path(tempfile.gettempdir(), desktop.container)
+    assert (desktop.program_fault(), folder.exists()) == ("", True)
+    desktop.run(["sh", "-c", "kill -SEGV $(cat pid)"])
+    wait_for(desktop.program_fault, "the crash")
+    headline, *output = desktop.program_fault().splitlines()
+    assert headline.endswith("exec xterm'\" exited with -11 (SIGSEGV)")
+    assert output == ["about to open orders"]
+    desktop.stop()
+    desktop.stop()
+    assert desktop.program_fault().splitlines() == [headline, *output]
+    assert desktop.logs()["program"] == "about to open orders\n"
+    assert "Xvnc TigerVNC" in desktop.logs()["container"]
+    assert (exists(desktop.container), folder.exists(), processes_naming(folder)) == (False, False, {})
+
+
+def test_a_reset_is_a_container_anew_that_takes_input_at_once(start: Start) -> None:
+    desktop = start("xterm")
+    before = desktop.container
+    desktop.write_file("list.txt", "apples")
+    desktop.reset()
+    assert not exists(before)
+    assert desktop.program_fault() == ""
+    with pytest.raises(FileNotFoundError, match="it has no files"):
+        desktop.read_file("list.txt")
+    desktop.launch(["xterm", "-e", "head -1 >typed.txt"])
+    with closing(connect(desktop.server, desktop.password)) as controller:
+        controller.type_text("two apples", press_enter=True)
+        wait_for(lambda: desktop.run(["cat", "typed.txt"]).stdout == "two apples\n", "the text to arrive")
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+BAD: dict[str, tuple[dict[str, Any], type[VncUseError], str]] = {
+    "no size": ({"size": (0, 900)}, SettingsError, r"1 to 16384 each, got \(0, 900\)"),
+    "no engine": ({"engine": "lxc"}, SettingsError, r"one of docker, podman, got 'lxc'"),
+    "no image": ({"image": ""}, SettingsError, r"an image must have a name, .* got ''"),
+    "an option": ({"image": "--privileged"}, SettingsError, r"an image must have a name, .* got '--privileged'"),
+    "no such image": (
+        {"image": "localhost:1/no-such-image"},
+        DesktopError,
+        r"podman cannot pull the image 'localhost:1/no-such-image', which is not here: .*refused; build it first",
+    ),
+    "no image's name": ({"image": "No:Such:Image"}, DesktopError, r"podman cannot .* 'No:Such:Image'.*: .*invalid ref"),
+    "no variable": ({"environment": ["1=2"]}, SettingsError, r"NAME=VALUE, or NAME to hand it on, got '1=2'"),
+    "not handed on": ({"environment": ["NO_SUCH_NAME"]}, SettingsError, r"must be set here, got 'NO_SUCH_NAME'"),
+    "several lines": ({"environment": ["A=1\n2"]}, SettingsError, r"must be one line, got 'A' with several"),
+    "no volume": ({"volumes": ["here"]}, SettingsError, r"must be HERE:THERE or HERE:THERE:ro.*, got 'here'"),
+    "not here": ({"volumes": ["/no/such:/there"]}, SettingsError, r"got '/no/such:/there': there is no '/no/such'"),
+    "no such program": ({"command": ["no-such-program"]}, DesktopError, r"cannot start 'no-such-program'"),
+    "ends first": (
+        {"environment": ["VNC_DEPTH=13"]},
+        DesktopError,
+        r"the container of the image '.*' exited with 1 and had not shown a desktop\n(.*\n)*.*TigerVNC",
+    ),
+    "another port": (
+        {"port": 5902, "start_timeout_s": 1.5},
+        DesktopRefused,
+        r"is not ready after 1.5 s: its VNC server does not greet at port 5902\n(.*\n)*.*TigerVNC",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "kind", "message"), BAD.values(), ids=BAD.keys())
+def test_bad_input_is_told_and_leaves_nothing(
+    options: dict[str, Any], kind: type[VncUseError], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"image": desktop_image(), "engine": ENGINE, "connect": connect, **options}
+    containers = engine("ps", "--all", "--quiet")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(kind, match=message):
+        ContainerDesktop(**given)
+    assert list(tmp_path.iterdir()) == []
+    assert processes_naming(tmp_path) == {}
+    assert engine("ps", "--all", "--quiet") == containers
+
+
+def test_without_an_engine_it_is_told_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docker").write_text("#!/bin/sh\necho Cannot connect to the Docker daemon >&2\nexit 1\n")
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}")
+    with pytest.raises(DesktopError) as caught:
+        find_engine()
+    assert str(caught.value) == (
+        "nothing here runs containers: docker cannot list containers: Cannot connect to the Docker daemon; "
+        "podman is not on PATH; start one, or apt-get install podman"
+    )
+
+
+def test_an_engine_that_does_not_answer_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desktop_image()
+    (tmp_path / "docker").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert find_engine().name == "podman"
+
+
+# --- nothing is left -------------------------------------------------------------------------------------------------
+
+
+def test_nothing_outlives_the_process_that_started_it() -> None:
+    desktop_image()
+    paths = os.pathsep.join(sys.path)
+    command = [sys.executable, "-c", PARENT]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
+    ) as parent:
+        assert parent.stdout is not None
+        container = parent.stdout.readline().strip()
+        assert exists(container)
+        parent.kill()
+    wait_for(lambda: not exists(container), "the end of the container")
+    folder = Path(tempfile.gettempdir(), container)
+    wait_for(lambda: not folder.exists() and not processes_naming(folder), "the end of the rest")
+
+
+def test_what_nobody_owns_any_more_goes_at_the_next_start(start: Start) -> None:
+    living, left = start(), start()
+    folder = Path(tempfile.gettempdir(), left.container)
+    folder.rename(hidden := folder.with_name(f"hidden-{folder.name}"))  # as if its guard had died before the container
+    try:
+        find_engine(ENGINE)
+        assert not exists(left.container)
+        assert exists(living.container)
+        with pytest.raises(DesktopError, match=r"does not lead to the desktop: .*container"):
+            left.run(["true"])
+    finally:
+        hidden.rename(folder)
+
+
+# --- examples/desktop ------------------------------------------------------------------------------------------------
+
+
+def test_the_image_is_a_desktop_by_itself_too() -> None:
+    name = f"vnc-use-test-{os.getpid()}"
+    engine("run", "-d", "--rm", "--name", name, "-p", "127.0.0.1::5901", "-e", "VNC_GEOMETRY=640x480", desktop_image())
+    try:
+        port = engine("port", name).strip().rpartition(":")[2]
+        wait_for(lambda: "window" in engine("exec", name, "xprop", "-root", "_NET_CLIENT_LIST"), "the window manager")
+        with closing(connect(f"127.0.0.1::{port}")) as controller:
+            assert controller.size == (640, 480)
+        engine("exec", name, "sh", "-c", "kill $(grep -l Xtigervnc /proc/[0-9]*/comm | cut -d/ -f3)")
+        wait_for(lambda: not exists(name), "the end of the container with its X server")
+    finally:
+        engine("rm", "--force", name)
+
+
+def test_the_compose_file_says_what_its_readme_says() -> None:
+    readme = (FOLDER / "README.md").read_text()
+    service = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]["desktop"]
+    assert f"-p {service['ports'][0]} " in readme
+    assert f"docker exec -i {service['container_name']}" in readme
+    assert f"docker build -t {service['image']} examples/desktop" in readme
+    assert set(service["environment"]) <= {word.strip("`") for word in readme.split()}
+    assert (FOLDER / service["build"]["dockerfile"]).exists()
+
+
+def test_the_end_of_the_container_is_its_own_fault_and_not_the_programs(start: Start) -> None:
+    desktop = start("xterm")
+    assert (desktop.fault(), desktop.program_fault()) == ("", "")
+    engine("kill", desktop.container)
+    wait_for(desktop.fault, "the end of the container")
+    assert "exited with 137" in desktop.fault()
+    wait_for(lambda: desktop.program_fault() == "", "the program to be cleared of it")
+    desktop.stop()
+    assert desktop.program_fault() == ""
+
+
+def test_hands_find_the_desktop_again_after_its_reset(start: Start, tmp_path: Path) -> None:
+    desktop = start()
+    settings = Settings(runs_dir=str(tmp_path))
+    with VncUseAgent(vnc_password=desktop.password, settings=settings, desktop=desktop) as agent:
+        agent.click(10, 10)
+        before = desktop.server
+        desktop.reset()
+        assert desktop.server != before
+        assert agent.screenshot()
+        assert agent.server == desktop.server
+
+
+def test_the_job_in_the_readme_runs_its_tests_in_the_example_desktop(pytester: pytest.Pytester) -> None:
+    readme = (FOLDER.parents[1] / "README.md").read_text(encoding="utf-8")
+    (job,) = yaml.safe_load(re.search(r"```yaml\n(jobs:.*?)```", readme, re.DOTALL)[1])["jobs"].values()  # type: ignore[index]
+    build, _, test = (step["run"] for step in job["steps"] if "run" in step)
+    assert build == f"docker build -t vnc-desktop {FOLDER.relative_to(FOLDER.parents[1])}"
+    image, command = desktop_image(), shlex.split(test)
+    options = [word.replace("vnc-desktop", image) for word in command[3:] if word != "--vnc-planner=gemini"]
+    pytester.makepyfile(
+        "def test_it(vnc_desktop): assert 'program' in vnc_desktop.logs() and not vnc_desktop.program_fault()"
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", f"--vnc-engine={ENGINE}", *options)
+    result.assert_outcomes(passed=1)
+    assert (pytester.path / "report.html").exists()

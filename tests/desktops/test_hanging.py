@@ -1,0 +1,72 @@
+"""A program that runs and answers nothing is told from one that answers, and from one of which nobody can tell."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import vnc_servers
+
+from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.desktops.started import StartedDesktop
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
+
+PAD = Path(__file__).parents[1] / "programs" / "pad.py"
+Start = Callable[..., StartedDesktop]
+
+
+@pytest.fixture
+def started() -> Iterator[Start]:
+    """A desktop with a program that writes its process id down; stopped after the test."""
+    desktops: list[StartedDesktop] = []
+
+    def start(kind: Start, *program: str) -> StartedDesktop:
+        desktops.append(kind(["sh", "-c", f"echo $$ > pid; exec {shlex.join(program)}"]))
+        return desktops[-1]
+
+    yield start
+    for desktop in desktops:
+        desktop.stop()
+
+
+def stop_program(desktop: StartedDesktop) -> None:
+    os.kill(int(desktop.read_file("pid")), signal.SIGSTOP)
+
+
+@pytest.mark.parametrize("kind", [XvncDesktop, QtDesktop])
+def test_a_program_that_answers_does_not_hang_until_it_is_stopped(
+    started: Callable[..., StartedDesktop], monkeypatch: pytest.MonkeyPatch, kind: Start
+) -> None:
+    vnc_servers.require_pyside()
+    if kind is XvncDesktop:
+        vnc_servers.require("Xtigervnc")
+        vnc_servers.require("openbox")
+    desktop = started(kind, sys.executable, str(PAD))
+    assert not desktop.program_hangs()
+    stop_program(desktop)
+    monkeypatch.setattr(f"{kind.__module__}.ANSWERS_WITHIN_S", 1.0)
+    vnc_servers.wait_for(desktop.program_hangs, "the silence")  # once the window manager lists the window
+    assert not desktop.program_fault()
+
+
+def test_of_a_program_that_takes_no_pings_nobody_can_tell(started: Callable[..., StartedDesktop]) -> None:
+    vnc_servers.require("Xtigervnc")
+    vnc_servers.require("xterm")
+    desktop = started(XvncDesktop, "xterm")
+    stop_program(desktop)
+    assert not desktop.program_hangs()
+
+
+def test_what_has_ended_does_not_hang(started: Callable[..., StartedDesktop]) -> None:
+    vnc_servers.require_pyside()
+    desktop = started(QtDesktop, sys.executable, str(PAD))
+    os.kill(int(desktop.read_file("pid")), signal.SIGKILL)
+    vnc_servers.wait_for(desktop.program_fault, "its end")
+    assert not desktop.program_hangs()
+    desktop.stop()
+    assert not desktop.program_hangs()

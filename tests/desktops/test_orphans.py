@@ -1,0 +1,152 @@
+"""Whatever ends pytest, nothing stays of the desktops it had started: no process, no folder, no display."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from left_behind import OneFile, processes_naming
+from vnc_servers import require, wait_for
+
+from pytest_vnc_use.desktops.x_display import socket_path
+
+TESTS = """
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+import pytest
+
+@pytest.mark.parametrize("number", range({count}))
+def test_it(vnc_desktop, number):
+    display = vnc_desktop.run(["sh", "-c", "setsid sleep 300 & echo $DISPLAY"]).stdout
+    note = Path({notes!r}, f"{{number}}.new")
+    note.write_text(f"{{os.getpid()}} {{display[1:]}}")
+    note.rename(note.with_suffix(".txt"))
+    {end}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _needs_tigervnc_and_xterm() -> None:
+    for program in ("Xtigervnc", "openbox", "xterm"):
+        require(program)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Short, for the sockets in it: a unix socket's path has at most 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="orphans-") as name:
+        yield Path(name)
+
+
+class Running:
+    """A pytest whose desktops live in a temporary folder of their own."""
+
+    def __init__(self, folder: Path, process: subprocess.Popen[str]) -> None:
+        self._notes = folder / "notes"
+        self.temporary = folder / "t"
+        self.process = process
+
+    def desktops(self, count: int) -> tuple[list[int], list[OneFile]]:
+        """Once so many tests have a desktop: the processes that run them, and their displays."""
+        wait_for(lambda: self._noted() == count or self.process.poll() is not None, f"{count} desktops", timeout_s=40)
+        assert self._noted() == count
+        told = [note.read_text().split() for note in sorted(self._notes.glob("*.txt"))]
+        return [int(pid) for pid, _ in told], [OneFile(socket_path(int(display))) for _, display in told]
+
+    def _noted(self) -> int:
+        return len(list(self._notes.glob("*.txt")))
+
+    def left(self) -> list[str]:
+        """What is still there of the desktops: processes, and whatever lies in the temporary folder."""
+        inside = os.walk(self.temporary)  # which bears that folders go while it looks
+        folders = [f"{above}/{name}" for above, names, _ in inside for name in names if name.startswith("vnc-use-")]
+        return [*processes_naming(self.temporary).values(), *folders]
+
+
+@contextmanager
+def running_pytest(folder: Path, *options: str, count: int, end: str) -> Iterator[Running]:
+    for name in ("t", "notes"):
+        (folder / name).mkdir()
+    (folder / "test_it.py").write_text(TESTS.format(count=count, notes=str(folder / "notes"), end=end))
+    own = ["--vnc-server=xvnc", "--vnc-app=xterm", "-p", "no:cacheprovider", f"--rootdir={folder}", "-c", os.devnull]
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", "test_it.py", *own, *options],
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder / "t")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield Running(folder, process)
+        finally:
+            process.kill()
+
+
+def expect_nothing_left(run: Running, displays: list[OneFile]) -> None:
+    wait_for(lambda: not run.left(), "the end of all processes and folders", timeout_s=20)
+    assert [display for display in displays if display.exists()] == []
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda by: by.name)
+def test_pytest_that_is_ended_leaves_nothing(folder: Path, by: signal.Signals) -> None:
+    with running_pytest(folder, count=1, end="time.sleep(300)") as run:
+        displays = run.desktops(1)[1]
+        assert {"Xtigervnc", "openbox", "xterm", "sleep"} <= set(run.left())
+        os.killpg(run.process.pid, by)
+        run.process.communicate(timeout=20)
+        expect_nothing_left(run, displays)
+
+
+@pytest.mark.parametrize(
+    ("by", "managed"), [(signal.SIGKILL, "--vnc-desktops=2"), (signal.SIGINT, "--vnc-desktops=0")], ids=str
+)
+def test_workers_end_with_what_started_them(folder: Path, by: signal.Signals, managed: str) -> None:
+    with running_pytest(folder, "-n2", managed, count=2, end="time.sleep(300)") as run:
+        displays = run.desktops(2)[1]
+        if by is signal.SIGINT:
+            os.killpg(run.process.pid, by)  # as the terminal does for Ctrl-C
+        else:
+            run.process.kill()  # the first process only: its workers see their channel close
+        run.process.communicate(timeout=20)
+        expect_nothing_left(run, displays)
+
+
+def test_one_worker_is_killed_and_the_other_goes_on(folder: Path) -> None:
+    waiting = f"while number and not Path({str(folder)!r}, 'go-on').exists(): time.sleep(0.05)\n    assert number\n"
+    end = f"if not number: time.sleep(300)\n    {waiting}"
+    with running_pytest(folder, "-n2", count=2, end=end) as run:
+        workers, displays = run.desktops(2)
+        os.kill(workers[0], signal.SIGKILL)
+        wait_for(lambda: not displays[0].exists(), "the end of the killed worker's desktop")
+        assert displays[1].exists()
+        (folder / "go-on").touch()
+        output = run.process.communicate(timeout=60)[0]
+        assert "1 failed, 1 passed" in output
+        assert "crashed" in output
+        expect_nothing_left(run, displays)
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGSEGV)", "os._exit(3)"])
+def test_a_crash_in_a_test_leaves_nothing(folder: Path, end: str) -> None:
+    with running_pytest(folder, count=1, end=end) as run:
+        run.process.communicate(timeout=40)
+        expect_nothing_left(run, run.desktops(1)[1])
+
+
+def test_a_session_that_ends_well_leaves_neither_a_warm_desktop_nor_a_lock(folder: Path) -> None:
+    with running_pytest(folder, "-n2", "--vnc-desktops=1", count=4, end="pass") as run:
+        output = run.process.communicate(timeout=60)[0]
+        assert "4 passed" in output
+        assert [path.name for path in run.temporary.iterdir() if not path.name.startswith("pytest-of")] == []

@@ -1,0 +1,118 @@
+"""A local HTTP server that answers each POST of JSON as a function says: the ground of the stand-ins for services."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+JsonObject = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Posted:
+    """One request; header names are in lower case."""
+
+    path: str
+    headers: Mapping[str, str]
+    raw: bytes
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.raw)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer: a status and a body, perhaps late (`hang_s`) or a byte at a time (`drip_s` apart)."""
+
+    body: JsonObject | bytes
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    hang_s: float = 0.0
+    drip_s: float = 0.0
+    drip_headers: bool = False
+
+    def encoded(self) -> bytes:
+        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
+
+
+@dataclass
+class JsonServer:
+    """Serves on a free port of this machine; `requests` holds what came in, in order."""
+
+    answer: Callable[[Posted], Reply]
+    requests: list[Posted] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._turn = threading.Lock()
+        self.closing = threading.Event()
+
+    def __enter__(self) -> JsonServer:
+        server = self
+
+        class Handler(_Handler):
+            json_server = server
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closing.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    def reply_to(self, posted: Posted) -> Reply:
+        with self._turn:
+            self.requests.append(posted)
+            return self.answer(posted)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    json_server: JsonServer
+    protocol_version = "HTTP/1.1"
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # the client has stopped waiting, as some tests want it to
+            super().handle()
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers["Content-Length"]))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        reply = self.json_server.reply_to(Posted(self.path, headers, raw))
+        self.json_server.closing.wait(reply.hang_s)
+        self._send(reply)
+
+    def _send(self, reply: Reply) -> None:
+        data = reply.encoded()
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(data)), **reply.headers}
+        lines = [f"HTTP/1.1 {reply.status} So", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        head = "\r\n".join(lines).encode()
+        if not reply.drip_headers:
+            self.wfile.write(head)
+        self._write(data if not reply.drip_headers else head + data, reply.drip_s)
+
+    def _write(self, data: bytes, drip_s: float) -> None:
+        if not drip_s:
+            self.wfile.write(data)
+            return
+        for byte in data:
+            self.wfile.write(bytes([byte]))
+            if self.json_server.closing.wait(drip_s):
+                self.close_connection = True
+                return
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing on the terminal."""

@@ -1,0 +1,348 @@
+"""Turns of Claude with Anthropic's computer use tools: what is asked, what is read, and what goes back."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import messages_server as claude_says
+import pytest
+from conversations import frame_of
+from gemini_server import digest
+from messages_server import MessagesServer, older, text, uses
+from native_talks import Talk, claude
+from PIL import Image
+
+from pytest_vnc_use.errors import KeyRejected, SettingsError
+from pytest_vnc_use.planners.anthropic_computer import AnthropicComputer
+from pytest_vnc_use.planners.prompts import MOST_TOLD_STEPS
+from pytest_vnc_use.planners.turn_results import KEPT_TURNS
+from pytest_vnc_use.types import (
+    CallFunction,
+    Click,
+    Decision,
+    InvalidAction,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    Proposal,
+    Ruling,
+    TypeText,
+    Usage,
+)
+
+Converse = Callable[..., Talk[MessagesServer]]
+POINT = {"coordinate": [720, 450]}
+CLICK = uses(("left_click", POINT), words="I open it.")
+DONE = text("It is open.")
+WIDTH_OF_NUMBERS = 200
+"""Bytes by which requests of runs differ that are told alike."""
+
+
+@pytest.fixture
+def converse() -> Iterator[Converse]:
+    with ExitStack() as talks:
+        yield lambda *args, **settings: talks.enter_context(claude(*args, **settings))
+
+
+def results_of(request: Any) -> list[Any]:
+    """The tool results of the newest message."""
+    return [block for block in request["messages"][-1]["content"] if block["type"] == "tool_result"]
+
+
+def text_of(result: Any) -> str:
+    return result["content"][0]["text"]
+
+
+def pictures_of(request: Any) -> list[bytes]:
+    blocks = [block for message in request["messages"] for block in message["content"]]
+    inner = [block for result in blocks for block in result.get("content", [result])]
+    return [base64.b64decode(block["source"]["data"]) for block in inner if block["type"] == "image"]
+
+
+def test_a_click_and_then_done(converse: Converse) -> None:
+    talk = converse([CLICK, DONE])
+    clicked = talk.act()
+    assert (clicked.kind, [proposal.action for proposal in clicked.proposals]) == ("act", [Click(720, 450)])
+    assert (clicked.words, clicked.model) == ("I open it.", "claude-sonnet-5-20260901")
+    assert clicked.usage == Usage(input=1500, cached=500, output=40, thinking=60)
+    assert clicked.stop_at_error
+    done = talk.decide()
+    assert (done.kind, done.words, done.proposals) == ("finished", "It is open.", ())
+    assert talk.server.refusals == []
+
+
+def test_the_first_request(converse: Converse) -> None:
+    talk = converse([CLICK])
+    talk.decide()
+    [request] = talk.server.requests
+    assert (request["model"], request["max_tokens"]) == ("claude-sonnet-5", 16_000)
+    assert "thinking" not in request
+    toolset, give_up = request["tools"]
+    assert toolset == {
+        "type": "computer_toolset_20260801",
+        "configs": {"zoom": {"enabled": False}, "cursor_position": {"enabled": False}},
+    }
+    assert (give_up["name"], give_up["input_schema"]["required"]) == ("task_failed", ["reason"])
+    [message] = request["messages"]
+    assert message["content"][1] == {"type": "text", "text": "Open the basket"}
+    assert pictures_of(request) == [talk.history.pngs[talk.history.first.digest]]
+    assert "screenshot" in request["system"]
+    assert talk.planner.name == "anthropic (claude-sonnet-5)"
+
+
+def test_without_an_initial_screenshot(converse: Converse) -> None:
+    talk = converse([uses(("screenshot", {})), DONE], include_initial_screenshot=False)
+    talk.act()
+    assert talk.decide().kind == "finished"
+    assert [len(pictures_of(request)) for request in talk.server.requests] == [0, 1]
+
+
+def test_a_batch_is_answered_call_by_call(converse: Converse) -> None:
+    """Several calls are several actions in order; the screen after the last of them is shown once."""
+    named = [("left_click", POINT), ("type", {"text": "alice"}), ("key", {"text": "Return"})]
+    talk = converse([uses(*named), DONE])
+    decision = talk.act()
+    actions = [proposal.action for proposal in decision.proposals]
+    assert actions == [Click(720, 450), TypeText("alice"), KeyCombo(("Return",))]
+    assert talk.decide().kind == "finished"
+    results = results_of(talk.server.requests[1])
+    assert [result["tool_use_id"] for result in results] == ["toolu_0_0", "toolu_0_1", "toolu_0_2"]
+    assert [result["toolset_name"] for result in results] == ["computer"] * 3
+    assert [text_of(result) for result in results] == ["ok"] * 3
+    assert [digest(png) for png in pictures_of(talk.server.requests[1])[1:]] == [talk.history.screen.digest]
+
+
+def test_a_modifier_is_held_around_its_click(converse: Converse) -> None:
+    talk = converse([uses(("left_click", {**POINT, "text": "ctrl+shift"}), ("key", {"text": "Return"})), DONE])
+    decision = talk.act()
+    held = [KeyDown("ctrl"), KeyDown("shift"), Click(720, 450), KeyUp("shift"), KeyUp("ctrl")]
+    assert [proposal.action for proposal in decision.proposals] == [*held, KeyCombo(("Return",))]
+    assert talk.decide().kind == "finished"
+    assert len(results_of(talk.server.requests[1])) == 2
+
+
+def test_what_follows_a_failure_was_not_executed(converse: Converse) -> None:
+    talk = converse([uses(("left_click", POINT), ("key", {"text": "Hyper"}), ("wait", {"duration": 1})), DONE])
+    decision = talk.decide()
+    talk.history.carry_out(decision)
+    failed = [
+        replace(step, error=error) for step, error in zip(talk.history.turns[0].steps, ["", "no key", "…"], strict=True)
+    ]
+    talk.history.turns[0] = replace(talk.history.turns[0], steps=tuple(failed))
+    talk.decide()
+    results = results_of(talk.server.requests[1])
+    assert [result.get("is_error", False) for result in results] == [False, True, True]
+    not_executed = "Not executed: an earlier computer action in this turn failed."
+    assert [text_of(result) for result in results] == ["ok", "no key", not_executed]
+
+
+def test_a_denied_action_is_an_error(converse: Converse) -> None:
+    talk = converse([CLICK, DONE])
+    talk.act(ruling=Ruling("deny", "rule 2", "no clicks here", ends_run=False))
+    talk.decide()
+    [result] = results_of(talk.server.requests[1])
+    assert (result["is_error"], text_of(result)) == (True, "refused: no clicks here")
+
+
+def test_giving_up(converse: Converse) -> None:
+    talk = converse([uses(("task_failed", {"reason": "There is no basket."}), toolset=None)])
+    assert (talk.decide().kind, talk.exchanges[0].error) == ("gave_up", "")
+    talk = converse([uses(("task_failed", {}), toolset=None, words="It is broken.")])
+    assert talk.decide().words == "It is broken."
+
+
+def test_a_function_of_the_users(converse: Converse) -> None:
+    def left_click(name: str) -> str:
+        """Look a user up."""
+        return name
+
+    def users(name: str) -> str:
+        """Look a user up."""
+        return name
+
+    with pytest.raises(SettingsError, match="the name of a function for the model is taken, got 'left_click'"):
+        converse([], functions=[left_click])
+    talk = converse([uses(("users", {"name": "al"}), toolset=None), DONE], functions=[users])
+    decision = talk.act(output="alice")
+    assert decision.proposals[0].action == CallFunction("users", {"name": "al"})
+    assert talk.server.requests[0]["tools"][-1]["name"] == "users"
+    talk.decide()
+    [result] = results_of(talk.server.requests[1])
+    assert text_of(result) == "alice"
+    assert "toolset_name" not in result
+
+
+def test_an_excluded_action(converse: Converse) -> None:
+    talk = converse([uses(("wait", {"duration": 1}))], excluded_actions=["wait"])
+    [proposal] = talk.decide().proposals
+    assert isinstance(proposal.action, InvalidAction)
+    assert "'wait' is excluded in this run" in proposal.action.problem
+    assert talk.server.requests[0]["tools"][0]["configs"]["wait"] == {"enabled": False}
+    assert talk.server.refusals == []
+
+
+# --- pictures --------------------------------------------------------------------------------------------------------
+
+
+def test_a_large_screen_is_scaled_down_and_its_points_back(converse: Converse) -> None:
+    """The stand-in refuses pictures that the service would scale down by itself."""
+    talk = converse([uses(("left_click", {"coordinate": [2575, 0]}), ("left_click", {"coordinate": [0, 1448]})), DONE])
+    frame = frame_of(1, 5120, 2880)
+    talk.history.first = talk.history.screen = frame.ref
+    talk.history.pngs[frame.ref.digest] = frame.png
+    decision = talk.act()
+    [png] = pictures_of(talk.server.requests[0])
+    assert Image.open(io.BytesIO(png)).size == (2576, 1449)
+    actions = [proposal.action for proposal in decision.proposals]
+    assert actions == [Click(5119, 0), Click(0, 2879)]
+
+
+@pytest.mark.parametrize("tool", ["computer_20251124", "computer_20250124"])
+def test_the_older_tools(converse: Converse, tool: str) -> None:
+    """One tool with a field `action`, which is told the size of the pictures."""
+    replies = [older({"action": "left_click", "coordinate": [694, 434]}, {"action": "wait", "duration": 1}), DONE]
+    talk = converse(replies, model="claude-opus-4-5", tool=tool)
+    decision = talk.act()
+    assert decision.proposals[0].action == Click(720, 450)
+    assert decision.proposals[0].as_proposed == {"name": "left_click", "args": {"coordinate": [694, 434]}}
+    assert talk.decide().kind == "finished"
+    assert talk.server.refusals == []
+    computer = talk.server.requests[0]["tools"][0]
+    assert computer == {"type": tool, "name": "computer", "display_width_px": 1389, "display_height_px": 868}
+    assert Image.open(io.BytesIO(pictures_of(talk.server.requests[0])[0])).size == (1389, 868)
+    assert all("toolset_name" not in result for result in results_of(talk.server.requests[1]))
+
+
+@pytest.mark.parametrize(("keep", "sent"), [(3, [1, 2, 3, 2, 3, 2, 3]), (1, [1] * 7), (2, [1, 2, 1, 2, 1, 2, 1])])
+def test_only_the_newest_pictures_are_sent(converse: Converse, keep: int, sent: list[int]) -> None:
+    talk = converse(lambda request: CLICK, keep_screenshots=keep)
+    for _ in range(7):
+        talk.act()
+    assert [len(pictures_of(request)) for request in talk.server.requests] == sent
+    newest = [step.frame_after.digest for turn in talk.history.turns[:-1] for step in turn.steps][-sent[-1] :]
+    assert [digest(png) for png in pictures_of(talk.server.requests[-1])] == newest
+    assert "[older screenshot left out]" in str(talk.server.requests[-1])
+    assert talk.server.refusals == []
+
+
+def test_a_request_does_not_grow_with_the_run(converse: Converse) -> None:
+    talk = converse(lambda request: uses(("left_click", POINT), words="I open it."))
+    click = talk.decide()
+    for turns in (100, 200):
+        while len(talk.history.turns) < turns:
+            talk.history.carry_out(click)
+        talk.decide()
+    assert talk.server.refusals == []
+    shorter, longer = talk.server.sizes[1:]
+    assert abs(longer - shorter) < WIDTH_OF_NUMBERS
+    last = talk.server.requests[-1]["messages"]
+    kept = len([message for message in last if message["role"] == "assistant"])
+    assert KEPT_TURNS <= kept <= KEPT_TURNS + 3
+    assert f"({200 - kept - MOST_TOLD_STEPS} earlier steps)" in last[0]["content"][-1]["text"]
+
+
+# --- thoughts --------------------------------------------------------------------------------------------------------
+
+
+def thoughts_in(request: Any) -> list[str]:
+    blocks = [block for message in request["messages"] for block in message["content"]]
+    return [block["signature"] for block in blocks if block["type"] == "thinking"]
+
+
+def test_thoughts_go_back_as_long_as_nothing_before_them_changed(converse: Converse) -> None:
+    """The stand-in refuses a thought whose prefix changed; between two removals of pictures there is none such."""
+    talk = converse(lambda request: uses(("left_click", POINT), thinking="Where is it?"))
+    for _ in range(6):
+        talk.act()
+    assert talk.server.refusals == []
+    sent = [thoughts_in(request) for request in talk.server.requests]
+    assert sent == [[], ["signed_0_0"], ["signed_0_0", "signed_1_0"], [], ["signed_3_0"], []]
+
+
+def test_turns_are_told_in_words_at_the_points_where_thoughts_are_left_out_anyway(converse: Converse) -> None:
+    talk = converse(lambda request: uses(("left_click", POINT), thinking="long " * 200))
+    for _ in range(KEPT_TURNS + 8):
+        talk.act()
+    assert talk.server.refusals == []
+    assert "What was done so far:" in str(talk.server.requests[-1])
+    assert max(map(len, map(thoughts_in, talk.server.requests))) == 2
+
+
+def test_the_screen_shown_stays_as_it_was_shown(converse: Converse) -> None:
+    """A run that stood still looks again before it asks: that screen is what the model saw."""
+    talk = converse(lambda request: uses(("left_click", POINT), thinking="Where is it?"))
+    talk.act()
+    talk.history.screen = talk.history.first
+    talk.act()
+    talk.decide()
+    assert talk.server.refusals == []
+    assert [digest(png) for png in pictures_of(talk.server.requests[2])][:2] == [talk.history.first.digest] * 2
+
+
+def test_thoughts_are_asked_for_only_on_request(converse: Converse) -> None:
+    talk = converse([uses(("left_click", POINT), thinking="I look for it.")], include_thoughts=True)
+    assert talk.decide().words == "I look for it."
+    assert talk.server.requests[0]["thinking"] == {"type": "adaptive", "display": "summarized"}
+
+
+# --- history ---------------------------------------------------------------------------------------------------------
+
+
+def test_another_planners_turn_is_told_in_words(converse: Converse) -> None:
+    talk = converse([CLICK, DONE])
+    talk.history.carry_out(Decision("act", proposals=(Proposal(Click(1, 1), "to open it"),)))
+    talk.act()
+    assert talk.decide().kind == "finished"
+    assert talk.server.refusals == []
+    told = talk.server.requests[0]["messages"][1]["content"][0]["text"]
+    assert "Click(x=1, y=1" in told
+    assert "(to open it): ok" in told
+
+
+def test_a_turn_that_is_not_whole_is_told_in_words(converse: Converse) -> None:
+    talk = converse([uses(("left_click", POINT), ("wait", {"duration": 1})), DONE])
+    talk.act()
+    [turn] = talk.history.turns
+    talk.history.turns = [replace(turn, steps=turn.steps[:1])]
+    assert talk.decide().kind == "finished"
+    assert talk.server.refusals == []
+    assert "left_click(coordinate=[720, 450]): ok" in str(talk.server.requests[1]["messages"][1])
+
+
+def test_empty_text_does_not_go_back(converse: Converse) -> None:
+    block = {"type": "tool_use", "id": "", "name": "left_click", "toolset_name": "computer", "input": POINT}
+    talk = converse([claude_says.message([{"type": "text", "text": " "}, block], "tool_use"), DONE])
+    talk.act()
+    assert talk.decide().kind == "finished"
+    assert talk.server.refusals == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"keep_screenshots": 0}, "keep_screenshots must be at least 1, got 0"),
+        ({"tool": "computer_2030"}, r"tool must be one of \['computer_20250124'.*\], got 'computer_2030'"),
+        ({"excluded_actions": ["klick"]}, r"got \['klick'\]"),
+        ({"functions": [lambda: None]}, "needs a name and a docstring"),
+        ({"base_url": "ftp://host"}, "base_url must be an address such as https://host/path"),
+    ],
+)
+def test_a_wrong_setting_says_what_would_be_right(settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        AnthropicComputer(api_key="a key", **settings)
+
+
+def test_key_and_address_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "another service's")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(KeyRejected, match="set ANTHROPIC_API_KEY"):
+        AnthropicComputer()
+    with MessagesServer([CLICK]) as server:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", server.api_key)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", f"{server.url}/")
+        assert Talk(server, AnthropicComputer()).decide().kind == "act"

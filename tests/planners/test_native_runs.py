@@ -1,0 +1,96 @@
+"""Whole runs of the loop with Claude's and OpenAI's own tools: the stand-ins refuse nothing of what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from messages_server import text as claudes_text, uses
+from native_talks import Talk, claude, gpt
+from painted import PaintedController
+from responses_server import acts, text as gpts_text
+
+from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.safety import Policy
+from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.types import Click, KeyDown, KeyUp
+
+POINT = {"x": 10, "y": 20}
+CLICKED = {"type": "click", "button": "left", **POINT}
+CHECK = {"id": "sc_1", "code": "malicious_instructions", "message": "The page gives orders."}
+HALTED = "not carried out: an earlier action of this turn failed"
+
+
+@pytest.fixture
+def controller() -> PaintedController:
+    return PaintedController()
+
+
+@pytest.fixture
+def agent_of(controller: PaintedController, tmp_path: Path) -> Callable[..., VncUseAgent]:
+    settings = Settings(runs_dir=str(tmp_path / "runs"))
+
+    def build(talk: Talk, **options: object) -> VncUseAgent:
+        return VncUseAgent(settings=settings, controller=controller, planner=talk.planner, **options)  # type: ignore[arg-type]
+
+    return build
+
+
+def test_claudes_batch_stops_at_its_first_error(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    at = {"coordinate": [10, 20]}
+    batch = uses(("left_click", {**at, "text": "ctrl"}), ("key", {"text": "nosuchkey"}), ("left_click", at))
+    with claude([batch, claudes_text("done so")]) as talk:
+        result = agent_of(talk).run("click")
+        assert (result.outcome, talk.server.refusals) == (Outcome.DONE, [])
+        told = [block["content"][0]["text"] for block in talk.server.requests[1]["messages"][2]["content"]]
+    assert controller.performed == [KeyDown("ctrl"), Click(10, 20), KeyUp("ctrl")]
+    assert told == ["ok", "unknown key 'nosuchkey'", "Not executed: an earlier computer action in this turn failed."]
+
+
+def test_claudes_thoughts_are_good_over_a_long_run(agent_of: Callable[..., VncUseAgent]) -> None:
+    clicks = [uses(("left_click", {"coordinate": [number, 20]}), thinking="Hm.") for number in range(10)]
+    with claude([*clicks, claudes_text("done so")]) as talk:
+        result = agent_of(talk).run("click")
+        assert (result.outcome, talk.server.refusals) == (Outcome.DONE, [])
+        assert sum("signed_" in str(request) for request in talk.server.requests) > 5
+
+
+def test_openais_batch_stops_at_its_first_error(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    batch = acts(CLICKED, {"type": "keypress", "keys": ["nosuchkey"]}, CLICKED, thinks=True)
+    with gpt([batch, gpts_text("done so")]) as talk:
+        result = agent_of(talk).run("click")
+        assert (result.outcome, talk.server.refusals) == (Outcome.DONE, [])
+        told = talk.server.requests[1]["input"][-1]["content"][0]["text"]
+    assert controller.performed == [Click(10, 20)]
+    assert "unknown key 'nosuchkey'" in told
+    assert HALTED in told
+
+
+@pytest.mark.parametrize("says_yes", [True, False])
+def test_a_person_is_asked_about_a_safety_check(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController, says_yes: bool
+) -> None:
+    with gpt([acts(CLICKED, thinks=True, checks=[CHECK]), gpts_text("done so")]) as talk:
+        agent = agent_of(talk, hitl_mode=True)
+        waiting = agent.run("click")
+        assert (waiting.outcome, controller.performed) == (Outcome.WAITING, [])
+        result = agent.approve(waiting.run_id) if says_yes else agent.deny(waiting.run_id)
+        assert talk.server.refusals == []
+        assert ("acknowledged_safety_checks" in str(talk.server.requests[-1])) is says_yes
+    assert result.outcome is (Outcome.DONE if says_yes else Outcome.DENIED)
+    assert controller.performed == ([Click(10, 20)] if says_yes else [])
+
+
+def test_a_safety_check_that_a_rule_refuses_is_told_and_the_run_goes_on(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    with gpt([acts(CLICKED, thinks=True, checks=[CHECK]), gpts_text("done so")]) as talk:
+        result = agent_of(talk, policy=Policy(on_deny="continue"), hitl_mode=False).run("click")
+        assert (result.outcome, talk.server.refusals) == (Outcome.DONE, [])
+        assert "denied: " in str(talk.server.requests[1]["input"])
+    assert controller.performed == []

@@ -1,0 +1,170 @@
+"""What a chat completion says: thoughts left out, and tool calls found wherever a server leaves them."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from chat_server import call, calls, said
+from chat_talks import chat
+from conversations import History
+
+from pytest_vnc_use.planners.chat_answers import NotJson, read_arguments, without_thoughts
+from pytest_vnc_use.types import Click, Decision, InvalidAction, TypeText, Usage, Wait
+
+STARTED = History()
+WAIT = '{"name": "wait", "arguments": {"seconds": 2}}'
+TYPE = '{"name": "type_text", "arguments": {"text": "a < b ` c"}}'
+
+
+def decide(*script: Any, **settings: Any) -> Decision:
+    with chat(script, history=STARTED, **settings) as talk:
+        return talk.decide()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("<think>Hm. </think>\n\nI click.", "I click."),
+        ("First. <think>Hm.</think> Then.", "First.  Then."),
+        ("Hm, hm.</think>I click.", "I click."),
+        ("I click.<think>Was that", "I click."),
+        ("<think>a</think>b<think>c</think>d", "bd"),
+        ("<THINKING>a</Thinking>b", "b"),
+        ("a</think>b</think>c", "c"),
+        ("<think>a<think>b</think>c", "c"),
+        ("<think></think>", ""),
+        ("a < b, and so </thinker>", "a < b, and so </thinker>"),
+    ],
+)
+def test_thoughts_are_left_out(text: str, words: str) -> None:
+    assert without_thoughts(text) == words
+
+
+def test_thoughts_stand_neither_in_the_result_nor_in_the_history() -> None:
+    first = calls(("wait", {}), words="<think>secretly</think>I wait.", reasoning_content="secretly, at length")
+    with chat([first, call("task_complete", summary="Done.")]) as talk:
+        assert talk.act().words == "I wait."
+        talk.decide()
+        assert "secretly" not in json.dumps(talk.server.requests[1].body)
+        assert "secretly, at length" in json.dumps(talk.exchanges[0].response)
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "action"),
+    [
+        (f"<tool_call>\n{WAIT}\n</tool_call>", "", Wait(2.0)),
+        (f"I wait.\n<tool_call>{WAIT}", "I wait.", Wait(2.0)),
+        (f"<think>no: <tool_call>{TYPE}</tool_call></think><tool_call>{WAIT}</tool_call>", "", Wait(2.0)),
+        (f"I type:\n```json\n{TYPE}\n```\nThen I look.", "I type:\n\nThen I look.", TypeText("a < b ` c")),
+        (f"```\n{WAIT}\n```", "", Wait(2.0)),
+        (f"```tool_call\n[{WAIT}]\n```", "", Wait(2.0)),
+        (WAIT, "", Wait(2.0)),
+        (f" [{WAIT}]\n", "", Wait(2.0)),
+        ('{"function": {"name": "wait", "arguments": "{\\"seconds\\": 2}"}}', "", Wait(2.0)),
+        ('{"name": "wait", "parameters": {"seconds": 2}}', "", Wait(2.0)),
+        ([{"type": "text", "text": "I wait."}, {"type": "text", "text": f"<tool_call>{WAIT}"}], "I wait.", Wait(2.0)),
+    ],
+)
+def test_calls_in_the_content(content: Any, words: str, action: Any) -> None:
+    decision = decide(said(content))
+    assert ([proposal.action for proposal in decision.proposals], decision.words) == ([action], words)
+
+
+def test_two_calls_in_the_content_of_which_the_first_is_not_closed() -> None:
+    decision = decide(said(f"<tool_call>{WAIT}\n<tool_call>{TYPE}</tool_call>"))
+    assert [proposal.action for proposal in decision.proposals] == [Wait(2.0), TypeText("a < b ` c")]
+
+
+def test_a_call_in_the_content_is_answered_like_any_other() -> None:
+    with chat([said(f"<tool_call>{WAIT}</tool_call>"), call("wait")]) as talk:
+        talk.act()
+        talk.act()
+        [assistant], [tool] = talk.server.requests[1].of("assistant"), talk.server.requests[1].of("tool")
+    assert assistant["tool_calls"][0]["id"] == tool["tool_call_id"] == "call_1_0"
+
+
+def test_the_name_of_qwens_tool_may_be_left_out() -> None:
+    decision = decide(said('{"action": "left_click", "coordinate": [500, 500]}'), vocabulary="computer_use")
+    assert [proposal.action for proposal in decision.proposals] == [Click(720, 450)]
+
+
+@pytest.mark.parametrize("content", ['<tool_call>{"name": "wait"', "```json\n{'name': 'wait'}\n```"])
+def test_a_call_that_is_no_json_is_told_to_the_model(content: str) -> None:
+    [proposal] = decide(said(content)).proposals
+    assert isinstance(proposal.action, InvalidAction)
+    assert proposal.action.problem.startswith("a call must be JSON with a name and arguments, got ")
+
+
+@pytest.mark.parametrize("arguments", [{"seconds": 2}, '{"seconds": 2}', '"{\\"seconds\\": 2}"', ' {"seconds": "2"} '])
+def test_arguments_as_servers_send_them(arguments: Any) -> None:
+    answer = said("", tool_calls=[{"id": "x", "function": {"name": "wait", "arguments": arguments}}])
+    assert [proposal.action for proposal in decide(answer).proposals] == [Wait(2.0)]
+
+
+def test_no_arguments_and_wrong_ones() -> None:
+    assert [read_arguments(nothing) for nothing in (None, "", " \n", "null")] == [{}, {}, {}, {}]
+    for wrong in ("5", [1], "[1]", 7, "{", '{"a": Infinity}', '{"a": "\\ud83d"}'):
+        with pytest.raises(NotJson):
+            read_arguments(wrong)
+
+
+@pytest.mark.parametrize(
+    "tool_calls",
+    [[None], ["wait"], [{}], [{"function": "wait"}], [{"function": {"name": 5}}], [{"id": 7, "function": {}}]],
+)
+def test_a_call_without_what_makes_it_one_is_told_to_the_model(tool_calls: Any) -> None:
+    with chat([said("", tool_calls=tool_calls), call("wait")]) as talk:
+        [proposal] = talk.act().proposals
+        assert isinstance(proposal.action, InvalidAction)
+        assert talk.act().kind == "act"
+
+
+def test_two_calls_with_the_same_id_get_ids_of_our_own() -> None:
+    twins = [{"id": "x", "type": "function", "function": {"name": "wait", "arguments": "{}"}}] * 2
+    with chat([said("", tool_calls=twins), call("wait")]) as talk:
+        talk.act()
+        talk.act()
+        tools = talk.server.requests[1].of("tool")
+    assert [tool["tool_call_id"] for tool in tools] == ["call_1_0", "call_1_1"]
+
+
+def test_what_a_service_wants_back_with_a_call_goes_back() -> None:
+    extra = {"google": {"thought_signature": "c2ln"}}
+    signed = {"id": "x", "type": "function", "function": {"name": "wait", "arguments": "{}"}, "extra_content": extra}
+    with chat([said("", tool_calls=[signed]), call("wait")]) as talk:
+        talk.act()
+        talk.act()
+        [assistant] = talk.server.requests[1].of("assistant")
+    assert assistant["tool_calls"][0]["extra_content"] == extra
+
+
+def test_what_it_costs() -> None:
+    assert decide(call("wait")).usage == Usage(input=1500, cached=300, output=40, thinking=60)
+    assert decide(said("?"), call("wait")).usage == Usage(input=3000, cached=600, output=80, thinking=120)
+
+
+@pytest.mark.parametrize("usage", [None, [], {}, {"prompt_tokens": "many"}, {"prompt_tokens_details": 7}])
+def test_a_count_that_cannot_be_read_counts_nothing(usage: Any) -> None:
+    answer = call("wait")
+    assert decide(replace(answer, body={**answer.body, "usage": usage})).usage == Usage()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<think>" * 100_000,
+        "<tool_call>" * 100_000,
+        "```\n" * 100_000,
+        "```" + "\n" * 300_000,
+        "<tool_call>{" + "<" * 300_000,
+    ],
+)
+def test_a_model_that_goes_round_in_circles_is_read_quickly(text: str) -> None:
+    started = time.process_time()
+    with chat([said(text), call("wait")], history=STARTED) as talk:
+        assert talk.decide().kind == "act"
+    assert time.process_time() - started < 5.0

@@ -1,0 +1,107 @@
+"""Points and boxes as models spell them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use.planners.boxes import pixel_of
+from pytest_vnc_use.planners.gemini_actions import Unreadable
+from pytest_vnc_use.types import FrameRef
+
+SCREEN = FrameRef("", 1440, 900)
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        [500, 500],
+        (500, 500),
+        [[500, 500]],
+        ["500", "500.0"],
+        [400, 300, 600, 700],
+        [600, 700, 400, 300],
+        [[400, 300], [600, 700]],
+        [[600, 300], [400, 700]],
+        [[400.0, "300"], [600, 7e2]],
+        {"x": 500, "y": "500"},
+        {"x1": 400, "y1": 300, "x2": 600, "y2": 700},
+        {"left": 600, "top": 700, "right": 400, "bottom": 300},
+        {"bbox_2d": [400, 300, 600, 700]},
+        {"x": [500, 500]},
+        [{"x": 400, "y": 300}, {"x": 600, "y": 700}],
+        "500, 500",
+        "(500,500)",
+        "[400, 300, 600, 700]",
+        "[[400, 300], [600, 700]]",
+        "<point>500 500</point>",
+        "<|box_start|>(400,300),(600,700)<|box_end|>",
+    ],
+)
+def test_every_spelling_of_the_middle(spelled: Any) -> None:
+    assert pixel_of(spelled, SCREEN) == (720, 450)
+
+
+@pytest.mark.parametrize(
+    ("spelled", "on_the_grid", "in_pixels"),
+    [
+        ([0, 0], (0, 0), (0, 0)),
+        ([1000, 1000], (1439, 899), (1000, 899)),
+        ([999, 250], (1438, 225), (999, 250)),
+        ([-5, -0.1], (0, 0), (0, 0)),
+        ([5000, 1e300], (1439, 899), (1439, 899)),
+        ([10**400, 1], None, None),
+        ([-100, 0, 100, 20], (72, 9), (50, 10)),
+        ([900, 880, 2000, 2000], (1367, 845), (1169, 889)),
+        (["1.5", ".5"], (2, 0), (1, 0)),
+    ],
+)
+def test_what_lies_outside_is_moved_to_the_edge(spelled: Any, on_the_grid: Any, in_pixels: Any) -> None:
+    for counted, expected in (((1000, 1000), on_the_grid), ((1440, 900), in_pixels)):
+        if expected is None:
+            with pytest.raises(Unreadable):
+                pixel_of(spelled, SCREEN, counted)
+        else:
+            assert pixel_of(spelled, SCREEN, counted) == expected
+
+
+def test_pixels_of_a_smaller_picture_are_scaled_back() -> None:
+    assert pixel_of([360, 225], SCREEN, (720, 450)) == (720, 450)
+    assert pixel_of([0, 0, 719, 449], SCREEN, (720, 450)) == (719, 449)
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        None,
+        "",
+        "here",
+        "the 3rd of 4",
+        "3 of 4",
+        "1 2 3",
+        "5 " * 200,
+        [],
+        [500],
+        [1, 2, 3],
+        [1, 2, 3, 4, 5],
+        [500, None],
+        [True, False],
+        [math.nan, 1],
+        [math.inf, 1],
+        [[1, 2], "x"],
+        {},
+        {"x": 5},
+        {"x": 5, "z": 5},
+        {"x": 5, "y": "here"},
+        7,
+        object(),
+    ],
+)
+def test_nonsense_is_told_in_one_line(nonsense: Any) -> None:
+    with pytest.raises(Unreadable) as told:
+        pixel_of(nonsense, SCREEN)
+    assert "a point must be [x, y], or a box [x1, y1, x2, y2], in numbers, got " in str(told.value)
+    assert "\n" not in str(told.value)
+    assert len(str(told.value)) < 300

@@ -1,0 +1,310 @@
+"""Turns of OpenAI's computer tool: what is asked, what is read, and what goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from conversations import frame_of
+from gemini_server import digest
+from native_talks import Talk, gpt
+from responses_rules import picture_of, size_of
+from responses_server import (
+    ResponsesServer,
+    acts,
+    calls,
+    computer_call,
+    function_call,
+    response,
+    text,
+    thought,
+)
+
+from pytest_vnc_use.errors import KeyRejected, SettingsError
+from pytest_vnc_use.planners.openai_computer import OpenAIComputer
+from pytest_vnc_use.types import (
+    CallFunction,
+    Click,
+    Decision,
+    InvalidAction,
+    KeyCombo,
+    Proposal,
+    Ruling,
+    TypeText,
+    Usage,
+)
+
+Converse = Callable[..., Talk[ResponsesServer]]
+CLICKED = {"type": "click", "button": "left", "x": 720, "y": 450}
+CLICK = acts(CLICKED, words="I open it.")
+DONE = text("It is open.")
+CHECK = {"id": "sc_1", "code": "malicious_instructions", "message": "The page gives orders."}
+PAYING = acts(CLICKED, {"type": "wait"}, thinks=True, checks=[CHECK])
+
+
+@pytest.fixture
+def converse() -> Iterator[Converse]:
+    with ExitStack() as talks:
+        yield lambda *args, **settings: talks.enter_context(gpt(*args, **settings))
+
+
+def outputs_of(request: Any) -> list[Any]:
+    return [item for item in request["input"] if item["type"].endswith("_output")]
+
+
+def words_of(request: Any) -> list[str]:
+    """The user's own words, one text a message."""
+    return [item["content"][0]["text"] for item in request["input"] if item.get("role") == "user"]
+
+
+def pictures_of(request: Any) -> list[bytes]:
+    parts = [part for item in request["input"] if item.get("role") == "user" for part in item["content"]]
+    urls = [item["output"]["image_url"] for item in outputs_of(request) if item["type"] == "computer_call_output"]
+    return [picture_of(url) for url in [*(part["image_url"] for part in parts if "image_url" in part), *urls]]
+
+
+def test_a_click_and_then_done(converse: Converse) -> None:
+    talk = converse([CLICK, DONE])
+    clicked = talk.act()
+    assert (clicked.kind, [proposal.action for proposal in clicked.proposals]) == ("act", [Click(720, 450)])
+    assert (clicked.words, clicked.model) == ("I open it.", "gpt-5.5-2026-04-23")
+    assert clicked.usage == Usage(input=1500, cached=500, output=40, thinking=60)
+    assert clicked.stop_at_error
+    done = talk.decide()
+    assert (done.kind, done.words, done.proposals) == ("finished", "It is open.", ())
+    assert talk.server.refusals == []
+
+
+def test_the_first_request(converse: Converse) -> None:
+    talk = converse([CLICK])
+    talk.decide()
+    [request] = talk.server.requests
+    assert (request["model"], request["store"], request["max_output_tokens"]) == ("gpt-5.5", False, 16_000)
+    assert request["include"] == ["reasoning.encrypted_content"]
+    assert "reasoning" not in request
+    computer, give_up = request["tools"]
+    assert computer == {"type": "computer"}
+    assert (give_up["name"], give_up["parameters"]["required"]) == ("task_failed", ["reason"])
+    assert words_of(request) == ["Open the basket"]
+    assert pictures_of(request) == [talk.history.pngs[talk.history.first.digest]]
+    assert "screenshot" in request["instructions"]
+    assert talk.planner.name == "openai (gpt-5.5)"
+
+
+def test_without_an_initial_screenshot(converse: Converse) -> None:
+    talk = converse([acts({"type": "screenshot"}), DONE], include_initial_screenshot=False)
+    talk.act()
+    assert talk.decide().kind == "finished"
+    assert [len(pictures_of(request)) for request in talk.server.requests] == [0, 1]
+
+
+def test_a_batch_is_one_turn_and_one_output(converse: Converse) -> None:
+    batch = [CLICKED, {"type": "type", "text": "alice"}, {"type": "keypress", "keys": ["ENTER"]}]
+    talk = converse([acts(*batch, thinks=True), DONE])
+    decision = talk.act()
+    actions = [proposal.action for proposal in decision.proposals]
+    assert actions == [Click(720, 450), TypeText("alice"), KeyCombo(("ENTER",))]
+    assert talk.decide().kind == "finished"
+    request = talk.server.requests[1]
+    assert [item["type"] for item in request["input"]] == [
+        "message",
+        "reasoning",
+        "computer_call",
+        "computer_call_output",
+    ]
+    [output] = outputs_of(request)
+    assert output["output"]["detail"] == "original"
+    assert "acknowledged_safety_checks" not in output
+    assert [digest(png) for png in pictures_of(request)[1:]] == [talk.history.screen.digest]
+
+
+def test_the_older_form_of_one_action(converse: Converse) -> None:
+    talk = converse([response(computer_call(actions=None, action=CLICKED)), DONE])
+    assert talk.act().proposals[0].action == Click(720, 450)
+    assert talk.decide().kind == "finished"
+
+
+def test_what_failed_is_told_in_words(converse: Converse) -> None:
+    """An output is a picture and nothing else."""
+    talk = converse([acts(CLICKED, {"type": "wait"}), DONE])
+    decision = talk.decide()
+    talk.history.carry_out(decision)
+    [turn] = talk.history.turns
+    told = [
+        replace(step, error=error)
+        for step, error in zip(turn.steps, ["it is off the screen", "not carried out: …"], strict=True)
+    ]
+    talk.history.turns = [replace(turn, steps=tuple(told))]
+    talk.decide()
+    words = words_of(talk.server.requests[1])[-1]
+    assert "- click(button='left', x=720, y=450): it is off the screen\n- wait(): not carried out" in words
+
+
+def test_a_note_is_told_too(converse: Converse) -> None:
+    talk = converse([CLICK, DONE])
+    talk.act(note="Nothing changed.")
+    talk.decide()
+    assert "Nothing changed." in words_of(talk.server.requests[1])[-1]
+
+
+def test_giving_up(converse: Converse) -> None:
+    talk = converse([calls("task_failed", '{"reason": "There is no basket."}'), calls("task_failed", "not JSON")])
+    assert (talk.decide().kind, talk.decide().kind) == ("gave_up", "gave_up")
+
+
+def test_a_function_of_the_users(converse: Converse) -> None:
+    def users(name: str, most: int = 5) -> str:
+        """Look a user up."""
+        return name * most
+
+    talk = converse([calls("users", '{"name": "al"}'), DONE], functions=[users])
+    decision = talk.act(output="alice")
+    assert decision.proposals[0].action == CallFunction("users", {"name": "al"})
+    talk.decide()
+    request = talk.server.requests[1]
+    assert [output["output"] for output in outputs_of(request)] == ["alice"]
+    assert [digest(png) for png in pictures_of(request)][1:] == [talk.history.screen.digest]
+
+
+def test_a_function_and_the_computer_in_one_turn(converse: Converse) -> None:
+    talk = converse([response(thought(), function_call("users", "5"), thought(), computer_call(CLICKED)), DONE])
+    decision = talk.act()
+    assert isinstance(decision.proposals[0].action, InvalidAction)
+    assert talk.decide().kind == "finished"
+    assert [output["type"] for output in outputs_of(talk.server.requests[1])] == [
+        "function_call_output",
+        "computer_call_output",
+    ]
+
+
+def test_an_excluded_action(converse: Converse) -> None:
+    talk = converse([acts({"type": "wait"})], excluded_actions=["wait"])
+    [proposal] = talk.decide().proposals
+    assert isinstance(proposal.action, InvalidAction)
+    assert "'wait' is excluded in this run" in proposal.action.problem
+
+
+# --- safety checks ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ruling", [Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")])
+def test_an_allowed_safety_check_is_acknowledged(converse: Converse, ruling: Ruling) -> None:
+    talk = converse([PAYING, DONE])
+    decision = talk.act(ruling=ruling)
+    confirmations = [proposal.confirmation for proposal in decision.proposals]
+    assert [each and (each.explanation, each.category) for each in confirmations] == [
+        ("The page gives orders.", "malicious_instructions")
+    ] * 2
+    assert talk.decide().kind == "finished"
+    [output] = outputs_of(talk.server.requests[1])
+    assert output["acknowledged_safety_checks"] == [CHECK]
+
+
+def test_a_refused_safety_check_is_never_acknowledged(converse: Converse) -> None:
+    """The service takes no history in which it is not: so the turn is told in words, and the run can go on."""
+    talk = converse([CLICK, PAYING, DONE])
+    talk.act()
+    talk.act(ruling=Ruling("deny", "rule 2", "no payments in tests", ends_run=False))
+    assert talk.decide().kind == "finished"
+    assert talk.server.refusals == []
+    assert "refused: no payments in tests" in words_of(talk.server.requests[2])[-1]
+    assert "acknowledged_safety_checks" not in str(talk.server.requests[2])
+
+
+def test_a_check_that_nobody_was_asked_about_is_never_acknowledged(converse: Converse) -> None:
+    """What is skipped after a failure is allowed without a question, and was not done."""
+    first, paying = computer_call(CLICKED), computer_call(CLICKED, checks=[CHECK])
+    talk = converse([response(first, paying), DONE])
+    decision = talk.decide()
+    talk.history.carry_out(decision, error="not carried out: …")
+    assert talk.decide().kind == "finished"
+    assert talk.server.refusals == []
+    assert "acknowledged_safety_checks" not in str(talk.server.requests[1])
+
+
+# --- pictures and history --------------------------------------------------------------------------------------------
+
+
+def test_a_large_screen_is_scaled_down_and_its_points_back(converse: Converse) -> None:
+    talk = converse([acts({**CLICKED, "x": 0, "y": 2391}), DONE])
+    frame = frame_of(1, 5120, 2880)
+    talk.history.first = talk.history.screen = frame.ref
+    talk.history.pngs[frame.ref.digest] = frame.png
+    decision = talk.act()
+    url = talk.server.requests[0]["input"][0]["content"][1]["image_url"]
+    assert size_of(url) == (4256, 2394)
+    assert decision.proposals[0].action == Click(0, 2876)
+    assert talk.server.refusals == []
+
+
+@pytest.mark.parametrize(("keep", "sent"), [(3, [1, 2, 3, 2, 3, 2, 3]), (1, [1] * 7), (2, [1, 2, 1, 2, 1, 2, 1])])
+def test_only_the_newest_pictures_are_sent(converse: Converse, keep: int, sent: list[int]) -> None:
+    talk = converse(lambda request: acts(CLICKED, thinks=True), keep_screenshots=keep)
+    for _ in range(7):
+        talk.act()
+    assert talk.server.refusals == []
+    assert [len(pictures_of(request)) for request in talk.server.requests] == sent
+    newest = [step.frame_after.digest for turn in talk.history.turns[:-1] for step in turn.steps][-sent[-1] :]
+    assert [digest(png) for png in pictures_of(talk.server.requests[-1])] == newest
+    assert "What was done so far:" in words_of(talk.server.requests[-1])[0]
+
+
+def test_a_request_does_not_grow_with_the_run(converse: Converse) -> None:
+    talk = converse(lambda request: acts(CLICKED, thinks=True))
+    for _ in range(16):
+        talk.act()
+    assert talk.server.refusals == []
+    a_line = 100
+    assert talk.server.sizes[-1] - talk.server.sizes[2] < 13 * a_line
+
+
+def test_another_planners_turn_is_told_in_words(converse: Converse) -> None:
+    talk = converse([CLICK, DONE])
+    talk.history.carry_out(Decision("act", proposals=(Proposal(Click(1, 1), "to open it"),)))
+    talk.act()
+    assert talk.decide().kind == "finished"
+    assert talk.server.refusals == []
+    assert "(to open it): ok" in words_of(talk.server.requests[0])[1]
+
+
+def test_a_turn_that_is_not_whole_is_told_in_words(converse: Converse) -> None:
+    talk = converse([acts(CLICKED, {"type": "wait"}, thinks=True), DONE])
+    talk.act()
+    [turn] = talk.history.turns
+    talk.history.turns = [replace(turn, steps=turn.steps[:1])]
+    assert talk.decide().kind == "finished"
+    assert talk.server.refusals == []
+
+
+def test_summaries_of_thoughts_are_asked_for_only_on_request(converse: Converse) -> None:
+    talk = converse([acts(CLICKED, thinks=True)], include_thoughts=True)
+    assert talk.decide().words == "Where is it?"
+    assert talk.server.requests[0]["reasoning"] == {"summary": "auto"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"keep_screenshots": 0}, "keep_screenshots must be at least 1, got 0"),
+        ({"excluded_actions": ["klick"]}, r"got \['klick'\]"),
+        ({"functions": [lambda: None]}, "needs a name and a docstring"),
+        ({"base_url": "host"}, "base_url must be an address such as https://host/path"),
+    ],
+)
+def test_a_wrong_setting_says_what_would_be_right(settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        OpenAIComputer(api_key="a key", **settings)
+
+
+def test_key_and_address_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "another service's")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(KeyRejected, match="set OPENAI_API_KEY"):
+        OpenAIComputer()
+    with ResponsesServer([CLICK]) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", server.api_key)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        assert Talk(server, OpenAIComputer()).decide().kind == "act"

@@ -1,0 +1,178 @@
+"""The planner for chat completions inside the real loop: batches broken off, nonsense counted, nothing that escapes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_server import MODEL, ChatRequest, ChatServer, call, calls, error, said
+from conversations import QUICK
+from json_server import Reply
+from painted import PaintedController
+
+from pytest_vnc_use import RunResult, VncUseAgent
+from pytest_vnc_use.errors import PlannerError
+from pytest_vnc_use.planners.openai_compatible import OpenAICompatible
+from pytest_vnc_use.safety import Policy, Rule
+from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.trace import read_exchanges, read_trace
+from pytest_vnc_use.types import Click, KeyCombo, Outcome, TypeText
+
+DONE = call("task_complete", summary="It is open.")
+
+
+def run(tmp_path: Path, server: ChatServer, controller: PaintedController, **options: Any) -> RunResult:
+    planner = OpenAICompatible(server.url, MODEL, backoff=QUICK)
+    settings = Settings(runs_dir=str(tmp_path / "runs"))
+    return VncUseAgent(settings=settings, controller=controller, planner=planner, **options).run("Open the basket")
+
+
+def errors_of(result: RunResult) -> Sequence[str]:
+    return [step.error for step in result.steps]
+
+
+def test_a_batch_is_left_at_its_first_error_and_the_model_is_told(tmp_path: Path) -> None:
+    batch = call(
+        "batch",
+        actions=[
+            {"command": "click", "arguments": {"x": 500, "y": 500}},
+            {"command": "press_key", "arguments": {"key": "Ctrl+nosuchkey"}},
+            {"command": "type_text", "arguments": {"text": "never"}},
+        ],
+    )
+    controller = PaintedController()
+    with ChatServer([batch, call("press_key", key="Ctrl+Shift+P"), DONE]) as server:
+        result = run(tmp_path, server, controller)
+    assert (result.outcome, result.message) == (Outcome.DONE, "It is open.")
+    assert controller.performed == [Click(160, 100), KeyCombo(("Ctrl", "Shift", "P"))]
+    halted = "not carried out: an earlier action of this turn failed"
+    assert errors_of(result) == ["", "unknown key 'nosuchkey'", halted, ""]
+    assert [step.turn for step in result.steps] == [1, 1, 1, 2]
+    [told] = server.requests[1].of("tool")
+    assert told["content"] == f"1. click: ok\n2. press_key: unknown key 'nosuchkey'\n3. type_text: {halted}"
+    assert server.refusals == []
+
+
+def test_malformed_everything_is_answered_in_one_line_each(tmp_path: Path) -> None:
+    script = [
+        calls(("click", '{"x": 5')),
+        call("clack"),
+        call("click", x="left", y="top"),
+        calls(("", {})),
+        call("batch", actions=[{"command": "wait"}] * 21),
+        said("I am done."),
+        Reply(b"<html>"),
+        call("wait", seconds=0),
+        DONE,
+    ]
+    controller = PaintedController()
+    with ChatServer(script) as server:
+        result = run(tmp_path, server, controller)
+    assert result.outcome is Outcome.DONE
+    assert [bool(error) for error in errors_of(result)] == [True] * 5 + [False]
+    told = [message["content"] for message in server.requests[-1].of("tool")]
+    assert [line.count("\n") for line in told] == [0] * 6
+    assert server.refusals == []
+
+
+def test_nonsense_without_end_ends_the_run_in_its_own_outcome(tmp_path: Path) -> None:
+    with ChatServer(lambda request: call("clack")) as server:
+        result = run(tmp_path, server, PaintedController())
+    assert result.outcome is Outcome.GAVE_UP
+    assert len(result.steps) == 4
+
+
+def test_words_without_end_are_the_planners_fault(tmp_path: Path) -> None:
+    with ChatServer(lambda request: said("I would click.")) as server:
+        with pytest.raises(PlannerError, match=r"without a tool call, with 'I would click\.'"):
+            run(tmp_path, server, PaintedController())
+        assert len(server.requests) == 2
+
+
+def test_the_policys_rules_hold_for_each_action_of_a_batch(tmp_path: Path) -> None:
+    batch = call("batch", actions=[{"command": "type_text", "text": "a"}, {"command": "paste", "text": "b"}])
+    controller = PaintedController()
+    policy = Policy((Rule("deny", "no paste", action="paste"),))
+    with ChatServer([batch, DONE]) as server:
+        result = run(tmp_path, server, controller, policy=policy)
+    assert result.outcome is Outcome.DENIED
+    assert controller.performed == [TypeText("a")]
+
+
+# --- verify, as the settings and the agent put it together -----------------------------------------------------------
+
+
+ASKS_PLAINLY = call("verify", question="The basket is open")
+ASKS = call("verify", question="The basket is open, and <secret:PIN> is not shown")
+
+
+def observed(verdict: str, reason: str) -> Reply:
+    return said(json.dumps({"reason": reason, "verdict": verdict, "box_2d": None}))
+
+
+def with_observer(tmp_path: Path, server: ChatServer, controller: PaintedController, **settings: Any) -> RunResult:
+    fields = {"runs_dir": str(tmp_path / "runs"), "planner": "openai", "base_url": server.url, "model": MODEL}
+    agent = VncUseAgent(settings=Settings(**fields, **settings), controller=controller, secrets={"PIN": "4711"})
+    return agent.run("Open the basket")
+
+
+def is_of_judge(request: ChatRequest) -> bool:
+    return "tools" not in request.body
+
+
+def test_the_model_may_ask_an_observer_who_sees_only_the_screen_as_it_is_now(tmp_path: Path) -> None:
+    script = [call("click", x=500, y=500), ASKS, observed("fails", "It is closed."), DONE]
+    controller = PaintedController()
+    with ChatServer(script) as server:
+        result = with_observer(tmp_path, server, controller)
+    assert [(step.output, step.error) for step in result.steps] == [("", ""), ("fails: It is closed.", "")]
+    [question] = filter(is_of_judge, server.requests)
+    assert question.images == (controller.frame().png,)
+    assert "<secret:PIN>" in question.texts[1]
+    assert not [text for text in question.texts if "Open the basket" in text or "4711" in text]
+    assert server.requests[-1].of("tool")[-1]["content"] == "fails: It is closed."
+    purposes = [exchange.purpose for exchange in read_exchanges(result.run_folder)]
+    assert purposes == ["planner", "planner", "judge", "planner"]
+    assert (result.outcome, read_trace(result.run_folder).verdicts) == (Outcome.DONE, ())
+
+
+def test_an_observer_who_cannot_be_asked_is_told_to_the_model(tmp_path: Path) -> None:
+    def answer(request: ChatRequest) -> Reply:
+        if is_of_judge(request):
+            return error(401, "invalid_api_key", "Incorrect.")
+        return DONE if request.of("tool") else ASKS
+
+    with ChatServer(answer) as server:
+        result = with_observer(tmp_path, server, PaintedController())
+    [step] = result.steps
+    assert (result.outcome, step.error[:27]) == (Outcome.DONE, "verify raised KeyRejected: ")
+
+
+@pytest.mark.parametrize("settings", [{"exclude": ("verify",)}, {"vocabulary": "computer_use"}])
+def test_an_observer_is_not_offered_where_it_is_excluded_or_unknown(tmp_path: Path, settings: dict[str, Any]) -> None:
+    with ChatServer(lambda request: said("I would click.")) as server, pytest.raises(PlannerError):
+        with_observer(tmp_path, server, PaintedController(), **settings)
+    assert "verify" not in server.requests[0].tools
+
+
+def test_under_pytest_the_observer_is_there_and_no_verdict_of_the_tests(pytester: pytest.Pytester) -> None:
+    pad = Path(__file__).parents[1] / "programs" / "pad.py"
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.vnc_task("Open the basket")
+        def test_it(vnc_agent):
+            assert vnc_agent.runs
+        """
+    )
+    with ChatServer([ASKS_PLAINLY, observed("fails", "It is closed."), DONE]) as server:
+        place = ["--vnc-server=qt", f"--vnc-app={shlex.join([sys.executable, str(pad)])}"]
+        model = ["--vnc-planner=openai", f"--vnc-base-url={server.url}", f"--vnc-model={MODEL}"]
+        pytester.runpytest_subprocess(*place, *model, "-p", "no:cacheprovider").assert_outcomes(passed=1)
+    assert server.requests[-1].of("tool")[-1]["content"] == "fails: It is closed."

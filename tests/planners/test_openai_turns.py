@@ -1,0 +1,251 @@
+"""The conversation with a tool-calling model, turn by turn, as the server sees it."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from chat_server import MODEL, ChatRequest, ChatServer, call, calls, said
+from chat_talks import chat
+from conversations import QUICK, History
+from PIL import Image
+
+from pytest_vnc_use.errors import PlannerError
+from pytest_vnc_use.planners.openai_compatible import OpenAICompatible
+from pytest_vnc_use.types import Decision, InvalidAction, Proposal, Ruling, Turn, Wait
+
+CLICK = call("click", x=500, y=500)
+BATCH = call("batch", actions=[{"command": "wait"}, {"command": "press_key", "key": "F5"}])
+
+
+def colours(request: ChatRequest) -> list[int]:
+    """Which of the screens of `History` were sent."""
+    pixels = [Image.open(io.BytesIO(png)).getpixel((0, 0)) for png in request.images]
+    return [red + 256 * green for red, green, _ in pixels]
+
+
+def test_the_first_request() -> None:
+    with chat([CLICK], temperature=0.6, max_tokens=512) as talk:
+        talk.decide()
+        [request] = talk.server.requests
+    assert {name: request.body[name] for name in ("model", "temperature", "max_tokens", "tool_choice")} == {
+        "model": MODEL,
+        "temperature": 0.6,
+        "max_tokens": 512,
+        "tool_choice": "auto",
+    }
+    assert [message["role"] for message in request.messages] == ["system", "user"]
+    assert "Coordinates go from 0 to 1000" in request.texts[0]
+    assert request.texts[1] == "Open the basket"
+    assert colours(request) == [0]
+    assert {"click", "batch", "paste", "task_complete", "task_failed"} <= set(request.tools)
+
+
+def test_what_is_sent_only_where_it_is_asked_for() -> None:
+    with chat([CLICK]) as talk:
+        talk.decide()
+        assert not {"temperature", "parallel_tool_calls"} & set(talk.server.requests[0].body)
+    with chat([call("left_click", coordinate=[1, 1])], vocabulary="computer_use", coordinates="pixels") as talk:
+        talk.decide()
+        [request] = talk.server.requests
+    assert request.body["parallel_tool_calls"] is False
+    assert set(request.tools) == {"computer_use"}
+    assert "pixels of the newest screenshot, which has 1440 x 900 pixels" in request.texts[0]
+
+
+def test_a_turn_is_answered_in_text_and_the_screen_follows() -> None:
+    with chat([calls(("click", {"x": 500, "y": 500}), words="I click."), CLICK]) as talk:
+        talk.act()
+        talk.act()
+        request = talk.server.requests[1]
+    assert [message["role"] for message in request.messages] == ["system", "user", "assistant", "tool", "user"]
+    assert request.texts[2:] == ["I click.", "ok", "The screen after that:"]
+    assert colours(request) == [0, 1]
+
+
+def test_a_batch_costs_one_call_and_one_picture() -> None:
+    with chat([BATCH, CLICK]) as talk:
+        talk.act()
+        talk.act()
+        request = talk.server.requests[1]
+    assert len(talk.server.requests) == 2
+    assert [tool["content"] for tool in request.of("tool")] == ["1. wait: ok\n2. press_key: ok"]
+    assert colours(request) == [0, 2]
+
+
+def test_the_model_is_told_where_a_batch_broke_off() -> None:
+    with chat([BATCH, CLICK]) as talk:
+        decision = talk.decide()
+        talk.history.carry_out(decision)
+        steps = talk.history.turns[0].steps
+        failed = (replace(steps[0], error="too long"), replace(steps[1], error="not carried out: an earlier …"))
+        talk.history.turns = [Turn(decision, failed)]
+        talk.decide()
+        [tool] = talk.server.requests[1].of("tool")
+    assert tool["content"] == "1. wait: too long\n2. press_key: not carried out: an earlier …"
+
+
+def test_several_calls_of_one_answer_are_one_turn() -> None:
+    with chat([calls(("wait", {}), ("click", {"x": 0, "y": 0})), CLICK]) as talk:
+        decision = talk.act(output="5 apples")
+        talk.decide()
+        request = talk.server.requests[1]
+    assert (len(decision.proposals), decision.stop_at_error) == (2, True)
+    assert [(tool["tool_call_id"], tool["content"]) for tool in request.of("tool")] == [
+        ("id0", "5 apples"),
+        ("id1", "5 apples"),
+    ]
+
+
+def test_a_refusal_of_the_policy_is_told() -> None:
+    with chat([CLICK, CLICK]) as talk:
+        talk.act(ruling=Ruling("deny", "rule 2", "not there"))
+        talk.decide()
+        assert talk.server.requests[1].of("tool")[0]["content"] == "refused: not there"
+
+
+def test_only_the_newest_pictures_are_sent_again() -> None:
+    with chat([CLICK] * 5, keep_screenshots=2) as talk:
+        for _ in range(5):
+            talk.act()
+        requests = talk.server.requests
+    assert [colours(request) for request in requests] == [[0], [0, 1], [1, 2], [2, 3], [3, 4]]
+    assert requests[4].texts.count("[older screenshot left out]") == 2
+
+
+def test_no_request_grows_with_the_length_of_the_run() -> None:
+    """The oldest turns are told in words, and the oldest words are left out."""
+    with chat(lambda request: call("type_text", text="a" * 300)) as talk:
+        talk.act(output="b" * 5000)
+        turns = talk.history.turns
+        for length in (70, 700):
+            talk.history.turns = turns * length
+            talk.decide()
+        _, shorter, longer = talk.server.requests
+    assert abs(longer.size - shorter.size) < 10
+    assert len(longer.messages) == 2 + 3 * 10
+    assert len(longer.images) == 3
+    assert "- (650 earlier steps)" in longer.texts[1]
+    assert longer.texts[1].count("type_text(text=") == 40
+    assert "… (cut, of 5000 characters)" in longer.of("tool")[0]["content"]
+
+
+def test_turns_of_another_planner_are_told_in_words() -> None:
+    with chat([CLICK]) as talk:
+        talk.history.carry_out(Decision("act", proposals=(Proposal(Wait(1.0), "to be sure"),)))
+        talk.decide()
+        [request] = talk.server.requests
+    assert [message["role"] for message in request.messages] == ["system", "user", "user"]
+    assert "(to be sure): ok" in request.texts[2]
+
+
+def test_a_turn_that_broke_off_is_told_in_words() -> None:
+    with chat([BATCH, CLICK]) as talk:
+        talk.act()
+        [turn] = talk.history.turns
+        talk.history.turns = [replace(turn, steps=turn.steps[:1])]
+        talk.decide()
+        assert talk.server.requests[1].of("tool") == []
+
+
+# --- how a run ends --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "answer", "kind", "words"),
+    [
+        ("commands", call("task_complete", summary="It is open."), "finished", "It is open."),
+        ("commands", calls(("task_complete", {}), words="It is open."), "finished", "It is open."),
+        ("commands", call("task_failed", reason="No basket."), "gave_up", "No basket."),
+        ("commands", calls(("wait", {}), ("task_failed", {"reason": "No basket."})), "gave_up", "No basket."),
+        ("computer_use", call("computer_use", action="answer", text="3.00"), "finished", "3.00"),
+        (
+            "computer_use",
+            calls(("computer_use", {"action": "terminate", "status": "success"}), words="It is open."),
+            "finished",
+            "It is open.",
+        ),
+        (
+            "computer_use",
+            call("computer_use", action="terminate", status="failure", text="No basket."),
+            "gave_up",
+            "No basket.",
+        ),
+    ],
+)
+def test_the_model_says_how_it_ends(vocabulary: str, answer: Any, kind: str, words: str) -> None:
+    with chat([answer], vocabulary=vocabulary) as talk:
+        decision = talk.decide()
+    assert (decision.kind, decision.words, decision.proposals) == (kind, words, ())
+
+
+def test_success_is_not_believed_beside_an_action() -> None:
+    with chat([calls(("wait", {}), ("task_complete", {"summary": "Done."}))]) as talk:
+        first, second = [proposal.action for proposal in talk.decide().proposals]
+    assert first == Wait(1.0)
+    assert isinstance(second, InvalidAction)
+    assert second.problem == "call this by itself, once a screenshot shows that the task is done"
+
+
+# --- answers of which nothing is carried out -------------------------------------------------------------------------
+
+TWO = calls(("computer_use", {"action": "wait"}), ("computer_use", {"action": "wait"}), words="Both.")
+MANY = calls(*[("wait", {})] * 21)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "answer", "line"),
+    [
+        ("commands", said("I would click."), "you answered without a tool call, with 'I would click.'; answer with a"),
+        ("commands", said(None), "you answered without a tool call, with nothing; answer with a short reason and a"),
+        ("commands", said("[1] is the button"), "you answered without a tool call, with '[1] is the button'"),
+        ("commands", said("I am", finish_reason="length"), "your answer was cut off at max_tokens=4096; answer with"),
+        ("commands", calls(("wait", {}), finish_reason="length"), "your answer was cut off at max_tokens=4096"),
+        ("commands", MANY, "one turn may hold 20 actions, got 21; nothing was carried out"),
+        ("computer_use", TWO, "one turn may hold 1 action, got 2; nothing was carried out"),
+    ],
+)
+def test_it_is_asked_for_again_with_a_line(vocabulary: str, answer: Any, line: str) -> None:
+    with chat([answer, call("wait")], vocabulary=vocabulary) as talk:
+        assert [proposal.action for proposal in talk.act().proposals] == [Wait(1.0)]
+        again = talk.server.requests[1]
+        assert [exchange.attempt for exchange in talk.exchanges] == [1, 2]
+    assert again.texts[-1].startswith(f"Nothing was carried out: {line}")
+    assert again.messages[-2]["role"] == "assistant"
+    assert line in talk.exchanges[0].error
+    assert (talk.exchanges[0].retry_in_s, talk.exchanges[1].error) == (0.0, "")
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "answer", "requests"),
+    [("commands", said("I would click."), 2), ("commands", MANY, 4), ("computer_use", TWO, 4)],
+)
+def test_but_not_for_ever(vocabulary: str, answer: Any, requests: int) -> None:
+    with chat(lambda request: answer, vocabulary=vocabulary) as talk:
+        with pytest.raises(PlannerError, match="nothing of the model's answer can be carried out: "):
+            talk.decide()
+        assert len(talk.server.requests) == requests
+
+
+def test_what_was_refused_is_forgotten_with_the_next_turn() -> None:
+    with chat([said("Hm."), CLICK, CLICK]) as talk:
+        talk.act()
+        talk.act()
+        assert "Hm." not in talk.server.requests[2].texts
+        assert len(talk.server.requests[2].messages) == 5
+
+
+# --- the name --------------------------------------------------------------------------------------------------------
+
+
+def test_the_name_says_which_model_and_where() -> None:
+    planner = OpenAICompatible("http://localhost:1234", "qwen3-vl-8b", "sk-key")
+    assert planner.name == "openai-compatible (qwen3-vl-8b at localhost:1234)"
+
+
+def test_a_path_may_be_left_out() -> None:
+    with ChatServer([CLICK]) as server:
+        planner = OpenAICompatible(server.url.removesuffix("/v1"), MODEL, backoff=QUICK)
+        assert planner.decide(History().observation(), timeout_s=20.0).kind == "act"

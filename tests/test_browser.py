@@ -1,0 +1,70 @@
+"""A browser through the whole stack: what a test, and what a model, are told of its page by --vnc-cdp."""
+
+from __future__ import annotations
+
+import pytest
+from vnc_servers import require
+
+CHROMIUM = (
+    "chromium --no-sandbox --no-first-run --disable-gpu --disable-sync --disable-background-networking "
+    "--disable-component-update --password-store=basic --disable-dev-shm-usage "
+    "--user-data-dir=profile --remote-debugging-port=0"
+)
+DESKTOP = ("--vnc-server=xvnc", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
+
+
+def test_a_page_is_read_by_the_test_and_by_the_planner_and_opened_through_devtools(
+    pytester: pytest.Pytester,
+) -> None:
+    require("Xtigervnc")
+    require("chromium")
+    (pytester.path / "shop.html").write_text("<title>Shop</title><h1>Two apples</h1><button>Buy</button>")
+    (pytester.path / "basket.html").write_text("<title>Basket</title><h1>Three pears</h1>")
+    shop, basket = (f"file://{pytester.path}/{name}.html" for name in ("shop", "basket"))
+    pytester.makepyfile(
+        f"""
+        import pytest
+        from pytest_vnc_use.planners.scripted import ScriptedPlanner
+        from pytest_vnc_use.types import CallFunction, OpenAddress, TraverseHistory
+
+        TOLD = []
+
+        def script(observation):
+            TOLD.extend(step.output for turn in observation.turns[-1:] for step in turn.steps)
+            turns = [
+                [CallFunction("get_browser_state", {{}}), CallFunction("list_elements", {{}})],
+                [OpenAddress({basket!r})],
+                [CallFunction("get_browser_state", {{}})],
+                [TraverseHistory("back")],
+                [CallFunction("get_browser_state", {{}})],
+            ]
+            return turns[len(observation.turns)] if len(observation.turns) < len(turns) else []
+
+        @pytest.fixture
+        def vnc_planner():
+            return lambda observation: script(observation) or None
+
+        @pytest.fixture
+        def page(vnc_desktop):
+            vnc_desktop.browser.wait_for_text("Two apples")
+
+        @pytest.mark.vnc_task("Look into the basket and come back")
+        def test_it(page, vnc_desktop, vnc_agent):
+            assert vnc_desktop.browser.url == {shop!r}
+            state, elements, _, in_basket, _, back = TOLD
+            assert "Two apples" in state and "Buy" in elements
+            assert "Three pears" in in_basket and "Two apples" in back
+        """
+    )
+    result = pytester.runpytest_inprocess(
+        *DESKTOP, f"--vnc-app={CHROMIUM} {shop}", "--vnc-cdp=profile/DevToolsActivePort"
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_without_the_option_the_browser_is_out_of_reach_and_says_how(pytester: pytest.Pytester) -> None:
+    require("Xtigervnc")
+    pytester.makepyfile("def test_it(vnc_desktop): vnc_desktop.browser.text()")
+    result = pytester.runpytest_inprocess(*DESKTOP)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["settings: *--vnc-cdp does not say where they are*"])

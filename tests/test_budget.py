@@ -1,0 +1,217 @@
+"""What a test and a session may use: the account of one test, and the ledger that processes share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pytest_vnc_use.budget import Budget, Most
+from pytest_vnc_use.errors import BudgetExceeded
+from pytest_vnc_use.ledger import Amount, Ledger, OwnAccount
+from pytest_vnc_use.prices import load_prices
+from pytest_vnc_use.types import ModelAsked, ModelExchange, Usage
+
+PRICES = load_prices(today=date(2026, 11, 22))
+MODEL = "gemini-3.8-flash"
+SMALL = ModelAsked("planner", MODEL, characters=300, images=0, answer_tokens=100)
+SMALL_TOKENS = 100 + 100
+
+
+def exchange(usage: Usage, model: str = MODEL, purpose: str = "planner") -> ModelExchange:
+    return ModelExchange(purpose, 1, {}, {}, 0.1, model=model, usage=usage)
+
+
+def asked_until_refused(budget: Budget, used: Usage, asked: ModelAsked = SMALL) -> tuple[int, str]:
+    """How many calls were allowed, and what was told of the first that was not."""
+    for calls in range(1000):
+        try:
+            budget.before(asked)
+        except BudgetExceeded as refused:
+            return calls, str(refused)
+        budget.after(exchange(used))
+    raise AssertionError("never refused")
+
+
+# --- one test --------------------------------------------------------------------------------------------------------
+
+
+def test_tokens_of_a_test() -> None:
+    budget = Budget(PRICES, Most(tokens=1000), Most("--vnc-max-"))
+    calls, told = asked_until_refused(budget, Usage(input=100, output=100))
+    assert calls == 5
+    assert told == (
+        "the tokens of this test are used up: 1,000 of 1,000, and the next call may take 200; the model is not asked "
+        "any more. --vnc-tokens sets the limit"
+    )
+
+
+def test_a_call_that_may_go_beyond_the_limit_is_not_made() -> None:
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS - 1), Most("--vnc-max-"))
+    with pytest.raises(BudgetExceeded, match="0 of 199, and the next call may take 200"):
+        budget.before(SMALL)
+
+
+def test_dollars_of_a_test() -> None:
+    budget = Budget(PRICES, Most(dollars=0.01), Most("--vnc-max-"))
+    calls, told = asked_until_refused(budget, Usage(input=1500, cached=300, output=40, thinking=60))
+    assert calls == 7
+    assert budget.spent.dollars == pytest.approx(7 * (1200 * 0.75 + 300 * 0.075 + 100 * 3.75) / 1e6)
+    assert "the dollars of this test are used up: 0.0091 of 0.01" in told
+
+
+def test_pictures_count_as_the_price_table_says() -> None:
+    budget = Budget(PRICES, Most(tokens=2240 + SMALL_TOKENS), Most("--vnc-max-"))
+    budget.before(ModelAsked("planner", MODEL, 300, images=1, answer_tokens=100))
+    with pytest.raises(BudgetExceeded):
+        budget.before(ModelAsked("planner", MODEL, 300, images=2, answer_tokens=100))
+
+
+def test_the_longest_answer_so_far_is_reckoned_with() -> None:
+    budget = Budget(PRICES, Most(tokens=10_000), Most("--vnc-max-"))
+    long_winded = ModelAsked("planner", MODEL, 0, 0, answer_tokens=8192)
+    budget.before(long_winded)
+    budget.after(exchange(Usage(output=3000, thinking=3000)))
+    with pytest.raises(BudgetExceeded, match="6,000 of 10,000, and the next call may take 6,000"):
+        budget.before(long_winded)
+    budget.before(ModelAsked("judge", MODEL, 0, 0, answer_tokens=8192))
+
+
+def test_a_judges_calls_count_and_retries_too() -> None:
+    budget = Budget(PRICES, Most(), Most("--vnc-max-"))
+    for purpose in ("planner", "planner", "judge"):
+        budget.before(SMALL)
+        budget.after(exchange(Usage(input=100, cached=40, output=10), purpose=purpose))
+    assert (budget.spent.calls, budget.spent.usage) == (3, Usage(300, 120, 30))
+
+
+def test_a_model_without_a_price() -> None:
+    budget = Budget(PRICES, Most(tokens=10_000), Most("--vnc-max-"))
+    priced = budget.after(exchange(Usage(input=100), model="qwen3-vl-8b"))
+    assert priced.dollars is None
+    assert (budget.spent.unpriced, budget.spent.tokens) == ({"qwen3-vl-8b"}, 100)
+
+
+def test_steps_of_a_session_without_a_ledger() -> None:
+    budget = Budget(PRICES, Most(), Most("--vnc-max-", steps=2))
+    for _ in range(2):
+        budget.before(SMALL)
+        budget.stepped()
+    with pytest.raises(BudgetExceeded, match=r"the steps of this session are used up: 2 of 2; .*--vnc-max-steps"):
+        budget.before(SMALL)
+
+
+# --- a session -------------------------------------------------------------------------------------------------------
+
+
+def test_what_one_test_used_another_does_not_have(tmp_path: Path) -> None:
+    budgets = [
+        Budget(PRICES, Most(), Most("--vnc-max-", tokens=500, steps=3), Ledger(tmp_path / "session")) for _ in range(2)
+    ]
+    budgets[0].before(SMALL)
+    budgets[0].after(exchange(Usage(input=350)))
+    budgets[0].stepped()
+    with pytest.raises(BudgetExceeded, match=r"tokens of this session are used up: 350 of 500, .*--vnc-max-tokens"):
+        budgets[1].before(SMALL)
+
+
+def test_what_is_under_way_elsewhere_is_reserved(tmp_path: Path) -> None:
+    budgets = [Budget(PRICES, Most(), Most("--vnc-max-", tokens=350), Ledger(tmp_path)) for _ in range(2)]
+    budgets[0].before(SMALL)
+    with pytest.raises(BudgetExceeded):
+        budgets[1].before(SMALL)
+    budgets[0].after(exchange(Usage(input=10)))
+    budgets[1].before(SMALL)
+
+
+def test_seconds_of_a_session_are_counted_from_its_start(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.settle("", Amount())
+    with pytest.raises(BudgetExceeded, match="seconds of this session are used up"):
+        Budget(PRICES, Most(), Most("--vnc-max-", seconds=1e-9), ledger).before(SMALL)
+
+
+LEFT = """
+import os, signal
+from pytest_vnc_use.ledger import Ledger, OwnAccount
+
+account = OwnAccount()
+Ledger(account.folder).used()
+os.utime(account.folder / "owner.lock", (0, 0))
+os.write(1, os.fsencode(account.folder) + b"\\n")
+signal.pause()
+"""
+
+
+def test_an_account_is_removed_at_the_end_or_after_a_kill_by_the_next_session() -> None:
+    with subprocess.Popen([sys.executable, "-c", LEFT], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        left = Path(process.stdout.readline().strip())
+        OwnAccount().close()
+        assert left.exists()
+        process.kill()
+        process.wait()
+    own = OwnAccount()
+    assert not left.exists()
+    own.close()
+    assert not own.folder.exists()
+
+
+WORKER = """
+import sys
+from pathlib import Path
+from pytest_vnc_use.budget import Budget, Most
+from pytest_vnc_use.errors import BudgetExceeded
+from pytest_vnc_use.ledger import Ledger
+from pytest_vnc_use.prices import load_prices
+from pytest_vnc_use.types import ModelAsked, ModelExchange, Usage
+
+budget = Budget(load_prices(), Most(), Most("--vnc-max-", tokens=20_000), Ledger(Path(sys.argv[1])))
+while True:
+    try:
+        budget.before(ModelAsked("planner", "m", 300, 0, 100))
+    except BudgetExceeded:
+        break
+    budget.after(ModelExchange("planner", 1, {}, {}, 0.1, model="m", usage=Usage(input=130, output=300)))
+print(budget.spent.tokens)
+"""
+
+
+def test_four_processes_never_use_more_than_the_limit_and_one_call_each(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WORKER, str(tmp_path)]
+    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    used = [int(worker.communicate(timeout=100)[0]) for worker in workers]
+    assert 20_000 - 430 < sum(used) <= 20_000 + 4 * 430
+    assert Ledger(tmp_path).used().tokens == sum(used)
+
+
+@given(
+    limit=st.integers(1, 5_000),
+    calls=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3_000), st.integers(0, 900)), max_size=40),
+)
+def test_no_order_of_calls_goes_beyond_the_limit_and_one_call_each(
+    tmp_path_factory: pytest.TempPathFactory, limit: int, calls: list[tuple[int, int, int]]
+) -> None:
+    """Four tests, each of which asks, or is told of what it asked: whichever its turn it is."""
+    ledger = Ledger(tmp_path_factory.mktemp("ledger"))
+    budgets = [Budget(PRICES, Most(), Most("--vnc-max-", tokens=limit), ledger) for _ in range(4)]
+    under_way: set[int] = set()
+    largest = 0
+    for who, characters, answer in calls:
+        usage = Usage(input=characters // 3, output=answer)
+        budget = budgets[who]
+        if who in under_way:
+            budget.after(exchange(usage))
+            largest = max(largest, usage.input + usage.output)
+            under_way.remove(who)
+            continue
+        try:
+            budget.before(ModelAsked("planner", MODEL, characters, 0, 500))
+        except BudgetExceeded:
+            continue
+        under_way.add(who)
+    assert ledger.used().tokens <= limit + 4 * largest

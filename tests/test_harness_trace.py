@@ -1,0 +1,103 @@
+"""Traces of UiPath's computer-use harness, in the words that its `record_action` writes, carried out again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from painted import PaintedController
+
+from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.execution import read_execution
+from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.types import (
+    Click,
+    Drag,
+    KeyCombo,
+    MouseDown,
+    MouseUp,
+    Move,
+    Scroll,
+    TraverseHistory,
+    TypeText,
+    Wait,
+)
+
+
+def record(name: str, /, **params: Any) -> dict[str, Any]:
+    return {"action": name, "params": params, "task_marked_complete": None}
+
+
+def at(x: int, y: int) -> dict[str, int]:
+    return {"x": x, "y": y}
+
+
+RECORDS = [
+    record("mouse_move", position=at(5, 6)),
+    record("mouse_click", action={"button": "left", "click_type": "single", "position": None}),
+    record("mouse_click", action={"button": "right", "click_type": "double", "position": at(7, 8)}),
+    record("mouse_drag", action={"button": "left", "start": at(1, 2), "end": at(3, 4)}),
+    record("mouse_drag", action={"button": "right", "start": at(1, 2), "end": at(3, 4)}),
+    record("mouse_scroll", action={"position": at(9, 9), "direction": "down", "repeat": 2}),
+    record("press_keys", keys=["Ctrl+Shift+P"]),
+    record("press_keys", keys=["alt f", "none"]),
+    record("type_text", text="Grüße"),
+    record("page_navigation", direction="back"),
+    record("wait", duration=0.01),
+    record("finish", params={"order": 7}),
+]
+ACTIONS = [
+    Move(5, 6),
+    Click(5, 6),
+    Click(7, 8, "right", 2),
+    Drag(1, 2, 3, 4),
+    MouseDown(1, 2, "right"),
+    Move(3, 4),
+    MouseUp(3, 4, "right"),
+    Scroll(9, 9, "down", 2),
+    KeyCombo(("Ctrl+Shift+P",)),
+    KeyCombo(("alt", "f")),
+    TypeText("Grüße"),
+    TraverseHistory("back"),
+    Wait(0.01),
+]
+
+
+def written(folder: Path, records: object) -> Path:
+    file = folder / "execution.json"
+    file.write_text(json.dumps(records), encoding="utf-8")
+    return file
+
+
+def test_every_action_is_read(tmp_path: Path) -> None:
+    execution = read_execution(written(tmp_path, RECORDS))
+    assert [step.action for step in execution.steps] == ACTIONS
+    assert execution.steps[1].name == "mouse_click"
+    assert execution.params == {"order": 7}
+
+
+def test_it_is_carried_out_again(tmp_path: Path) -> None:
+    controller = PaintedController()
+    agent = VncUseAgent(settings=Settings(runs_dir=str(tmp_path / "runs")), controller=controller)
+    result = agent.reenact(written(tmp_path, RECORDS[:4]))
+    assert (result.outcome, controller.performed) == (Outcome.DONE, ACTIONS[:4])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        record("fly"),
+        record("mouse_move"),
+        record("mouse_scroll", action={"position": at(1, 1), "direction": "in"}),
+        record("mouse_click", action={"button": "left", "position": None}),
+        record("wait", duration="long"),
+        {"action": "wait"},
+        "wait",
+    ],
+)
+def test_a_record_that_is_wrong_is_named(tmp_path: Path, wrong: object) -> None:
+    with pytest.raises(RunFolderError, match="record 2 is no action with its params, got "):
+        read_execution(written(tmp_path, [record("type_text", text="x"), wrong]))

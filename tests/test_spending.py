@@ -1,0 +1,110 @@
+"""Budgets and costs as a user of pytest meets them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from gemini_rules import Request
+from gemini_server import GeminiServer, Reply, calls, text
+
+CALL_DOLLARS = (1200 * 0.75 + 300 * 0.075 + 100 * 3.75) / 1e6
+"""Of an answer of the stand-in's, with 300 cached tokens of 1,500; doubled from 2027 on."""
+
+CLICKS = """
+import pytest
+
+@pytest.mark.vnc_task("Click it"{marker})
+def test_it(vnc_agent):
+    assert vnc_agent.runs
+"""
+FOUR_TESTS = """
+import pytest
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.vnc_task("Click around")
+def test_it(vnc_agent, number):
+    assert vnc_agent.runs
+"""
+
+Run = Callable[..., pytest.RunResult]
+
+
+@pytest.fixture
+def never_done() -> Iterator[GeminiServer]:
+    """A model that always clicks somewhere else."""
+
+    def click(request: Request) -> Reply:
+        place = len(request.contents) * 7 % 900
+        return calls(("click", {"x": place, "y": place}))
+
+    with GeminiServer(click) as server:
+        yield server
+
+
+def test_what_a_test_cost_is_told(pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run) -> None:
+    pytester.makepyfile(CLICKS.format(marker=', expect="it was clicked"'))
+    verdict = text(json.dumps({"reason": "I see it.", "verdict": "holds", "box_2d": None}))
+    result = run(model(calls(("click", {"x": 5, "y": 5})), text("done"), verdict), "--junit-xml=junit.xml")
+    result.assert_outcomes(passed=1)
+    cost = 3 * CALL_DOLLARS
+    result.stdout.fnmatch_lines(
+        [
+            f"vnc-use: 3 calls of models, 4,500 tokens in (900 of them cached), 300 out: ${cost:.4f}",
+            f"vnc-use:   ${cost:.4f} test_what_a_test_cost_is_told.py::test_it",
+        ]
+    )
+    results = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())
+    assert results["tests"][0]["dollars"] == pytest.approx(cost, abs=1e-6)
+    assert 'name="vnc_tokens_cached" value="900"' in (pytester.path / "junit.xml").read_text()
+
+
+def test_the_dollars_of_a_test_run_out(pytester: pytest.Pytester, never_done: GeminiServer, run: Run) -> None:
+    pytester.makepyfile(CLICKS.format(marker=", dollars=0.009"))
+    result = run(never_done)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*budget: *the dollars of this test are used up: 0.0* of 0.009*--vnc-dollars*"])
+    assert 0 < len(never_done.requests) * CALL_DOLLARS <= 0.009
+
+
+def test_the_tokens_of_a_test_run_out_where_its_judge_is_asked(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run
+) -> None:
+    pytester.makepyfile(CLICKS.format(marker=', expect="it was clicked"'))
+    server = model(text("done"), text("not asked for"))
+    run(server, "--vnc-tokens=5000").assert_outcomes(failed=1)
+    assert len(server.requests) == 1
+
+
+def test_four_workers_share_the_dollars_of_a_session(
+    pytester: pytest.Pytester, never_done: GeminiServer, run: Run
+) -> None:
+    pytester.makepyfile(FOUR_TESTS)
+    result = run(never_done, "-n4", "--vnc-max-dollars=0.02", "--vnc-steps=100")
+    result.assert_outcomes(failed=4)
+    result.stdout.fnmatch_lines(["*the dollars of this session are used up: 0.0* of 0.02*--vnc-max-dollars*"])
+    assert 0 < len(never_done.requests) * CALL_DOLLARS <= 0.02 + 4 * CALL_DOLLARS
+
+
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [
+        ("--vnc-max-dollars=0", "--vnc-max-dollars must be a number of US dollars above 0, got '0'"),
+        ("--vnc-dollars=-1", "--vnc-dollars must be a number of US dollars above 0, got '-1'"),
+        ("--vnc-tokens=0", "--vnc-tokens must be a whole number, at least 1, got '0'"),
+        ("--vnc-max-dollars=1 --vnc-model=gemini-9-new", "needs the price of the model 'gemini-9-new'"),
+        ("--vnc-prices=prices.toml", "price.0.input: Input should be greater than or equal to 0, got -1"),
+        ("--vnc-prices=nowhere.toml", "--vnc-prices must name a TOML file of prices, got '*nowhere.toml'"),
+    ],
+)
+def test_bad_input_is_a_usage_error_before_anything_is_asked(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run, option: str, problem: str
+) -> None:
+    pytester.makepyfile(CLICKS.format(marker=""))
+    (pytester.path / "prices.toml").write_text('[[price]]\nmodels = ["m"]\ninput = -1\noutput = 1\n')
+    server = model(text("done"))
+    result = run(server, *option.split())
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: *{problem}*"])
+    assert server.requests == []

@@ -1,0 +1,124 @@
+"""Tests without Python: what a file says becomes tests, and what is wrong in it is told with its line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from gemini_server import GeminiServer, calls, text
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.task_files import FileTest, read_task_file
+
+HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}))
+FAILS = text(json.dumps({"reason": "the basket is empty", "verdict": "fails", "box_2d": None}))
+CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
+
+BASKET = """\
+app = "python shop"
+steps = 30
+
+[[test]]
+name = "basket"
+task = "Add two {fruit} to the basket"
+expect = "the basket shows 2 {fruit}"
+parameters = { fruit = ["apples", "pears"] }
+
+[[test]]
+name = "sign in"
+task = ["Sign in with <secret:SHOP_PASSWORD>", "Sign out"]
+expect = ["nobody is signed in", "no error is shown"]
+steps = 5
+secrets = ["SHOP_PASSWORD"]
+policy = "shop.toml"
+"""
+
+
+def read(folder: Path, text: str) -> tuple[FileTest, ...]:
+    path = folder / "test_shop.vnc.toml"
+    path.write_text(text, encoding="utf-8")
+    return read_task_file(path)
+
+
+def test_each_combination_of_parameters_is_a_test(tmp_path: Path) -> None:
+    apples, pears, _ = read(tmp_path, BASKET)
+    assert (apples.name, pears.name) == ("basket[apples]", "basket[pears]")
+    assert (pears.specs[0].task, pears.specs[0].expect) == (
+        "Add two pears to the basket",
+        ("the basket shows 2 pears",),
+    )
+    assert dict(pears.specs[0].settings) == {"app": "python shop", "steps": 30}
+
+
+def test_several_tasks_are_in_order_and_the_claims_are_the_last_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "geheim")
+    *_, sign_in = read(tmp_path, BASKET)
+    first, second = sign_in.specs
+    assert (first.task, first.expect) == ("Sign in with <secret:SHOP_PASSWORD>", ())
+    assert second.expect == ("nobody is signed in", "no error is shown")
+    assert first.secrets == {"SHOP_PASSWORD": "geheim"}
+    assert first.settings["steps"] == 5
+    assert first.settings["policy"] == str(tmp_path / "shop.toml")
+
+
+TEST = '[[test]]\nname = "a"\ntask = "Click it"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "told"),
+    [
+        ("", 1, "'test' is missing"),
+        ("app = python", 1, "not TOML: .*line 1"),
+        (TEST + "stepps = 3", 4, "'stepps' is not known here; known are steps, seconds"),
+        ("stepps = 3\n" + TEST, 1, "'stepps' is not known here"),
+        (TEST + "steps = 0", 1, r"vnc_task\(steps=…\) must be a whole number, at least 1, got 0"),
+        (TEST + 'steps = "many"', 4, "'steps' must be a valid integer, got 'many'"),
+        (TEST + '\n[[test]]\nname = "b"', 5, "'task' is missing"),
+        (TEST + 'expect = [""]', 4, "'expect' must have at least 1 character, got ''"),
+        (TEST + "\n" + TEST, 5, "the name of a test must be its own, got 'a' as in line 1"),
+        ('[[test]]\nname = "a"\ntask = "Click {it}"', 1, "'{it}' stands for a parameter, .* parameters are: none"),
+        (TEST + "[test.parameters]\nfruit = []", 4, "'parameters' .*at least 1 item"),
+        (TEST + 'policy = "none.toml"\nsecrets = [3]', 5, "'secrets' must be a valid string, got 3"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, line: int, told: str) -> None:
+    with pytest.raises(SettingsError, match=told) as caught:
+        read(tmp_path, text)
+    assert "line 1" in str(caught.value) or f"test_shop.vnc.toml:{line}:" in str(caught.value)
+
+
+# --- through pytest --------------------------------------------------------------------------------------------------
+
+
+def test_it_runs_like_a_marked_test(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makefile(".vnc.toml", test_pad='[[test]]\nname = "pad"\ntask = ["Click", "Look"]\nexpect = "it shows"\n')
+    server = model(CLICK, text("clicked"), HOLDS, text("looked"), HOLDS)
+    result = run(server, "-v")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["test_pad.vnc.toml::pad*", "*click(*"])
+    assert [server.requests[number].contents[0]["parts"][0]["text"] for number in (0, 3)] == ["Click", "Look"]
+
+
+def test_without_a_claim_its_end_state_is_judged_and_a_failure_names_file_and_line(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makefile(".vnc.toml", test_pad='\n\n[[test]]\nname = "pad"\ntask = "Click it"\n')
+    result = run(model(CLICK, text("clicked"), FAILS), "--junitxml=junit.xml", "-o", "junit_family=xunit1")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*1 of 1 claims not shown to hold*", "*the basket is empty*", "FAILED test_pad.vnc.toml::pad*"]
+    )
+
+
+def test_a_wrong_file_is_a_collection_error(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".vnc.toml", test_pad='[[test]]\nname = "pad"\n')
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*test_pad.vnc.toml:1: 'task' is missing*"])
+    assert "Traceback" not in result.stdout.str()
