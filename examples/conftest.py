@@ -38,8 +38,9 @@ def qt_is_installed() -> None:
 @pytest.fixture
 def vnc_settings(vnc_settings: Settings) -> Settings:
     """The shop, started for each test, unless another desktop or another program is given."""
-    shop = shlex.join([sys.executable, str(SHOP)])
-    settings = replace(vnc_settings, server=vnc_settings.server or "qt", app=vnc_settings.app or shop)
+    server = vnc_settings.server or "qt"
+    shop = shlex.join([sys.executable, str(SHOP)]) if server in ("qt", "xvnc") else ""
+    settings = replace(vnc_settings, server=server, app=vnc_settings.app or shop)
     if settings.server == "qt" and sys.platform != "linux":
         pytest.skip("Qt's VNC platform needs Linux; show the shop on a VNC desktop and give --vnc-server=host::port")
     return settings
