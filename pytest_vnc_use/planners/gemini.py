@@ -176,6 +176,7 @@ def _client(endpoint: Endpoint, timeout_s: float, sent: list[bytes]) -> genai.Cl
         base_url=endpoint.base_url,
         api_version=API_VERSION,
         timeout=int((timeout_s + CLEAN_UP_S) * 1000),  # milliseconds
+        headers={"Connection": "close"},  # an answer that comes after the client was closed leaves no socket either
         client_args={"event_hooks": {"request": [note]}},
     )
     return genai.Client(vertexai=False, api_key=endpoint.api_key, http_options=options)

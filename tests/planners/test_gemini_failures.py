@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import math
 import socket
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -266,6 +268,28 @@ def test_nobody_listens(history: History) -> None:
 def test_an_address_that_is_none(url: str) -> None:
     with pytest.raises(SettingsError, match="base_url must be an address such as https://host/path, got"):
         GeminiComputerUse(api_key="a key", base_url=url)
+
+
+def test_a_request_that_was_given_up_leaves_no_socket_open(
+    converse: Converse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was given up while it connected; the connection comes about all the same, and is answered."""
+    gave_up, connect = threading.Event(), socket.create_connection
+
+    def slowly(*address: Any, **options: Any) -> socket.socket:
+        gave_up.wait(timeout=20.0)
+        return connect(*address, **options)
+
+    talk = converse([DONE])
+    monkeypatch.setattr(socket, "create_connection", slowly)
+    with pytest.raises(ModelUnavailable, match="did not answer within"):
+        talk.decide(timeout_s=0.5)
+    gave_up.set()
+    for thread in threading.enumerate():
+        if thread.name == "vnc-use deadline":
+            thread.join(timeout=20.0)
+    assert len(talk.server.requests) == 1
+    gc.collect()  # an open socket that nobody holds any more is told of now
 
 
 # --- what is told of it ----------------------------------------------------------------------------------------------
