@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 
@@ -13,8 +12,9 @@ import pytest
 from rfb import RAW, greeting, rectangle, update
 from vnc_servers import wait_for
 
-from pytest_vnc_use.backends.hands import HOLD_S
+from pytest_vnc_use.backends.connection import Connection
 from pytest_vnc_use.backends.protocol import DesktopProtocol
+from pytest_vnc_use.backends.reactor import reactor
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError
 
@@ -30,7 +30,6 @@ class Listener:
         self._words = greeting(8, 8, name=name) + b"".join(map(update, extensions)) + update(SCREEN)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._received: list[bytes] = []
-        self._heard: list[tuple[float, bytes]] = []
         self._thread = threading.Thread(target=self._serve)
         self.address = f"127.0.0.1::{self._listener.getsockname()[1]}"
 
@@ -41,24 +40,18 @@ class Listener:
         wait_for(lambda: any(data in piece for piece in self._received), f"{data!r} in one of {self._received!r}")
         self._received.clear()
 
-    def pressed_s(self, down: bytes, up: bytes) -> float:
-        """How long after `down` it heard `up`, in seconds."""
-
-        def lifted() -> list[float]:
-            pressed = [heard_s for heard_s, piece in self._heard if down in piece]
-            later = [(heard_s, piece) for heard_s, piece in self._heard if pressed and heard_s >= pressed[0]]
-            return [heard_s - pressed[0] for heard_s, piece in later if up in piece.rpartition(down)[2]]
-
-        wait_for(lifted, "the release")
-        return lifted()[0]
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        self._thread.start()
+        with closing(self._listener):
+            yield
+        self._thread.join()
 
     @contextmanager
     def serving(self) -> Iterator[VNCController]:
-        self._thread.start()
-        with closing(self._listener), closing(connect(self.address)) as hands:
+        with self.listening(), closing(connect(self.address)) as hands:
             self._received.clear()
             yield hands
-        self._thread.join()
 
     def _serve(self) -> None:
         connection, _ = self._listener.accept()
@@ -67,7 +60,6 @@ class Listener:
             self.say(self._words)
             while piece := connection.recv(1 << 20):
                 self._received.append(piece)
-                self._heard.append((time.monotonic(), piece))
 
 
 def key(keysym: int, down: bool) -> bytes:
@@ -140,30 +132,36 @@ def test_others_get_keysyms_even_where_they_take_scan_codes() -> None:
         listener.hears_at_once(lambda: hands.key_combo("F5"), struck(F5))
 
 
-def button(mask: int) -> bytes:
-    return struct.pack(">BBHH", 5, mask, 2, 2)
-
-
-def test_a_press_lasts_also_where_much_has_to_be_read_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the reactor reads after it was given the press keeps it from writing; that must not shorten the press."""
+def test_a_flush_outlasts_what_is_read_before_it_is_written(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the reactor reads before it writes, what was sent is not on its way yet, and a press would be too short."""
     hear, press = DesktopProtocol.dataReceived, DesktopProtocol.pointerEvent
-    busy = threading.Event()
+    given, pressed, flushed = threading.Event(), threading.Event(), threading.Event()
+    flushed_early: list[bool] = []
 
     def read_slowly(self: DesktopProtocol, data: bytes) -> None:
-        if busy.is_set():
-            busy.clear()
-            time.sleep(0.1)  # as a large update takes
+        if pressed.is_set() and not flushed_early:
+            flushed_early.append(flushed.wait(0.5))
         hear(self, data)
 
-    def press_while_busy(self: DesktopProtocol, x: int, y: int, mask: int = 0) -> None:
+    def press_as_an_update_comes(self: DesktopProtocol, x: int, y: int, mask: int = 0) -> None:
         press(self, x, y, mask)
-        if mask:
-            busy.set()
-            listener.say(update(SCREEN))
+        pressed.set()
+        listener.say(update(SCREEN))
 
-    listener = Listener(b"a desktop")
-    with listener.serving() as hands:
-        monkeypatch.setattr(DesktopProtocol, "dataReceived", read_slowly)
-        monkeypatch.setattr(DesktopProtocol, "pointerEvent", press_while_busy)
-        hands.click(2, 2)
-        assert listener.pressed_s(button(1), button(0)) > HOLD_S / 2
+    def click(connection: Connection) -> None:
+        connection.send(connection.protocol.pointerEvent, 2, 2, 1)
+        connection.flush()
+        flushed.set()
+
+    monkeypatch.setattr(DesktopProtocol, "dataReceived", read_slowly)
+    monkeypatch.setattr(DesktopProtocol, "pointerEvent", press_as_an_update_comes)
+    with listener.listening(), closing(Connection(listener.address, None, 20.0)) as connection:
+        reactor.callFromThread(given.wait, 20.0)
+        clicking = threading.Thread(target=click, args=(connection,))
+        clicking.start()
+        wait_for(lambda: len(reactor.threadCallQueue) == 3, "press and flush behind what the reactor is at")
+        given.set()
+        clicking.join()
+    assert flushed_early == [False]

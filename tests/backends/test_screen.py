@@ -190,6 +190,22 @@ def test_a_frozen_server_is_lost_and_its_late_answer_is_not_taken(
     assert connect(tigervnc.address).frame()
 
 
+def test_no_answer_from_before_an_action_passes_for_one_after_it(
+    tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_vnc_use.backends.vnc._ANSWER_S", 0.5)
+    hands = connect(tigervnc.address)
+    hands.move(10, 10)
+    hands.frame()
+    os.kill(tigervnc.process.pid, signal.SIGSTOP)
+    try:
+        hands.move(20, 20)
+        with pytest.raises(ConnectionLost, match="has not answered"):
+            hands.frame()
+    finally:
+        os.kill(tigervnc.process.pid, signal.SIGCONT)
+
+
 def test_qts_own_server(connected: Connect, tmp_path: Path) -> None:
     with witness_on_qt(tmp_path) as witness:
         hands = connected(witness.server)
