@@ -270,9 +270,7 @@ def test_an_address_that_is_none(url: str) -> None:
         GeminiComputerUse(api_key="a key", base_url=url)
 
 
-def test_a_request_that_was_given_up_leaves_no_socket_open(
-    converse: Converse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_that_was_given_up_leaves_no_socket_open(converse: Converse, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was given up while it connected; the connection comes about all the same, and is answered."""
     gave_up, connect = threading.Event(), socket.create_connection
 
