@@ -25,6 +25,8 @@ TRIAGE, RULE, DOLLARS = "vnc_triage", "vnc_rule", "vnc_dollars"
 """Properties of a test: the triage of its failure, the rule that decided it, and what the test cost."""
 FILE = "vnc-results.json"
 _TOLD = "vnc_told"
+_NOT_ENDED = "the test did not end"
+"""The rule where nothing is told of a test's call: its worker crashed, or its session was ended in its midst."""
 _COLUMN = 2
 """Where pytest-html shows the triage: behind result and name."""
 
@@ -35,7 +37,7 @@ def attach(report: pytest.TestReport, runs: Sequence[object], message: str) -> N
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput") or config.getoption("setuponly", False):
         return
     settings = config.stash[SETTINGS]
     config.pluginmanager.register(_Session(settings))
@@ -57,8 +59,10 @@ class _Session:
         from pytest_vnc_use.report.results import ItemResult
 
         if hasattr(report, _TOLD):
-            before = self._tests.pop(report.nodeid, ItemResult(report.nodeid, "passed"))
+            before = self._tests.pop(report.nodeid, ItemResult(report.nodeid, "error"))
             self._tests[report.nodeid] = _after(before, report)
+        elif report.failed and report.nodeid in self._tests:
+            self._tests[report.nodeid] = _crashed(self._tests[report.nodeid], report)
 
     def pytest_sessionfinish(self) -> None:
         if all(test.result == "skipped" for test in self._tests.values()):
@@ -126,13 +130,30 @@ def _after(result: ItemResult, report: Any) -> ItemResult:
     if report.outcome == "rerun":
         return replace(result, retried_for=(*result.retried_for, str(properties.get(TRIAGE))))
     if report.when == "setup":
-        result = replace(result, result="passed", triage=None, rule="", message="")
-    if result.is_bad or (report.passed and not hasattr(report, "wasxfail")):
+        # each attempt begins anew, and has passed only once its call says so
+        result = _ended(result, "error", "infra", _NOT_ENDED, f"{_NOT_ENDED}: its session ended first")
+    if _is_settled(result):
         return result
-    result = replace(result, result=_result_of(report))
+    if report.passed and not hasattr(report, "wasxfail"):
+        return _ended(result, "passed") if report.when == "call" else result
     if not report.failed:
+        return _ended(result, _result_of(report))
+    return _ended(result, _result_of(report), properties.get(TRIAGE), properties.get(RULE, ""), told["message"])
+
+
+def _crashed(result: ItemResult, report: pytest.TestReport) -> ItemResult:
+    """The result of a test that took its worker along, of which pytest-xdist then makes a report by itself."""
+    if _is_settled(result):
         return result
-    return replace(result, triage=properties.get(TRIAGE), rule=properties.get(RULE, ""), message=told["message"])
+    return _ended(result, "error", "infra", _NOT_ENDED, str(report.longrepr).partition("\n")[0])
+
+
+def _is_settled(result: ItemResult) -> bool:
+    return result.is_bad and result.rule != _NOT_ENDED
+
+
+def _ended(result: ItemResult, how: str, triage: str | None = None, rule: str = "", message: str = "") -> ItemResult:
+    return replace(result, result=how, triage=triage, rule=rule, message=message)
 
 
 def _result_of(report: Any) -> str:
