@@ -173,6 +173,7 @@ class ModelExchange:
 
     `purpose` is `planner` or `judge`; `retry_in_s` is set where the same request is sent again after that wait.
     `usage` is what the service counted, also of an answer that was no good; `dollars` None where no price is known.
+    With `uncounted` it may be billed though no answer came, or one that tells no usage; `dollars` is what was reckoned.
     """
 
     purpose: str
@@ -185,6 +186,7 @@ class ModelExchange:
     model: str = ""
     usage: Usage = Usage()
     dollars: float | None = None
+    uncounted: bool = False
     kind: Literal["exchange"] = "exchange"
 
 

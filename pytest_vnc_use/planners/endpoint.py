@@ -12,6 +12,8 @@ from pytest_vnc_use.errors import KeyRejected, SettingsError
 from pytest_vnc_use.planners.retry import Backoff
 
 KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+UNSENT = ("ConnectError", "ConnectTimeout", "UnsupportedProtocol", "InvalidURL")
+"""Errors of the HTTP library with which no request went out."""
 URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
 
 
@@ -51,7 +53,7 @@ def _is_http(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
-def http_errors() -> tuple[type[Exception], ...]:
+def http_errors(names: Sequence[str] = ("HTTPError", "InvalidURL")) -> tuple[type[Exception], ...]:
     """What Google's SDK lets through of its HTTP library: httpx below its version 3, httpx2 from there on."""
     libraries = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
-    return tuple(error for library in libraries for error in (library.HTTPError, library.InvalidURL))
+    return tuple(getattr(library, name) for library in libraries for name in names)

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ModelUnavailable, PlannerError, SettingsError
 from pytest_vnc_use.planners import prompts
-from pytest_vnc_use.planners.endpoint import Endpoint, found_key, found_url, http_errors
+from pytest_vnc_use.planners.endpoint import UNSENT, Endpoint, found_key, found_url, http_errors
 from pytest_vnc_use.planners.functions import Declaration, declare_all
 from pytest_vnc_use.planners.gemini_actions import (
     BROWSER_ONLY,
@@ -128,6 +128,7 @@ def _asked(
     endpoint: Endpoint, model: str, respond: Callable[[genai.Client], str], timeout_s: float, sent: list[bytes]
 ) -> tuple[JsonObject, Failure | None]:
     """Response of one request; what the SDK and its HTTP library raise becomes a failure here, told in our words."""
+    unsent = False
     try:
         with closing(_client(endpoint, timeout_s, sent)) as client:
             return read_json(Deadline(timeout_s).call(partial(respond, client))), None
@@ -140,12 +141,11 @@ def _asked(
     except DeadlineExceeded:
         unavailable = f"the model's service did not answer within {timeout_s:.1f} s"
     except http_errors() as exc:
-        unavailable = f"the model's service cannot be reached: {exc!r}"
+        unavailable, unsent = f"the model's service cannot be reached: {exc!r}", isinstance(exc, http_errors(UNSENT))
     except Exception as exc:  # noqa: BLE001  # whatever it is: the frames that it came through hold the API key
-        return {}, Failure(
-            PlannerError(blotted(f"the model's service could not be asked: {exc!r}", key=endpoint.api_key))
-        )
-    return {}, Failure(ModelUnavailable(blotted(unavailable, key=endpoint.api_key)), again=True)
+        problem = f"the model's service could not be asked: {exc!r}"
+        return {}, Failure(PlannerError(blotted(problem, key=endpoint.api_key)), unbilled=True)
+    return {}, Failure(ModelUnavailable(blotted(unavailable, key=endpoint.api_key)), again=True, unbilled=unsent)
 
 
 def _read(body: JsonObject, *, detects_injection: bool) -> Answer | Failure:

@@ -147,7 +147,7 @@ def failure_of_error(code: int, body: JsonObject, *, model: str) -> Failure:
     if delay_s is not None:
         message += f" (it asks to wait {delay_s:g} s)"
     again = code in PASSING and not _is_daily(details)
-    return Failure(_error_of(code, message, details, model), again=again, after_s=delay_s)
+    return Failure(_error_of(code, message, details, model), again=again, after_s=delay_s, unbilled=True)
 
 
 def _error_of(code: int, message: str, details: list[JsonObject], model: str) -> PlannerError:

@@ -43,6 +43,9 @@ USED_UP = frozenset(
 )
 """Types and codes of errors that say that waiting does not help."""
 
+UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL)
+"""With one of these no request went out."""
+
 DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
 
 
@@ -83,6 +86,7 @@ def post_json(
 
 def _asked(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonObject, Failure | None]:
     """The response's JSON; what httpx raises becomes a failure here, told in our words."""
+    unsent = False
     try:
         response = Deadline(timeout_s).call(partial(_posted, service, body, timeout_s))
         return _read(service, response)
@@ -93,11 +97,11 @@ def _asked(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonOb
     except (DeadlineExceeded, httpx.TimeoutException):
         unavailable = f"the model's service did not answer within {timeout_s:.1f} s"
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
-        unavailable = f"the model's service cannot be reached: {exc!r}"
+        unavailable, unsent = f"the model's service cannot be reached: {exc!r}", isinstance(exc, UNSENT)
     except Exception as exc:  # noqa: BLE001  # whatever it is: the frames that it came through hold the API key
         problem = f"the model's service could not be asked: {exc!r}"
-        return {}, Failure(PlannerError(blotted(problem, key=service.key)))
-    return {}, Failure(ModelUnavailable(blotted(unavailable, key=service.key)), again=True)
+        return {}, Failure(PlannerError(blotted(problem, key=service.key)), unbilled=True)
+    return {}, Failure(ModelUnavailable(blotted(unavailable, key=service.key)), again=True, unbilled=unsent)
 
 
 def _posted(service: Service, body: JsonObject, timeout_s: float) -> _Response:
@@ -166,7 +170,7 @@ def failure_of_error(status: int, body: JsonObject, *, model: str, after_s: floa
         message += f" (it asks to wait {after_s:g} s)"
     used_up = status == 402 or not USED_UP.isdisjoint(kinds)
     error = _error_of(status, message, model=model, used_up=used_up)
-    return Failure(error, again=status in PASSING and not used_up, after_s=after_s)
+    return Failure(error, again=status in PASSING and not used_up, after_s=after_s, unbilled=True)
 
 
 def _error_of(status: int, message: str, *, model: str, used_up: bool) -> PlannerError:

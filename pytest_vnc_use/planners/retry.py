@@ -39,12 +39,14 @@ class Backoff:
 class Failure:
     """Why an attempt is no good. `again` says that another may be, after `after_s` where that is known.
 
-    A foreign error stands in the text of `error` and nowhere else: the frames of its traceback hold the API key.
+    `unbilled` says that the service cannot have done any work for it. A foreign error stands in the text of `error` and
+    nowhere else: the frames of its traceback hold the API key.
     """
 
     error: PlannerError
     again: bool = False
     after_s: float | None = None
+    unbilled: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,11 @@ class Attempt(Generic[Result]):
     response: JsonObject | None
     result: Result | Failure
     usage: Usage = field(default_factory=Usage)
+
+    @property
+    def uncounted(self) -> bool:
+        """Whether it may be billed, and nobody told for what."""
+        return self.usage == Usage() and not (isinstance(self.result, Failure) and self.result.unbilled)
 
 
 def ask(
@@ -109,6 +116,7 @@ def _exchange(
         retry_in_s,
         model=asked.model,
         usage=attempt.usage,
+        uncounted=attempt.uncounted,
     )
 
 

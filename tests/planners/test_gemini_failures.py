@@ -17,6 +17,7 @@ from typing import Any
 import gemini_server as gemini
 import pytest
 from conversations import QUICK, Conversation, History
+from exchanges import into
 from gemini_server import Reply
 
 from pytest_vnc_use.errors import (
@@ -29,6 +30,7 @@ from pytest_vnc_use.errors import (
 )
 from pytest_vnc_use.planners.gemini import GeminiComputerUse
 from pytest_vnc_use.planners.retry import Backoff
+from pytest_vnc_use.types import ModelExchange
 
 Converse = Callable[..., Conversation]
 DONE = gemini.text("It is open.")
@@ -246,6 +248,7 @@ def test_no_answer_outlasts_its_time(converse: Converse, slow: Reply) -> None:
         talk.decide(timeout_s=0.8)
     assert 0.7 < time.monotonic() - started < 2.5
     assert talk.exchanges[-1].request["contents"]
+    assert all(exchange.uncounted for exchange in talk.exchanges)
 
 
 def test_one_hanging_attempt_does_not_use_up_all_the_time(converse: Converse) -> None:
@@ -260,8 +263,10 @@ def test_nobody_listens(history: History) -> None:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         planner = GeminiComputerUse(api_key="a key", base_url=url, backoff=QUICK)
+        exchanges: list[ModelExchange] = []
         with pytest.raises(ModelUnavailable, match=r"cannot be reached: .*ConnectError"):
-            planner.decide(history.observation(), timeout_s=10.0)
+            planner.decide(history.observation(into(exchanges)), timeout_s=10.0)
+    assert [exchange.uncounted for exchange in exchanges] == [False] * 5
 
 
 @pytest.mark.parametrize("url", ["http://[", "nonsense://host", "not an address", "http://"])
@@ -306,6 +311,27 @@ def test_an_exchange_is_what_was_sent_and_what_came(converse: Converse) -> None:
     assert told["contents"][0]["parts"][0] == {"text": "Open the basket"}
     assert told["contents"][0]["parts"][1]["inlineData"]["data"] == f"sha256:{talk.history.first.digest}"
     assert len(json.dumps(told)) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("answer", "uncounted"),
+    [
+        (gemini.not_json(), True),
+        (gemini.Reply({"candidates": CLICK.body["candidates"]}), True),
+        (gemini.overloaded(), False),
+        (gemini.html_502(), False),
+        (gemini.rate_limited(None), False),
+        (gemini.empty(), False),
+        (gemini.stopped("MAX_TOKENS"), True),
+        (gemini.stopped("MALFORMED_FUNCTION_CALL"), True),
+    ],
+)
+def test_an_answer_that_tells_no_tokens_is_marked_and_an_error_is_not(
+    converse: Converse, answer: Reply, uncounted: bool
+) -> None:
+    talk = converse([answer, DONE])
+    talk.decide()
+    assert talk.exchanges[0].uncounted == uncounted
 
 
 def test_images_inside_responses_are_hidden_too(converse: Converse) -> None:

@@ -120,24 +120,45 @@ def test_spellings_of_the_wait() -> None:
 )
 def test_nothing_outlasts_its_time(ask: Ask, reply: Reply) -> None:
     started = time.monotonic()
-    failure = failure_of(ask(reply, timeout_s=0.4))
+    attempt = ask(reply, timeout_s=0.4)
     assert time.monotonic() - started < 5.0
+    assert attempt.uncounted
+    failure = failure_of(attempt)
     assert failure.again
     with pytest.raises(ModelUnavailable, match=r"did not answer within 0\.4 s"):
         raise failure.error
 
 
 def test_an_endless_answer_is_not_read_to_its_end(ask: Ask) -> None:
-    failure = failure_of(ask(Reply(b" " * (MOST_BYTES + 2))))
+    attempt = ask(Reply(b" " * (MOST_BYTES + 2)))
+    assert attempt.uncounted
+    failure = failure_of(attempt)
     assert failure.again
     assert "more than 16 MiB" in str(failure.error)
+
+
+@pytest.mark.parametrize(
+    ("reply", "uncounted"),
+    [
+        (Reply({}, headers={"Content-Length": "9"}), True),
+        (Reply(b'{"a": ['), True),
+        (Reply(error("Oh."), 500), False),
+        (Reply(b"", 503), False),
+        (Reply(error("Slow down."), 429), False),
+        (Reply(error("Late.", code=503)), False),
+    ],
+)
+def test_an_answer_that_broke_off_may_be_billed_and_an_error_is_not(ask: Ask, reply: Reply, uncounted: bool) -> None:
+    assert ask(reply).uncounted == uncounted
 
 
 def test_a_service_that_is_not_there() -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))  # bound, and nobody listens
         service = Service(f"http://127.0.0.1:{reserved.getsockname()[1]}/", "some-model")
-        failure = failure_of(post_json(service, {}, timeout_s=10.0, read=lambda body: body))
+        attempt = post_json(service, {}, timeout_s=10.0, read=lambda body: body)
+    assert not attempt.uncounted
+    failure = failure_of(attempt)
     assert failure.again
     assert "cannot be reached: ConnectError" in str(failure.error)
 
@@ -151,7 +172,9 @@ def test_a_service_that_is_not_there() -> None:
 )
 def test_a_request_that_cannot_be_made(url: str, key: str, told: str) -> None:
     service = Service(url, "some-model", key, {"Authorization": f"Bearer {key}"})
-    failure = failure_of(post_json(service, {}, timeout_s=10.0, read=len))
+    attempt = post_json(service, {}, timeout_s=10.0, read=len)
+    assert not attempt.uncounted
+    failure = failure_of(attempt)
     assert told in str(failure.error)
     assert "kéy" not in str(failure.error)
 
