@@ -42,8 +42,8 @@ SETTINGS = pytest.StashKey[Settings]()
 
 
 def is_ours(item: pytest.Item) -> bool:
-    """Whether the test has to do with a desktop."""
-    return not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+    """Whether the test has to do with a desktop: by its fixtures, or as it fetched an agent while it ran."""
+    return RUNS in item.stash or not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def forget(item: pytest.Item) -> None:

@@ -308,6 +308,7 @@ def vnc_agent(
 
     A task that does not end as done fails the test; `run(task, check=False)` returns its result instead.
     """
+    _register_the_rest(request.config)
     from pytest_vnc_use import reporting, spending
     from pytest_vnc_use.agent import VncUseAgent
 
@@ -329,6 +330,8 @@ def vnc_agent(
     item.stash[notes.HIDE] = _redaction(secrets, vnc_settings, vnc_desktop)
     yield agent
     agent.close()
+    if failed := agent.unmet():
+        raise failed  # of a check that was made where no call of the test's could tell it
 
 
 def _declared_secrets(item: pytest.Item) -> dict[str, str]:
@@ -356,10 +359,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     _check_no_later_marker(pyfuncitem)
     if "vnc_agent" not in pyfuncitem.funcargs:
         return (yield)
+    from unittest import SkipTest
+
     from pytest_vnc_use import scenario
 
     agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
-    with scenario.checks_told(agent, tell=functools.partial(pyfuncitem.add_report_section, "call", "checks")):
+    tell = functools.partial(pyfuncitem.add_report_section, "call", "checks")
+    with scenario.checks_told(agent, tell, skips=(pytest.skip.Exception, SkipTest)):
         if specs := pyfuncitem.stash.get(SPECS, ()):
             scenario.carry_out(agent, specs, judge_end_state=scenario.checks_nothing(pyfuncitem.obj))
         return (yield)

@@ -41,14 +41,21 @@ def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], *, judge_end_state:
 
 
 @contextmanager
-def checks_told(agent: VncUseAgent, tell: Callable[[str], None]) -> Iterator[None]:
-    """Raises, at its end, what the agent's soft checks come to; where something else is raised, `tell` gets it."""
+def checks_told(
+    agent: VncUseAgent, tell: Callable[[str], None], *, skips: tuple[type[BaseException], ...] = ()
+) -> Iterator[None]:
+    """Raises, at its end, what the agent's soft checks come to, also in the place of one of `skips`.
+
+    Where anything else is raised, `tell` gets it.
+    """
     unmet: Callable[[], TaskFailed | None] = getattr(agent, "unmet", lambda: None)  # a user's own may have no checks
     try:
         yield
-    except BaseException:
+    except BaseException as exc:
         # whatever ended the test, what its checks found belongs to its report
         if failed := unmet():
+            if isinstance(exc, skips):
+                raise failed from exc
             tell(str(failed))
         raise
     if failed := unmet():

@@ -59,7 +59,7 @@ class _Session:
         from pytest_vnc_use.report.results import ItemResult
 
         if hasattr(report, _TOLD):
-            before = self._tests.pop(report.nodeid, ItemResult(report.nodeid, "error"))
+            before = self._tests.pop(report.nodeid, None) or _begun(ItemResult(report.nodeid, "error"))
             self._tests[report.nodeid] = _after(before, report)
         elif report.failed and report.nodeid in self._tests:
             self._tests[report.nodeid] = _crashed(self._tests[report.nodeid], report)
@@ -130,8 +130,7 @@ def _after(result: ItemResult, report: Any) -> ItemResult:
     if report.outcome == "rerun":
         return replace(result, retried_for=(*result.retried_for, str(properties.get(TRIAGE))))
     if report.when == "setup":
-        # each attempt begins anew, and has passed only once its call says so
-        result = _ended(result, "error", "infra", _NOT_ENDED, f"{_NOT_ENDED}: its session ended first")
+        result = _begun(result)
     if _is_settled(result):
         return result
     if report.passed and not hasattr(report, "wasxfail"):
@@ -139,6 +138,11 @@ def _after(result: ItemResult, report: Any) -> ItemResult:
     if not report.failed:
         return _ended(result, _result_of(report))
     return _ended(result, _result_of(report), properties.get(TRIAGE), properties.get(RULE, ""), told["message"])
+
+
+def _begun(result: ItemResult) -> ItemResult:
+    """Each attempt begins anew, and has passed only once its call says so."""
+    return _ended(result, "error", "infra", _NOT_ENDED, f"{_NOT_ENDED}: its session ended first")
 
 
 def _crashed(result: ItemResult, report: pytest.TestReport) -> ItemResult:
