@@ -41,7 +41,7 @@ class Claims(ABC):
 
     def __init__(self) -> None:
         self.verdicts: list[Verdict] = []
-        """Every verdict so far, oldest first; the false ones are not shown to hold."""
+        """Every verdict so far, oldest first; those whose `holds` is false are not shown to hold."""
         self.extracted: list[Reading] = []
         """All that was read so far, oldest first, each with its reason and the region that it came from."""
         self._checks: list[tuple[VerdictKind, str]] = []
@@ -76,8 +76,10 @@ class Claims(ABC):
     # --- claims ------------------------------------------------------------------------------------------------------
 
     def verify(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
-        """Judge a claim about the screen. The verdict is true only where it holds; unsure is false.
+        """Judge a claim about the screen. The verdict is true where it holds, false where it fails.
 
+        Where the judge is unsure, its `bool()` raises Inconclusive. That something is absent is claimed as it is, "no
+        error is shown": of `not verify("an error is shown")`, what the judge overlooks would pass for absent.
         With `within_s` the claim may come to hold within so many seconds: it is judged again whenever the screen has
         changed and come to rest, the last time on what the screen was when the time was up. `votes` is odd: the judge
         is asked until a majority of so many agrees, and is unsure where none does.
@@ -88,7 +90,7 @@ class Claims(ABC):
         verdicts = []
         for frame in looks_within(self.controller, within_s):
             verdicts.append(self._judged(claim, frame, votes))
-            if verdicts[-1]:
+            if verdicts[-1].holds:
                 break
         return self._told(verdicts[-1], verdicts, [frame])
 
@@ -107,9 +109,10 @@ class Claims(ABC):
         verdicts = []
         for frame in frames:
             verdicts.append(self._confirmed(claim, frame, votes))
-            if verdicts[-1]:
+            if verdicts[-1].holds:
                 break
-        return self._told(verdicts[-1] or _unseen(verdicts), verdicts, frames[: len(verdicts)])
+        decided = verdicts[-1] if verdicts[-1].holds else _unseen(verdicts)
+        return self._told(decided, verdicts, frames[: len(verdicts)])
 
     def check(self, claim: str | object, message: str = "", *, within_s: float = 0.0, votes: int | None = None) -> bool:
         """A soft check: the test goes on, and fails at its end where one is not met. Returns whether this one is.
@@ -147,7 +150,7 @@ class Claims(ABC):
 
     def _confirmed(self, claim: str, frame: Frame, votes: int) -> Verdict:
         verdict = self._judged(claim, frame, votes)
-        if not verdict or votes >= CONFIRMING_VOTES:
+        if not verdict.holds or votes >= CONFIRMING_VOTES:
             return verdict
         again = self._judged(claim, frame, CONFIRMING_VOTES)
         return replace(again, usage=verdict.usage + again.usage)

@@ -36,7 +36,7 @@ def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], *, judge_end_state:
         verdicts = [agent.verify(claim, votes=own.votes) for claim in spec.expect]
         if judge_end_state and not verdicts:
             verdicts = [agent.verify_end_state(spec.task, votes=own.votes)]
-        if not all(verdicts):
+        if not all(verdict.holds for verdict in verdicts):
             raise failure_of([verdict.kind for verdict in verdicts])(told_failure(told_verdicts(verdicts), result))
 
 
@@ -74,7 +74,7 @@ def policy_of(settings: Settings, spec: TaskSpec) -> Policy | None:
 
 def told_verdicts(verdicts: Sequence[Verdict]) -> str:
     """How many claims do not hold, and a line for each claim."""
-    failed = sum(not verdict for verdict in verdicts)
+    failed = sum(not verdict.holds for verdict in verdicts)
     lines = [plain(str(verdict)) for verdict in verdicts]
     return "\n  ".join([f"{failed} of {len(verdicts)} claims not shown to hold", *lines])
 

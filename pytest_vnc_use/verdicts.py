@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pytest_vnc_use.errors import Inconclusive
 from pytest_vnc_use.frames import FrameRef, Region
 
 VerdictKind = Literal["holds", "fails", "unsure"]
@@ -30,7 +31,10 @@ class Usage:
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What a judge says of a claim about a frame: reason first. True only where it holds; unsure never passes.
+    """What a judge says of a claim about a frame: reason first. True where it holds, false where it fails.
+
+    One that is unsure is neither: its `bool()` raises Inconclusive, so that neither `assert` nor `assert not` passes
+    for it. Who wants to go on asks whether it `holds`, or for its `kind`.
 
     `votes` is what each vote said, in order. `looks` is on how many screens, one after the other, it was judged; the
     last one decides. `usage` is that of all of them.
@@ -46,8 +50,14 @@ class Verdict:
     votes: tuple[VerdictKind, ...] = ()
     looks: int = 1
 
-    def __bool__(self) -> bool:
+    @property
+    def holds(self) -> bool:
         return self.kind == "holds"
+
+    def __bool__(self) -> bool:
+        if self.kind == "unsure":
+            raise Inconclusive(str(self))
+        return self.holds
 
     def __str__(self) -> str:
         votes = f" (votes: {', '.join(self.votes)})" if len(self.votes) > 1 else ""

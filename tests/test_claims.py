@@ -36,7 +36,7 @@ def test_all_verdicts_are_kept_and_told_of(tmp_path: Path) -> None:
     verdicts = [agent.verify(CLAIM), agent.verify("it is open")]
     assert agent.verdicts == verdicts
     assert read_trace(result.run_folder).verdicts == tuple(verdicts)
-    assert [bool(verdict) for verdict in agent.verdicts] == [True, False]
+    assert [verdict.holds for verdict in agent.verdicts] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -63,14 +63,14 @@ def test_a_judge_that_is_wrong_one_time_in_eight_is_outvoted(before: Any) -> Non
 def test_a_judge_that_is_split_is_unsure(before: Any) -> None:
     _, agent = before(map(says, ["holds", "fails", "unsure"]))
     verdict = agent.verify(CLAIM, votes=3)
-    assert (verdict.kind, bool(verdict)) == ("unsure", False)
+    assert (verdict.kind, verdict.holds) == ("unsure", False)
     assert "they split 1 holds, 1 fails, 1 unsure" in verdict.reason
 
 
 def test_a_judge_that_is_unsure_never_passes(before: Any) -> None:
     _, agent = before(map(says, ["unsure"] * 5))
-    assert not agent.verify(CLAIM)
-    assert not agent.verify(CLAIM, votes=3)
+    assert not agent.verify(CLAIM).holds
+    assert not agent.verify(CLAIM, votes=3).holds
 
 
 def test_a_malformed_answer_is_a_vote_for_nothing(before: Any) -> None:

@@ -17,8 +17,10 @@ from pytest_vnc_use.settings import TaskSpec
 from pytest_vnc_use.verification import Verifier
 
 CLAIM = "the basket shows 2 apples"
+ABSENT = "an error is shown"
+MET = ("holds", "fails")
 KINDS = ("holds", "fails", "unsure")
-WAYS = ("assert", "check", "expect", "end state", "saw")
+WAYS = ("assert", "assert not", "check", "expect", "end state", "saw")
 ANSWER = st.sampled_from([*KINDS, OUTAGE])
 UNHURRIED = settings(deadline=None, max_examples=80)
 
@@ -41,7 +43,7 @@ def test_a_verdict_is_what_counting_all_votes_comes_to(votes: int, said: list[st
     most = max(KINDS, key=cast.count)
     assert not lost(said[: len(judge.asked)])
     assert verdict.kind == (most if cast.count(most) > votes // 2 else "unsure") or lost(cast)
-    assert not verdict or cast.count("holds") > votes // 2
+    assert not verdict.holds or cast.count("holds") > votes // 2
 
 
 @UNHURRIED
@@ -58,7 +60,7 @@ def test_nothing_was_seen_that_a_majority_did_not_confirm(said: list[str], passe
     asked = said[: len(judge.asked)]
     assert not lost(asked)
     about = [answer for (_, ref), answer in zip(judge.asked, asked, strict=True) if ref == verdict.frame]
-    assert not verdict or about.count("holds") >= 4
+    assert not verdict.holds or about.count("holds") >= 4
     assert verdict.kind != "fails" or "unsure" not in asked or "holds" in asked
 
 
@@ -72,6 +74,8 @@ def carried_out(agent: VncUseAgent, ways: Sequence[str]) -> None:
             match way:
                 case "assert":
                     assert agent.verify(CLAIM)
+                case "assert not":
+                    assert not agent.verify(ABSENT)
                 case "check":
                     agent.check(CLAIM)
                 case "expect":
@@ -95,7 +99,7 @@ def test_a_test_with_an_unmet_claim_never_passes(ways: list[str], said: list[str
         else:
             error = None
     asked = said[: len(judge.asked)]
-    unmet = [verdict for verdict in agent.verdicts if not verdict]
+    unmet = [verdict for verdict in agent.verdicts if verdict.kind != MET[verdict.claim == ABSENT]]
     assert isinstance(error, InfraError) == lost(asked)
     assert (error is not None) == (bool(unmet) or lost(asked))
     if error is None:

@@ -274,14 +274,14 @@ def test_expected_failures_stay_what_they_are(pytester: pytest.Pytester) -> None
     pytester.makepyfile(
         """
         import pytest
-        from pytest_vnc_use.errors import InfraError, QuotaExhausted
+        from pytest_vnc_use.errors import Inconclusive, InfraError, QuotaExhausted
         from pytest_vnc_use.types import Verdict
 
         @pytest.mark.xfail(raises=QuotaExhausted)
         def test_quota(vnc_desktop):
             raise QuotaExhausted("per minute")
 
-        @pytest.mark.xfail(raises=AssertionError)
+        @pytest.mark.xfail(raises=Inconclusive)
         def test_unsure(vnc_desktop):
             assert Verdict("the total is 3.00", "unsure", "a dialog hides it")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import operator
+from dataclasses import replace
 
 import pytest
 from judging import OUTAGE, USAGE, ListJudge
@@ -34,7 +36,7 @@ class Recording:
 def test_a_verdict_is_the_judges_and_names_its_frame(kind: str, passes: bool) -> None:
     judge = Recording(Verdict("", kind, "because"))  # type: ignore[arg-type]
     verdict = Verifier(judge).verify("2 apples", FRAME, timeout_s=7.0)
-    assert bool(verdict) is passes
+    assert verdict.holds is passes
     assert verdict == Verdict("2 apples", kind, "because", frame=FRAME.ref, votes=(kind,))  # type: ignore[arg-type]
     assert judge.asked == [("2 apples", FRAME)]
     assert 0 < judge.timeouts_s[0] <= 7.0
@@ -93,6 +95,16 @@ def test_a_majority_that_is_out_of_reach_is_not_asked_for() -> None:
     judge = ListJudge([H, F, U, H, F, U, U, U, U])
     verdict = Verifier(judge).verify("2 apples", FRAME, votes=7)
     assert (verdict.kind, verdict.votes) == (U, (H, F, U, H, F, U))
+
+
+def test_unsure_is_neither_true_nor_false() -> None:
+    verdict = Verdict("an error is shown", "unsure", "a dialog hides it")
+    assert not verdict.holds
+    for ask in (bool, operator.not_):
+        with pytest.raises(Inconclusive, match=r"^unsure: 'an error is shown': a dialog hides it$"):
+            ask(verdict)
+    assert operator.not_(replace(verdict, kind="fails"))
+    assert not operator.not_(replace(verdict, kind="holds"))
 
 
 def test_a_split_says_how_and_what_each_side_saw() -> None:

@@ -51,7 +51,7 @@ def test_no_computer_use_tool_is_offered(kind: Kind) -> None:
 def test_only_holds_passes(kind: Kind, verdict: str) -> None:
     with court(kind, kind.say(opinion(verdict=verdict))) as asked:
         told = asked.ask()
-        assert (told.kind, bool(told)) == (verdict, False)
+        assert (told.kind, told.holds) == (verdict, False)
 
 
 @pytest.mark.parametrize("words", UNREADABLE)
