@@ -326,7 +326,7 @@ def _conclude(agent: VncUseAgent, result: RunResult, claims: Sequence[str]) -> i
         step = len(result.steps) + 1
         print(f"nobody to ask here: `cua-vnc approve {result.run_id} --step {step}` or `deny` answers it")
     print(f"{result.outcome} {result.run_folder}")
-    return EXIT_CODES[result.outcome] if all(verdicts) else CLAIM_FAILED
+    return EXIT_CODES[result.outcome] if all(verdict.holds for verdict in verdicts) else CLAIM_FAILED
 
 
 def _policy_check(arguments: argparse.Namespace) -> int:
