@@ -3,6 +3,7 @@
 What a call may cost is reckoned from its text and pictures, and from the largest so far; nothing in it counts as
 cached. A session is one account for all its processes (see `ledger`), in which calls that are under way count as
 reserved; so it never uses more than its limit and, where an answer is longer than was reckoned, one call a process.
+What nobody counted, as of a request that was given up, counts as it was reckoned: it may have been billed.
 """
 
 from __future__ import annotations
@@ -55,23 +56,41 @@ class Most:
 
 @dataclass
 class Spent:
-    """What was used so far; `dollars` of the calls whose price is known, `unpriced` the models of the others."""
+    """What was used so far; `dollars` of the calls whose price is known, `unpriced` the models of the others.
+
+    `usage` is what services counted; `uncounted` calls are `reckoned` instead, and stand in `tokens` and `dollars` too.
+    """
 
     calls: int = 0
     usage: Usage = field(default_factory=Usage)
     dollars: float = 0.0
     unpriced: set[str] = field(default_factory=set)
+    uncounted: int = 0
+    reckoned: Amount = field(default_factory=Amount)
 
     @property
     def tokens(self) -> int:
-        return _tokens(self.usage)
+        return _tokens(self.usage) + self.reckoned.tokens
 
-    def add(self, exchange: ModelExchange) -> None:
+    def add(self, model: str, usage: Usage, reckoned: Amount | None, dollars: float | None) -> None:
+        """One call: counted by the service, or reckoned; `dollars` is None where the model has no price."""
         self.calls += 1
-        self.usage += exchange.usage
-        self.dollars += exchange.dollars or 0.0
-        if exchange.dollars is None and _tokens(exchange.usage):
-            self.unpriced.add(exchange.model)
+        self.usage += usage
+        self.dollars += dollars or 0.0
+        if reckoned:
+            self.uncounted += 1
+            self.reckoned += reckoned
+        if dollars is None and (reckoned or _tokens(usage)):
+            self.unpriced.add(model)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One that is under way, by the name of its reservation in the ledger, "" without."""
+
+    model: str
+    expected: Amount = field(default_factory=Amount)
+    name: str = ""
 
 
 class Budget:
@@ -84,7 +103,7 @@ class Budget:
         self._ledger = ledger
         self._steps = 0
         self._began_s = time.monotonic()
-        self._reserved: dict[int, str] = {}
+        self._under_way: dict[int, _Call] = {}
         self._largest: dict[str, Usage] = {}
 
     def hear(self, event: RunEvent) -> RunEvent:
@@ -101,26 +120,45 @@ class Budget:
         return event
 
     def before(self, asked: ModelAsked) -> None:
-        """Raises BudgetExceeded where the call must not be made."""
-        expected = self._expected(asked)
+        """Raises BudgetExceeded where the call must not be made, SettingsError where its dollars cannot be known."""
+        self._give_up(threading.get_ident())
+        if self._test.dollars or self._session.dollars:
+            self._prices.check(asked.model)
+        expected, name = self._expected(asked), ""
         own = Amount(self._steps, self.spent.tokens, self.spent.dollars)
         self._test.check(own, 0.0, expected)
         if self._ledger is None:
             self._session.check(own, time.monotonic() - self._began_s, expected)
         else:
-            refuse = partial(self._session.check, expected=expected)
-            self._reserved[threading.get_ident()] = self._ledger.reserve(expected, refuse)
+            name = self._ledger.reserve(expected, partial(self._session.check, expected=expected))
+        self._under_way[threading.get_ident()] = _Call(asked.model, expected, name)
 
     def after(self, exchange: ModelExchange) -> ModelExchange:
         """The exchange with its price; it is counted."""
-        price = self._prices.of(exchange.model)
-        priced = replace(exchange, dollars=price.dollars(exchange.usage) if price else None)
-        self.spent.add(priced)
+        call = self._under_way.pop(threading.get_ident(), _Call(exchange.model))
+        call = replace(call, model=exchange.model or call.model)
         self._largest[exchange.purpose] = _larger(exchange.usage, self._largest.get(exchange.purpose, Usage()))
+        return replace(exchange, dollars=self._settled(call, exchange.usage, uncounted=exchange.uncounted))
+
+    def interrupted(self) -> None:
+        """What is under way counts as reckoned, as nobody waits for it; what is told of it yet counts beside that."""
+        for thread in list(self._under_way):
+            self._give_up(thread)
+
+    def _give_up(self, thread: int) -> None:
+        """What a thread asked last, and told of no answer, counts as reckoned; without such a call nothing does."""
+        if call := self._under_way.pop(thread, None):
+            self._settled(call, Usage(), uncounted=True)
+
+    def _settled(self, call: _Call, usage: Usage, *, uncounted: bool) -> float | None:
+        """What the call cost, None where its price is not known; it is counted."""
+        price = self._prices.of(call.model)
+        used = call.expected if uncounted else Amount(0, _tokens(usage), price.dollars(usage) if price else 0.0)
+        dollars = used.dollars if price else None
+        self.spent.add(call.model, usage, used if uncounted else None, dollars)
         if self._ledger:
-            used = Amount(0, _tokens(exchange.usage), priced.dollars or 0.0)
-            self._ledger.settle(self._reserved.pop(threading.get_ident(), ""), used)
-        return priced
+            self._ledger.settle(call.name, used)
+        return dollars
 
     def stepped(self) -> None:
         """One step was carried out."""

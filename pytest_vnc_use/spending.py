@@ -25,6 +25,8 @@ ACCOUNT = pytest.StashKey[Path]()
 BUDGET = pytest.StashKey["Budget"]()
 CALLS, INPUT, CACHED, OUTPUT = "vnc_calls", "vnc_tokens_in", "vnc_tokens_cached", "vnc_tokens_out"
 """Properties of a test beside what it cost: calls of models, and tokens; those cached are among those in."""
+UNCOUNTED, RECKONED = "vnc_calls_uncounted", "vnc_tokens_reckoned"
+"""Where services did not count all: so many of the calls, and the tokens that they may have used."""
 _MOST_TESTS = 20
 
 
@@ -79,15 +81,21 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     try:
         return (yield)
     finally:
-        if BUDGET in item.stash and item.stash[BUDGET].spent.calls:
+        if BUDGET in item.stash:
+            item.stash[BUDGET].interrupted()
             item.user_properties.extend(_properties(item.stash[BUDGET].spent))
 
 
 def _properties(spent: Spent) -> Iterator[tuple[str, object]]:
+    if not spent.calls:
+        return
     yield CALLS, spent.calls
     yield INPUT, spent.usage.input
     yield CACHED, spent.usage.cached
     yield OUTPUT, spent.usage.output + spent.usage.thinking
+    if spent.uncounted:
+        yield UNCOUNTED, spent.uncounted
+        yield RECKONED, spent.reckoned.tokens
     if not spent.unpriced:
         yield DOLLARS, round(spent.dollars, 6)
 
@@ -98,12 +106,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     paid = [(nodeid, properties) for nodeid, properties in tests if CALLS in properties]
     if not paid:
         return
-    counts = {name: sum(properties[name] for _, properties in paid) for name in (CALLS, INPUT, CACHED, OUTPUT)}
+    names = (CALLS, INPUT, CACHED, OUTPUT, UNCOUNTED, RECKONED)
+    counts = {name: sum(properties.get(name, 0) for _, properties in paid) for name in names}
     dollars = [properties.get(DOLLARS) for _, properties in paid]
     terminalreporter.write_line(
         f"vnc-use: {counts[CALLS]:,} calls of models, {counts[INPUT]:,} tokens in ({counts[CACHED]:,} of them cached), "
         f"{counts[OUTPUT]:,} out: {_price(None if None in dollars else sum(filter(None, dollars)))}"
     )
+    if counts[UNCOUNTED]:
+        terminalreporter.write_line(
+            f"vnc-use:   no usage was told of {counts[UNCOUNTED]:,} of them, reckoned at {counts[RECKONED]:,} tokens"
+        )
     for nodeid, properties in sorted(paid, key=lambda each: -each[1][INPUT])[:_MOST_TESTS]:
         terminalreporter.write_line(f"vnc-use:   {_price(properties.get(DOLLARS))} {nodeid}")
 

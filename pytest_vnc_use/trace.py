@@ -227,7 +227,7 @@ class Trace:
     @property
     def dollars(self) -> float | None:
         """What its calls of models cost; None where there were none, or the price of one is not known."""
-        paid = [each.dollars for each in self.exchanges if each.usage != Usage()]
+        paid = [each.dollars for each in self.exchanges if each.uncounted or each.usage != Usage()]
         return None if not paid or None in paid else sum(filter(None, paid))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pytest_vnc_use.budget import Budget, Most
-from pytest_vnc_use.errors import BudgetExceeded
+from pytest_vnc_use.errors import BudgetExceeded, SettingsError
 from pytest_vnc_use.ledger import Amount, Ledger, OwnAccount
 from pytest_vnc_use.prices import load_prices
 from pytest_vnc_use.types import ModelAsked, ModelExchange, Usage
@@ -20,6 +22,10 @@ PRICES = load_prices(today=date(2026, 11, 22))
 MODEL = "gemini-3.8-flash"
 SMALL = ModelAsked("planner", MODEL, characters=300, images=0, answer_tokens=100)
 SMALL_TOKENS = 100 + 100
+
+
+SMALL_DOLLARS = (100 * 0.75 + 100 * 3.75) / 1e6
+NO_ANSWER = ModelExchange("planner", 1, {}, None, 0.1, "no answer", model=MODEL, uncounted=True)
 
 
 def exchange(usage: Usage, model: str = MODEL, purpose: str = "planner") -> ModelExchange:
@@ -96,6 +102,69 @@ def test_a_model_without_a_price() -> None:
     assert (budget.spent.unpriced, budget.spent.tokens) == ({"qwen3-vl-8b"}, 100)
 
 
+@pytest.mark.parametrize(("test", "session"), [(Most(dollars=9.0), Most()), (Most(), Most("--vnc-max-", dollars=9.0))])
+def test_a_model_without_a_price_is_not_asked_where_dollars_are_limited(test: Most, session: Most) -> None:
+    budget = Budget(PRICES, test, session)
+    with pytest.raises(
+        SettingsError, match=r"the price of the model 'qwen3-vl-8b', which is not known: .*--vnc-prices"
+    ):
+        budget.before(ModelAsked("judge", "qwen3-vl-8b", 300, 0, 100))
+    budget.before(SMALL)
+
+
+def test_what_nobody_counted_costs_what_was_reckoned() -> None:
+    budget = Budget(PRICES, Most(tokens=500), Most("--vnc-max-"))
+    budget.before(SMALL)
+    assert budget.after(NO_ANSWER).dollars == pytest.approx(SMALL_DOLLARS)
+    budget.before(SMALL)
+    budget.after(exchange(Usage(input=50, output=20)))
+    spent = budget.spent
+    assert (spent.calls, spent.uncounted, spent.usage) == (2, 1, Usage(input=50, output=20))
+    assert (spent.tokens, spent.reckoned.tokens) == (SMALL_TOKENS + 70, SMALL_TOKENS)
+    assert spent.dollars == pytest.approx(SMALL_DOLLARS + (50 * 0.75 + 20 * 3.75) / 1e6)
+    budget.before(SMALL)
+    budget.after(NO_ANSWER)
+    with pytest.raises(BudgetExceeded, match="470 of 500"):
+        budget.before(SMALL)
+
+
+def test_what_nobody_counted_of_a_model_without_a_price() -> None:
+    budget = Budget(PRICES, Most(), Most("--vnc-max-"))
+    budget.before(ModelAsked("planner", "qwen3-vl-8b", 300, 0, 100))
+    assert budget.after(replace(NO_ANSWER, model="qwen3-vl-8b")).dollars is None
+    assert (budget.spent.unpriced, budget.spent.tokens) == ({"qwen3-vl-8b"}, SMALL_TOKENS)
+
+
+def test_a_request_that_reached_nobody_costs_nothing() -> None:
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS), Most("--vnc-max-"))
+    for _ in range(3):
+        budget.before(SMALL)
+        budget.after(replace(NO_ANSWER, uncounted=False))
+    assert (budget.spent.tokens, budget.spent.dollars, budget.spent.uncounted) == (0, 0.0, 0)
+
+
+def test_a_call_that_an_interrupt_ended_costs_what_was_reckoned(tmp_path: Path) -> None:
+    """As by Ctrl-C, or pytest-timeout: nobody is told of an exchange, and the thread that asks is another's."""
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS + 1), Most("--vnc-max-"), Ledger(tmp_path))
+    asking = threading.Thread(target=budget.before, args=(SMALL,))
+    asking.start()
+    asking.join()
+    budget.interrupted()
+    budget.interrupted()
+    assert (budget.spent.calls, budget.spent.uncounted, budget.spent.tokens) == (1, 1, SMALL_TOKENS)
+    assert Ledger(tmp_path).used().tokens == SMALL_TOKENS
+    with pytest.raises(BudgetExceeded):
+        budget.before(SMALL)
+
+
+def test_who_asks_again_was_interrupted_before(tmp_path: Path) -> None:
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS * 2), Most("--vnc-max-"), Ledger(tmp_path))
+    budget.before(SMALL)
+    budget.before(SMALL)
+    budget.after(exchange(Usage(input=60)))
+    assert budget.spent.tokens == Ledger(tmp_path).used().tokens == SMALL_TOKENS + 60
+
+
 def test_steps_of_a_session_without_a_ledger() -> None:
     budget = Budget(PRICES, Most(), Most("--vnc-max-", steps=2))
     for _ in range(2):
@@ -126,6 +195,16 @@ def test_what_is_under_way_elsewhere_is_reserved(tmp_path: Path) -> None:
         budgets[1].before(SMALL)
     budgets[0].after(exchange(Usage(input=10)))
     budgets[1].before(SMALL)
+
+
+def test_what_nobody_counted_is_used_up_for_the_session_too(tmp_path: Path) -> None:
+    budgets = [Budget(PRICES, Most(), Most("--vnc-max-", tokens=350), Ledger(tmp_path)) for _ in range(2)]
+    budgets[0].before(SMALL)
+    budgets[0].after(NO_ANSWER)
+    used = Ledger(tmp_path).used()
+    assert (used.tokens, used.dollars) == (SMALL_TOKENS, pytest.approx(SMALL_DOLLARS))
+    with pytest.raises(BudgetExceeded, match="200 of 350"):
+        budgets[1].before(SMALL)
 
 
 def test_seconds_of_a_session_are_counted_from_its_start(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
 from gemini_rules import Request
-from gemini_server import GeminiServer, Reply, calls, text
+from gemini_server import GeminiServer, Reply, calls, hang, text
 
 CALL_DOLLARS = (1200 * 0.75 + 300 * 0.075 + 100 * 3.75) / 1e6
 """Of an answer of the stand-in's, with 300 cached tokens of 1,500; doubled from 2027 on."""
@@ -66,6 +68,83 @@ def test_the_dollars_of_a_test_run_out(pytester: pytest.Pytester, never_done: Ge
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*budget: *the dollars of this test are used up: 0.0* of 0.009*--vnc-dollars*"])
     assert 0 < len(never_done.requests) * CALL_DOLLARS <= 0.009
+
+
+A_DOLLAR_A_MILLION = '[[price]]\nmodels = ["gemini-3.8-flash"]\ninput = 1\noutput = 1\n'
+
+
+@pytest.mark.parametrize("option", ["--vnc-dollars=0.006", "--vnc-max-dollars=0.006", "--vnc-tokens=6000"])
+def test_a_request_that_nobody_answered_may_have_been_paid(pytester: pytest.Pytester, run: Run, option: str) -> None:
+    """A call is reckoned at about 4,100 tokens."""
+    pytester.makepyfile(CLICKS.format(marker=""))
+    (pytester.path / "prices.toml").write_text(A_DOLLAR_A_MILLION)
+    with GeminiServer(lambda request: hang()) as silent:
+        result = run(silent, option, "--vnc-request-seconds=1", "--vnc-prices=prices.toml")
+    result.assert_outcomes(failed=1)
+    assert len(silent.requests) == 1
+    result.stdout.fnmatch_lines(
+        [
+            "*budget: *this * are used up: *and the next call may take*",
+            "vnc-use: 1 calls of models, 0 tokens in (0 of them cached), 0 out: $0.00*",
+            "vnc-use:   no usage was told of 1 of them, reckoned at *,* tokens",
+        ]
+    )
+    (test,) = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())["tests"]
+    assert 0.003 < test["dollars"] < 0.006
+    assert test["runs"][0]["dollars"] == pytest.approx(test["dollars"], abs=1e-6)
+
+
+def test_a_request_during_which_a_test_timed_out_may_have_been_paid(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(CLICKS.format(marker=""))
+    pytester.makeconftest("import os; open('pid', 'w').write(str(os.getpid()))")
+
+    def time_out(request: Request) -> Reply:
+        os.kill(int((pytester.path / "pid").read_text()), signal.SIGALRM)  # what pytest-timeout waits for
+        return hang()
+
+    with GeminiServer(time_out) as silent:
+        result = run(silent, "--timeout=90", "--timeout-method=signal")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*Timeout (>90.0s) from pytest-timeout*",
+            "vnc-use: 1 calls of models, 0 tokens in (0 of them cached), 0 out: $0.00*",
+            "vnc-use:   no usage was told of 1 of them, reckoned at *,* tokens",
+        ]
+    )
+
+
+OWN_MODELS = """
+import pytest
+from pytest_vnc_use.planners.gemini import GeminiComputerUse
+
+@pytest.fixture
+def planner():
+    return GeminiComputerUse(model="gemini-9-new")
+
+@pytest.fixture
+def vnc_planner(request, planner):
+    return planner if request.node.name == "test_fixture" else None
+
+@pytest.mark.vnc_task("Click it")
+def test_fixture(vnc_agent):
+    assert vnc_agent.runs
+
+def test_given(vnc_agent, planner):
+    vnc_agent.run("Click it", planner=planner)
+"""
+
+
+@pytest.mark.parametrize("option", ["--vnc-dollars=1", "--vnc-max-dollars=1"])
+def test_a_planner_whose_model_has_no_price_asks_nothing_where_dollars_are_limited(
+    pytester: pytest.Pytester, never_done: GeminiServer, run: Run, option: str
+) -> None:
+    pytester.makepyfile(OWN_MODELS)
+    result = run(never_done, option, "--vnc-steps=2")
+    result.assert_outcomes(failed=2)
+    assert never_done.requests == []
+    told = "*settings: a limit in dollars needs the price of the model 'gemini-9-new', which is not known: *"
+    result.stdout.fnmatch_lines([f"{told}--vnc-prices=*"] * 2)
 
 
 def test_the_tokens_of_a_test_run_out_where_its_judge_is_asked(
