@@ -1,30 +1,37 @@
-"""The action trace of a run: `execution.json` in its run folder, a plain list of what was done.
+"""The action trace of a run: `execution.json` in its run folder, a plain list of what was done, in order.
 
-While a run goes on it is named `execution.partial.json`, whole and valid after every step; a kill leaves it so. Where
-the run broke, `error.txt` beside it holds the traceback. Readers ignore fields unknown to them, a higher version they
-refuse. The run folder's own `trace.jsonl` tells more; this is for whoever carries the actions out again.
+Each record has the fields `action`, `params` and `task_marked_complete` of the harness in harness_trace.py, and beside
+them the step's number, what the planner called it and meant by it, and the picture after it. What was refused or failed
+was not done, and is left out. `task_marked_complete` is always null, "nobody looked": whether the task is done, the
+run's verdicts say. A run that ended as done has a last record `finish`.
+
+While a run goes on the file is named `partial_execution.json`, whole and valid after every step; a kill or a crash
+leaves it so, a crash with its traceback in `error.txt`. Readers ignore fields unknown to them. The run folder's own
+`trace.jsonl` tells more; this is for whoever carries the actions out again.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable, SettingsError
-from pytest_vnc_use.harness_trace import actions_of, finished_with
-from pytest_vnc_use.trace import from_json, to_json
+from pytest_vnc_use.harness_trace import FINISH, actions_of, finished_with, words_for
+from pytest_vnc_use.trace import from_json, read_trace, to_json
 from pytest_vnc_use.types import (
     Action,
     Confirmation,
     JsonObject,
+    Outcome,
     Proposal,
     RunEnded,
     RunEvent,
@@ -34,14 +41,13 @@ from pytest_vnc_use.types import (
     TurnDecided,
 )
 
-VERSION = 1
-FINAL, PARTIAL, ERROR = "execution.json", "execution.partial.json", "error.txt"
+FINAL, PARTIAL, ERROR = "execution.json", "partial_execution.json", "error.txt"
 _PLACEHOLDER = re.compile(r"<secret:([A-Za-z_][A-Za-z0-9_]*)>")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionStep:
-    """One action, `offset_s` after the run's start. With an `error` it was refused or failed.
+    """One action that was carried out, as a part of step `number`.
 
     `name` is what the planner called it; `screenshot` the picture after it, relative to the run folder.
     """
@@ -51,9 +57,6 @@ class ExecutionStep:
     action: Annotated[Action, Field(discriminator="kind")]
     intent: str = ""
     confirmation: Confirmation | None = None
-    offset_s: float = 0.0
-    duration_s: float = 0.0
-    error: str = ""
     screenshot: str = ""
 
     @property
@@ -64,19 +67,13 @@ class ExecutionStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """What a run did. Times are UTC in ISO 8601; `outcome` is None while it goes on, and where it broke.
+    """What a run did; its id and its task where the run folder around it tells them.
 
     `params` is what a planner of the user's finished with.
     """
 
-    version: int = VERSION
     run_id: str = ""
     task: str = ""
-    started_at: str = ""
-    ended_at: str | None = None
-    outcome: str | None = None
-    message: str = ""
-    error: str = ""
     params: JsonObject = field(default_factory=dict)
     steps: tuple[ExecutionStep, ...] = ()
 
@@ -93,16 +90,16 @@ class ExecutionLog:
 
     def __init__(self, run_folder: Path) -> None:
         self._final, self._partial, self._error = (run_folder / name for name in (FINAL, PARTIAL, ERROR))
-        self._so_far: Execution | None = None
-        self._lines: dict[int, str] = {}
+        self._lines: dict[int, str] | None = None
+        self._params: JsonObject = {}
 
     def observe(self, event: RunEvent) -> None:
         match event:
             case RunStarted():
-                self._so_far, self._lines = Execution(run_id=event.run_id, task=event.task, started_at=_now()), {}
+                self._lines = {}
                 self._write_partial()
-            case TurnDecided() if event.decision.params:
-                self._change(params=event.decision.params)
+            case TurnDecided(decision=decision):
+                self._params = decision.params
             case StepFinished(step=step):
                 self._add(step)
             case RunEnded():
@@ -110,15 +107,17 @@ class ExecutionLog:
 
     def _add(self, step: Step) -> None:
         """A step that a resumed run did again counts as it was done last."""
-        if so_far := self._told():
-            self._lines[step.number] = _json(to_json(_told_step(step, so_far.started_at)))
+        if (lines := self._told()) is not None:
+            lines.pop(step.number, None)
+            if not step.error:
+                lines[step.number] = _joined(map(_json, _records(step)))
             self._write_partial()
 
     def _end(self, event: RunEnded) -> None:
-        outcome = event.outcome.value if event.outcome else None
         self._keep_error(event.traceback or event.error)
-        self._change(ended_at=_now(), outcome=outcome, message=event.message, error=event.error)
-        if self._partial.exists():
+        if event.outcome and self._told() is not None:
+            finish = _record(FINISH, {"params": self._params}) | {"message": event.message}
+            self._write_partial(*[finish] if event.outcome is Outcome.DONE else [])
             _rename(self._partial, self._final)
 
     def _keep_error(self, text: str) -> None:
@@ -127,47 +126,45 @@ class ExecutionLog:
         else:
             self._error.unlink(missing_ok=True)
 
-    def _change(self, **fields: Any) -> None:
-        if so_far := self._told():
-            self._so_far = replace(so_far, **fields)
-            self._write_partial()
+    def _told(self) -> dict[int, str] | None:
+        """What was written so far, by step, also by another process; None where the run never saw a screen."""
+        if self._lines is None and self._partial.is_file():
+            self._lines = {}
+            for number, records in itertools.groupby(_records_in(self._partial), lambda record: record.get("number")):
+                if number is not None:
+                    self._lines[number] = _joined(map(_json, records))
+        return self._lines
 
-    def _told(self) -> Execution | None:
-        """What was written so far but the steps, also by another process; None where the run never saw a screen."""
-        if self._so_far is None and (found := _found(self._final.parent)):
-            told = read_execution(found)
-            self._lines = {step.number: _json(to_json(step)) for step in told.steps}
-            self._so_far = replace(told, ended_at=None, outcome=None, message="", error="", steps=())
-        return self._so_far
+    def _write_partial(self, *last: JsonObject) -> None:
+        """A line an action; each is made once, so that a long run does not take ever longer."""
+        _write(self._partial, f"[\n{_joined([*(self._lines or {}).values(), *map(_json, last)])}\n]\n")
 
-    def _write_partial(self) -> None:
-        """A line a step; each is made once, so that a long run does not take ever longer."""
-        head = _json(to_json(self._so_far)).removesuffix("]}")
-        _write(self._partial, "\n".join([head, ",\n".join(self._lines.values()), "]}\n"]))
+
+def _joined(lines: Iterable[str]) -> str:
+    return ",\n".join(lines)
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _told_step(step: Step, started_at: str) -> ExecutionStep:
-    duration_s = step.times.act_s + step.times.settle_s + step.times.capture_s
-    offset_s = (datetime.now(timezone.utc) - datetime.fromisoformat(started_at)).total_seconds() - duration_s
-    return ExecutionStep(
-        number=step.number,
-        name=str(step.proposal.as_proposed.get("name", "")),
-        action=step.proposal.action,
-        intent=step.proposal.intent,
-        confirmation=step.proposal.confirmation,
-        offset_s=round(offset_s, 3),
-        duration_s=round(duration_s, 3),
-        error=step.error,
-        screenshot=f"screens/{step.frame_after.digest}.png",
-    )
+def _record(name: str, params: JsonObject) -> dict[str, Any]:
+    return {"action": name, "params": params, "task_marked_complete": None}
 
 
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+def _records(step: Step) -> list[dict[str, Any]]:
+    """The step's actions; what a person had to confirm stands with the first of them."""
+    proposal = step.proposal
+    said = {
+        "number": step.number,
+        "name": str(proposal.as_proposed.get("name", "")),
+        "intent": proposal.intent,
+        "screenshot": f"screens/{step.frame_after.digest}.png",
+    }
+    records = [_record(*words) | said for words in words_for(proposal.action)]
+    if proposal.confirmation and records:
+        records[0]["confirmation"] = to_json(proposal.confirmation)
+    return records
 
 
 def _write(target: Path, text: str) -> None:
@@ -191,19 +188,15 @@ def _rename(source: Path, target: Path) -> None:
 
 
 def read_execution(path: Path) -> Execution:
-    """The action trace in a file, or in a run folder, finished or not; or one of the harness in harness_trace.py.
+    """The action trace in a file, or in a run folder, finished or not; of a run here, or of the harness.
 
-    Raises RunFolderError where there is none, it is of a newer version, or a step is wrong: it names the step.
+    Raises RunFolderError where there is none, or a record is wrong: it names the record.
     """
     file = _found(path) if path.is_dir() else path
     if file is None:
         raise RunFolderError(f"{str(path)!r} has no action trace: it must hold {FINAL} or {PARTIAL}")
     try:
-        told = json.loads(file.read_bytes())
-    except (OSError, ValueError) as exc:
-        raise RunFolderError(f"{str(file)!r} must be an action trace in JSON: {exc}") from exc
-    try:
-        return _parsed(told)
+        return _parsed(_records_in(file), file.parent)
     except RunFolderError as exc:
         raise RunFolderError(f"{str(file)!r} is no action trace: {exc}") from exc
 
@@ -213,26 +206,26 @@ def _found(run_folder: Path) -> Path | None:
     return next((file for name in (PARTIAL, FINAL) if (file := run_folder / name).is_file()), None)
 
 
-def _parsed(told: Any) -> Execution:
-    if isinstance(told, list) and told:
-        steps_there = enumerate(actions_of(told), start=1)
-        done = tuple(ExecutionStep(number=number, name=name, action=action) for number, (name, action) in steps_there)
-        return Execution(params=finished_with(told), steps=done)
-    steps = told.get("steps") if isinstance(told, dict) else None
-    if not isinstance(steps, list):
-        raise RunFolderError("it must be an object with a list of 'steps'")
-    execution = from_json(Execution, {**told, "steps": ()})
-    if execution.version > VERSION:
-        raise RunFolderError(f"its version is {execution.version}, this pytest-vnc-use reads up to {VERSION}")
-    return replace(execution, steps=tuple(_parsed_step(number, step) for number, step in enumerate(steps, start=1)))
-
-
-def _parsed_step(position: int, told: Any) -> ExecutionStep:
+def _records_in(file: Path) -> list[dict[str, Any]]:
     try:
-        step = from_json(ExecutionStep, told)
-    except RunFolderError as exc:
-        raise RunFolderError(f"step {position}: {exc}") from exc
-    return replace(step, number=step.number or position)
+        told = json.loads(file.read_bytes())
+    except (OSError, ValueError) as exc:
+        raise RunFolderError(f"it must be JSON: {exc}") from exc
+    if not isinstance(told, list) or not all(isinstance(record, dict) for record in told):
+        raise RunFolderError(f"it must be a list of actions with their params, got {told!r:.100}")
+    return told
+
+
+def _parsed(records: list[dict[str, Any]], folder: Path) -> Execution:
+    steps = tuple(
+        from_json(ExecutionStep, {"number": number, "name": record["action"], **record, "action": to_json(action)})
+        for number, (record, action) in enumerate(actions_of(records), start=1)
+    )
+    execution = Execution(params=finished_with(records), steps=steps)
+    with suppress(RunFolderError):  # no run folder of ours is around it
+        started = read_trace(folder).started
+        return replace(execution, run_id=started.run_id, task=started.task)
+    return execution
 
 
 # --- secrets ---------------------------------------------------------------------------------------------------------

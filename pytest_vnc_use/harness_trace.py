@@ -1,15 +1,19 @@
-"""Action traces of UiPath's computer-use harness, read as actions: a list of `{"action": …, "params": …}`.
+"""Action traces in the words of UiPath's computer-use harness, read and written: `[{"action": …, "params": …}, …]`.
 
-Source: github.com/UiPath/uipath_enterprise_benchmark, DeterministicBenchmark/eval/uitask, `record_action` in
-computer_use/act.py and the types in tools/pointer.py. What a record says of the page (`task_marked_complete`) is left.
+Source: github.com/UiPath/uipath_enterprise_benchmark, DeterministicBenchmark/eval/uitask, `record_action` and `reenact`
+in computer_use/act.py and the types in tools/pointer.py. What it has no words for (the middle button, keys held down,
+addresses, functions) stands under our own, the action's `kind` and fields; the harness passes over those.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.json_lines import from_json, to_json
 from pytest_vnc_use.types import (
     Action,
     Click,
@@ -27,25 +31,75 @@ from pytest_vnc_use.types import (
 
 CLICKS = {"single": 1, "double": 2, "triple": 3}
 SIDES = ("up", "down", "left", "right")
+FINISH = "finish"
 Point = tuple[int, int]
+Word = tuple[str, dict[str, Any]]
+"""The name of an action, and its params."""
+_OWN = Annotated[Action, Field(discriminator="kind")]
+
+# --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def actions_of(records: Sequence[Any]) -> Iterator[tuple[str, Action]]:
-    """What was done, in order, each with the name it had there. Raises RunFolderError that names the record."""
+def words_for(action: Action) -> list[Word]:
+    """The action in the harness's words, several where it has none for all of it at once."""
+    match action:
+        case Click(x, y, "left" | "right" as button, 1 | 2 | 3 as count):
+            click_type = next(name for name, clicks in CLICKS.items() if clicks == count)
+            return [_with("mouse_click", button=button, click_type=click_type, position=_at(x, y))]
+        case Move(x, y):
+            return [("mouse_move", {"position": _at(x, y)})]
+        case Drag(x, y, to_x, to_y):
+            return [_with("mouse_drag", button="left", start=_at(x, y), end=_at(to_x, to_y))]
+        case Scroll(x, y, direction, clicks, by="wheel"):
+            return [_with("mouse_scroll", position=_at(x, y), direction=direction, repeat=clicks)]
+        case KeyCombo(keys):
+            return [("press_keys", {"keys": list(keys)})]
+        case TypeText():
+            return _typed(action)
+        case TraverseHistory(direction):
+            return [("page_navigation", {"direction": direction})]
+        case Wait(duration_s):
+            return [("wait", {"duration": duration_s})]
+        case _:
+            own = to_json(action)
+            return [(own.pop("kind"), own)]
+
+
+def _typed(action: TypeText) -> list[Word]:
+    at = words_for(Click(action.x, action.y)) if action.x is not None and action.y is not None else []
+    cleared = words_for(KeyCombo(("ctrl", "a"))) if action.clear_first else []
+    replaced = [("type_text", {"text": action.text})] if action.text else words_for(KeyCombo(("backspace",)))
+    entered = words_for(KeyCombo(("enter",))) if action.press_enter else []
+    return [*at, *cleared, *(replaced if action.text or cleared else []), *entered]
+
+
+def _with(name: str, **said: Any) -> Word:
+    return name, {"action": said}
+
+
+def _at(x: int, y: int) -> dict[str, int]:
+    return {"x": x, "y": y}
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def actions_of(records: Sequence[Any]) -> Iterator[tuple[Mapping[str, Any], Action]]:
+    """What was done, in order, each with its record. Raises RunFolderError that names the record."""
     pointer: Point | None = None
     for number, record in enumerate(records, start=1):
         try:
             actions = _read(record["action"], record["params"], pointer)
-        except (LookupError, TypeError, ValueError) as exc:
+        except (LookupError, TypeError, ValueError, RunFolderError) as exc:
             raise RunFolderError(f"record {number} is no action with its params, got {record!r:.200}") from exc
         for action in actions:
             pointer = _end_of(action) or pointer
-            yield record["action"], action
+            yield record, action
 
 
 def finished_with(records: Sequence[Any]) -> JsonObject:
     """What `finish` was called with last."""
-    finishes = (each["params"].get("params") for each in reversed(records) if each["action"] == "finish")
+    finishes = (each["params"].get("params") for each in reversed(records) if each["action"] == FINISH)
     return next(finishes, None) or {}
 
 
@@ -67,7 +121,7 @@ def _read(name: str, params: Any, pointer: Point | None) -> tuple[Action, ...]:
         case "finish":
             return ()
         case _:
-            raise ValueError(name)
+            return (from_json(_OWN, {**params, "kind": name}),)
 
 
 def _with_mouse(name: str, said: Any, pointer: Point | None) -> tuple[Action, ...]:

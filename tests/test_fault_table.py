@@ -185,7 +185,7 @@ FAULTS = {
 def pytest_vnc_step(item, step):
     if item.name == "test_disk_full" and step.number == 2:
         run = max(path for path in Path("runs").iterdir() if path.is_dir())
-        (run / ".execution.partial.json.tmp").symlink_to("/dev/full")  # where the run folder is next written to
+        (run / ".partial_execution.json.tmp").symlink_to("/dev/full")  # where the run folder is next written to
 
 @pytest.fixture
 def vnc_planner(request, vnc_desktop):

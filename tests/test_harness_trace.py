@@ -12,15 +12,22 @@ from painted import PaintedController
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.execution import read_execution
+from pytest_vnc_use.harness_trace import actions_of, words_for
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.types import (
+    Action,
+    CallFunction,
     Click,
     Drag,
     KeyCombo,
+    KeyDown,
+    KeyUp,
     MouseDown,
     MouseUp,
     Move,
+    OpenAddress,
     Scroll,
+    TakeScreenshot,
     TraverseHistory,
     TypeText,
     Wait,
@@ -79,6 +86,39 @@ def test_every_action_is_read(tmp_path: Path) -> None:
     assert execution.params == {"order": 7}
 
 
+OWN = [
+    Click(1, 2, "middle"),
+    MouseDown(1, 2),
+    MouseUp(3, 4),
+    Scroll(1, 2, "up", 1, "keys"),
+    KeyDown("shift"),
+    KeyUp("shift"),
+    OpenAddress("https://example.org"),
+    CallFunction("ring", {"often": 2}),
+    TakeScreenshot(),
+]
+
+
+@pytest.mark.parametrize("action", [*ACTIONS, *OWN], ids=lambda action: action.kind)
+def test_what_is_written_is_read_as_it_was(action: Action) -> None:
+    [(name, params)] = words_for(action)
+    assert [read for _, read in actions_of([record(name, **params)])] == [action]
+    known_there = {entry["action"] for entry in RECORDS}
+    own = action in OWN or isinstance(action, (MouseDown, MouseUp))
+    assert (name in known_there) != own
+
+
+def test_text_with_more_than_text_is_several_of_its_actions() -> None:
+    names = [
+        words_for(TypeText("x", 1, 2, press_enter=True, clear_first=True)),
+        words_for(TypeText("", clear_first=True)),
+    ]
+    assert [[(name, params.get("keys")) for name, params in words] for words in names] == [
+        [("mouse_click", None), ("press_keys", ["ctrl", "a"]), ("type_text", None), ("press_keys", ["enter"])],
+        [("press_keys", ["ctrl", "a"]), ("press_keys", ["backspace"])],
+    ]
+
+
 def test_it_is_carried_out_again(tmp_path: Path) -> None:
     controller = PaintedController()
     agent = VncUseAgent(settings=Settings(runs_dir=str(tmp_path / "runs")), controller=controller)
@@ -95,7 +135,6 @@ def test_it_is_carried_out_again(tmp_path: Path) -> None:
         record("mouse_click", action={"button": "left", "position": None}),
         record("wait", duration="long"),
         {"action": "wait"},
-        "wait",
     ],
 )
 def test_a_record_that_is_wrong_is_named(tmp_path: Path, wrong: object) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pytest_vnc_use.errors import RunFolderError
-from pytest_vnc_use.execution import Execution
-from pytest_vnc_use.types import Decision, Limits, Observation
+from pytest_vnc_use.execution import Execution, ExecutionStep
+from pytest_vnc_use.types import CallFunction, Decision, Limits, Observation
 
 UNJUDGED = "nothing was judged"
 
@@ -12,15 +14,17 @@ UNJUDGED = "nothing was judged"
 class Reenactment:
     """Answers turn n with the n-th action that was carried out, and gives up after the first that fails.
 
-    What failed or was refused in the trace is left out. Every action passes the policy like a model's. Raises
-    RunFolderError where the trace holds no action that was carried out.
+    Calls of functions that are none of `functions` are left out, which its last words tell. Every action passes the
+    policy like a model's. Raises RunFolderError where there is no action to carry out.
     """
 
-    def __init__(self, execution: Execution) -> None:
-        self._steps = [step for step in execution.steps if not step.error]
+    def __init__(self, execution: Execution, functions: Collection[str] = ()) -> None:
+        missing = {_called(step) for step in execution.steps} - {"", *functions}
+        self._steps = [step for step in execution.steps if _called(step) not in missing]
+        self._without = f" without calls of {', '.join(sorted(missing))}" if missing else ""
         self._of = execution.run_id or "an action trace"
         if not self._steps:
-            raise RunFolderError(f"{self._of!r} holds no action that was carried out, got {len(execution.steps)} steps")
+            raise RunFolderError(f"{self._of!r} holds no action to carry out, got {len(execution.steps)} actions")
         self.task = execution.task or f"Do again what {self._of} did"
 
     @property
@@ -38,5 +42,9 @@ class Reenactment:
         if error := next((step.error for step in last if step.error), ""):
             return Decision("gave_up", f"step {self._steps[done - 1].number} failed: {error}; {UNJUDGED}")
         if done == total:
-            return Decision("finished", f"carried out {total} actions again; {UNJUDGED}")
+            return Decision("finished", f"carried out {total} actions again{self._without}; {UNJUDGED}")
         return Decision("act", proposals=(self._steps[done].proposal,))
+
+
+def _called(step: ExecutionStep) -> str:
+    return step.action.name if isinstance(step.action, CallFunction) else ""
