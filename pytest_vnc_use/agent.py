@@ -61,17 +61,19 @@ class VncUseAgent(Claims, Hands):
     model's actions that it may not use. With `hitl_mode`, an action that the policy file does not decide, or says to
     ask about, makes `run` return `Outcome.WAITING`; without, it is denied. A `policy` given as an object decides as its
     own `unmatched` says. `functions` are Python callables with a docstring and type hints that the model may call by
-    name. `secrets` maps a name to its value: in a task, write `<secret:NAME>`, which is also what the model, the run
-    folder and the reports see. With `check`, a run that does not end as done raises the class of its triage.
+    name; where None, those that the settings `cdp` and `elements` stand for. `secrets` maps a name to its value: in a
+    task, write `<secret:NAME>`, which is also what the model, the run folder and the reports see. With `check`, a run
+    that does not end as done raises the class of its triage.
 
     `desktop` is what is driven, where that is known: it is connected to where it is then, also after its `reset()`, and
     once it or its program has ended, a lost connection is not made anew. `planner` may also be a callable, see
     planners/callables.py; it, `judge` and `controller` replace what would be built from the other arguments. `settings`
-    may be replaced; its `steps`, `seconds`, `stall` and `step_delay` then hold from the next run on, and so do those of
-    the planner and the judge, such as `request_seconds`, where these are built from it.
+    may be replaced: its limits and its timing then hold from the next run, look or claim on, `request_seconds` also for
+    a planner that was given, and so does all that the planner and the judge are built from, where they are. Of no use
+    by then are `start_seconds` and `lease_seconds`: the desktop is there.
     """
 
-    _connected_to = ""
+    _connected_as: Settings | None = None
     _logger: RunLogger | None = None
     _newest_steps: tuple[Step, ...] = ()
 
@@ -90,7 +92,7 @@ class VncUseAgent(Claims, Hands):
         planner: Planner | Callable[[Observation], object] | None = None,
         judge: Judge | None = None,
         controller: Controller | None = None,
-        functions: Sequence[Callable[..., object]] = (),
+        functions: Sequence[Callable[..., object]] | None = None,
         secrets: Mapping[str, str] | None = None,
         observers: Sequence[RunObserver] = (),
         test_id: str = "",
@@ -104,6 +106,7 @@ class VncUseAgent(Claims, Hands):
         self.settings = settings or assembly.settings_of({**given, "exclude": exclude, "planner": "gemini"})
         self._password = vnc_password
         self._secrets = dict(secrets or {})
+        self._request_s_at_first = self.settings.request_seconds
         self._declared = Redactor(self._secrets, numbers=False)
         self._start_redactor = Redactor({**self._secrets, **assembly.api_keys()})
         self._redactor = Redactor({**self._secrets, **assembly.ambient_secrets(self.settings, vnc_password)})
@@ -111,7 +114,9 @@ class VncUseAgent(Claims, Hands):
         self._policy = policy or assembly.build_policy(self.settings, ask=hitl_mode)
         self._own_policies: dict[str, Policy] = {}
         self._own_planners: dict[str, Planner] = {}
-        self._functions = functions_by_name(functions)
+        self._place = desktop or assembly.given_desktop(self.settings)
+        offered = assembly.desktop_functions(self.settings, self._place) if functions is None else functions
+        self._functions = functions_by_name(offered)
         self._planner = assembly.given_planner(planner) if planner is not None else None
         self._judge = judge
         self._build_planner = lru_cache(1)(assembly.build_planner)
@@ -175,7 +180,7 @@ class VncUseAgent(Claims, Hands):
         """
         execution = read_execution(path)
         secrets_of(execution, self._secrets)
-        again = Reenactment(execution)
+        again = Reenactment(execution, self._functions)
         limits = again.limits(self.settings.seconds)
         return self.run(again.task, limits=limits, planner=again, approver=approver, check=check)
 
@@ -265,6 +270,7 @@ class VncUseAgent(Claims, Hands):
             hide=self._redactor.hide_in,
             crash=lambda: failure.crash_of(self._desktop) if self._desktop else "",
             watch=self.settings.watch,
+            request_s=self._request_s,
         )
 
     def _result(
@@ -331,13 +337,13 @@ class VncUseAgent(Claims, Hands):
 
     @property
     def controller(self) -> Controller:
-        if self._connected_to and self._connected_to != self.server:
+        there = dataclasses.replace(self.settings, server=self.server)
+        if self._connected_as and not assembly.same_connection(self._connected_as, there):
             self.close()
             self._controller = None
         if self._controller is None:
-            self._connected_to = self.server
-            there = dataclasses.replace(self.settings, server=self.server)
-            read_file = self._desktop.read_file if self._desktop else None
+            self._connected_as = there
+            read_file = self._place.read_file
             self._controller = assembly.connect(there, self._password, program_fault=self._fault, read_file=read_file)
         return self._controller
 
@@ -355,6 +361,12 @@ class VncUseAgent(Claims, Hands):
         if self._planner is not None:
             return self._planner
         return self._build_planner(self.settings, tuple(self._functions.values()))
+
+    @property
+    def _request_s(self) -> float | None:
+        """How long one request may take, where the settings say another time than when the planner was given."""
+        now = self.settings.request_seconds
+        return now if now != self._request_s_at_first else None
 
     @property
     def judge(self) -> Judge:

@@ -49,11 +49,18 @@ EXIT_CODES = {
     Outcome.WAITING: 7,
     Outcome.BUDGET: 8,
 }
-PLACE_OPTIONS = {"--vnc": "server", "--password-env": "password_env", "--runs-dir": "runs_dir"}
+PLACE_OPTIONS = {
+    "--vnc": "server",
+    "--password-env": "password_env",
+    "--exec": "exec",
+    "--cdp": "cdp",
+    "--runs-dir": "runs_dir",
+}
 """Options of all commands that drive a desktop, and the settings they give."""
 ABOUT = {
     "server": "the VNC desktop: host::port, host:display or a unix socket",
-    "planner": "who decides what to do: gemini, which is the default (asks the model, costs money)",
+    "planner": "who decides what to do: gemini (the default), anthropic or openai (asks the model, costs money), or "
+    "package.module:name, a callable of your own",
 }
 """Where a command differs from pytest's option."""
 ABOUT_ANSWERS = {"server": f"{ABOUT['server']} (where the run was, or else VNC_USE_SERVER)"}
@@ -66,7 +73,7 @@ RUN_OPTIONS = {
     "--computer-tool": "computer_tool",
     "--judge": "judge",
     "--judge-model": "judge_model",
-    "--cdp": "cdp",
+    "--elements": "elements",
     "--environment": "environment",
     "--policy": "policy",
     "--exclude": "exclude",

@@ -74,6 +74,7 @@ class Parts:
     `announce` is told the first frame. `conceal` takes declared secrets out of what will be acted on, which the actor
     reveals again; `hide` takes all secrets out of what is told and kept. `crash` says that a signal ended the program
     under test, and which. With `watch`, a model whose answer comes when the screen has changed is asked again.
+    `request_s` as in Observation.
     """
 
     actor: Actor
@@ -86,6 +87,7 @@ class Parts:
     hide: Callable[[Any], Any]
     crash: Callable[[], str] = str
     watch: bool = True
+    request_s: float | None = None
 
 
 class NodeBroke(Exception):
@@ -257,6 +259,7 @@ class TaskGraph:
             turns=tuple(self.history.turns[: state["turn"]]),
             load_png=self._parts.actor.folder.load_png,
             report=self._parts.emit,
+            request_s=self._parts.request_s,
         )
         return self._parts.planner.decide(observation, timeout_s=self._deadline.remaining_s)
 

@@ -202,7 +202,8 @@ def report_to_nobody(_: ModelAsked | ModelExchange) -> None:
 class Observation:
     """All that a planner may see: the task, what happened so far, the newest frame, older ones through `load_png`.
 
-    A planner that asks a model tells `report` of each exchange.
+    A planner that asks a model tells `report` of each exchange. `request_s` is how long one request may take, where
+    that was changed after the planner was made.
     """
 
     task: str
@@ -211,6 +212,7 @@ class Observation:
     turns: tuple[Turn, ...]
     load_png: Callable[[FrameRef], bytes] = field(repr=False)
     report: Report = field(default=report_to_nobody, repr=False)
+    request_s: float | None = None
 
 
 class Outcome(str, Enum):

@@ -196,6 +196,20 @@ def test_with_nobody_to_ask_the_answer_is_no(talk: Talk, presses: Callable[[], i
     assert presses() == 0
 
 
+def test_the_page_and_the_elements_are_offered_as_in_a_test(tmp_path: Path, desktop: XvncDesktop) -> None:
+    asks = calls(("get_browser_state", {}), ("list_elements", {}))
+    with talking(tmp_path, desktop, "--cdp=127.0.0.1:1") as talk:
+        talk.replies += [asks, text("looked")]
+        page, elements = talk.told("run_task", task="Look")["steps"]
+    assert "get_browser_state raised DesktopError: no browser" in page
+    assert "list_elements" in elements
+    with talking(tmp_path, desktop, "--elements=on") as talk:
+        talk.replies += [calls(("list_elements", {})), text("looked")]
+        run_id = talk.told("run_task", task="Look")["run_id"]
+    [step] = read_trace(tmp_path / "runs" / run_id).steps
+    assert step.output.startswith("no list of elements is available here: ")
+
+
 def test_each_step_is_told_as_it_happens(talk: Talk) -> None:
     told: list[str | None] = []
 

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from gemini_server import GeminiServer, hang, text
 from painted import ListPlanner, PaintedController, act, finished
+from playing import PLAYERS
 
 from pytest_vnc_use import Limits, Outcome, VncUseAgent
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.assembly.desktops import CONNECTION_SETTINGS
+from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.settings import TIMING, Settings
 from pytest_vnc_use.trace import read_trace
 from pytest_vnc_use.types import Click, Proposal, Wait
+
+PAD = [sys.executable, str(Path(__file__).parent / "programs" / "pad.py")]
+
+
+@pytest.fixture(scope="module")
+def pad() -> Iterator[QtDesktop]:
+    desktop = QtDesktop(PAD)
+    yield desktop
+    desktop.stop()
 
 
 def test_timing_that_is_replaced_holds_from_the_next_run_on(tmp_path: Path) -> None:
@@ -44,3 +58,53 @@ def test_how_long_a_request_may_take_holds_from_the_next_run_on(
         agent.settings = dataclasses.replace(agent.settings, request_seconds=3.0)
         assert agent.run("Look").outcome is Outcome.DONE
         assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("name", PLAYERS)
+def test_a_planner_that_was_given_follows_too(tmp_path: Path, name: str) -> None:
+    """As a test's planner is given, by its fixture."""
+    player = PLAYERS[name]
+    late = dataclasses.replace(player.done, hang_s=100.0)
+    with player.replying([player.done, late, player.done]) as (server, planner):
+        settings = Settings(runs_dir=str(tmp_path), seconds=60.0)
+        agent = VncUseAgent(settings=settings, planner=planner, controller=PaintedController())
+        assert agent.run("Look").outcome is Outcome.DONE
+        agent.settings = dataclasses.replace(agent.settings, request_seconds=3.0)
+        assert agent.run("Look").outcome is Outcome.DONE
+        assert len(server.requests) == 3
+
+
+def test_within_one_test(
+    pytester: pytest.Pytester, run: Callable[..., pytest.RunResult], model: Callable[..., GeminiServer]
+) -> None:
+    pytester.makepyfile("""
+        import dataclasses
+
+        def test_it(vnc_agent):
+            def change(**timing):
+                vnc_agent.settings = dataclasses.replace(vnc_agent.settings, **timing)
+
+            vnc_agent.run("Look")
+            change(request_seconds=3.0, seconds=60.0)
+            vnc_agent.run("Look")
+    """)
+    server = model(text("done"), hang(100.0), text("done"))
+    run(server).assert_outcomes(passed=1)
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("name", ["settle_first_seconds", "settle_quiet_seconds", "blank_seconds", "frozen_seconds"])
+def test_eyes_and_hands_are_made_anew_where_their_timing_is_replaced(pad: QtDesktop, tmp_path: Path, name: str) -> None:
+    with VncUseAgent(settings=Settings(server=pad.server, runs_dir=str(tmp_path))) as agent:
+        first = agent.controller
+        agent.settings = dataclasses.replace(agent.settings, step_delay=0.01)
+        assert agent.controller is first
+        agent.settings = dataclasses.replace(agent.settings, **{name: 3.0})
+        assert agent.controller is not first
+        assert agent.controller is agent.controller
+        agent.click(10, 10)
+
+
+def test_each_timing_holds_from_the_next_run_on_or_is_of_no_use_by_then() -> None:
+    of_a_run, over = {"seconds", "step_delay", "request_seconds"}, {"start_seconds", "lease_seconds"}
+    assert set(TIMING) - set(CONNECTION_SETTINGS) == of_a_run | over

@@ -8,8 +8,10 @@ from pytest_vnc_use.assembly.desktops import (
     browsable as browsable,
     connect as connect,
     desktop_functions as desktop_functions,
+    given_desktop as given_desktop,
     lease_desktop as lease_desktop,
     managed_desktops as managed_desktops,
+    same_connection as same_connection,
     same_desktop as same_desktop,
     same_start as same_start,
 )

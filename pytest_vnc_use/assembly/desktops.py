@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vnc_use.assembly.models import counted_in
-from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
+from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.ports import Controller, Desktop
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.types import Frame
@@ -29,6 +29,17 @@ START_SETTINGS = (
     *("engine", "container_port", "container_env", "volumes"),
 )
 """What makes one desktop another, its program apart."""
+
+CONNECTION_SETTINGS = (
+    *("server", "password_env", "cdp", "scroll", "encoding", "show_pointer"),
+    *("settle_first_seconds", "settle_quiet_seconds", "blank_seconds", "frozen_seconds"),
+)
+"""What makes eyes and hands on one desktop others."""
+
+
+def same_connection(one: Settings, other: Settings) -> bool:
+    """Whether `connect` would make the same eyes and hands of both."""
+    return all(getattr(one, name) == getattr(other, name) for name in CONNECTION_SETTINGS)
 
 
 def same_start(one: Settings, other: Settings) -> bool:
@@ -183,6 +194,17 @@ def _leased_desktop(settings: Settings, leased: Lease, *, check: bool) -> Deskto
     return LeasedDesktop(leased, reach_of(settings.exec, leased.server) if settings.exec else None, look)
 
 
+def given_desktop(settings: Settings) -> Desktop:
+    """What is at the settings' address, without a lease; with `exec` also its files and commands.
+
+    Raises SettingsError.
+    """
+    from pytest_vnc_use.desktops.address import AddressDesktop
+    from pytest_vnc_use.desktops.reach import reach_of
+
+    return AddressDesktop(settings.server, reach_of(settings.exec, settings.server) if settings.exec else None)
+
+
 def given_password(settings: Settings) -> str | None:
     """The VNC password in the environment, if there is one."""
     return os.environ.get(settings.password_env) or None
@@ -268,7 +290,7 @@ def connect(
         return hands
     from pytest_vnc_use.backends.browsing import BrowsingController
 
-    return BrowsingController(hands, _browser_of(settings, read_file or _no_file))
+    return BrowsingController(hands, _browser_of(settings, read_file or given_desktop(settings).read_file))
 
 
 def settle_rules(settings: Settings) -> SettleRules:
@@ -276,7 +298,3 @@ def settle_rules(settings: Settings) -> SettleRules:
     from pytest_vnc_use.backends.settle import SettleRules
 
     return SettleRules(settings.settle_first_seconds, settings.settle_quiet_seconds)
-
-
-def _no_file(name: str) -> str:
-    raise DesktopError(f"cannot read {name!r} on a desktop that is known by its address only; give --vnc-cdp=host:port")

@@ -119,7 +119,7 @@ class AnthropicComputer:
             timeout_s=timeout_s,
             asked=request_size("planner", body),
             report=observation.report,
-            backoff=self._backoff,
+            backoff=self._backoff.within(observation.request_s),
         )
         return self._decision(answer, observation, sent)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import KeyRejected, SettingsError
@@ -24,6 +24,10 @@ class Endpoint:
     api_key: str = field(repr=False)
     base_url: str | None = None
     backoff: Backoff = field(default_factory=Backoff)
+
+    def within(self, request_s: float | None) -> Endpoint:
+        """The same, where given with another time for each request."""
+        return replace(self, backoff=self.backoff.within(request_s))
 
 
 def found_key(api_key: str | None, variables: Sequence[str] = KEY_VARIABLES) -> str:

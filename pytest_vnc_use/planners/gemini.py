@@ -348,7 +348,7 @@ class GeminiComputerUse:
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """The model's next turn. Raises PlannerError."""
         contents = self._rebuild_contents(observation)
-        ask = partial(generate, self._endpoint, self._model, contents, self._config)
+        ask = partial(generate, self._endpoint.within(observation.request_s), self._model, contents, self._config)
         answer = ask(purpose="planner", timeout_s=timeout_s, report=observation.report)
         return self._decision(answer, observation.frame)
 

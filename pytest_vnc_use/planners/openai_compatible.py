@@ -107,7 +107,8 @@ class OpenAICompatible:
             return post_json(self._service, request, timeout_s=attempt_s, read=partial(self._read, asking))
 
         asked = request_size("planner", self._request(asking.messages))
-        return ask(send, asked=asked, timeout_s=timeout_s, report=observation.report, backoff=self._backoff)
+        backoff = self._backoff.within(observation.request_s)
+        return ask(send, asked=asked, timeout_s=timeout_s, report=observation.report, backoff=backoff)
 
     # --- asking ------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from pytest_vnc_use.errors import PlannerError
@@ -33,6 +33,10 @@ class Backoff:
     def wait_s(self, attempt: int) -> float:
         """Doubles with every attempt (counted from 1), plus up to a quarter, so that parallel runs part."""
         return min(self.longest_wait_s, self.first_wait_s * 2.0 ** (attempt - 1)) * random.uniform(1.0, 1.25)
+
+    def within(self, request_s: float | None) -> Backoff:
+        """The same, where given with another time for each request."""
+        return self if request_s is None else replace(self, each_s=request_s)
 
 
 @dataclass(frozen=True)
