@@ -15,6 +15,8 @@ REST_S = 1.5
 """What has not changed for so long has come to rest; a clock that ticks each second has not."""
 _BUTTON_PX = (160, 32)
 """So far from the pixel that was clicked a button shows that it was."""
+_LINE_TILES = 3
+"""So many rows of tiles are touched by a line of text and, below it, the caret or a prompt."""
 _UNLIKE = 4
 """A change of so many times the pixels of those before it is not one more of them: text beside a caret."""
 _SIZE_HALVES_S = 3.0
@@ -92,6 +94,12 @@ class Activity:
             left, right, top, bottom = (max(0, at) // TILE_PX for at in (x - across, x + across, y - down, y + down))
             tiles[top : bottom + 1, left : right + 1] = True
         return tiles
+
+    def line_since(self, moment_s: float, except_tiles: Tiles) -> Tiles:
+        """The tiles that changed from a moment on, where one line of text may be all of it; else none."""
+        tiles: Tiles = (self.last_s >= moment_s) & ~except_tiles
+        rows = np.flatnonzero(tiles.any(axis=1))
+        return tiles if rows.size and np.ptp(rows) < _LINE_TILES else np.zeros_like(tiles)
 
     @property
     def known(self) -> Tiles:

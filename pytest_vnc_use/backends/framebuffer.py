@@ -192,10 +192,10 @@ class Framebuffer:
             self._mark = Mark(now_s, now_s)
             self._acting = True
 
-    def mark_ended(self, *, clicked: tuple[int, int] | None = None) -> None:
-        """The action is carried out, a click perhaps; animation is looked for from here on."""
+    def mark_ended(self, *, clicked: tuple[int, int] | None = None, entered: bool = False) -> None:
+        """The action is carried out, as a Mark tells of it; animation is looked for from here on."""
         with self._condition:
-            self._mark = Mark(self._mark.began_s, time.monotonic(), clicked)
+            self._mark = Mark(self._mark.began_s, time.monotonic(), clicked, entered)
             self._activity.restart()
             self._acting = False
 

@@ -130,6 +130,11 @@ class Chord:
     keysyms: tuple[int, ...]
 
     @property
+    def enters(self) -> bool:
+        """Whether its last key is Enter, of the keyboard or of its number pad."""
+        return self.keysyms[-1] in (RETURN, _KEYPAD_KEYS["enter"])
+
+    @property
     def text(self) -> str:
         """The character beyond ASCII of a chord that is nothing else; "" for every other chord."""
         keysym = self.keysyms[0]

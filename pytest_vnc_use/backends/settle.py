@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pytest_vnc_use.backends.activity import Activity
+import numpy as np
+
+from pytest_vnc_use.backends.activity import Activity, Tiles
 from pytest_vnc_use.types import SettledReason
 
 
@@ -13,8 +15,8 @@ class SettleRules:
     """How long to wait for the screen, in seconds.
 
     A first change is awaited until `first_change_s` after the action began, then `quiet_s` without another one, what
-    moves by itself left out. A button that shows no more than that it was pressed has not answered yet, unless
-    `any_change` will do. `limit_s` bounds the whole wait.
+    moves by itself left out. A button that shows no more than that it was pressed, or a line no more than what was
+    entered, has not answered yet, unless `any_change` will do. `limit_s` bounds the whole wait.
     """
 
     first_change_s: float = 0.5
@@ -29,11 +31,15 @@ class SettleRules:
 
 @dataclass(frozen=True)
 class Mark:
-    """When the last action began and ended, on the monotonic clock, and the pixel that it `clicked`, if it did."""
+    """When the last action began and ended, on the monotonic clock; which pixel it `clicked`, whether it `entered`.
+
+    An action enters where its last key is the one that has a line of text answered, and a default button pressed.
+    """
 
     began_s: float
     ended_s: float
     clicked: tuple[int, int] | None = None
+    entered: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,10 +55,17 @@ def judge(activity: Activity, mark: Mark, rules: SettleRules, now_s: float) -> J
     moving = activity.moving(now_s)
     last_change_s = activity.last_change_s(except_tiles=moving)
     quiet_s = max(last_change_s, mark.ended_s) + rules.quiet_s
-    button = activity.around(None if rules.any_change else mark.clicked)
-    if activity.last_change_s(except_tiles=moving | button) >= mark.began_s:
+    shows_the_action = np.False_ if rules.any_change else _shows(activity, mark, moving)
+    if activity.last_change_s(except_tiles=moving | shows_the_action) >= mark.began_s:
         return Judgement("animated" if moving.any() else "settled", quiet_s)
     awaited_s = max(quiet_s, mark.began_s + rules.first_change_s)
     if last_change_s >= mark.began_s:
         return Judgement("animated" if moving.any() else "settled", awaited_s)
     return Judgement("animated" if (moving & ~activity.known).any() else "nothing_changed", awaited_s)
+
+
+def _shows(activity: Activity, mark: Mark, moving: Tiles) -> Tiles:
+    """The tiles in which a screen shows the action itself, and no answer to it yet."""
+    if mark.entered:
+        return activity.line_since(mark.began_s, except_tiles=moving)
+    return activity.around(mark.clicked)

@@ -236,7 +236,7 @@ class VNCController:
             self.type_text(chord.text)
             return
         possible = self._abilities.chord(chord)
-        with self._typing():
+        with self._typing(enters=chord.enters):
             self._keyboard.strike(possible)
 
     def key_down(self, key: str) -> None:
@@ -257,7 +257,7 @@ class VNCController:
         Raises ActionError, and types nothing, where the server cannot take a character.
         """
         pieces = self._writer.plan(text)
-        with self._typing():
+        with self._typing(enters=press_enter or text.endswith(("\n", "\r"))):
             if clear_first:
                 self._writer.clear(to_be_replaced=bool(text))
             self._writer.write(pieces)
@@ -331,19 +331,19 @@ class VNCController:
         self.type_text(action.text, action.press_enter, action.clear_first)
 
     @contextmanager
-    def _acting(self, *, clicks: bool = False) -> Iterator[None]:
+    def _acting(self, *, clicks: bool = False, enters: bool = False) -> Iterator[None]:
         self._screen.mark_began()
         try:
             yield
         finally:
-            self._screen.mark_ended(clicked=self._pointer.at if clicks else None)
+            self._screen.mark_ended(clicked=self._pointer.at if clicks else None, entered=enters)
             self._clicked = clicks
         self._screen.raise_if_lost()
 
     @contextmanager
-    def _typing(self) -> Iterator[None]:
+    def _typing(self, *, enters: bool = False) -> Iterator[None]:
         """Keys overtake a click under some window managers: its effect is awaited before they are sent."""
         if self._clicked:
             self._screen.wait_settled(EFFECT)
-        with self._acting():
+        with self._acting(enters=enters):
             yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,6 +100,31 @@ def test_a_button_that_was_pressed_has_not_answered_yet() -> None:
     assert judge(seen((90, 90, 10.02)), pressed, any_change, 10.1).at_s == pytest.approx(10.22)
 
 
+ENTERED = Mark(10.0, 10.0, entered=True)
+
+
+def test_what_was_entered_has_not_been_answered_where_it_only_shows() -> None:
+    echo = [(10, 100, 10.01), (10, 120, 10.02)]  # the line, and the caret or a prompt below it
+    assert judge(seen(*echo), ENTERED, RULES, 10.1).at_s == pytest.approx(10.5)
+    assert judge(seen(*echo), Mark(10.0, 10.0), RULES, 10.1).at_s == pytest.approx(10.22)
+    assert judge(seen(*echo), ENTERED, SettleRules(any_change=True), 10.1).at_s == pytest.approx(10.22)
+
+
+@pytest.mark.parametrize("answer", [(10, 10, 10.3), (200, 250, 10.3)], ids=["above", "below"])
+def test_what_was_entered_is_answered_by_more_than_a_line(answer: tuple[int, int, float]) -> None:
+    assert judge(seen((10, 100, 10.01), answer), ENTERED, RULES, 10.3).at_s == pytest.approx(10.5)
+    assert judge(seen((10, 100, 10.01), (10, 250, 10.05)), ENTERED, RULES, 10.1).at_s == pytest.approx(10.25)
+
+
+def test_what_moves_beside_a_line_that_was_entered_is_no_answer() -> None:
+    activity = seen(*SPINNER)
+    activity.learn(10.5)
+    activity.restart()
+    activity.add(10, 290, WHOLE, 10.51)
+    activity.add(0, 0, WHOLE, 10.55)
+    assert judge(activity, Mark(10.5, 10.5, entered=True), RULES, 10.6).at_s == pytest.approx(11.0)
+
+
 def test_who_watches_on_waits_shorter() -> None:
     briefly = RULES.shortened()
     assert judge(seen(), Mark(10.0, 10.0), briefly, 10.0).at_s == pytest.approx(10.3)
@@ -155,6 +181,27 @@ def test_output_that_comes_late_is_waited_for(tigervnc: VncServer, connected: Co
         frame = hands.frame()
         hands.wait(0.5)
         assert hands.frame() == frame
+
+
+@pytest.mark.parametrize(
+    "enter",
+    [
+        lambda hands: hands.type_text("a\n"),
+        lambda hands: hands.type_text("a", press_enter=True),
+        lambda hands: hands.key_combo("kp_enter"),
+    ],
+    ids=["line feed", "press enter", "number pad"],
+)
+def test_a_command_is_answered_by_more_than_its_echo(
+    tigervnc: VncServer, connected: Connect, tmp_path: Path, enter: Callable[[VNCController], None]
+) -> None:
+    answered = tmp_path / "answered"
+    with xterm(tigervnc, f"while read line; do sleep 1; touch {answered}; seq 20; done"):
+        hands = connected(tigervnc, settle_rules=SettleRules(first_change_s=10.0))
+        hands.click(100, 100)
+        enter(hands)
+        hands.settle()
+        assert answered.exists()
 
 
 def test_a_blinking_cursor_does_not_hold_it_up(tigervnc: VncServer, connected: Connect) -> None:

@@ -1,19 +1,20 @@
 """How long to wait for the screen, and how often that is right: ours against fixed sleeps. Run as a script:
 
-    PYTHONPATH=tests:tests/backends python tests/bench/settling.py [TRIALS]
+    PYTHONPATH=tests:tests/backends python tests/bench/settling.py [TRIALS [SCENARIO …]]
 
-Sixteen scenarios on TigerVNC with openbox, Chromium and xterm. Right is a frame that still shows what the screen shows
-2 s after the action, outside of what the scenario animates. Where something moves before the action, it is watched for
-3.5 s first, as it is while a model thinks; in a fast sequence of actions carets and clocks are not known yet. Of a
-sleep, the picture was taken in the same trial through a connection of its own. The last row waits briefly and watches
-for 1 s, as long as a quick model thinks; where the screen has changed by then, the model would be asked again, and the
-picture that it would be shown is judged.
+Twenty scenarios on TigerVNC with openbox, Chromium and xterm, three of them on GTK, which needs python3-gi and
+gir1.2-gtk-3.0. Right is a frame that still shows what the screen shows 2 s after the action, outside of what the
+scenario animates. Where something moves before the action, it is watched for 3.5 s first, as it is while a model
+thinks; in a fast sequence of actions carets and clocks are not known yet. Of a sleep, the picture was taken in the same
+trial through a connection of its own. The last row waits briefly and watches for 1 s, as long as a quick model thinks;
+where the screen has changed by then, the model would be asked again, and the picture that it would be shown is judged.
 """
 
 from __future__ import annotations
 
 import io
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -37,10 +38,13 @@ from pytest_vnc_use.screens import still_shows
 from pytest_vnc_use.types import Frame, Region
 
 SLEEPS_S = (0.1, 0.25, 0.5, 1.0)
-WATCHED_S, THINKING_S, FINAL_S = 3.5, 1.0, 2.0
+WATCHED_S, THINKING_S, FINAL_S, STARTED_S = 3.5, 1.0, 2.0, 3
 CORNER = Region(0, 290, 320, 430)
 """Where the page moves by itself, from the top left of its button `Go`."""
 TERMINAL = (1000, 200)
+GTK = (860, 690)
+"""Where the top left corner of GTK's window is."""
+GTK_WINDOW = f"/usr/bin/python3 {Path(__file__).with_name('gtk_window.py')}"
 
 
 @dataclass
@@ -85,8 +89,32 @@ def _click(name: str, stage: Stage) -> None:
     stage.hands.click(*element(stage.browser, name).centre)
 
 
+def _show_field(stage: Stage) -> None:
+    _show("search", stage)
+    _click("Find", stage)
+
+
 def _in_terminal(stage: Stage) -> None:
     stage.hands.click(*TERMINAL)
+
+
+def _in_gtk(x: int, y: int, stage: Stage) -> None:
+    stage.hands.click(GTK[0] + x, GTK[1] + y)
+
+
+def _in_terminal_alone(stage: Stage) -> None:
+    """Once the program has ended that the trial before started."""
+    time.sleep(STARTED_S)
+    _in_terminal(stage)
+    _run(f"clear; gtk='{GTK_WINDOW} 1100 400 {STARTED_S}'", stage)
+
+
+def _close(stage: Stage) -> None:
+    """What a scenario on GTK's window opened there."""
+    stage.hands.key_combo("escape")
+    stage.hands.settle()
+    _in_gtk(250, 180, stage)
+    stage.hands.settle()
 
 
 def _run(command: str, stage: Stage) -> None:
@@ -110,17 +138,24 @@ SCENARIOS = [
     _page("swap"),
     _page("navigation", click="Away"),
     Scenario("wheel", _scroll, partial(_show, "wheel")),
-    Scenario(
-        "typing", lambda stage: stage.hands.type_text("twenty characters.."), partial(_show, "typing"), moves=False
-    ),
+    Scenario("typing", lambda stage: stage.hands.type_text("twenty characters.."), partial(_show, "typing")),
+    Scenario("search", partial(_run, "apples"), _show_field),
     _page("caret", moves=True),
     _page("spinner", moves=True),
     _page("video", moves=True),
     _page("clock", moves=True),
     Scenario("xterm key", lambda stage: stage.hands.type_text("a"), _in_terminal),
     Scenario("seq 200", partial(_run, "seq 200"), _in_terminal),
-    Scenario("program start", partial(_run, "xterm -geometry 40x8+900+500 -e sleep 6 &"), _in_terminal),
+    Scenario(
+        "program start", partial(_run, f"xterm -geometry 40x8+900+400 -e sleep {STARTED_S} &"), _in_terminal_alone
+    ),
 ]
+ON_GTK = [
+    Scenario("GTK dialog", partial(_in_gtk, 50, 65), _close),
+    Scenario("GTK menu", partial(_in_gtk, 30, 12), _close),
+    Scenario("GTK start", partial(_run, "$gtk &"), _in_terminal_alone),
+]
+"""With GTK's window shown."""
 
 # --- a trial ---------------------------------------------------------------------------------------------------------
 
@@ -196,10 +231,18 @@ def desktop() -> Iterator[Stage]:
         browser = stack.enter_context(chromium(server, address, window_manager=True))
         stack.enter_context(xterm(server, "sh", geometry="60x20+860+60"))
         window_of(server, "terminal")
+        if has_gtk():
+            stack.enter_context(server.run(*GTK_WINDOW.split(), *map(str, GTK)))
+            window_of(server, "gtk")
         hands, witness = connect(server.address), connect(server.address)
         stack.callback(hands.close)
         stack.callback(witness.close)
         yield Stage(hands, witness, browser, address)
+
+
+def has_gtk() -> bool:
+    asked = "import gi; gi.require_version('Gtk', '3.0')"
+    return subprocess.run(["/usr/bin/python3", "-c", asked], capture_output=True).returncode == 0
 
 
 @contextmanager
@@ -221,10 +264,11 @@ def page_server() -> Iterator[str]:
 # --- the tables ------------------------------------------------------------------------------------------------------
 
 
-def main(trials: int = 3) -> None:
+def main(trials: int = 3, *names: str) -> None:
     rows: dict[str, tuple[list[Trial], list[Trial]]] = {}
+    scenarios = [*SCENARIOS, *(ON_GTK if has_gtk() else [])]
     with desktop() as stage:
-        for scenario in SCENARIOS:
+        for scenario in [each for each in scenarios if each.name in names or not names]:
             ours, watched = (
                 [trial(scenario, stage, briefly=briefly) for _ in range(trials)] for briefly in (False, True)
             )
@@ -274,4 +318,4 @@ def percent(rights: list[bool]) -> str:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*map(int, sys.argv[1:2]), *sys.argv[2:])
