@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pytest_vnc_use.budget import Budget, Most
 from pytest_vnc_use.errors import BudgetExceeded, SettingsError
@@ -268,29 +268,109 @@ def test_four_processes_never_use_more_than_the_limit_and_one_call_each(tmp_path
     assert Ledger(tmp_path).used().tokens == sum(used)
 
 
-@given(
-    limit=st.integers(1, 5_000),
-    calls=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3_000), st.integers(0, 900)), max_size=40),
-)
-def test_no_order_of_calls_goes_beyond_the_limit_and_one_call_each(
-    tmp_path_factory: pytest.TempPathFactory, limit: int, calls: list[tuple[int, int, int]]
-) -> None:
-    """Four tests, each of which asks, or is told of what it asked: whichever its turn it is."""
-    ledger = Ledger(tmp_path_factory.mktemp("ledger"))
-    budgets = [Budget(PRICES, Most(), Most("--vnc-max-", tokens=limit), ledger) for _ in range(4)]
-    under_way: set[int] = set()
-    largest = 0
-    for who, characters, answer in calls:
-        usage = Usage(input=characters // 3, output=answer)
-        budget = budgets[who]
-        if who in under_way:
-            budget.after(exchange(usage))
-            largest = max(largest, usage.input + usage.output)
-            under_way.remove(who)
-            continue
+KILLED = """
+import signal, sys
+from pathlib import Path
+from pytest_vnc_use.ledger import Amount, Ledger
+
+Ledger(Path(sys.argv[1])).reserve(Amount(tokens=300), lambda *_: None)
+print("asked", flush=True)
+signal.pause()
+"""
+
+
+def test_what_a_killed_process_asked_for_stays_reserved(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "asked\n"
+        process.kill()
+    budget = Budget(PRICES, Most(), Most("--vnc-max-", tokens=300 + SMALL_TOKENS), Ledger(tmp_path))
+    assert asked_until_refused(budget, Usage(input=100, output=100))[0] == 1
+
+
+@dataclass
+class Workers:
+    """Four, each with a budget, at most one call under way, and a service that knows what it bills.
+
+    A call that nobody heard of the end of is billed in full where its answer is no longer than was reckoned.
+    """
+
+    ledger: Ledger
+    session: Most
+    billed: Amount = Amount()
+    largest: Amount = Amount()
+
+    def __post_init__(self) -> None:
+        self.budgets = [self._started() for _ in range(4)]
+        self.under_way: dict[int, int] = {}
+
+    def _started(self) -> Budget:
+        return Budget(PRICES, Most(), self.session, self.ledger)
+
+    def carry_out(self, who: int, event: str, characters: int, answer: int) -> None:
+        if event == "asks":
+            self._asks(who, characters)
+        elif who in self.under_way and event == "is answered":
+            usage = Usage(input=self.under_way.pop(who) // 3, output=answer)
+            self._bill(usage)
+            self.budgets[who].after(exchange(usage))
+        elif who in self.under_way and event in ("hears nothing", "reaches nobody"):
+            uncounted = event == "hears nothing"
+            self._lose(who, answer if uncounted else None)
+            self.budgets[who].after(replace(NO_ANSWER, uncounted=uncounted))
+        elif event == "crashes":
+            self._lose(who, answer)
+            self.budgets[who] = self._started()
+
+    def _asks(self, who: int, characters: int) -> None:
+        """Also where it was interrupted in the call before."""
+        self._lose(who, 400)
         try:
-            budget.before(ModelAsked("planner", MODEL, characters, 0, 500))
+            self.budgets[who].before(ModelAsked("planner", MODEL, characters, 0, 500))
         except BudgetExceeded:
-            continue
-        under_way.add(who)
-    assert ledger.used().tokens <= limit + 4 * largest
+            return
+        self.under_way[who] = characters
+
+    def _lose(self, who: int, answer: int | None) -> None:
+        characters = self.under_way.pop(who, None)
+        if characters is not None and answer is not None:
+            self._bill(Usage(input=characters // 3, output=min(answer, 500)))
+
+    def _bill(self, usage: Usage) -> None:
+        price = PRICES.of(MODEL)
+        assert price is not None
+        bill = Amount(0, usage.input + usage.output, price.dollars(usage))
+        self.billed += bill
+        self.largest = Amount(0, max(bill.tokens, self.largest.tokens), max(bill.dollars, self.largest.dollars))
+
+
+EVENTS = st.sampled_from(["asks", "asks", "is answered", "is answered", "hears nothing", "reaches nobody", "crashes"])
+ROUNDING = 1e-9
+"""In dollars: what adding floats may err."""
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    tokens=st.one_of(st.none(), st.integers(1, 5_000)),
+    dollars=st.floats(1e-5, 8e-3),
+    events=st.lists(st.tuples(st.integers(0, 3), EVENTS, st.integers(0, 3_000), st.integers(0, 900)), max_size=50),
+)
+def test_no_order_of_calls_and_crashes_goes_beyond_the_limit_and_one_call_each(
+    tmp_path_factory: pytest.TempPathFactory,
+    tokens: int | None,
+    dollars: float,
+    events: list[tuple[int, str, int, int]],
+) -> None:
+    limits = Most("--vnc-max-", tokens=tokens, dollars=None if tokens else dollars)
+    workers = Workers(Ledger(tmp_path_factory.mktemp("ledger")), limits)
+    for event in events:
+        workers.carry_out(*event)
+    if tokens:
+        assert workers.billed.tokens <= tokens + 4 * workers.largest.tokens
+    else:
+        assert workers.billed.dollars <= dollars + 4 * workers.largest.dollars + ROUNDING
+    counted: list[Amount] = []
+    workers.ledger.reserve(Amount(), lambda amount, _: counted.append(amount))
+    assert counted[0].tokens >= workers.billed.tokens
+    assert counted[0].dollars >= workers.billed.dollars - ROUNDING
