@@ -21,7 +21,6 @@ from playing import PLAYERS, TASKS, Played, Said, differences, openais, play, si
 from pytest_vnc_use import Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.acting import LONGEST_TOLD
 from pytest_vnc_use.desktops.qt import QtDesktop
-from pytest_vnc_use.errors import PlannerError
 from pytest_vnc_use.report.extras import run_html
 from pytest_vnc_use.report.links import data_uri
 from pytest_vnc_use.settings import Settings
@@ -156,9 +155,11 @@ MALFORMED = ("arguments that are no object",)
 """Not the model's but the service's fault: asked again, as if nothing had come."""
 
 
-@pytest.mark.parametrize(
-    ("name", "nonsense"), [(name, nonsense) for name, every in NONSENSE.items() for nonsense in every]
-)
+EVERY = [(name, nonsense) for name, every in NONSENSE.items() for nonsense in every]
+TOLD = [(name, nonsense) for name, nonsense in EVERY if nonsense not in MALFORMED]
+
+
+@pytest.mark.parametrize(("name", "nonsense"), EVERY)
 def test_nonsense_is_told_in_one_line_counted_and_shown(
     run: Run, controller: PaintedController, name: str, nonsense: str
 ) -> None:
@@ -209,22 +210,13 @@ def test_on_a_grid_what_lies_outside_is_moved_to_the_edge(
     assert controller.performed == [Click(SIZE[0] - 1, 0)]
 
 
-@pytest.mark.parametrize("name", PLAYERS)
-def test_nonsense_without_end_has_an_end(run: Run, name: str) -> None:
-    unknown = NONSENSE[name]["an unknown tool"]
-    with PLAYERS[name].replying(lambda request: unknown) as (server, planner):
+@pytest.mark.parametrize(("name", "nonsense"), TOLD)
+def test_nonsense_without_end_has_an_end(run: Run, name: str, nonsense: str) -> None:
+    with PLAYERS[name].replying(lambda request: NONSENSE[name][nonsense]) as (server, planner):
         result = run(planner)
-        assert (result.outcome, server.refusals, len(server.requests)) == (Outcome.GAVE_UP, [], 4)
-
-
-@pytest.mark.parametrize("name", [COMMANDS, COMPUTER_USE])
-def test_words_without_end_are_the_planners_fault_and_written_down(run: Run, name: str, tmp_path: Path) -> None:
-    with PLAYERS[name].replying(lambda request: chat_server.said("I would click.")) as (server, planner):
-        with pytest.raises(PlannerError, match="you answered without a tool call"):
-            run(planner)
-        assert len(server.requests) == 2
-    [folder] = (tmp_path / "runs").iterdir()
-    assert "1 among 2 requests to a model" in run_html(folder, link=data_uri)
+        assert (result.outcome, server.refusals) == (Outcome.GAVE_UP, [])
+        assert len(server.requests) <= 4
+    assert escape(result.message[:100]) in shown(result)
 
 
 # --- a result that is too large --------------------------------------------------------------------------------------

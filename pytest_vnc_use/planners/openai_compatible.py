@@ -132,18 +132,23 @@ class OpenAICompatible:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def _read(self, asking: _Asking, body: JsonObject) -> Decision | Failure:
-        """The decision; or a failure, after which the same turn is asked for again with a line that says why."""
+        """The decision; or a failure, after which the same turn is asked for again with a line that says why.
+
+        A model that cannot be brought to a call has given up.
+        """
         answer = read_answer(body)
         if isinstance(answer, Failure):
             return answer
         asking.usage += answer.usage
         decision = self._decision(answer, asking.observation)
-        if isinstance(decision, Decision):
-            return replace(decision, model=answer.model or self._service.model, usage=asking.usage)
-        asking.refusals += 1
-        asking.messages += refusal_messages(answer, decision.line)
-        problem = PlannerError(f"nothing of the model's answer can be carried out: {decision.line}")
-        return Failure(problem, again=asking.refusals <= decision.again, after_s=0.0)
+        if isinstance(decision, Refused):
+            asking.refusals += 1
+            problem = f"nothing of the model's answer can be carried out: {decision.line}"
+            if asking.refusals <= decision.again:
+                asking.messages += refusal_messages(answer, decision.line)
+                return Failure(PlannerError(problem), again=True, after_s=0.0)
+            decision = Decision("gave_up", problem)
+        return replace(decision, model=answer.model or self._service.model, usage=asking.usage)
 
     def _decision(self, answer: ChatAnswer, observation: Observation) -> Decision | Refused:
         if answer.cut_off:
