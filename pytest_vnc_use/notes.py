@@ -12,6 +12,8 @@ import pytest
 from pytest_vnc_use.settings import Settings
 
 if TYPE_CHECKING:
+    from pytest_vnc_use.budget import Budget
+    from pytest_vnc_use.report.results import RunFigures
     from pytest_vnc_use.types import Verdict
 
 RUNS = pytest.StashKey[list[Path]]()
@@ -37,6 +39,11 @@ class Found:
 
 
 FOUND = pytest.StashKey[Found]()
+TOLD: pytest.StashKey[dict[str, RunFigures]] = pytest.StashKey()
+"""What reports have told of the test's runs so far, by run folder."""
+TOLD_DOLLARS = pytest.StashKey[float]()
+"""What reports have told so far of what the test cost."""
+BUDGET: pytest.StashKey[Budget] = pytest.StashKey()
 SETTINGS = pytest.StashKey[Settings]()
 """Of the whole session, in the stash of its config."""
 
@@ -48,7 +55,7 @@ def is_ours(item: pytest.Item) -> bool:
 
 def forget(item: pytest.Item) -> None:
     """Forget what was noted of an earlier attempt, as pytest-rerunfailures makes several."""
-    keys: tuple[pytest.StashKey[Any], ...] = (RUNS, PLACE, HIDE, VERDICTS, FOUND)
+    keys: tuple[pytest.StashKey[Any], ...] = (RUNS, PLACE, HIDE, VERDICTS, FOUND, TOLD, TOLD_DOLLARS, BUDGET)
     for key in keys:
         if key in item.stash:
             del item.stash[key]

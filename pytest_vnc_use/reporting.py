@@ -13,13 +13,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use import session_results, triaging
-from pytest_vnc_use.notes import FOUND, HIDE, PLACE, RUNS, VERDICTS, Found, desktop_of, is_ours
+from pytest_vnc_use.notes import (
+    FOUND,
+    HIDE,
+    PLACE,
+    RUNS,
+    TOLD,
+    TOLD_DOLLARS,
+    VERDICTS,
+    Found,
+    desktop_of,
+    is_ours,
+)
 from pytest_vnc_use.triaging import machine_of
 
 if TYPE_CHECKING:
+    from pytest_vnc_use.report.results import RunFigures
     from pytest_vnc_use.types import RunEvent
 
-PLANNER_PROPERTY = "vnc_planner"
+PLANNER_PROPERTY, RUN_PROPERTY = "vnc_planner", "vnc_run"
 ASSETS = "assets/"
 
 
@@ -70,30 +82,53 @@ def pytest_runtest_makereport(
     report = yield
     if not is_ours(item):
         return report
-    runs = item.stash.get(RUNS, [])
-    if call.when == "call" and runs:
+    # what a setup that passed has done is told with the call
+    figures = [] if call.when == "setup" and report.passed else _untold(item)
+    runs = [Path(run.folder) for run in figures]
+    if runs:
         _keep_logs(item, runs, report)
-    if call.when == "call" and runs and item.config.getoption("htmlpath", None):
+    if runs and item.config.getoption("htmlpath", None):
         _add_extras(report, item.config, runs)
-    _note_what_it_came_to(item, report, runs)
+    _note_what_it_came_to(item, report, figures)
     return report
 
 
-def _note_what_it_came_to(item: pytest.Item, report: pytest.TestReport, runs: list[Path]) -> None:
-    """As properties of the test, which stand in JUnit's XML, and for the session's results, which may be elsewhere."""
+def _untold(item: pytest.Item) -> list[RunFigures]:
+    """The runs, so far, that no report has told of, or not as they are by now: with a verdict more."""
     from pytest_vnc_use.report.results import figures_of
+
+    told = item.stash.setdefault(TOLD, {})
+    now = [figures_of(run) for run in item.stash.get(RUNS, [])]
+    untold = [run for run in now if told.get(run.folder) != run]
+    told.update((run.folder, run) for run in untold)
+    return untold
+
+
+def _note_what_it_came_to(item: pytest.Item, report: pytest.TestReport, figures: list[RunFigures]) -> None:
+    """As properties of the test, which stand in JUnit's XML, and for the session's results, which may be elsewhere."""
     from pytest_vnc_use.trace import to_json
 
     told: list[tuple[str, object]] = []
     if report.failed and session_results.TRIAGE not in dict(item.user_properties):
         found = item.stash.get(FOUND, _PASSED_THOUGH_XFAIL)
         told += [(session_results.TRIAGE, found.triage), (session_results.RULE, found.rule)]
-    figures = [figures_of(run) for run in runs] if report.when == "call" else []
-    told += [("vnc_outcome", run.outcome) for run in figures] + [("vnc_run", run.folder) for run in figures]
+    known = {value for name, value in item.user_properties if name == RUN_PROPERTY}
+    new = [run for run in figures if run.folder not in known]
+    told += [("vnc_outcome", run.outcome) for run in new] + [(RUN_PROPERTY, run.folder) for run in new]
     item.user_properties += told
     report.user_properties += told
     message = item.stash[FOUND].message if report.failed and FOUND in item.stash else ""
-    session_results.attach(report, to_json(figures), message)
+    session_results.attach(report, to_json(figures), _dollars_since(item), message)
+
+
+def _dollars_since(item: pytest.Item) -> float | None:
+    """What the test cost since its last report."""
+    dollars: float | None = dict(item.user_properties).get(session_results.DOLLARS)  # type: ignore[assignment]
+    if dollars is None:
+        return None
+    before = item.stash.get(TOLD_DOLLARS, 0.0)
+    item.stash[TOLD_DOLLARS] = dollars
+    return dollars - before
 
 
 _PASSED_THOUGH_XFAIL = Found("inconclusive", "the test passed, and was expected to fail", "")
@@ -150,14 +185,14 @@ class _PicturesBesideReport:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say who planned: a model, or a script."""
-    planners = [
-        value
+    planner_of = {
+        run["folder"]: run["planner"]
         for reports in terminalreporter.stats.values()
         for report in reports
-        if getattr(report, "when", None) == "call"
-        for name, value in report.user_properties
-        if name == PLANNER_PROPERTY
-    ]
+        for run in session_results.runs_told(report)
+        if run["planner"]
+    }
+    planners = [*planner_of.values()]
     for planner in sorted(set(planners)):
         count = planners.count(planner)
         terminalreporter.write_line(f"vnc-use: {count} {'run' if count == 1 else 'runs'} planned by {planner}")

@@ -7,7 +7,7 @@ they ran, and says nothing where none of them had to do with a desktop.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -31,9 +31,19 @@ _COLUMN = 2
 """Where pytest-html shows the triage: behind result and name."""
 
 
-def attach(report: pytest.TestReport, runs: Sequence[object], message: str) -> None:
-    """Mark the report as one of a test with a desktop; `runs` are its runs' figures in JSON's own types."""
-    setattr(report, _TOLD, {"runs": runs, "message": message})
+def attach(report: pytest.TestReport, runs: Sequence[object], dollars: float | None, message: str) -> None:
+    """Mark the report as one of a test with a desktop.
+
+    `runs` are the figures, in JSON's own types, of the runs that no earlier report has told of, or not as they are now;
+    `dollars` is what was spent since the last report, None where nobody counts it.
+    """
+    setattr(report, _TOLD, {"runs": runs, "dollars": dollars, "message": message})
+
+
+def runs_told(report: object) -> Sequence[Mapping[str, Any]]:
+    """The figures of runs that were attached to a report; none to one of another test."""
+    runs: Sequence[Mapping[str, Any]] = getattr(report, _TOLD, {"runs": ()})["runs"]
+    return runs
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -122,11 +132,10 @@ def _after(result: ItemResult, report: Any) -> ItemResult:
     from pytest_vnc_use.trace import from_json
 
     properties, told = dict(report.user_properties), getattr(report, _TOLD)
-    runs = from_json(tuple[RunFigures, ...], told["runs"])
-    dollars = result.dollars
-    if report.when == "call" and DOLLARS in properties:
-        dollars = (dollars or 0.0) + properties[DOLLARS]
-    result = replace(result, duration_s=result.duration_s + report.duration, runs=result.runs + runs, dollars=dollars)
+    runs = {run.folder: run for run in (*result.runs, *from_json(tuple[RunFigures, ...], told["runs"]))}
+    dollars = result.dollars if told["dollars"] is None else (result.dollars or 0.0) + told["dollars"]
+    duration_s = result.duration_s + report.duration
+    result = replace(result, duration_s=duration_s, runs=tuple(runs.values()), dollars=dollars)
     if report.outcome == "rerun":
         return replace(result, retried_for=(*result.retried_for, str(properties.get(TRIAGE))))
     if report.when == "setup":

@@ -5,15 +5,16 @@ A plugin of its own, registered by plugin.py.
 
 from __future__ import annotations
 
+import itertools
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.notes import SETTINGS
+from pytest_vnc_use.notes import BUDGET, SETTINGS
 from pytest_vnc_use.session_results import DOLLARS
 from pytest_vnc_use.settings import Settings
 
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 
 ACCOUNT = pytest.StashKey[Path]()
 """The folder of the session's ledger, where the session has a limit."""
-BUDGET = pytest.StashKey["Budget"]()
 CALLS, INPUT, CACHED, OUTPUT = "vnc_calls", "vnc_tokens_in", "vnc_tokens_cached", "vnc_tokens_out"
 """Properties of a test beside what it cost: calls of models, and tokens; those cached are among those in."""
 UNCOUNTED, RECKONED = "vnc_calls_uncounted", "vnc_tokens_reckoned"
 """Where services did not count all: so many of the calls, and the tokens that they may have used."""
+_OF_SPENDING = (CALLS, INPUT, CACHED, OUTPUT, UNCOUNTED, RECKONED, DOLLARS)
 _MOST_TESTS = 20
 
 
@@ -76,14 +77,13 @@ def budget_of(item: pytest.Item, settings: Settings) -> Budget:
     return item.stash[BUDGET]
 
 
-@pytest.hookimpl(wrapper=True, trylast=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    try:
-        return (yield)
-    finally:
-        if BUDGET in item.stash:
-            item.stash[BUDGET].interrupted()
-            item.user_properties.extend(_properties(item.stash[BUDGET].spent))
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item) -> None:
+    """Before each report is made, which then has them: what the test's setup, call and teardown cost so far."""
+    if BUDGET in item.stash:
+        item.stash[BUDGET].interrupted()
+        others = [each for each in item.user_properties if each[0] not in _OF_SPENDING]
+        item.user_properties[:] = [*others, *_properties(item.stash[BUDGET].spent)]
 
 
 def _properties(spent: Spent) -> Iterator[tuple[str, object]]:
@@ -102,8 +102,7 @@ def _properties(spent: Spent) -> Iterator[tuple[str, object]]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What the session's models cost, and each of its tests."""
-    tests = [(report.nodeid, dict(report.user_properties)) for report in _called(terminalreporter)]
-    paid = [(nodeid, properties) for nodeid, properties in tests if CALLS in properties]
+    paid = [*_paid(terminalreporter)]
     if not paid:
         return
     names = (CALLS, INPUT, CACHED, OUTPUT, UNCOUNTED, RECKONED)
@@ -121,9 +120,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"vnc-use:   {_price(properties.get(DOLLARS))} {nodeid}")
 
 
-def _called(terminalreporter: pytest.TerminalReporter) -> Iterator[Any]:
-    for reports in terminalreporter.stats.values():
-        yield from (report for report in reports if getattr(report, "when", None) == "call")
+def _paid(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each attempt at a test that cost anything, and what the report says of it that knows most."""
+    most: dict[tuple[str, int], dict[str, Any]] = {}
+    for report in itertools.chain(*terminalreporter.stats.values()):
+        properties = dict(getattr(report, "user_properties", ()))
+        attempt = getattr(report, "nodeid", ""), getattr(report, "rerun", 0)  # as pytest-rerunfailures counts
+        if properties.get(CALLS, 0) > most.get(attempt, {}).get(CALLS, 0):
+            most[attempt] = properties
+    for (nodeid, _), properties in most.items():
+        yield nodeid, properties
 
 
 def _price(dollars: float | None) -> str:
