@@ -60,6 +60,7 @@ class _Session:
 
     def __init__(self, settings: Settings) -> None:
         self._file = Path(settings.results or Path(settings.runs_dir, FILE))
+        self._repeat = settings.repeat
         self._started_at = _now()
         self._tests: dict[str, ItemResult] = {}
         self._lines: list[str] = []
@@ -82,7 +83,7 @@ class _Session:
         from pytest_vnc_use.report.summaries import lines
 
         results = session_results(self._started_at, _now(), tuple(self._tests.values()))
-        self._results = replace(results, reliability=reliabilities(results.tests))
+        self._results = replace(results, reliability=reliabilities(results.tests, self._repeat))
         repeated = [line for each in self._results.reliability for line in reliability_lines(each)]
         self._lines = [*lines(results), *repeated, self._written(self._results)]
 
@@ -182,7 +183,11 @@ def _result_of(report: Any) -> str:
 
 
 class _TriageColumn:
-    """A column of pytest-html's table, where any setting of this plugin's is given: it is there before any test is."""
+    """A column of pytest-html's table, where any setting of this plugin's is given: it is there before any test is.
+
+    Not wherever there is such a table: pytest-html asks for columns when the session starts, and one without such a
+    setting may turn out to have nothing to do with desktops.
+    """
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_header(self, cells: list[str]) -> None:

@@ -126,6 +126,103 @@ def test_a_task_file_is_repeated_too(pytester: pytest.Pytester, model: Callable[
     )
 
 
+# --- of tests that ask no model ---------------------------------------------------------------------------------------
+
+QUIET = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")
+OWN_DESKTOP = """
+import pytest
+
+@pytest.fixture
+def vnc_desktop():
+    return object()
+
+def pytest_generate_tests(metafunc):
+    if "size" in metafunc.fixturenames:
+        metafunc.parametrize("size", ["small"])
+"""
+
+
+@pytest.fixture
+def told(pytester: pytest.Pytester) -> Callable[..., list[str]]:
+    """What is told of the repetitions of a module's tests, in the terminal; vnc-results.json has as many."""
+    pytester.makeconftest(OWN_DESKTOP)
+
+    def repeat(module: str, *options: str) -> list[str]:
+        pytester.makepyfile(test_it=module)
+        result = pytester.runpytest_subprocess(*QUIET, *options, timeout=100)
+        lines = [line.partition("::")[2] for line in result.outlines if line.startswith("vnc-use: test_it.py::")]
+        results = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())
+        assert [each["test"].partition("::")[2] for each in results["reliability"]] == [
+            line.partition(": ")[0] for line in lines
+        ]
+        return sorted(line.partition(" passed")[0] for line in lines)
+
+    return repeat
+
+
+def test_repetitions_of_a_parametrised_class_are_told_by_their_parameters(told: Callable[..., list[str]]) -> None:
+    """Whoever gives the parameters, and on whatever worker each is carried out."""
+    parametrised = """
+        import pytest
+
+        @pytest.mark.parametrize("fruit", ["apples", "run2"])
+        class TestBasket:
+            @pytest.mark.parametrize("count", [1, 2])
+            def test_it(self, vnc_desktop, fruit, count): ...
+
+            def test_size(self, vnc_desktop, fruit, size):
+                assert fruit == "apples"
+        """
+    assert told(parametrised, "--vnc-repeat=2", "-n2") == [
+        "TestBasket::test_it[1-apples]: 2 of 2",
+        "TestBasket::test_it[1-run2]: 2 of 2",
+        "TestBasket::test_it[2-apples]: 2 of 2",
+        "TestBasket::test_it[2-run2]: 2 of 2",
+        "TestBasket::test_size[small-apples]: 2 of 2",
+        "TestBasket::test_size[small-run2]: 0 of 2",
+    ]
+
+
+def test_a_skipped_repetition_is_none(told: Callable[..., list[str]]) -> None:
+    skipping = """
+        import pytest
+
+        def test_one(vnc_desktop, vnc_repetition):
+            if vnc_repetition == 2:
+                pytest.skip("not today")
+            assert vnc_repetition == 1
+
+        def test_all(vnc_desktop):
+            pytest.skip("not today")
+        """
+    assert told(skipping, "--vnc-repeat=3") == ["test_one: 1 of 2"]
+
+
+def test_a_repetition_that_passes_only_when_tried_again_does_not_count_as_passed(
+    told: Callable[..., list[str]],
+) -> None:
+    passing_later = """
+        from pathlib import Path
+
+        def test_it(vnc_desktop, vnc_repetition):
+            tried, again = Path(f"tried{vnc_repetition}"), vnc_repetition < 3
+            if again and not tried.exists():
+                tried.touch()
+                raise ValueError
+        """
+    assert told(passing_later, "--vnc-repeat=4", "--reruns=1") == ["test_it: 2 of 4"]
+
+
+def test_a_parameter_that_looks_like_a_repetition_is_none(told: Callable[..., list[str]]) -> None:
+    like_it = """
+        import pytest
+
+        @pytest.mark.parametrize("name", ["run1", "run2"])
+        def test_it(vnc_desktop, name): ...
+        """
+    assert told(like_it) == []
+
+
 def test_without_it_a_test_has_its_own_id(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run
 ) -> None:

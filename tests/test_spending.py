@@ -70,6 +70,31 @@ def test_the_dollars_of_a_test_run_out(pytester: pytest.Pytester, never_done: Ge
     assert 0 < len(never_done.requests) * CALL_DOLLARS <= 0.009
 
 
+TRIED_TWICE = """
+from pathlib import Path
+import pytest
+
+@pytest.mark.vnc_task("Click it")
+def test_it(vnc_agent):
+    tried = Path("tried").exists()
+    Path("tried").touch()
+    assert tried
+"""
+
+
+def test_what_was_spent_in_vain_is_part_of_what_a_test_cost(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run
+) -> None:
+    pytester.makepyfile(TRIED_TWICE)
+    result = run(model(text("done"), calls(("click", {"x": 5, "y": 5})), text("done")), "--reruns=1")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"vnc-use: 3 calls of models, 4,500 tokens in *: ${3 * CALL_DOLLARS:.4f}"])
+    results = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())
+    (test,) = results["tests"]
+    assert test["dollars"] == results["totals"]["dollars"] == pytest.approx(3 * CALL_DOLLARS, abs=1e-6)
+    assert [run["dollars"] for run in test["runs"]] == pytest.approx([CALL_DOLLARS, 2 * CALL_DOLLARS], abs=1e-6)
+
+
 A_DOLLAR_A_MILLION = '[[price]]\nmodels = ["gemini-3.8-flash"]\ninput = 1\noutput = 1\n'
 
 

@@ -22,10 +22,13 @@ REPETITION = re.compile(r"([-\[])(run\d+)\]$")
 _WORD = re.compile(r"\w{3,}")
 
 
-def reliabilities(tests: Sequence[ItemResult]) -> tuple[Reliability, ...]:
-    """Of each test that was repeated, in the order of its first repetition; those that were skipped are left out."""
+def reliabilities(tests: Sequence[ItemResult], repeat: int) -> tuple[Reliability, ...]:
+    """Of each test that was repeated, in the order of its first repetition; those that were skipped are left out.
+
+    Without `repeat` there are none: what looks like a repetition is then a parameter of the test's own.
+    """
     groups: dict[str, list[ItemResult]] = {}
-    for test in tests:
+    for test in tests if repeat > 1 else ():
         if REPETITION.search(test.test) and test.result != "skipped":
             groups.setdefault(base_of(test.test), []).append(test)
     return tuple(_reliability(name, group) for name, group in groups.items())
@@ -43,10 +46,15 @@ def repetition_of(nodeid: str) -> str:
 
 
 def _reliability(name: str, tests: Sequence[ItemResult]) -> Reliability:
-    k, passed = len(tests), sum(test.result == "passed" for test in tests)
+    k, passed = len(tests), sum(map(_passed, tests))
     low, high = wilson_interval(passed, k)
     rate = passed / k
     return Reliability(name, k, passed, rate, low, high, rate**k, low**k, high**k, _first_divergence(tests))
+
+
+def _passed(test: ItemResult) -> bool:
+    """At the first attempt: a run that passes only when it is tried again is just what is asked for here."""
+    return test.result == "passed" and not test.retried_for
 
 
 def wilson_interval(passed: int, repeated: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -65,7 +73,7 @@ def wilson_interval(passed: int, repeated: int, confidence: float = CONFIDENCE) 
 def _first_divergence(tests: Sequence[ItemResult]) -> Divergence | None:
     """Between the first repetition and the one that parts from it soonest; where one failed, a failed one first."""
     told = [(test, trace) for test in tests if (trace := _trace_of(test))]
-    parted = [(told[0][0].result == other[0].result, _parted(told[0], other)) for other in told[1:]]
+    parted = [(_passed(told[0][0]) == _passed(other[0]), _parted(told[0], other)) for other in told[1:]]
     found = [(alike, divergence.step, divergence) for alike, divergence in parted if divergence]
     return min(found, key=lambda each: each[:2])[2] if found else None
 

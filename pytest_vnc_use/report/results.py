@@ -103,6 +103,7 @@ class Divergence:
 class Reliability:
     """What came of the repetitions of one test: `rate` is passed / repeated, with its Wilson interval of 95 %.
 
+    One that passed only when pytest-rerunfailures tried it again does not count as passed.
     `pass_k` is pass^k, that k runs in a row all pass, for k the number of repetitions: `rate` to the power of k, and
     the same of the interval's ends.
     """
