@@ -26,11 +26,13 @@ from pytest_vnc_use.planners.endpoint import UNSENT, Endpoint, found_key, found_
 from pytest_vnc_use.planners.functions import Declaration, declare_all
 from pytest_vnc_use.planners.gemini_actions import (
     BROWSER_ONLY,
+    DONE,
     GIVE_UP,
     PREDEFINED_FUNCTIONS,
     FunctionCall,
     denorm_x,
     denorm_y,
+    ending_of,
     excluded_names,
     in_dialect,
     read_proposal,
@@ -330,7 +332,7 @@ class GeminiComputerUse:
             include_initial_screenshot=include_initial_screenshot,
             with_url=environment == "browser",
         )
-        declarations = declare_all(functions, taken=(*PREDEFINED_FUNCTIONS, GIVE_UP.name))
+        declarations = declare_all(functions, taken=(*PREDEFINED_FUNCTIONS, DONE.name, GIVE_UP.name))
         self._functions = frozenset(declaration.name for declaration in declarations)
         computer = _computer(environment, detect_prompt_injection, disabled_safety_policies)
         computer.excluded_predefined_functions = in_dialect(self._excluded, environment, older=older) or None
@@ -338,7 +340,7 @@ class GeminiComputerUse:
             system_instruction=prompts.OPERATOR if system_instruction is None else system_instruction,
             max_output_tokens=max_output_tokens,
             thinking_config=types.ThinkingConfig(include_thoughts=True) if include_thoughts else None,
-            tools=[types.Tool(computer_use=computer), _declared(GIVE_UP, *declarations)],
+            tools=[types.Tool(computer_use=computer), _declared(DONE, GIVE_UP, *declarations)],
         )
 
     @property
@@ -357,11 +359,8 @@ class GeminiComputerUse:
         decided = partial(
             Decision, model=answer.model, usage=answer.usage, provider_details={"content": dict(answer.content)}
         )
-        gave_up = next((call for call in calls if call.name == GIVE_UP.name), None)
-        if gave_up is not None:
-            return decided("gave_up", str(gave_up.args.get("reason") or answer.words))
-        if not calls:
-            return decided("finished", answer.words)
+        if ending := ending_of(calls, answer.words):
+            return decided(*ending)
         read = partial(read_proposal, screen=screen, functions=self._functions, excluded=self._excluded)
         return decided("act", answer.words or answer.thoughts, tuple(read(call) for call in calls))
 

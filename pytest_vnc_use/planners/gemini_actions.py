@@ -12,11 +12,12 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.functions import Declaration
 from pytest_vnc_use.planners.gemini_names import MADE_UP, excluding_name
+from pytest_vnc_use.planners.prompts import TOO_EARLY
 from pytest_vnc_use.types import (
     Action,
     Button,
@@ -60,6 +61,13 @@ GIVE_UP = Declaration(
 )
 """The function with which the model gives up, beside the predefined ones."""
 
+DONE = Declaration(
+    "done",
+    "The task is done, as the newest screenshot shows. Say in one sentence what you see.",
+    {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]},
+)
+"""The function that says what words without a call say too."""
+
 
 @dataclass(frozen=True)
 class FunctionCall:
@@ -68,6 +76,16 @@ class FunctionCall:
     name: str
     args: JsonObject
     id: str = ""
+
+
+def ending_of(calls: Sequence[FunctionCall], words: str) -> tuple[Literal["finished", "gave_up"], str] | None:
+    """How these calls end the run, and with what words: by giving up, whatever stands beside it; by `done` alone."""
+    gave_up = next((call for call in calls if call.name == GIVE_UP.name), None)
+    if gave_up is not None:
+        return "gave_up", str(gave_up.args.get("reason") or words)
+    if not calls:
+        return "finished", words
+    return ("finished", str(calls[0].args.get("message") or words)) if [c.name for c in calls] == [DONE.name] else None
 
 
 class Unreadable(Exception):
@@ -133,6 +151,8 @@ def _read_action(
 
 def _read_predefined(name: str, meant: str, args: Arguments) -> Action:
     read = READERS.get(meant)
+    if name == DONE.name:
+        return InvalidAction(name, TOO_EARLY)
     if read is None:
         return InvalidAction(name, f"there is no function {name!r}; use one of the predefined ones")
     try:

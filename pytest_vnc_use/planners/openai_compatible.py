@@ -33,7 +33,6 @@ WORDS_AGAIN, CALLS_AGAIN = 1, 3
 """How often a model is asked again in one turn, after words without a call, and after more calls than it may make."""
 
 BRIEFLY = "answer with a short reason and a tool call"
-TOO_EARLY = "call this by itself, once a screenshot shows that the task is done"
 
 
 @dataclass(frozen=True)
@@ -188,7 +187,7 @@ def _ending(readings: Sequence[Reading]) -> Ended | None:
 def _acting(answer: ChatAnswer, readings: Sequence[Reading], *, number: int) -> Decision:
     """The turn's proposals in order; after the first that fails, the rest is left."""
     groups = [
-        (refused(said.call, TOO_EARLY),) if isinstance(reading, Ended) else reading
+        (refused(said.call, prompts.TOO_EARLY),) if isinstance(reading, Ended) else reading
         for said, reading in zip(answer.calls, readings, strict=True)
     ]
     return Decision(

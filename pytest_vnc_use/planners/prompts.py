@@ -36,6 +36,7 @@ GIVING_UP = (
     "{call}. An honest failure is a good result; a false success is the worst one."
 )
 
+TOO_EARLY = "call this by itself, once a screenshot shows that the task is done"
 NEWER_SCREEN = "The screen after that:"
 NOTHING_OPENED = (
     "this is the screen; if it shows no browser, start one with the mouse as a user does, and do not call this again"

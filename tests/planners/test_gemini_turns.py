@@ -294,13 +294,25 @@ def test_a_function_of_the_users_own(converse: Converse) -> None:
     talk.history.carry_out(decision, output=add_user("alice"))
     assert talk.decide().kind == "finished"
     declared = talk.server.requests[0].body["tools"][1]["functionDeclarations"]
-    assert [declaration["name"] for declaration in declared] == ["task_failed", "add_user"]
+    assert [declaration["name"] for declaration in declared] == ["done", "task_failed", "add_user"]
     assert talk.server.requests[1].function_responses[0]["response"] == {"output": "alice, False"}
 
 
 def test_giving_up(converse: Converse) -> None:
     decision = converse([calls(("task_failed", {"reason": "There is no basket."}), words="Hm.")]).decide()
     assert (decision.kind, decision.words) == ("gave_up", "There is no basket.")
+
+
+def test_done_by_a_call_of_its_own(converse: Converse) -> None:
+    talk = converse(
+        [calls(("click", POINT), ("done", {"message": "It is open."})), calls(("done", {"message": "Open."}))]
+    )
+    decision = talk.decide()
+    assert [proposal.action.kind for proposal in decision.proposals] == ["click", "invalid"]
+    talk.history.carry_out(decision)
+    done = talk.decide()
+    assert (done.kind, done.words, talk.server.refusals) == ("finished", "Open.", [])
+    assert converse([calls(("done", {}), words="It is open.")]).decide().words == "It is open."
 
 
 def test_an_excluded_action_is_not_offered_and_refused_if_it_comes(converse: Converse) -> None:
