@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from pytest_vnc_use.errors import Inconclusive, SettingsError
 from pytest_vnc_use.ports import Reader
@@ -37,8 +36,8 @@ class Form(Generic[T]):
         try:
             adapter = TypeAdapter(model)
             schema = adapter.json_schema()
-        except (PydanticUserError, PydanticUndefinedAnnotation) as exc:
-            told = str(exc).splitlines()[0]
+        except Exception as exc:  # pydantic evaluates annotations, which may raise anything
+            told = (str(exc).splitlines() or [type(exc).__name__])[0]
             raise SettingsError(
                 f"extract needs a type with a JSON Schema, such as a pydantic model, got {name!r}: {told}"
             ) from exc

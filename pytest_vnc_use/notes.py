@@ -49,8 +49,10 @@ SETTINGS = pytest.StashKey[Settings]()
 
 
 def is_ours(item: pytest.Item) -> bool:
-    """Whether the test has to do with a desktop: by its fixtures, or as it fetched an agent while it ran."""
-    return RUNS in item.stash or not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+    """Whether the test has to do with a desktop: by its fixtures or marker, or as it fetched an agent while it ran."""
+    if not FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+        return True
+    return RUNS in item.stash or item.get_closest_marker("vnc_task") is not None
 
 
 def forget(item: pytest.Item) -> None:

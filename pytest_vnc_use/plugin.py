@@ -147,16 +147,15 @@ def _refuse(item: pytest.Item, problem: str) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if PROBLEM in item.stash:
-        pytest.fail(item.stash[PROBLEM], pytrace=False)
+        raise SettingsError(item.stash[PROBLEM])
     _check_no_later_marker(item)
 
 
 def _check_no_later_marker(item: pytest.Item) -> None:
     """A task that comes too late to be carried out must not pass for done."""
     if len(_marks(item)) != len(item.stash.get(SPECS, ())):
-        pytest.fail(
-            "vnc_task was added after the test was collected; put it on the function or its class", pytrace=False
-        )
+        _register_the_rest(item.config)
+        raise SettingsError("vnc_task was added after the test was collected; put it on the function or its class")
 
 
 def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:

@@ -103,6 +103,10 @@ def test_what_a_field_is_described_as_is_told() -> None:
         (Calling, "extract needs a type with a JSON Schema, such as a pydantic model, got 'Calling'"),
         ("Basket", "extract needs a type with a JSON Schema"),
         (type("Foreign", (), {}), "extract needs a type with a JSON Schema, .* got 'Foreign'"),
+        (list["int |"], "extract needs a type .*, got 'list': Forward reference must be an expression"),  # noqa: F722
+        (list["datetime.Nope"], "extract needs a type .*, got 'list': .*datetime"),
+        (list["1 / 0"], "extract needs a type .*, got 'list': division by zero"),
+        (Annotated[str, Field(pattern="(")], "extract needs a type with a JSON Schema"),
         (Prices, "Prices.by_name is a dict of any keys; make it a list of models"),
         (Anything, "Anything.value may be anything"),
         (list, "list may be anything"),

@@ -323,7 +323,8 @@ def test_a_wrong_marker_is_told_under_xdist_too(pytester: pytest.Pytester) -> No
     )
     result = pytester.runpytest_subprocess("-n1")
     result.assert_outcomes(errors=1, passed=1)
-    result.stdout.fnmatch_lines(["*test_it: vnc_task needs exactly one task*"])
+    result.stdout.fnmatch_lines(["settings: *test_it: vnc_task needs exactly one task*"])
+    result.stdout.fnmatch_lines(["vnc-use: 1 failed: 1 settings"])
 
 
 ON_THE_PAD = """
@@ -594,7 +595,26 @@ def test_a_marker_that_comes_too_late_fails_the_test(pytester: pytest.Pytester) 
     pytester.makepyfile("def test_it(): ...")
     result = pytester.runpytest_subprocess()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["*vnc_task was added after the test was collected*"])
+    result.stdout.fnmatch_lines(["settings: vnc_task was added after the test was collected*"])
+    result.stdout.fnmatch_lines(["vnc-use: 1 failed: 1 settings"])
+
+
+def test_a_marker_that_comes_in_a_fixture_is_no_fault_of_the_product(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture
+        def late(request):
+            request.node.add_marker(pytest.mark.vnc_task("Click it"))
+
+        def test_it(late): ...
+        """
+    )
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["settings: vnc_task was added after the test was collected*"])
+    result.stdout.fnmatch_lines(["vnc-use: 1 failed: 1 settings"])
 
 
 def test_a_desktop_of_the_users_own_need_not_know_of_programs(pytester: pytest.Pytester) -> None:

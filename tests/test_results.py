@@ -321,6 +321,22 @@ def test_what_a_fixture_of_several_tests_raised_is_told_alike(pytester: pytest.P
     result.stdout.fnmatch_lines(["infra: OutOfDesktops: all 3 are in use in the lab"] * 2)
 
 
+@pytest.mark.parametrize("options", [(), ("-n2",)], ids=["alone", "on workers"])
+def test_without_any_setting_a_test_on_a_desktop_of_its_own_is_told(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    """Where nothing is set, it is the collected test that says that there is something to tell."""
+    monkeypatch.delenv("VNC_USE_WATCH")
+    monkeypatch.setenv("COLUMNS", "200")
+    pytester.makeconftest(OWN_DESKTOP)
+    pytester.makepyfile(test_it="def test_it(vnc_desktop): assert 0\n\ndef test_other(vnc_desktop): ...")
+    result = pytester.runpytest_subprocess(*QUIET, *options)
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["vnc-use: 1 failed: 1 product", "FAILED *::test_it - product: assert 0"])
+    tests = read_results(Path("runs/vnc-results.json")).tests
+    assert sorted((test.result, test.triage) for test in tests) == [("failed", "product"), ("passed", None)]
+
+
 # --- a good guest -----------------------------------------------------------------------------------------------------
 
 
