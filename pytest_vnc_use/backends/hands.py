@@ -19,6 +19,7 @@ HOLD_S = 0.02
 """How long a press lasts: presses of no length are miscounted as fewer clicks."""
 DRAG_MOVES = 16
 DRAG_MOVE_S = 0.01
+_ANSWER_S = 10.0
 _NOTCHES_A_PAGE = 5
 _ARROWS_A_NOTCH = 3
 KeyEvent = tuple[int, bool]
@@ -34,6 +35,7 @@ class Pointer:
         self._connection = connection
         self._pressed = 0
         self._at = (0, 0)
+        self._has_moved = False
 
     @property
     def at(self) -> tuple[int, int]:
@@ -50,6 +52,18 @@ class Pointer:
         self.check(x, y)
         self._at = (x, y)
         self._send()
+        if not self._has_moved:
+            self._leave_the_picture()
+
+    def _leave_the_picture(self) -> None:
+        """TigerVNC draws the pointer until it is moved: that it does so no more is no answer to an action.
+
+        It answers the first question before it has moved the pointer, and the second one after it.
+        """
+        for _ in range(2):
+            self._connection.round_trip(_ANSWER_S)
+        self._connection.framebuffer.mark_began()
+        self._has_moved = True
 
     def check(self, x: int, y: int) -> None:
         """Raises ActionError where the point is off the screen, or no whole number of pixels."""

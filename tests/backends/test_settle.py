@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import vnc_servers
 from vnc_servers import VncServer, wait_for
 from witnesses import openbox, xterm
 
@@ -169,6 +170,18 @@ def test_a_key_in_xterm(tigervnc: VncServer, connected: Connect) -> None:
         settled = hands.settle()
         assert settled.reason == "settled"
         assert settled.duration_s < 0.4
+
+
+@pytest.mark.parametrize("begin", ["move", "click"])
+def test_a_pointer_that_leaves_the_picture_is_no_answer(connected: Connect, begin: str) -> None:
+    """TigerVNC draws it into the screen of a client that has not moved it yet."""
+    with vnc_servers.tigervnc() as server:
+        server.output_of("xsetroot", "-solid", "black", "-cursor_name", "left_ptr")
+        hands = connected(server)
+        assert not hands.only_colour(0.1)
+        getattr(hands, begin)(10, 10)
+        assert hands.settle().reason == "nothing_changed"
+        assert hands.only_colour(0.1) == "#000000"
 
 
 def test_output_that_comes_late_is_waited_for(tigervnc: VncServer, connected: Connect) -> None:
