@@ -159,7 +159,7 @@ def parse_key(key: str) -> int:
     """The keysym of one spelling. Raises ActionError where it is unknown."""
     if len(key) == 1:
         return keysym_of(key)
-    name = _CODE.sub("", re.sub(r"[_\-\s]", "", key).casefold())
+    name = _CODE.sub("", re.sub(r"(?<=\w)[_\-\s]+(?=\w)", "", key).casefold())
     keysym = ord(name) if len(name) == 1 else _KEYSYMS.get(name)
     if keysym is None:
         raise ActionError(f"unknown key {key!r}; a key is a single character, 'f1' to 'f24', or one of {_EXAMPLES}")
@@ -175,7 +175,8 @@ def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:
     """The chord of `"control+a"`, of `["ctrl", "a"]`, or of a list with combinations inside.
 
     Letters and symbols are taken as a person means them: "ctrl+A" is ctrl+a, "A" alone is shift+a, and with shift
-    among the keys or `held` already, "a" is the key with "A" on it. Raises ActionError where a name is unknown.
+    among the keys or `held` already, "a" is the key with "A" on it. A number, such as "-12", is its characters. Raises
+    ActionError where a name is unknown.
     """
     parts = [keys] if isinstance(keys, str) else keys
     names = [name for part in parts for name in _split(part)]
@@ -185,8 +186,8 @@ def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:
 
 
 def _split(part: str) -> list[str]:
-    if len(part) == 1:
-        return [part]
+    if len(part) == 1 or re.fullmatch(r"-?\d+", part):
+        return list(part)
     names = [*part[:-2].split("+"), "+"] if part.endswith("++") else part.split("+")
     names = [name.strip() or name for name in names]
     if "" in names:

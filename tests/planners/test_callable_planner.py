@@ -14,7 +14,7 @@ from painted import PaintedController
 
 from pytest_vnc_use import Limits, Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.backends.keys import parse_combo
-from pytest_vnc_use.errors import ModelUnavailable, PlannerError, SettingsError
+from pytest_vnc_use.errors import ActionError, ModelUnavailable, PlannerError, SettingsError
 from pytest_vnc_use.planners.callables import (
     ActingPlanner,
     Answer,
@@ -287,11 +287,19 @@ def test_a_scroll_goes_one_way(distance: dict[str, Any]) -> None:
         ("winleft+optionright", "super+alt_r"),
         ("decimal", "."),
         ("divide", "/"),
+        ("page-down", "page_down"),
+        ("-12", ["-", "1", "2"]),
     ],
 )
-def test_keys_of_browsers_and_of_pyautogui(spelled: str, plain: str) -> None:
+def test_keys_of_browsers_and_of_pyautogui(spelled: str, plain: str | list[str]) -> None:
     [combination] = key(spelled).keys
     assert parse_combo(combination) == parse_combo(plain)
+
+
+def test_no_part_of_a_key_is_left_out() -> None:
+    for unknown in ("-a", "a-", "ctrl+-a", "_5"):
+        with pytest.raises(ActionError, match="unknown key"):
+            parse_combo(unknown)
 
 
 def test_a_run_ends_with_what_the_planner_says() -> None:
