@@ -97,7 +97,7 @@ class Budget:
     """The account of one test, which is a session of its own where there is no `ledger` that others share."""
 
     def __init__(self, prices: Prices, test: Most, session: Most, ledger: Ledger | None = None) -> None:
-        self.spent = Spent()
+        self._settled = Spent()
         self._prices = prices
         self._test, self._session = test, session
         self._ledger = ledger
@@ -105,6 +105,16 @@ class Budget:
         self._began_s = time.monotonic()
         self._under_way: dict[int, _Call] = {}
         self._largest: dict[str, Usage] = {}
+
+    @property
+    def spent(self) -> Spent:
+        """What was used so far; a call that is under way, or was when an interrupt ended its test, as reckoned."""
+        spent = replace(self._settled, unpriced=set(self._settled.unpriced))
+        for call in list(self._under_way.values()):
+            spent.add(
+                call.model, Usage(), call.expected, call.expected.dollars if self._prices.of(call.model) else None
+            )
+        return spent
 
     def hear(self, event: RunEvent) -> RunEvent:
         """The event, an exchange with its price. Raises BudgetExceeded where a request must not be sent."""
@@ -121,11 +131,13 @@ class Budget:
 
     def before(self, asked: ModelAsked) -> None:
         """Raises BudgetExceeded where the call must not be made, SettingsError where its dollars cannot be known."""
-        self._give_up(threading.get_ident())
+        if given_up := self._under_way.pop(threading.get_ident(), None):
+            self._settle(given_up, Usage(), uncounted=True)
         if self._test.dollars or self._session.dollars:
             self._prices.check(asked.model)
         expected, name = self._expected(asked), ""
-        own = Amount(self._steps, self.spent.tokens, self.spent.dollars)
+        spent = self.spent
+        own = Amount(self._steps, spent.tokens, spent.dollars)
         self._test.check(own, 0.0, expected)
         if self._ledger is None:
             self._session.check(own, time.monotonic() - self._began_s, expected)
@@ -138,24 +150,14 @@ class Budget:
         call = self._under_way.pop(threading.get_ident(), _Call(exchange.model))
         call = replace(call, model=exchange.model or call.model)
         self._largest[exchange.purpose] = _larger(exchange.usage, self._largest.get(exchange.purpose, Usage()))
-        return replace(exchange, dollars=self._settled(call, exchange.usage, uncounted=exchange.uncounted))
+        return replace(exchange, dollars=self._settle(call, exchange.usage, uncounted=exchange.uncounted))
 
-    def interrupted(self) -> None:
-        """What is under way counts as reckoned, as nobody waits for it; what is told of it yet counts beside that."""
-        for thread in list(self._under_way):
-            self._give_up(thread)
-
-    def _give_up(self, thread: int) -> None:
-        """What a thread asked last, and told of no answer, counts as reckoned; without such a call nothing does."""
-        if call := self._under_way.pop(thread, None):
-            self._settled(call, Usage(), uncounted=True)
-
-    def _settled(self, call: _Call, usage: Usage, *, uncounted: bool) -> float | None:
+    def _settle(self, call: _Call, usage: Usage, *, uncounted: bool) -> float | None:
         """What the call cost, None where its price is not known; it is counted."""
         price = self._prices.of(call.model)
         used = call.expected if uncounted else Amount(0, _tokens(usage), price.dollars(usage) if price else 0.0)
         dollars = used.dollars if price else None
-        self.spent.add(call.model, usage, used if uncounted else None, dollars)
+        self._settled.add(call.model, usage, used if uncounted else None, dollars)
         if self._ledger:
             self._ledger.settle(call.name, used)
         return dollars

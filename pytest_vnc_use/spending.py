@@ -81,7 +81,6 @@ def budget_of(item: pytest.Item, settings: Settings) -> Budget:
 def pytest_runtest_makereport(item: pytest.Item) -> None:
     """Before each report is made, which then has them: what the test's setup, call and teardown cost so far."""
     if BUDGET in item.stash:
-        item.stash[BUDGET].interrupted()
         others = [each for each in item.user_properties if each[0] not in _OF_SPENDING]
         item.user_properties[:] = [*others, *_properties(item.stash[BUDGET].spent)]
 

@@ -143,18 +143,28 @@ def test_a_request_that_reached_nobody_costs_nothing() -> None:
     assert (budget.spent.tokens, budget.spent.dollars, budget.spent.uncounted) == (0, 0.0, 0)
 
 
-def test_a_call_that_an_interrupt_ended_costs_what_was_reckoned(tmp_path: Path) -> None:
-    """As by Ctrl-C, or pytest-timeout: nobody is told of an exchange, and the thread that asks is another's."""
-    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS + 1), Most("--vnc-max-"), Ledger(tmp_path))
-    asking = threading.Thread(target=budget.before, args=(SMALL,))
-    asking.start()
-    asking.join()
-    budget.interrupted()
-    budget.interrupted()
-    assert (budget.spent.calls, budget.spent.uncounted, budget.spent.tokens) == (1, 1, SMALL_TOKENS)
-    assert Ledger(tmp_path).used().tokens == SMALL_TOKENS
-    with pytest.raises(BudgetExceeded):
+def test_a_call_that_is_under_way_costs_what_was_reckoned() -> None:
+    """Also where Ctrl-C or pytest-timeout ended its test, so that nobody waits for its thread."""
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS + 1), Most("--vnc-max-"))
+    asked, answered = threading.Event(), threading.Event()
+
+    def call() -> None:
         budget.before(SMALL)
+        asked.set()
+        answered.wait(timeout=60)
+        budget.after(exchange(Usage(input=30)))
+
+    asking = threading.Thread(target=call)
+    asking.start()
+    assert asked.wait(timeout=60)
+    spent = budget.spent
+    assert (spent.calls, spent.uncounted, spent.tokens) == (1, 1, SMALL_TOKENS)
+    assert spent.dollars == pytest.approx(SMALL_DOLLARS)
+    with pytest.raises(BudgetExceeded, match="200 of 201"):
+        budget.before(SMALL)
+    answered.set()
+    asking.join()
+    assert (budget.spent.calls, budget.spent.uncounted, budget.spent.tokens) == (1, 0, 30)
 
 
 def test_who_asks_again_was_interrupted_before(tmp_path: Path) -> None:
