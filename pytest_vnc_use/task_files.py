@@ -6,7 +6,7 @@ app = "python shop"                      # above the first [[test]]: for all tes
 name = "basket"
 task = "Sign in as alice and add two {fruit} to the basket"   # or several, carried out in order
 expect = ["the basket shows 2 {fruit}"]
-steps = 20                               # also: seconds, votes, model, policy, app
+steps = 20                               # also: seconds, tokens, dollars, votes, model, policy, app
 secrets = ["SHOP_PASSWORD"]              # names of environment variables; <secret:SHOP_PASSWORD> in the task
 parameters = { fruit = ["apples", "pears"] }                  # one test for each, or each combination
 """
@@ -22,16 +22,35 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.settings import MARKER_SETTINGS, TaskSpec, task_spec
+from pytest_vnc_use.settings import MARKER_SETTINGS, TaskSpec, read_value, task_spec
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
-Text = Annotated[str, Field(min_length=1)]
 Scalar = str | int | float | bool
+Place = tuple[str | int, ...]
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_SECRET = re.compile(r"<secret:(\w+)>")
+
+
+def _listed(value: Any) -> Any:
+    if not isinstance(value, (str, list)):
+        raise ValueError("must be text, or a list of texts")  # noqa: TRY004  # pydantic hears this one only
+    return [value] if isinstance(value, str) else value
+
+
+def _scalar(value: Any) -> Scalar:
+    if not isinstance(value, (str, int, float, bool)):
+        raise ValueError("must be lists of text, numbers, true or false")  # noqa: TRY004  # as above
+    return value
+
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Texts = Annotated[list[Text], BeforeValidator(_listed)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
+Values = Annotated[list[Annotated[Any, AfterValidator(_scalar)]], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -54,14 +73,14 @@ class _Limits(BaseModel):
     model: Text | None = None
     policy: Text | None = None
     app: Text | None = None
-    secrets: list[Text] | None = None
+    secrets: list[Name] | None = None
 
 
 class _TestTable(_Limits):
     name: Annotated[str, Field(pattern=r"^\w[\w -]*$")]
-    task: Text | list[Text]
-    expect: Text | list[Text] = []
-    parameters: dict[str, Annotated[list[Scalar], Field(min_length=1)]] = {}
+    task: Annotated[Texts, Field(min_length=1)]
+    expect: Texts = []
+    parameters: dict[str, Values] = {}
 
 
 class _File(_Limits):
@@ -70,48 +89,61 @@ class _File(_Limits):
 
 def read_task_file(path: Path) -> tuple[FileTest, ...]:
     """The tests of a file. Raises SettingsError that names the file and the line of each mistake."""
-    text = path.read_text(encoding="utf-8")
+    text = _text_of(path)
     try:
         file = _File.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as exc:
-        raise SettingsError(f"{path}: not TOML: {exc}") from exc
+        line = re.search(r"at line (\d+)", str(exc))
+        raise SettingsError(f"{path}:{line[1] if line else len(text.splitlines())}: not TOML: {exc}") from exc
     except ValidationError as exc:
         told = [_told(path, text, dict(error)) for error in exc.errors(include_url=False)]
         raise SettingsError("\n".join(dict.fromkeys(told))) from exc
+    _check_limits(path, text, file, ())
     tests = [test for number, table in enumerate(file.test) for test in _tests_of(path, text, number, file, table)]
     _check_names(path, tests)
     return tuple(tests)
 
 
+def _text_of(path: Path) -> str:
+    """The file, with or without the mark that Windows puts before UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise SettingsError(f"{path}: must be saved as UTF-8: {exc}") from exc
+    except OSError as exc:
+        raise SettingsError(f"{path}: cannot be read: {exc.strerror}") from exc
+
+
 def _tests_of(path: Path, text: str, number: int, file: _File, table: _TestTable) -> Iterator[FileTest]:
+    _check_limits(path, text, table, ("test", number))
     line = line_of(text, ("test", number))
-    shared = {name: getattr(file, name) for name in (*MARKER_SETTINGS, "secrets")}
-    own = {name: getattr(table, name) for name in (*MARKER_SETTINGS, "secrets")}
-    given = {**_present(shared), **_present(own)}
+    given = {**_given(file), **_given(table)}
     if "policy" in given:
         given["policy"] = str(path.parent / given["policy"])
-    for values in _combinations(table.parameters):
-        shown = f"[{'-'.join(map(str, values.values()))}]" if values else ""
-        try:
-            specs = _specs(table, given, values)
-        except SettingsError as exc:
-            raise SettingsError(f"{path}:{line}: {table.name}: {exc}") from exc
-        yield FileTest(table.name + shown, line, specs)
+    try:
+        _check_words(table, given)
+        for values in _combinations(table.parameters):
+            shown = f"[{'-'.join(map(_shown, values.values()))}]" if values else ""
+            yield FileTest(table.name + shown, line, _specs(table, given, values))
+    except SettingsError as exc:
+        raise SettingsError(f"{path}:{line}: {table.name}: {exc}") from exc
+
+
+def _given(table: _Limits) -> dict[str, Any]:
+    return _present({name: getattr(table, name) for name in (*MARKER_SETTINGS, "secrets")})
+
+
+def _shown(value: Scalar) -> str:
+    """A parameter in the name of its test, on one line."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(value))
 
 
 def _specs(table: _TestTable, given: Mapping[str, Any], values: Mapping[str, Scalar]) -> tuple[TaskSpec, ...]:
     """One spec a task; the claims are the last one's."""
-    tasks = [table.task] if isinstance(table.task, str) else table.task
-    claims = [table.expect] if isinstance(table.expect, str) else table.expect
     filled = {name: _filled(value, values) if name == "app" else value for name, value in given.items()}
-    last = len(tasks) - 1
-    return tuple(
-        task_spec(
-            (_filled(task, values),),
-            {**filled, "expect": [_filled(claim, values) for claim in claims] if number == last else ()},
-        )
-        for number, task in enumerate(tasks)
-    )
+    claims = [_filled(claim, values) for claim in table.expect]
+    *before, last = (_filled(task, values) for task in table.task)
+    return (*(task_spec((task,), filled) for task in before), task_spec((last,), {**filled, "expect": claims}))
 
 
 def _present(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,6 +167,29 @@ def _filled(text: str, values: Mapping[str, Scalar]) -> str:
     return _PLACEHOLDER.sub(value_of, text)
 
 
+# --- what a type does not check --------------------------------------------------------------------------------------
+
+
+def _check_limits(path: Path, text: str, table: _Limits, place: Place) -> None:
+    for name in MARKER_SETTINGS:
+        value, at = getattr(table, name), f"{path}:{line_of(text, (*place, name))}: {name!r}"
+        if value is None:
+            continue
+        read_value(name, value, at)
+        if name == "policy" and not (path.parent / value).is_file():
+            raise SettingsError(f"{at} must be a file, named from the folder of this one, got {value!r}")
+
+
+def _check_words(table: _TestTable, given: Mapping[str, Any]) -> None:
+    """Each secret that is named is declared, and each parameter named somewhere. Raises SettingsError."""
+    said = "\n".join([*table.task, *table.expect, given.get("app", "")])
+    if unknown := set(_SECRET.findall(said)) - set(given.get("secrets", ())):
+        name = min(unknown)
+        raise SettingsError(f"'<secret:{name}>' stands for a secret: add {name!r} to 'secrets'")
+    if unused := [name for name in table.parameters if f"{{{name}}}" not in said]:
+        raise SettingsError(f"the parameter {unused[0]!r} stands nowhere in task, expect or app: write {{{unused[0]}}}")
+
+
 def _check_names(path: Path, tests: list[FileTest]) -> None:
     lines: dict[str, int] = {}
     for test in tests:
@@ -151,18 +206,28 @@ def _told(path: Path, text: str, error: Mapping[str, Any]) -> str:
     place = error["loc"]
     depth = 3 if place[:1] == ("test",) else 1
     key = place[:depth][-1] if isinstance(place[:depth][-1], str) else "test"
-    if error["type"] == "extra_forbidden":
-        fault = f"is not known here; known are {', '.join((_TestTable if depth == 3 else _File).model_fields)}"
-    elif error["type"] == "missing":
-        fault = "is missing"
-    else:
-        fault = (
-            f"{error['msg'].replace('Input should', 'must').replace('String should', 'must')}, got {error['input']!r}"
-        )
-    return f"{path}:{line_of(text, place)}: {key!r} {fault}"
+    known = ", ".join((_TestTable if depth == 3 else _File).model_fields)
+    return f"{path}:{line_of(text, place)}: {key!r} {_fault(key, known, error)}"
 
 
-def line_of(text: str, place: tuple[str | int, ...]) -> int:
+def _fault(key: str, known: str, error: Mapping[str, Any]) -> str:
+    match error["type"]:
+        case "extra_forbidden":
+            return f"is not known here; known are {known}"
+        case "missing":
+            return "is missing"
+        case "list_type" if key == "test":
+            return "begins with two brackets: write [[test]]"
+        case "string_pattern_mismatch" if key == "name":
+            return f"must be letters, digits, spaces, - and _, got {error['input']!r}"
+        case "string_pattern_mismatch":
+            return "must name environment variables; the secret itself does not belong into a file"
+        case _:
+            told = re.sub(r"^(\w+ should|Value error, must)", "must", error["msg"])
+            return f"{told}, got {error['input']!r}"
+
+
+def line_of(text: str, place: Place) -> int:
     """The line, from 1, of a key such as ("test", 1, "steps"): its own, or that of the table it should stand in."""
     lines = text.splitlines()
     headers = [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*test\s*\]\]", line)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +40,7 @@ policy = "shop.toml"
 def read(folder: Path, text: str) -> tuple[FileTest, ...]:
     path = folder / "test_shop.vnc.toml"
     path.write_text(text, encoding="utf-8")
+    (folder / "shop.toml").touch()
     return read_task_file(path)
 
 
@@ -68,27 +70,67 @@ def test_several_tasks_are_in_order_and_the_claims_are_the_last_ones(
 TEST = '[[test]]\nname = "a"\ntask = "Click it"\n'
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "told"),
-    [
-        ("", 1, "'test' is missing"),
-        ("app = python", 1, "not TOML: .*line 1"),
-        (TEST + "stepps = 3", 4, "'stepps' is not known here; known are steps, seconds"),
-        ("stepps = 3\n" + TEST, 1, "'stepps' is not known here"),
-        (TEST + "steps = 0", 1, r"vnc_task\(steps=…\) must be a whole number, at least 1, got 0"),
-        (TEST + 'steps = "many"', 4, "'steps' must be a valid integer, got 'many'"),
-        (TEST + '\n[[test]]\nname = "b"', 5, "'task' is missing"),
-        (TEST + 'expect = [""]', 4, "'expect' must have at least 1 character, got ''"),
-        (TEST + "\n" + TEST, 5, "the name of a test must be its own, got 'a' as in line 1"),
-        ('[[test]]\nname = "a"\ntask = "Click {it}"', 1, "'{it}' stands for a parameter, .* parameters are: none"),
-        (TEST + "[test.parameters]\nfruit = []", 4, "'parameters' .*at least 1 item"),
-        (TEST + 'policy = "none.toml"\nsecrets = [3]', 5, "'secrets' must be a valid string, got 3"),
-    ],
-)
+MISTAKES = [
+    ("", 1, "'test' is missing"),
+    ("app = python", 1, "not TOML: .*line 1"),
+    (TEST + 'task = "again"', 4, "not TOML: Cannot overwrite a value"),
+    (TEST.replace("[[test]]", "[test]"), 1, r"'test' begins with two brackets: write \[\[test\]\]"),
+    (TEST.replace("test", "tests"), 1, "'tests' is not known here"),
+    (TEST + "stepps = 3", 4, "'stepps' is not known here; known are steps, seconds"),
+    ("stepps = 3\n" + TEST, 1, "'stepps' is not known here"),
+    (TEST + "steps = 0", 4, "'steps' must be a whole number, at least 1, got 0"),
+    ("steps = 0\n" + TEST, 1, "'steps' must be a whole number, at least 1, got 0"),
+    (TEST + "votes = 2", 4, "'votes' must be an odd number, at least 1, got 2"),
+    (TEST + 'steps = "many"', 4, "'steps' must be a valid integer, got 'many'"),
+    (TEST + '\n[[test]]\nname = "b"', 5, "'task' is missing"),
+    (TEST + 'expect = [""]', 4, "'expect' must have at least 1 character, got ''"),
+    (TEST + "expect = 5", 4, "'expect' must be text, or a list of texts, got 5"),
+    (TEST.replace('"Click it"', "[]"), 3, r"'task' must have at least 1 item .*got \[\]"),
+    (TEST.replace("Click it", " "), 3, "'task' must have at least 1 character, got ' '"),
+    (TEST.replace('"a"', '"a::b"'), 2, "'name' must be letters, digits, spaces, - and _, got 'a::b'"),
+    (TEST + "\n" + TEST, 5, "the name of a test must be its own, got 'a' as in line 1"),
+    (TEST.replace("it", "{it}"), 1, "'{it}' stands for a parameter, .* parameters are: none"),
+    (TEST + 'parameters = { it = ["a"] }', 1, "'it' stands nowhere in task, expect or app: write {it}"),
+    (TEST + "[test.parameters]\nfruit = []", 4, "'parameters' .*at least 1 item"),
+    (TEST + 'parameters = { it = [["a"]] }', 4, "'parameters' must be lists of text, numbers, true or false, got"),
+    (TEST + 'secrets = ["PIN"]\npolicy = "none.toml"', 5, "'policy' must be a file, named from .*, got 'none.toml'"),
+    (TEST + "secrets = [3]", 4, "'secrets' must be a valid string, got 3"),
+    (TEST.replace("it", "<secret:PIN>"), 1, "'<secret:PIN>' stands for a secret: add 'PIN' to 'secrets'"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "told"), MISTAKES)
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, line: int, told: str) -> None:
     with pytest.raises(SettingsError, match=told) as caught:
         read(tmp_path, text)
-    assert "line 1" in str(caught.value) or f"test_shop.vnc.toml:{line}:" in str(caught.value)
+    first, *more = [problem for problem in str(caught.value).splitlines() if re.search(told, problem)]
+    assert (f"test_shop.vnc.toml:{line}:" in first, more) == (True, [])
+
+
+def test_each_mistake_is_told_once(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read(tmp_path, '[[test]]\nname = "a"\ntask = 5\nexpct = 3\nparameters = { it = [[1], {}] }\n')
+    assert len(str(caught.value).splitlines()) == 4
+
+
+def test_a_secret_itself_is_not_repeated(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="'secrets' must name environment variables") as caught:
+        read(tmp_path, TEST + 'secrets = ["geheim, sehr"]')
+    assert "geheim" not in str(caught.value)
+
+
+def test_a_file_as_other_programs_save_it(tmp_path: Path) -> None:
+    path = tmp_path / "test_shop.vnc.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + TEST.replace("\n", "\r\n").encode())
+    assert [test.name for test in read_task_file(path)] == ["a"]
+    path.write_bytes(TEST.encode("utf-16"))
+    with pytest.raises(SettingsError, match=r"test_shop\.vnc\.toml: must be saved as UTF-8: "):
+        read_task_file(path)
+
+
+def test_a_task_of_several_lines(tmp_path: Path) -> None:
+    [test] = read(tmp_path, '[[test]]\nname = "a"\ntask = """\nClick it,\nand wait.\n"""\n')
+    assert test.specs[0].task == "Click it,\nand wait."
 
 
 # --- through pytest --------------------------------------------------------------------------------------------------
