@@ -148,7 +148,6 @@ class Budget:
     def after(self, exchange: ModelExchange) -> ModelExchange:
         """The exchange with its price; it is counted."""
         call = self._under_way.pop(threading.get_ident(), _Call(exchange.model))
-        call = replace(call, model=exchange.model or call.model)
         self._largest[exchange.purpose] = _larger(exchange.usage, self._largest.get(exchange.purpose, Usage()))
         return replace(exchange, dollars=self._settle(call, exchange.usage, uncounted=exchange.uncounted))
 
