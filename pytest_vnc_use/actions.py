@@ -9,6 +9,7 @@ from typing import Any, Literal, Union
 Button = Literal["left", "middle", "right"]
 Direction = Literal["up", "down", "left", "right"]
 ScrollMeans = Literal["wheel", "keys"]
+TypingMeans = Literal["keys", "clipboard"]
 HistoryDirection = Literal["back", "forward"]
 JsonObject = Mapping[str, Any]
 

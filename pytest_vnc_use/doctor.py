@@ -180,7 +180,8 @@ def _given(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
 
     facts, deadline = ServerFacts(), Deadline(LIMIT_S)
     try:
-        controller = inspect(server, os.environ.get(settings.password_env) or None, facts, timeout_s=LIMIT_S)
+        password = os.environ.get(settings.password_env) or None
+        controller = inspect(server, password, facts, timeout_s=LIMIT_S, type_by=settings.typing)
     except DesktopError as exc:
         remedy = f"; it is read from {settings.password_env}" if isinstance(exc, AuthenticationFailed) else ""
         yield Finding("FAIL", "server", f"{exc}{remedy}")
@@ -233,14 +234,31 @@ def _letter_there_and_back(controller: VNCController) -> Finding:
         return Finding("--", "typing", "not tried: the screen moves by itself, which would hide what a letter does")
     controller.perform(TypeText(LETTER))
     if all(png in before for png in _glances(controller, _SHOWS_S)):
-        return Finding("--", "typing", "nothing changed: focus a text field to check typing")
+        return _no_letter(controller, before)
     if not _is_taken_back(controller, before):
         return Finding(
             "FAIL", "typing", f"{LETTER!r} changed the screen, BackSpace did not undo it: focus an empty text field"
         )
     if controller.abilities.text == "clipboard":
         return _pasted_there_and_back(controller, before)
-    return Finding("ok", "typing", "a letter showed and was taken back")
+    which = ", which one the desktop's keyboard layout decides," if controller.abilities.text == "ascii" else ""
+    return Finding("ok", "typing", f"a letter showed{which} and was taken back")
+
+
+def _no_letter(controller: VNCController, before: set[bytes]) -> Finding:
+    """Whether what no key makes arrives nevertheless."""
+    if controller.abilities.text == "clipboard" and _pasted_there_and_back(controller, before).word == "ok":
+        return Finding(
+            "FAIL",
+            "typing",
+            f"the key {LETTER!r} changed nothing, and {BEYOND[0]!r} was pasted: the desktop's keyboard layout has no "
+            "Latin letters, give --vnc-typing=clipboard or set another layout",
+        )
+    return Finding(
+        "--",
+        "typing",
+        "nothing changed: focus a text field to check typing (a read-only server too takes no keys, and never says so)",
+    )
 
 
 def _pasted_there_and_back(controller: Controller, before: set[bytes]) -> Finding:

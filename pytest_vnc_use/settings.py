@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pytest_vnc_use.errors import SettingsError
 
 if TYPE_CHECKING:  # pytest loads this module where nobody uses the plugin, too
-    from pytest_vnc_use.types import EncodingChoice, ScrollMeans
+    from pytest_vnc_use.types import EncodingChoice, ScrollMeans, TypingMeans
 
 ENVIRONMENT_PREFIX = "VNC_USE_"
 Coordinates = Literal["1000", "pixels"]
@@ -253,6 +253,12 @@ class Settings:
     step_delay: float = _setting(0.0, _pause, "seconds to wait after each step, once the screen has settled")
     stall: int = _setting(3, _count, "how often the same action on the same screen is taken for standing still")
     scroll: ScrollMeans = _setting("wheel", _one_of("wheel", "keys"), "scroll by the wheel, or by page and arrow keys")
+    typing: TypingMeans = _setting(
+        "keys",
+        _one_of("keys", "clipboard"),
+        "type text by keys as far as the server takes them, or all of it by the clipboard, as where the desktop's "
+        "keyboard layout has no Latin letters",
+    )
     include_thoughts: bool = _setting(False, _switch, "ask the model for summaries of its thoughts")
     detect_prompt_injection: bool = _setting(False, _switch, "have the model's service look for prompt injection")
     disabled_safety_policies: tuple[str, ...] = _setting(

@@ -36,6 +36,7 @@ from pytest_vnc_use.actions import (
     TakeScreenshot as TakeScreenshot,
     TraverseHistory as TraverseHistory,
     TypeText as TypeText,
+    TypingMeans as TypingMeans,
     Wait as Wait,
 )
 from pytest_vnc_use.frames import (

@@ -18,6 +18,7 @@ import vnc_servers
 from gemini_server import GeminiServer
 from vnc_servers import VncServer, require
 
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.desktops.pool import lease
 from pytest_vnc_use.doctor import LINE, Finding, diagnose
@@ -262,7 +263,7 @@ def xterm(server: VncServer, folder: Path, program: str, *options: str) -> Itera
     ("program", "word", "said"),
     [
         ("cat", "ok", "a letter and 'é', pasted, showed and were taken back; ASCII goes by keys, lines with"),
-        ("stty -echo; cat", "--", "nothing changed: focus a text field to check typing"),
+        ("stty -echo; cat", "--", "nothing changed: focus a text field to check typing (a read-only server too"),
         ("stty erase q; cat", "FAIL", "'w' changed the screen, BackSpace did not undo it: focus an empty text field"),
         ("while :; do date +%N; sleep 0.1; done", "--", "not tried: the screen moves by itself"),
     ],
@@ -288,8 +289,41 @@ def test_a_program_that_takes_no_paste(tigervnc: VncServer, tmp_path: Path) -> N
 def test_a_server_without_a_clipboard(x11vnc: VncServer, tmp_path: Path) -> None:
     with xterm(x11vnc, tmp_path, "cat"):
         found = finding(Settings(server=x11vnc.address), "typing", typing=True)
-    said = "a letter showed and was taken back; ASCII goes by keys, nothing else can be typed"
-    assert found == Finding("ok", "typing", said)
+    said = "a letter showed, which one the desktop's keyboard layout decides, and was taken back"
+    assert found == Finding("ok", "typing", f"{said}; ASCII goes by keys, nothing else can be typed")
+
+
+def test_a_read_only_server() -> None:
+    with vnc_servers.tigervnc(options=["-AcceptKeyEvents=0", "-AcceptPointerEvents=0"]) as server:
+        found = finding(Settings(server=server.address), "typing", typing=True)
+    assert found.word == "--"
+    assert "(a read-only server too takes no keys, and never says so)" in found.said
+
+
+def test_a_keyboard_layout_without_latin_letters(
+    tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path
+) -> None:
+    """TigerVNC makes keys for about 20 of them."""
+    tigervnc.output_of("setxkbmap", "ru")
+    with xterm(tigervnc, tmp_path, "cat"):
+        hands = connected(tigervnc)
+        hands.move(100, 100)
+        hands.type_text("abcdefghijklmnopqrstuvwxyz", press_enter=True)
+        hands.settle()
+        lost = finding(Settings(server=tigervnc.address), "typing", typing=True)
+        pasted = finding(Settings(server=tigervnc.address, typing="clipboard"), "typing", typing=True)
+    assert lost.word == "FAIL"
+    assert "the desktop's keyboard layout has no Latin letters, give --vnc-typing=clipboard" in lost.said
+    assert pasted == Finding("ok", "typing", "a letter showed and was taken back; all text goes by the clipboard")
+
+
+def test_pasting_into_a_server_that_has_no_clipboard_is_wrong_usage(
+    doctor: Callable[..., Told], x11vnc: VncServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VNC_USE_TYPING", "clipboard")
+    told = doctor("--vnc", x11vnc.address)
+    assert told.code == 2
+    assert "only where the VNC server offers the extended clipboard" in told.err
 
 
 def test_a_desktop_that_is_in_use_is_not_typed_into(tigervnc: VncServer) -> None:

@@ -31,7 +31,7 @@ START_SETTINGS = (
 """What makes one desktop another, its program apart."""
 
 CONNECTION_SETTINGS = (
-    *("server", "password_env", "cdp", "scroll", "encoding", "show_pointer"),
+    *("server", "password_env", "cdp", "scroll", "typing", "encoding", "show_pointer"),
     *("settle_first_seconds", "settle_quiet_seconds", "blank_seconds", "frozen_seconds"),
 )
 """What makes eyes and hands on one desktop others."""
@@ -279,6 +279,7 @@ def connect(
             password,
             settle_rules=settle_rules(settings),
             scroll_by=settings.scroll,
+            type_by=settings.typing,
             encoding=settings.encoding,
             show_pointer=settings.show_pointer,
         ),

@@ -2,11 +2,13 @@
 
 On each of these a text goes out at once, and the server takes it at its own pace, but for QEMU:
 
-- TigerVNC 1.12 takes every key, but text beyond ASCII is mapped to spare keycodes, of which it has about 20 and frees
-  none. Its extended clipboard carries any text, and says when a program fetches it.
+- TigerVNC 1.12 takes every key, but maps what its keyboard layout lacks to spare keycodes, of which it has about 20 and
+  frees none: text beyond ASCII, and half of the Latin letters where the layout is a Russian one alone (with `us,ru` it
+  finds them all). Its extended clipboard carries any text, and says when a program fetches it.
 - TightVNC 1.3.10 does the same with 167 spare keycodes: enough for Latin-1, and for nothing more.
 - Qt's own VNC server takes Latin-1 and the keys below, and drops all else, the wheel too, without a word.
-- x11vnc 0.9.16 has about 20 spare keycodes, and its number pad moves the caret.
+- x11vnc 0.9.16 has about 20 spare keycodes, and its number pad moves the caret. While another layout than a Latin one
+  is switched to, it presses the keys of Latin letters, which then make others.
 - QEMU 7.2 takes a key event every 10 ms, queues about 340 and drops the rest, while the pointer overtakes them. It
   has the characters of a keyboard: by scan codes a US one, or the one of its option -k, with which it takes none.
 - Plain cut text is no second way: on TightVNC and x11vnc it ends in the cut buffer, which only xterm reads.
@@ -15,12 +17,12 @@ On each of these a text goes out at once, and the server takes it at its own pac
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pytest_vnc_use.backends.keys import F1, KEYPAD_CHARACTERS, Chord, name_of
 from pytest_vnc_use.backends.scancodes import US_KEYBOARD
 from pytest_vnc_use.backends.text_input import TextReach
-from pytest_vnc_use.errors import ActionError
+from pytest_vnc_use.errors import ActionError, SettingsError
 
 _QT_DESKTOP = "Qt for Embedded Linux VNC Server"
 _QEMU = "QEMU"
@@ -49,6 +51,7 @@ _WORDS: Mapping[TextReach, str] = {
     "ascii": "ASCII goes by keys, nothing else can be typed",
     "latin-1": "Latin-1 goes by keys, nothing else can be typed",
     "clipboard": "ASCII goes by keys, lines with anything else by the clipboard",
+    "clipboard only": "all text goes by the clipboard",
 }
 
 
@@ -80,6 +83,15 @@ class Abilities:
     def chord(self, chord: Chord) -> Chord:
         """The chord to send for `chord`. Raises ActionError where the server would drop a part of it."""
         return Chord(tuple(map(self.keysym, chord.keysyms)))
+
+    def pasting(self) -> Abilities:
+        """The same, with all text pasted. Raises SettingsError where the server has no clipboard for that."""
+        if self.text != "clipboard":
+            raise SettingsError(
+                "text can be typed by the clipboard only where the VNC server offers the extended clipboard, as "
+                "TigerVNC does, and this one does not: let it be typed by keys"
+            )
+        return replace(self, text="clipboard only")
 
     def __str__(self) -> str:
         pace = f", {1 / self.event_s:.0f} key events a second" if self.event_s else ""

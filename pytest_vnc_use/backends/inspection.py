@@ -13,6 +13,8 @@ from pytest_vnc_use.backends.framebuffer import Framebuffer
 from pytest_vnc_use.backends.protocol import DesktopFactory, DesktopProtocol
 from pytest_vnc_use.backends.settle import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.types import TypingMeans
 
 SECURITY_NAMES = {
     1: "None",
@@ -64,11 +66,22 @@ class ServerFacts:
         return next((name for name in reversed(SPOKEN) if name in self.security_types), "")
 
 
-def inspect(server: str, password: str | None, facts: ServerFacts, *, timeout_s: float = 10.0) -> VNCController:
+def inspect(
+    server: str,
+    password: str | None,
+    facts: ServerFacts,
+    *,
+    timeout_s: float = 10.0,
+    type_by: TypingMeans = "keys",
+) -> VNCController:
     """Connect as `vnc.connect` does, with the same errors, and note in `facts` what the server tells on the way."""
     connection = Connection(server, password, timeout_s, new_factory=partial(_InspectingFactory, facts))
     facts.extended_clipboard = connection.protocol.announces_clipboard
-    return VNCController(connection, SettleRules())
+    try:
+        return VNCController(connection, SettleRules(), type_by=type_by)
+    except SettingsError:
+        connection.drop()
+        raise
 
 
 class _InspectingFactory(DesktopFactory):

@@ -9,8 +9,8 @@ from typing import Literal, Union
 
 from pytest_vnc_use.errors import ActionError
 
-TextReach = Literal["ascii", "latin-1", "clipboard"]
-"""What a server takes: keys for ASCII only, keys for Latin-1, or ASCII keys and everything by the clipboard."""
+TextReach = Literal["ascii", "latin-1", "clipboard", "clipboard only"]
+"""What goes in: ASCII by keys, Latin-1 by keys, ASCII by keys and all else pasted, or all of it pasted."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,16 @@ def plan_text(text: str, reach: TextReach) -> tuple[Piece, ...]:
             _refuse(_unique(c for c in text if ord(c) > 0x7F), "characters that this VNC server takes no keys for")
         case "latin-1":
             _refuse(_unique(c for c in text if ord(c) > 0xFF), "characters that this VNC server takes no keys for")
-        case "clipboard":
-            return tuple(_pieces(text))
+        case "clipboard" | "clipboard only":
+            return tuple(_pieces(text, by_keys=reach == "clipboard"))
     return (Typed(text),) if text else ()
 
 
-def _pieces(text: str) -> Iterator[Piece]:
+def _pieces(text: str, *, by_keys: bool) -> Iterator[Piece]:
+    """Lines of ASCII go `by_keys` or not; line feeds and tabs do so always."""
     for run in re.findall(r"[\n\t]+|[^\n\t]+", text):
-        yield Typed(run) if run.isascii() else Pasted(run)
+        typed = run[0] in "\n\t" or (by_keys and run.isascii())
+        yield Typed(run) if typed else Pasted(run)
 
 
 def _is_control(character: str) -> bool:

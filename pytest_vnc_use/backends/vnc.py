@@ -14,7 +14,7 @@ from pytest_vnc_use.backends.hands import Keyboard, Pointer
 from pytest_vnc_use.backends.keys import RETURN, Chord, parse_combo, parse_key
 from pytest_vnc_use.backends.settle import SettleRules
 from pytest_vnc_use.backends.writer import EFFECT, Writer
-from pytest_vnc_use.errors import ActionError
+from pytest_vnc_use.errors import ActionError, SettingsError
 from pytest_vnc_use.types import (
     HISTORY_KEYS,
     Button,
@@ -37,6 +37,7 @@ from pytest_vnc_use.types import (
     TakeScreenshot,
     TraverseHistory,
     TypeText,
+    TypingMeans,
     Wait,
 )
 
@@ -50,19 +51,25 @@ def connect(
     timeout_s: float = 10.0,
     settle_rules: SettleRules = SettleRules(),  # noqa: B008  # frozen
     scroll_by: ScrollMeans = "wheel",
+    type_by: TypingMeans = "keys",
     encoding: EncodingChoice = "auto",
     show_pointer: bool = False,
 ) -> VNCController:
     """Connect to a VNC server and wait for its first whole frame.
 
     `server` is `host::port`, `host:display`, `[IPv6]::port`, or the path of a unix socket. With `scroll_by="keys"`
-    every scroll is done by page and arrow keys. `encoding` is how pixels travel; `auto` measures the link.
+    every scroll is done by page and arrow keys. With `type_by="clipboard"` all text is pasted, with `"keys"` what no
+    key makes. `encoding` is how pixels travel; `auto` measures the link.
     With `show_pointer` the pointer is drawn into frames, where it was sent to last, as the server says it looks.
 
     Raises DesktopRefused or AuthenticationFailed within `timeout_s`, SettingsError where an argument makes no sense.
     """
     connection = Connection(server, password, timeout_s, encoding=encoding)
-    return VNCController(connection, settle_rules, scroll_by, show_pointer=show_pointer)
+    try:
+        return VNCController(connection, settle_rules, scroll_by, type_by, show_pointer=show_pointer)
+    except SettingsError:
+        connection.drop()
+        raise
 
 
 class VNCController:
@@ -73,13 +80,15 @@ class VNCController:
         connection: Connection,
         settle_rules: SettleRules,
         scroll_by: ScrollMeans = "wheel",
+        type_by: TypingMeans = "keys",
         *,
         show_pointer: bool = False,
     ) -> None:
+        """Raises SettingsError where the server has no clipboard to type by."""
         self._connection = connection
         self._screen = connection.framebuffer
         self._pointer = Pointer(connection)
-        self._abilities = connection.abilities
+        self._abilities = connection.abilities if type_by == "keys" else connection.abilities.pasting()
         self._keyboard = Keyboard(connection, self._abilities)
         self._writer = Writer(connection, self._keyboard, self._abilities)
         self._name = connection.name

@@ -12,7 +12,7 @@ from vnc_servers import VncServer, wait_for
 from witnesses import Page, assert_becomes, openbox, witness_on_qt, witness_on_x, xterm
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.errors import ActionError
+from pytest_vnc_use.errors import ActionError, SettingsError
 from pytest_vnc_use.types import TypeText
 
 Connect = Callable[..., VNCController]
@@ -194,6 +194,21 @@ def test_another_layout_than_that_of_the_us(
         hands.click(50, 50)
         hands.type_text(ASCII, press_enter=True)
         assert_becomes((tmp_path / "typed").read_text, ASCII + "\n")
+
+
+def test_all_text_by_the_clipboard(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+    """Of a layout without Latin letters TigerVNC takes about 20 of them by keys, and loses the others."""
+    tigervnc.output_of("setxkbmap", "ru")
+    with xterm(tigervnc, f"cat > {tmp_path}/typed"):
+        hands = connected(tigervnc, type_by="clipboard")
+        hands.click(50, 50)
+        hands.type_text(f"{ASCII}\n\tΩ {ASCII}", press_enter=True)
+        assert_becomes((tmp_path / "typed").read_text, f"{ASCII}\n\tΩ {ASCII}\n")
+
+
+def test_a_server_without_a_clipboard_to_type_by(x11vnc: VncServer, connected: Connect) -> None:
+    with pytest.raises(SettingsError, match="offers the extended clipboard, as TigerVNC does, and this one does not"):
+        connected(x11vnc, type_by="clipboard")
 
 
 def test_keys_do_not_overtake_a_click(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.screens import still_shows
 from pytest_vnc_use.types import Frame, Region
 
-SLEEPS_S = (0.1, 0.25, 0.5, 1.0)
+SLEEPS_S = (0.1, 0.25, 0.5, 1.0, 1.5)
 WATCHED_S, THINKING_S, FINAL_S, STARTED_S = 3.5, 1.0, 2.0, 3
 CORNER = Region(0, 290, 320, 430)
 """Where the page moves by itself, from the top left of its button `Go`."""
@@ -151,8 +151,8 @@ SCENARIOS = [
     ),
 ]
 ON_GTK = [
+    Scenario("GTK menu", partial(_in_gtk, 30, 12), _close),  # an open menu grabs keyboard and pointer
     Scenario("GTK dialog", partial(_in_gtk, 50, 65), _close),
-    Scenario("GTK menu", partial(_in_gtk, 30, 12), _close),
     Scenario("GTK start", partial(_run, "$gtk &"), _in_terminal_alone),
 ]
 """With GTK's window shown."""
