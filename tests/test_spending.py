@@ -132,7 +132,7 @@ def test_a_request_during_which_a_test_timed_out_may_have_been_paid(pytester: py
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "*Timeout (>90.0s) from pytest-timeout*",
+            "*Timeout *>90.0s*",
             "vnc-use: 1 calls of models, 0 tokens in (0 of them cached), 0 out: $0.00*",
             "vnc-use:   no usage was told of 1 of them, reckoned at *,* tokens",
         ]
