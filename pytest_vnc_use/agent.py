@@ -49,7 +49,7 @@ from pytest_vnc_use.types import (
     Usage,
     Verdict,
 )
-from pytest_vnc_use.verification import end_state_claim, verify_function
+from pytest_vnc_use.verification import check_asked, end_state_claim, verify_function
 
 Self = TypeVar("Self", bound="VncUseAgent")
 
@@ -102,8 +102,7 @@ class VncUseAgent(Claims, Hands):
     ) -> None:
         super().__init__()
         given = {"server": vnc_server, "screen_size": screen_size, "steps": step_limit, "seconds": seconds_timeout}
-        exclude = tuple(excluded_actions or ())
-        self.settings = settings or assembly.settings_of({**given, "exclude": exclude, "planner": "gemini"})
+        self.settings = settings or assembly.settings_of({**given, "exclude": excluded_actions, "planner": "gemini"})
         self._password = vnc_password
         self._secrets = dict(secrets or {})
         self._request_s_at_first = self.settings.request_seconds
@@ -118,13 +117,11 @@ class VncUseAgent(Claims, Hands):
         offered = assembly.desktop_functions(self.settings, self._place) if functions is None else functions
         self._functions = functions_by_name(offered)
         self._planner = assembly.given_planner(planner) if planner is not None else None
-        self._judge = judge
         self._build_planner = lru_cache(1)(assembly.build_planner)
         self._build_judge = lru_cache(1)(assembly.build_judge)
-        self._controller = controller
+        self._judge, self._controller = judge, controller
         self._observers = list(observers)
-        self._test_id = test_id
-        self._check = check
+        self._test_id, self._check = test_id, check
         self._desktop = desktop
         self.budget = budget or assembly.build_budget(self.settings)
         """What this agent's models have used so far, and may use."""
@@ -149,8 +146,13 @@ class VncUseAgent(Claims, Hands):
 
         `expect` is written down with the run; nothing judges it here. `limits`, `policy`, `planner` and `check` hold
         for this run in place of the agent's. `approver` is asked where an action waits for a person; without one the
-        run returns as `WAITING`. Raises TaskFailed where `check` asks for it, InfraError where a tool cannot be used.
+        run returns as `WAITING`. Raises TaskFailed where `check` asks for it, InfraError where a tool cannot be used,
+        SettingsError for a task or a claim that is none.
         """
+        if not task.strip():
+            raise SettingsError(f"the task must be a sentence, got {task!r}")
+        for claim in expect:
+            check_asked(claim, votes=1)
         folder = RunFolder.create(Path(self.settings.runs_dir), run_id or new_run_id())
         started = RunStarted(
             run_id=folder.path.name,

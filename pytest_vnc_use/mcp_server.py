@@ -9,6 +9,7 @@ Decline, cancel, silence, or a client that can ask nobody: the answer is no.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import os
 import signal
@@ -232,8 +233,6 @@ class Tools:
     def _first(
         self, task: str, expect: Sequence[str], steps: int | None, seconds: float | None
     ) -> Callable[[VncUseAgent], RunResult]:
-        if not task.strip():
-            raise SettingsError(f"the task must be a sentence, got {task!r}")
         if not self._settings.server:
             raise SettingsError("no desktop is given to run tasks on: start `cua-vnc mcp` with --vnc=host::port")
         given = {"steps": steps, "seconds": seconds}
@@ -371,5 +370,6 @@ def _server(tools: Tools) -> MCPServer[Any]:
         tools.propose_test,
     )
     for tool in (*acting, *reading):
-        server.add_tool(tool, annotations=ToolAnnotations(read_only_hint=tool in reading))
+        only_reads = ToolAnnotations(read_only_hint=tool in reading)
+        server.add_tool(tool, description=inspect.getdoc(tool), annotations=only_reads)
     return server

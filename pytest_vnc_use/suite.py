@@ -24,6 +24,8 @@ _STOPPED_WITHIN_S = 10.0
 _TOLD = (0, 1, 5)
 """pytest's exit codes after which its report is whole: all passed, some failed, there were none."""
 _WRONG_USAGE = 4
+_UNCOLLECTED = "collection failure"
+"""pytest's message of every file that could not be collected."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,7 @@ class Suite:
             told = _read(report, _runs_by_test(self._runs_dir, earlier)) if report.exists() else None
             if told is None or (code not in _TOLD and not told.failures):
                 lines = output.read_text(encoding="utf-8", errors="replace").split("\n")
-                raise InfraError(
-                    f"pytest ended with {code}: {next(filter(str.strip, reversed(lines)), 'it said nothing')}"
-                )
+                raise _fault(code, next(filter(str.strip, reversed(lines)), "it said nothing"))
         return told
 
     def stop(self) -> None:
@@ -180,14 +180,21 @@ def _failures(suite: ElementTree.Element, runs: Mapping[str, Sequence[str]]) -> 
 
 
 def _test_id(case: ElementTree.Element) -> str:
-    """`tests/test_shop.py::TestBasket::test_it[a]`, which JUnit spells as a dotted class and a name."""
+    """`tests/test_shop.py::TestBasket::test_it[a]`, which JUnit spells as a dotted class and a name.
+
+    Just the file, where that could not be collected.
+    """
     file, name = case.get("file", ""), case.get("name", "")
-    classes = case.get("classname", "").removeprefix(file.removesuffix(".py").replace("/", ".")).split(".")
+    module = file.removesuffix(".py").replace("/", ".")
+    if name in (file, module):
+        return file
+    classes = case.get("classname", "").removeprefix(module).split(".")
     return "::".join(filter(None, [file, *classes, name]))
 
 
 def _first_line(fault: ElementTree.Element) -> str:
-    """The line that pytest marks with an E, or the first of all."""
-    lines = [*(fault.get("message") or "").splitlines(), *(fault.text or "").splitlines(), ""]
+    """The line that pytest marks with an E, or the first of all that says something."""
+    message = fault.get("message") or ""
+    lines = [*(message.splitlines() if message != _UNCOLLECTED else []), *(fault.text or message).splitlines(), ""]
     marked = (line[1:].strip() for line in lines if line.startswith("E "))
     return next(marked, lines[0].removeprefix("Failed: "))

@@ -228,10 +228,13 @@ def test_a_task_that_cannot_be_run_is_told_in_a_line(tmp_path: Path, desktop: Xv
     with talking(tmp_path, desktop, address="127.0.0.1::1") as talk:
         refused = talk.refused("run_task", task="Look")
         assert "infra: DesktopRefused: " in refused
+        assert "the task must be a sentence, got ' '" in talk.refused("run_task", task=" ")
+        assert "a claim must be a sentence about the screen, got ' '" in talk.refused(
+            "run_task", task="Look", expect=[" "]
+        )
+        assert "steps must be a whole number, at least 1, got 0" in talk.refused("run_task", task="x", steps=0)
         (run,) = (tmp_path / "runs").iterdir()
         assert run.name in refused
-        assert "the task must be a sentence, got ' '" in talk.refused("run_task", task=" ")
-        assert "steps must be a whole number, at least 1, got 0" in talk.refused("run_task", task="x", steps=0)
 
 
 def test_one_thing_is_done_at_a_time_and_what_is_cancelled_ends(talk: Talk) -> None:
@@ -341,13 +344,21 @@ def test_tests_are_run_with_the_same_settings(talk: Talk) -> None:
 @pytest.mark.usefixtures("suite")
 def test_tests_that_cannot_be_run_are_told_in_a_line(talk: Talk) -> None:
     assert "file or directory not found: none.py" in talk.refused("run_tests", paths=["none.py"])
+    wrong = talk.refused("run_tests", paths=["test_it.py"], keyword="and and")
+    assert ("Wrong expression passed to '-k'" in wrong, "infra" in wrong) == (True, False)
     for path in ("../test_it.py", "-pwhatever", str(talk.folder.parent)):
         assert "a path of tests must lie in the folder" in talk.refused("run_tests", paths=[path])
     endless = talk.refused("run_tests", paths=["test_it.py::test_endless"], seconds=1)
     assert "took longer than 1 s and were stopped" in endless
     broken = talk.told("run_tests", paths=["test_broken.py"])
     assert broken["errors"] == 1
-    assert "No module named 'nothing_of_that_name'" in broken["failures"][0]["message"]
+    [failure] = broken["failures"]
+    assert (failure["test"], failure["runs"]) == ("test_broken.py", [])
+    assert "No module named 'nothing_of_that_name'" in failure["message"]
+    (talk.folder / "test_broken.vnc.toml").write_text('[[test]]\nname = "a"\n', encoding="utf-8")
+    [failure] = talk.told("run_tests", paths=["test_broken.vnc.toml"])["failures"]
+    assert failure["test"] == "test_broken.vnc.toml"
+    assert failure["message"].endswith("test_broken.vnc.toml:1: 'task' is missing")
 
 
 # --- the server itself -----------------------------------------------------------------------------------------------
@@ -358,7 +369,7 @@ def test_the_tools_say_which_of_them_only_read(talk: Talk) -> None:
     reads = {name for name, tool in tools.items() if tool.annotations and tool.annotations.read_only_hint}
     assert reads == {"get_timing", "list_runs", "read_run", "step_picture", "propose_test"}
     assert set(tools) - reads == {"run_task", "run_tests", "set_timing"}
-    assert all(tool.description for tool in tools.values())
+    assert all(tool.description and "  " not in tool.description for tool in tools.values())
     assert set(tools["run_task"].input_schema["properties"]) == {"task", "expect", "steps", "seconds"}
 
 
