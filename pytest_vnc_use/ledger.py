@@ -15,6 +15,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from pytest_vnc_use.errors import InfraError
+
 LOCK_S = 30.0
 _PREFIX = "vnc-use-session-"
 _OWNER = "owner.lock"
@@ -107,12 +109,24 @@ class Ledger:
 
     @contextmanager
     def _changing(self) -> Iterator[_Account]:
-        with self._lock:
+        with self._locked():
             account = self._read()
             yield account
             fresh = self._file.with_suffix(".new")
             fresh.write_text(json.dumps(asdict(account)), "utf-8")
             os.replace(fresh, self._file)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            lock = self._lock.acquire()
+        except Timeout as exc:
+            raise InfraError(
+                f"the session's account in {str(self.folder)!r} stayed locked for {LOCK_S} s; "
+                "another process of the session hangs while it writes there"
+            ) from exc
+        with lock:
+            yield
 
     def _read(self) -> _Account:
         try:

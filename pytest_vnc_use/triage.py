@@ -164,7 +164,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _ran_into_timeout(failure: Failure) -> bool:
-    return bool(re.match(r"Timeout \(>.*\) from pytest-timeout", str(failure.error)))
+    """Its words since version 2.4, and those before."""
+    return bool(re.match(r"Timeout \(>.*\) from pytest-timeout|Timeout >[\d.]+s$", str(failure.error)))
 
 
 def _asserts_the_unsure(failure: Failure) -> bool:

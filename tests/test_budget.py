@@ -10,10 +10,11 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import given, settings, strategies as st
 
 from pytest_vnc_use.budget import Budget, Most
-from pytest_vnc_use.errors import BudgetExceeded, SettingsError
+from pytest_vnc_use.errors import BudgetExceeded, InfraError, SettingsError
 from pytest_vnc_use.ledger import Amount, Ledger, OwnAccount
 from pytest_vnc_use.prices import load_prices
 from pytest_vnc_use.types import ModelAsked, ModelExchange, Usage
@@ -215,6 +216,13 @@ def test_what_nobody_counted_is_used_up_for_the_session_too(tmp_path: Path) -> N
     assert (used.tokens, used.dollars) == (SMALL_TOKENS, pytest.approx(SMALL_DOLLARS))
     with pytest.raises(BudgetExceeded, match="200 of 350"):
         budgets[1].before(SMALL)
+
+
+def test_an_account_that_stays_locked_is_an_outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_vnc_use.ledger.LOCK_S", 0.1)
+    ledger = Ledger(tmp_path)
+    with FileLock(tmp_path / "ledger.lock"), pytest.raises(InfraError, match=r"stayed locked for 0\.1 s"):
+        ledger.used()
 
 
 def test_seconds_of_a_session_are_counted_from_its_start(tmp_path: Path) -> None:

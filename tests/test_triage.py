@@ -145,9 +145,9 @@ def test_what_became_of_desktop_and_program_counts(error: BaseException, fault: 
     assert rule_for(Failure(error, asserted=isinstance(error, AssertionError), fault=fault)).triage == triage
 
 
-def test_a_timeout_of_pytest_timeout_is_budget() -> None:
-    told = pytest.fail.Exception("Timeout (>60.0s) from pytest-timeout.")
-    assert rule_for(Failure(told, asserted=True)).triage == "budget"
+@pytest.mark.parametrize("words", ["Timeout (>60.0s) from pytest-timeout.", "Timeout >60.0s"])
+def test_a_timeout_of_pytest_timeout_is_budget(words: str) -> None:
+    assert rule_for(Failure(pytest.fail.Exception(words), asserted=True)).triage == "budget"
 
 
 # --- how a run ended --------------------------------------------------------------------------------------------------
