@@ -15,6 +15,7 @@ import pytest
 from gemini_server import GeminiServer, Reply, calls, daily_quota, text, wants_confirmation
 
 from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.trace import read_trace
 
 PAD = [sys.executable, str(Path(__file__).parent / "programs" / "pad.py")]
 CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
@@ -118,6 +119,16 @@ def test_the_claims_of_a_run_are_judged_after_its_approval(tmp_path: Path, deskt
         approved = at_server(server, tmp_path, "approve", *address, Path(last_line(waiting)[1]).name)
     assert approved.returncode == 1, approved.stderr
     assert "'it is open'" in approved.stdout
+
+
+def test_an_approved_run_has_the_functions_that_it_was_started_with(tmp_path: Path, desktop: QtDesktop) -> None:
+    with GeminiServer([RISKY, calls(("list_elements", {})), text("bought")]) as server:
+        options = ["--wait-for-approval", "--elements=on", "--vnc", desktop.server, "--task", "Buy"]
+        waiting = at_server(server, tmp_path, "run", *options)
+        approved = at_server(server, tmp_path, "approve", Path(last_line(waiting)[1]).name)
+        assert (approved.returncode, server.refusals) == (0, []), approved.stderr
+    _, listed = read_trace(tmp_path / last_line(approved)[1]).steps
+    assert listed.output.startswith("no list of elements is available here: ")
 
 
 def test_a_run_that_is_not_there_is_told(tmp_path: Path, desktop: QtDesktop) -> None:

@@ -86,6 +86,10 @@ class Browser:
         """The visible text of the page, as the DOM's `innerText` has it: without what stands in fields and frames."""
         return str(self._read(lambda page: page.evaluate(_TEXT)))
 
+    def html(self) -> str:
+        """The page's DOM as it is now, what is hidden too, as HTML; without what stands in frames."""
+        return str(self._read(lambda page: page.evaluate("document.documentElement.outerHTML")))
+
     def wait_for_text(self, text: str, within_s: float = 10.0) -> None:
         """Wait until `text` is in the page's visible text, whatever page is shown by then.
 

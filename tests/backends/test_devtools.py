@@ -38,6 +38,11 @@ def test_address_title_and_text(browser: Browser, pages: Site) -> None:
     assert "nobody reads this" not in text
 
 
+def test_what_the_dom_holds_and_nobody_sees(browser: Browser) -> None:
+    assert "nobody reads this" not in browser.text()
+    assert ">nobody reads this</p>" in browser.html()
+
+
 def test_text_that_comes_later(browser: Browser, hands: VNCController) -> None:
     hands.click(*element(browser, "Add an apple").centre)
     browser.wait_for_text("The basket holds 1 apple.", within_s=10)
