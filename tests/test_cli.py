@@ -22,6 +22,7 @@ CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
 RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": None}))
 FAILS = text(json.dumps({"reason": "it is not", "verdict": "fails", "box_2d": None}))
+UNSURE = text(json.dumps({"reason": "a dialog hides it", "verdict": "unsure", "box_2d": None}))
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,7 @@ def test_run_names_outcome_and_run_folder_last(tmp_path: Path, desktop: QtDeskto
     assert "open the basket" in done.stdout
 
 
-@pytest.mark.parametrize(("verdict", "code"), [(HOLDS, 0), (FAILS, 1)], ids=["holds", "fails"])
+@pytest.mark.parametrize(("verdict", "code"), [(HOLDS, 0), (FAILS, 1), (UNSURE, 1)], ids=["holds", "fails", "unsure"])
 def test_a_claim_decides_the_exit_code(tmp_path: Path, desktop: QtDesktop, verdict: Reply, code: int) -> None:
     arguments = ["run", "--vnc", desktop.server, "--task", "Open", "--expect", "the basket is open"]
     done = cua_vnc(tmp_path, [text("opened"), verdict], *arguments)
