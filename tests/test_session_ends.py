@@ -65,6 +65,25 @@ def test_a_test_in_which_the_session_ended_did_not_end(
     assert "vnc-use: 1 failed: 1 infra\n" in output
 
 
+@pytest.mark.parametrize(("end", "options"), [("raise LookupError", ()), ("os._exit(0)", ("-n1",))])
+def test_what_failed_a_test_first_stays_so(ended: pytest.Pytester, end: str, options: tuple[str, ...]) -> None:
+    ended.makepyfile(
+        test_it=f"""
+        import os, pytest
+
+        @pytest.fixture
+        def broken(vnc_desktop):
+            yield
+            {end}
+
+        def test_it(broken): assert 0
+        """
+    )
+    ended.runpytest_subprocess(*QUIET, *options, timeout=100)
+    (test,) = read_results(Path("runs/vnc-results.json")).tests
+    assert (test.result, test.triage) == ("failed", "product")
+
+
 def test_without_a_worker_nothing_is_told_of_a_process_that_exits(ended: pytest.Pytester) -> None:
     ended.makepyfile(test_it=ENDS.format(end="os._exit(3)"))
     assert ended.runpytest_subprocess(*QUIET).ret == 3
