@@ -45,7 +45,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, field in FIELDS.items():
         about = field.metadata["help"]
         default = "" if field.default in ("", ()) else f" (default: {_shown(field.default)})"
-        group.addoption(option_name(name), default=None, metavar=_metavar(name), help=about + default)
+        shown = {"metavar": _metavar(name), "help": about + default}
+        group.addoption(option_name(name), dest=f"vnc_{name}", default=None, **shown)
         parser.addini(f"vnc_{name}", f"{about}; as {option_name(name)}", default=None)
 
 

@@ -123,9 +123,12 @@ def _setting(default: Any, read: Callable[[str], Any], help_text: str) -> Any:
     return dataclasses.field(default=default, metadata={"read": read, "help": help_text})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Settings:
-    """Everything that a run can be told. A field's meaning is its help text, shown by `pytest --help`."""
+    """Everything that a run can be told. A field's meaning is its help text, shown by `pytest --help`.
+
+    Shown is what differs from the defaults.
+    """
 
     server: str = _setting(
         "",
@@ -283,6 +286,10 @@ class Settings:
     results: str = _setting(
         "", str, "JSON file that tells how the tests of a session ended (vnc-results.json in the folder of the runs)"
     )
+
+    def __repr__(self) -> str:
+        given = {name: getattr(self, name) for name, field in FIELDS.items() if getattr(self, name) != field.default}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Settings)}

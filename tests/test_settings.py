@@ -45,6 +45,11 @@ def test_a_wrong_value_is_told_with_its_origin_and_what_would_be_right(field: st
     assert repr(value) in str(caught.value)
 
 
+def test_settings_show_what_was_given() -> None:
+    assert repr(Settings()) == "Settings()"
+    assert repr(Settings(steps=3, server="xvnc")) == "Settings(server='xvnc', steps=3)"
+
+
 def test_a_marker_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "apple")
     spec = task_spec(("Sign in",), {"expect": "the basket is empty", "steps": 3, "secrets": ["SHOP_PASSWORD"]})

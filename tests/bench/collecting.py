@@ -2,8 +2,9 @@
 
     python tests/bench/run.py collecting [ROUNDS]
 
-With the plugin, and with `-p no:vnc_use`, in turn, ROUNDS (25 by default) times each; told are medians and quickest,
-in wall-clock time and in processor time. pytest-html, which the plugin needs, is there both times.
+In turn, ROUNDS (25 by default) times each: pytest with pytest-html, which the plugin needs, and no other plugin; the
+same with this one; and the same with langsmith's as well, which comes along with langgraph, and which pytest loads by
+itself. Told are medians and quickest, in wall-clock time and in processor time. Bytecode is kept, as it is for users.
 """
 
 from __future__ import annotations
@@ -15,33 +16,39 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from ratios import head, machine, row
 
-COMMAND = [sys.executable, "-m", "pytest", "--collect-only", "-q"]
-WITHOUT = ["-p", "no:vnc_use"]
+COMMAND = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+NEEDED = {"html", "html_fixtures", "metadata"}
+WAYS = {"without": NEEDED, "with": {*NEEDED, "vnc_use"}, "and langsmith's": {*NEEDED, "vnc_use", "langsmith_plugin"}}
+"""Which plugins are loaded, by the names of their entry points."""
+INSTALLED = {each.name for each in entry_points(group="pytest11")}
 
 
 def main(rounds: int) -> None:
     print(f"{machine()}, n = {rounds}\n")
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider -p no:pytest-vnc\n")
-        pairs = [(spent(folder, []), spent(folder, WITHOUT)) for _ in range(rounds + 1)][1:]
-    print(head("`pytest --collect-only`, empty suite", "with", "without", "ratio"))
+        (Path(folder) / "pytest.ini").write_text("[pytest]\n")
+        spent_s = [{way: spent(folder, plugins) for way, plugins in WAYS.items()} for _ in range(rounds + 1)][1:]
+    print(head("`pytest --collect-only`, empty suite", *WAYS, "ratio with"))
     for clock, name in enumerate(("wall clock", "processor")):
         for choose in (statistics.median, min):
-            with_s, without_s = (choose([pair[way][clock] for pair in pairs]) for way in (0, 1))
+            chosen_s = {way: choose([each[way][clock] for each in spent_s]) for way in WAYS}
             kind = "median" if choose is statistics.median else "quickest"
-            cells = f"{with_s * 1000:.0f} ms", f"{without_s * 1000:.0f} ms", f"{with_s / without_s:.3f}"
-            print(row(f"{name}, {kind}", *cells))
+            cells = [f"{each_s * 1000:.0f} ms" for each_s in chosen_s.values()]
+            print(row(f"{name}, {kind}", *cells, f"{chosen_s['with'] / chosen_s['without']:.3f}"))
 
 
-def spent(folder: str, options: list[str]) -> tuple[float, float]:
+def spent(folder: str, plugins: set[str]) -> tuple[float, float]:
     """Seconds by the clock, and of the processor."""
-    environment = {**os.environ, "PYTHONPATH": ""}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "bytecode")
+    left_out = [f"-pno:{name}" for name in INSTALLED - plugins]
     began_s, before_s = time.perf_counter(), of_children_s()
-    ended = subprocess.run([*COMMAND, *options], cwd=folder, env=environment, capture_output=True)
+    ended = subprocess.run([*COMMAND, *left_out], cwd=folder, env=environment, capture_output=True)
     assert ended.returncode == 5, ended.stdout + ended.stderr  # no tests
     return time.perf_counter() - began_s, of_children_s() - before_s
 
