@@ -76,7 +76,7 @@ class Xev:
         """Assert that `act` presses these keys in this order."""
         before = len(self.presses())
         act()
-        assert_becomes(lambda: " ".join(self.presses()[before:]), pressed, timeout_s=3)
+        assert_becomes(lambda: " ".join(self.presses()[before:]), pressed)
 
 
 Listening = tuple[VncServer, Xev]
@@ -131,7 +131,7 @@ def test_combinations(listening: Listening, connected: Connect, keys: str | list
     hands.click(300, 300)
     action = KeyCombo((keys,) if isinstance(keys, str) else tuple(keys))
     xev.hears(lambda: hands.perform(action), pressed)
-    wait_for(lambda: len(xev.releases()) >= len(xev.presses()), "the release of all keys", 3)
+    wait_for(lambda: len(xev.releases()) >= len(xev.presses()), "the release of all keys")
 
 
 def test_a_held_key_is_released_in_the_end(listening: Listening, connected: Connect) -> None:
@@ -143,7 +143,7 @@ def test_a_held_key_is_released_in_the_end(listening: Listening, connected: Conn
     hands.perform(KeyUp("shift"))
     hands.perform(KeyDown("ctrl"))
     hands.close()
-    assert_becomes(lambda: xev.releases()[-3:], ["A", "Shift_L", "Control_L"], timeout_s=3)
+    assert_becomes(lambda: xev.releases()[-3:], ["A", "Shift_L", "Control_L"])
 
 
 @pytest.mark.parametrize("kind", vnc_servers.STARTERS)
