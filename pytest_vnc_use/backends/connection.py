@@ -110,10 +110,15 @@ class Connection:
             self._give_up(f"what was sent to {self.server!r} is still not on its way")
 
     def round_trip(self, timeout_s: float) -> None:
-        """Wait until the server has answered a question asked now, behind all that was sent.
+        """Wait until the server `answers`. Without an answer raises ConnectionLost and drops the connection."""
+        if not self.answers(timeout_s):
+            self._give_up(f"{self.server!r} has not answered for {timeout_s} s")
+
+    def answers(self, timeout_s: float) -> bool:
+        """Whether the server has answered a question asked now, behind all that was sent.
 
         The first time after an action one will do that was asked lately, while the action's effect was waited for, so
-        that nobody waits twice. Without an answer raises ConnectionLost and drops the connection.
+        that nobody waits twice. Raises DesktopError where the connection ended.
         """
         pulse = self.protocol.pulse
         self._wait_for(lambda done: done())
@@ -121,11 +126,12 @@ class Connection:
         fresh_s = min(_FRESH_S + 2 * pulse.round_trip_s, _FRESH_AT_MOST_S)
         wanted_s = min(now_s, max(self._sent_s, now_s - fresh_s))
         self._sent_s = math.inf
-        if pulse.heard_s < wanted_s:
+        heard = pulse.heard_s >= wanted_s
+        if not heard:
             reactor.callFromThread(pulse.want, wanted_s)
-            if not self.framebuffer.wait_until(lambda: pulse.heard_s >= wanted_s, timeout_s):
-                self._give_up(f"{self.server!r} has not answered for {timeout_s} s")
+            heard = self.framebuffer.wait_until(lambda: pulse.heard_s >= wanted_s, timeout_s)
         reactor.callFromThread(pulse.rest)
+        return heard
 
     def capture(self, timeout_s: float) -> Capture:
         """The whole screen. Raises ConnectionLost and drops the connection without it."""

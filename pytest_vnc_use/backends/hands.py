@@ -19,7 +19,7 @@ HOLD_S = 0.02
 """How long a press lasts: presses of no length are miscounted as fewer clicks."""
 DRAG_MOVES = 16
 DRAG_MOVE_S = 0.01
-_ANSWER_S = 10.0
+_ANSWER_S = 1.0
 _NOTCHES_A_PAGE = 5
 _ARROWS_A_NOTCH = 3
 KeyEvent = tuple[int, bool]
@@ -58,10 +58,11 @@ class Pointer:
     def _leave_the_picture(self) -> None:
         """TigerVNC draws the pointer until it is moved: that it does so no more is no answer to an action.
 
-        It answers the first question before it has moved the pointer, and the second one after it.
+        It answers the first question before it has moved the pointer, and the second one after it. Where no answer
+        comes, whoever looks at the screen next will tell.
         """
-        for _ in range(2):
-            self._connection.round_trip(_ANSWER_S)
+        if self._connection.answers(_ANSWER_S):
+            self._connection.answers(_ANSWER_S)
         self._connection.framebuffer.mark_began()
         self._has_moved = True
 
