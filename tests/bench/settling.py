@@ -95,7 +95,9 @@ def _show_field(stage: Stage) -> None:
 
 
 def _in_terminal(stage: Stage) -> None:
+    """At the start of a line."""
     stage.hands.click(*TERMINAL)
+    stage.hands.key_combo("ctrl+u")
 
 
 def _in_gtk(x: int, y: int, stage: Stage) -> None:
