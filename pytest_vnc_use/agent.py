@@ -23,6 +23,7 @@ from pytest_vnc_use.history import History
 from pytest_vnc_use.logging_utils import Redactor, RunLogger
 from pytest_vnc_use.planners.reenactment import Reenactment
 from pytest_vnc_use.ports import Approver, Controller, Desktop, Judge, Planner, RunObserver
+from pytest_vnc_use.recordings.recorded_test import RecordedTest
 from pytest_vnc_use.safety import Policy, ReviewContext, deny_unasked
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.trace import RunFolder, new_run_id, read_trace, to_json
@@ -70,7 +71,8 @@ class VncUseAgent(Claims, Hands):
     planners/callables.py; it, `judge` and `controller` replace what would be built from the other arguments. `settings`
     may be replaced: its limits and its timing then hold from the next run, look or claim on, `request_seconds` also for
     a planner that was given, and so does all that the planner and the judge are built from, where they are. Of no use
-    by then are `start_seconds` and `lease_seconds`: the desktop is there.
+    by then are `start_seconds` and `lease_seconds`: the desktop is there. `recorded` is the test whose recording is
+    replayed, or made.
     """
 
     _connected_as: Settings | None = None
@@ -99,6 +101,7 @@ class VncUseAgent(Claims, Hands):
         check: bool = False,
         desktop: Desktop | None = None,
         budget: Budget | None = None,
+        recorded: RecordedTest | None = None,
     ) -> None:
         super().__init__()
         given = {"server": vnc_server, "screen_size": screen_size, "steps": step_limit, "seconds": seconds_timeout}
@@ -119,8 +122,8 @@ class VncUseAgent(Claims, Hands):
         self._planner = assembly.given_planner(planner) if planner is not None else None
         self._build_planner = lru_cache(1)(assembly.build_planner)
         self._build_judge = lru_cache(1)(assembly.build_judge)
-        self._judge, self._controller = judge, controller
-        self._observers = list(observers)
+        self._judge, self._controller, self._recorded = judge, controller, recorded
+        self._observers = [*observers, recorded] if recorded else [*observers]
         self._test_id, self._check = test_id, check
         self._desktop = desktop
         self.budget = budget or assembly.build_budget(self.settings)
@@ -258,11 +261,13 @@ class VncUseAgent(Claims, Hands):
     def _parts(self, folder: RunFolder, started: RunStarted, emit: Callable[[RunEvent], None]) -> graph.Parts:
         policy = self._own_policies.get(started.run_id, self._policy)
         context = ReviewContext(test_id=started.test_id, task=started.task)
-        planner = self._own_planners.get(started.run_id) or self.planner
+        planner, controller = self._own_planners.get(started.run_id) or self.planner, self.controller
+        if self._recorded and started.run_id not in self._own_planners:
+            planner, controller = self._recorded.begin(started.task, planner, controller, folder, emit)
         verify = verify_function(lambda: self.judge, self.controller.frame, emit, self._declared.hide)
         functions = {"verify": verify, **self._functions}
         return graph.Parts(
-            actor=Actor(self.controller, folder, functions, self._declared.reveal, self.settings.step_delay),
+            actor=Actor(controller, folder, functions, self._declared.reveal, self.settings.step_delay),
             planner=planner,
             review=partial(self._review, policy, context),
             announce=lambda screen: emit(dataclasses.replace(started, screen=screen, planner=planner.name)),
@@ -373,6 +378,11 @@ class VncUseAgent(Claims, Hands):
     @property
     def judge(self) -> Judge:
         """The one that was given, or what the settings say by now."""
+        if self._recorded:
+            return self._recorded.judge(self._live_judge, lambda: self.controller, self._redactor.hide)
+        return self._live_judge()
+
+    def _live_judge(self) -> Judge:
         return self._judge if self._judge is not None else self._build_judge(self.settings)
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 VncUseError
 ├── SettingsError             a setting, marker or file of the user's is wrong; a usage error in pytest
+│   └── RecordingError        a recording is missing, damaged, of a newer version or of another screen
 ├── RunFolderError            a run folder is missing, damaged, or of a newer version
 │   └── RunFolderUnwritable   it cannot be made or written: the disk is full, or read-only; an InfraError too
 ├── TaskFailed                a run did not end as done, or a claim about it is not shown to hold
@@ -11,6 +12,7 @@ VncUseError
 │   ├── BudgetExceeded        budget: the steps, seconds, tokens or dollars were used up
 │   ├── PolicyDenied          policy: an action was denied, and that ended the run
 │   └── Inconclusive          inconclusive: the judge is unsure, so that nothing is shown
+│       └── RecordingDrifted  the screen is not as recorded, and no model was there to look at it
 ├── ActionError               one action cannot be carried out; the planner is told and goes on
 │   └── ActionInterrupted     the connection was lost before it was answered; an InfraError too
 └── InfraError                the tool or its surroundings broke; never a fault of the product under test
@@ -36,6 +38,10 @@ class VncUseError(Exception):
 
 class SettingsError(VncUseError):
     """A setting, a marker argument or a policy file is wrong; the message says what would be right."""
+
+
+class RecordingError(SettingsError):
+    """A recording is missing, damaged, of a newer version or of another screen; nothing of it was carried out."""
 
 
 class RunFolderError(VncUseError):
@@ -68,6 +74,10 @@ class PolicyDenied(TaskFailed):
 
 class Inconclusive(TaskFailed):
     """The judge is unsure, or nobody could judge: neither shown to hold nor to fail."""
+
+
+class RecordingDrifted(Inconclusive):
+    """The screen is not as recorded: the product changed, or broke, and only a model or a person can say which."""
 
 
 class ActionError(VncUseError):

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 MARKER = (
     "vnc_task(task, *, expect=(), steps=None, seconds=None, tokens=None, dollars=None, votes=None, policy=None, "
-    "model=None, app=None, secrets=()): carry out the task, a sentence, on a VNC desktop before the test's body runs; "
-    "each claim in expect is then judged, and a body that checks nothing is judged by the task's end state"
+    "model=None, app=None, record=None, secrets=()): carry out the task, a sentence, on a VNC desktop before the "
+    "test's body runs; each claim in expect is then judged, and a body that checks nothing is judged by the task's end "
+    "state"
 )
-OF_A_TEST = ("app", "tokens", "dollars")
+OF_A_TEST = ("app", "tokens", "dollars", "record")
 """What one of several markers says for all of them."""
 LAYERS = pytest.StashKey[list[tuple[Mapping[str, object], Callable[[str], str]]]]()
 SPECS = pytest.StashKey[tuple[TaskSpec, ...]]()
@@ -87,11 +88,12 @@ def _register_the_rest(config: pytest.Config) -> None:
     """What is of use once there is a test with a desktop, or may be one on a worker; nobody else waits for it."""
     if config.pluginmanager.has_plugin("vnc_use_reporting"):
         return
-    from pytest_vnc_use import repeating, reporting, spending
+    from pytest_vnc_use import recorded_items, repeating, reporting, spending
 
     config.pluginmanager.register(reporting, "vnc_use_reporting")
     config.pluginmanager.register(spending, "vnc_use_spending")
     config.pluginmanager.register(repeating, "vnc_use_repeating")
+    config.pluginmanager.register(recorded_items, "vnc_use_recorded_items")
 
 
 def _ini(config: pytest.Config, name: str) -> object:
@@ -166,7 +168,7 @@ def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
         _check_callable(item)
     for path in {str(spec.settings["policy"]) for spec in specs if "policy" in spec.settings}:
         _check_policy(path)
-    for name, silent in (("model", None), ("app", ""), ("tokens", ""), ("dollars", "")):
+    for name, silent in (("model", None), ("app", ""), ("tokens", ""), ("dollars", ""), ("record", "")):
         values = {str(spec.settings.get(name, silent)) for spec in specs} - {""}
         if len(values) > 1:
             told = " and ".join(map(repr, sorted(values)))
@@ -287,10 +289,14 @@ def vnc_functions(request: pytest.FixtureRequest, vnc_settings: Settings) -> Seq
 
 
 @pytest.fixture
-def vnc_planner(vnc_settings: Settings, vnc_functions: Sequence[Callable[..., object]]) -> Planner:
+def vnc_planner(
+    request: pytest.FixtureRequest, vnc_settings: Settings, vnc_functions: Sequence[Callable[..., object]]
+) -> Planner:
     """Who decides what to do. Override to plan with something else than the model that the settings name."""
-    from pytest_vnc_use import assembly
+    from pytest_vnc_use import assembly, recorded_items
 
+    if recorded_items.replays_only(request.node, vnc_settings):
+        return assembly.no_planner()
     return assembly.build_planner(vnc_settings, vnc_functions)
 
 
@@ -309,7 +315,7 @@ def vnc_agent(
     A task that does not end as done fails the test; `run(task, check=False)` returns its result instead.
     """
     _register_the_rest(request.config)
-    from pytest_vnc_use import reporting, spending
+    from pytest_vnc_use import recorded_items, reporting, spending
     from pytest_vnc_use.agent import VncUseAgent
 
     item, secrets = request.node, _declared_secrets(request.node)
@@ -325,6 +331,7 @@ def vnc_agent(
         check=True,
         desktop=vnc_desktop,
         budget=spending.budget_of(item, vnc_settings),
+        recorded=recorded_items.recorded_test(item, vnc_settings, vnc_planner, secrets),
     )
     item.stash[notes.RUNS] = agent.runs
     item.stash[notes.HIDE] = _redaction(secrets, vnc_settings, vnc_desktop)

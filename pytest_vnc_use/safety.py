@@ -137,7 +137,8 @@ def _names(proposal: Proposal) -> set[str]:
     return names
 
 
-def _points(action: Action) -> tuple[Point, ...]:
+def points(action: Action) -> tuple[Point, ...]:
+    """Where on the screen an action takes place, in pixels."""
     match action:
         case Click() | MouseDown() | MouseUp() | Move() | Scroll():
             return ((action.x, action.y),)
@@ -244,7 +245,7 @@ class Rule:
             and _found(self.explanation, wish.explanation if wish else None)
             and _found(self.text, _typed(action))
             and (self.keys is None or self.keys == _pressed(action))
-            and self._covers(_points(action))
+            and self._covers(points(action))
             and _like(self.test, context.test_id)
             and _found(self.task, context.task)
         )

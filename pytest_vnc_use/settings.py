@@ -281,6 +281,14 @@ class Settings:
     max_tokens: int | None = _setting(None, _limit(_count), "most tokens of the session, over all its processes")
     max_dollars: float | None = _setting(None, _limit(_dollars), "most US dollars of the session, over all processes")
     repeat: int = _setting(1, _count, "carry out each test so many times, and tell how reliable it is, as pass^k")
+    record: str = _setting(
+        "",
+        _one_of("", "auto", "replay", "rewrite", "off"),
+        "recordings: replay (no model is asked), auto (replay; the model heals what is other, and what is new is "
+        "recorded), rewrite, or off (auto where a test has a recording, with CI=true replay there; else off)",
+    )
+    healed: str = _setting("pass", _one_of("pass", "fail"), "what becomes of a test that passed after it was healed")
+    gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits for the screen to be as recorded")
     prices: str = _setting("", str, "TOML file with prices of models, over those that are known here")
     runs_dir: str = _setting("runs", str, "folder under which every run leaves its run folder")
     results: str = _setting(
@@ -348,7 +356,7 @@ def environment_layer(environ: Mapping[str, str] = os.environ) -> tuple[Mapping[
 
 # --- the marker ------------------------------------------------------------------------------------------------------
 
-MARKER_SETTINGS = ("steps", "seconds", "tokens", "dollars", "votes", "policy", "model", "app")
+MARKER_SETTINGS = ("steps", "seconds", "tokens", "dollars", "votes", "policy", "model", "app", "record")
 
 
 @dataclass(frozen=True)

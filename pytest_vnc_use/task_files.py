@@ -73,6 +73,7 @@ class _Limits(BaseModel):
     model: Text | None = None
     policy: Text | None = None
     app: Text | None = None
+    record: Text | None = None
     secrets: list[Name] | None = None
 
 

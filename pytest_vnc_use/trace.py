@@ -31,6 +31,7 @@ from pytest_vnc_use.json_lines import JsonLines, from_json as from_json, to_json
 from pytest_vnc_use.types import (
     ApprovalAsked,
     Decision,
+    Drifted,
     Extracted,
     Frame,
     FrameRef,
@@ -216,6 +217,7 @@ class Trace:
     exchanges: tuple[ModelExchange, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     extracted: tuple[Extracted, ...] = ()
+    drifts: tuple[Drifted, ...] = ()
     ended: RunEnded | None = None
 
     @property
@@ -254,6 +256,7 @@ def read_trace(path: Path) -> Trace:
         exchanges=tuple(story.exchanges),
         verdicts=tuple(story.verdicts),
         extracted=tuple(story.extracted),
+        drifts=tuple(story.drifts),
         ended=story.ended,
     )
 
@@ -270,6 +273,7 @@ class _Story:
     exchanges: list[ModelExchange] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     extracted: list[Extracted] = field(default_factory=list)
+    drifts: list[Drifted] = field(default_factory=list)
     ended: RunEnded | None = None
 
     def hear(self, event: RunEvent) -> None:
@@ -294,6 +298,8 @@ class _Story:
                 self.verdicts.append(verdict)
             case Extracted():
                 self.extracted.append(event)
+            case Drifted():
+                self.drifts.append(event)
             case RunEnded():
                 self.ended = event
             case _:

@@ -347,6 +347,18 @@ class Extracted:
 
 
 @dataclass(frozen=True)
+class Drifted:
+    """The screen was not as recorded, by what `problem` says, within `region`; `healed` where a model took over."""
+
+    problem: str
+    recorded: FrameRef
+    seen: FrameRef
+    region: Region | None = None
+    healed: bool = False
+    kind: Literal["drifted"] = "drifted"
+
+
+@dataclass(frozen=True)
 class RunEnded:
     """The run ended with an outcome, or, where `error` is set, broke; `traceback` then tells where."""
 
@@ -367,6 +379,7 @@ RunEvent = Union[
     ModelExchange,
     Judged,
     Extracted,
+    Drifted,
     RunEnded,
 ]
 

@@ -27,6 +27,7 @@ from pytest_vnc_use.assembly.models import (
     build_policy as build_policy,
     given_planner as given_planner,
     model_that_judges as model_that_judges,
+    no_planner as no_planner,
 )
 from pytest_vnc_use.settings import Settings, environment_layer, merge
 

@@ -88,6 +88,13 @@ def _named(settings: Settings, functions: Sequence[Callable[..., object]]) -> Pl
             return named_planner(path)
 
 
+def no_planner() -> Planner:
+    """The planner where a recording is replayed, and nobody is asked."""
+    from pytest_vnc_use.recordings.replay import NoPlanner
+
+    return NoPlanner()
+
+
 def given_planner(thing: object) -> Planner:
     """A planner of the user's own, as it is, or wrapped where it is a callable. Raises SettingsError."""
     from pytest_vnc_use.planners.callables import as_planner

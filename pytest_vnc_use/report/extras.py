@@ -45,7 +45,7 @@ def run_html(run_folder: Path, *, link: Link, machine: str = "") -> str:
     except RunFolderError as exc:
         return _block(f"{_badge('cannot be shown', 'bad')}{_p('error', str(exc))}")
     show = partial(_picture, RunFolder(run_folder), link)
-    judged = [*_verdict_figures(trace, show), *_reading_figures(trace, show)]
+    judged = [*_drift_figures(trace, show), *_verdict_figures(trace, show), *_reading_figures(trace, show)]
     figures = [*_turns(trace, show), _end_figure(trace, show), *judged]
     return _block(f'{_head(trace, machine)}<div class="vnc-grid">{"".join(figures)}</div>{_printed(run_folder)}')
 
@@ -196,6 +196,16 @@ def _end_figure(trace: Trace, show: Show) -> str:
     _, tone = words.outcome_in_words(trace)
     what = "The last frame" if trace.steps else "The first frame; no step was taken"
     return _figure(tone, show(_last_frame(trace), _undrawn), f'<p class="vnc-what">{what}</p>', _ending(trace))
+
+
+def _drift_figures(trace: Trace, show: Show) -> Iterator[str]:
+    """What was recorded and what was there instead, side by side."""
+    for drift in trace.drifts:
+        state, tone = ("healed", "doubt") if drift.healed else ("not as recorded", "bad")
+        mark = partial(mark_region, region=drift.region) if drift.region else _undrawn
+        for name, frame in (("as recorded", drift.recorded), ("now", drift.seen)):
+            title = f'<p class="vnc-what">{_badge(state, tone)}{name}</p>'
+            yield _figure(tone, show(frame, mark), title, _p("reason", drift.problem))
 
 
 def _verdict_figures(trace: Trace, show: Show) -> Iterator[str]:

@@ -1,0 +1,134 @@
+"""Tests and their recordings: which of them a test uses, when one is written, and which were healed.
+
+A plugin of its own, registered by plugin.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vnc_use.errors import RecordingDrifted, VncUseError
+from pytest_vnc_use.notes import SETTINGS
+from pytest_vnc_use.repeating import ARGUMENT, names_of_repetitions
+from pytest_vnc_use.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.ports import Planner
+    from pytest_vnc_use.recordings.recorded_test import Mode, RecordedTest
+    from pytest_vnc_use.recordings.store import Key
+
+RECORDED = pytest.StashKey["RecordedTest | None"]()
+PASSED = pytest.StashKey[bool]()
+HEALED, WRITTEN = "vnc_healed", "vnc_recording"
+"""Properties of a test: what was not as recorded, a line each; and what became of its new recording."""
+
+
+def replays_only(item: pytest.Item, settings: Settings) -> bool:
+    """Whether the test's recording is replayed without a model, so that no planner is needed."""
+    return _mode(_key(item), settings, has_planner=bool(settings.planner)) == "replay"
+
+
+def recorded_test(
+    item: pytest.Item, settings: Settings, planner: Planner, secrets: Iterable[str]
+) -> RecordedTest | None:
+    """The test as its recording has it; None where it is neither replayed nor recorded. Raises RecordingError."""
+    from pytest_vnc_use.recordings.recorded_test import RecordedTest
+    from pytest_vnc_use.recordings.replay import NoPlanner
+
+    key = _key(item, secrets)
+    mode = _mode(key, settings, has_planner=not isinstance(planner, NoPlanner))
+    item.stash[RECORDED] = None if mode == "off" else RecordedTest(key, mode, gate_s=settings.gate_seconds)
+    return item.stash[RECORDED]
+
+
+def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
+    from pytest_vnc_use.recordings.recorded_test import mode_of
+
+    ci = os.environ.get("CI") == "true"
+    return mode_of(settings.record, exists=key.path.exists(), ci=ci, has_planner=has_planner)
+
+
+def _key(item: pytest.Item, secrets: Iterable[str] = ()) -> Key:
+    """By the file's name, so that it is the same from whatever folder pytest is started; of all repetitions one."""
+    from pytest_vnc_use.recordings.store import Key
+
+    _, colons, name = item.nodeid.partition("::")
+    for repetition in names_of_repetitions(item.config):
+        name = name.removesuffix(f"[{repetition}]")
+        name = f"{name.removesuffix(f'-{repetition}]')}]" if name.endswith(f"-{repetition}]") else name
+    parameters = set(getattr(getattr(item, "callspec", None), "params", ())) - {ARGUMENT}
+    return Key(item.path, item.path.name + colons + name, tuple(sorted(parameters)), tuple(sorted(secrets)))
+
+
+# --- a test's end ----------------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """With `--vnc-healed=fail`, to have been healed is to fail."""
+    result = yield
+    recorded = item.stash.get(RECORDED, None)
+    if recorded and recorded.healed and item.config.stash[SETTINGS].healed == "fail":
+        told = ["the test passed, but not as recorded (--vnc-healed=fail)", *recorded.healed]
+        advice = "if it may be so, take it over with --vnc-healed=pass, or --vnc-record=rewrite"
+        raise RecordingDrifted("\n  ".join([*told, advice]))
+    return result
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Outermost, where what the test came to is known; its recording is written once all of it has passed."""
+    report = yield
+    recorded = item.stash.get(RECORDED, None)
+    if recorded is None:
+        return report
+    if call.when == "call":
+        item.stash[PASSED] = report.passed and not hasattr(report, "wasxfail")
+        _note(item, report, [(HEALED, line) for line in recorded.healed])
+    elif call.when == "teardown" and report.passed and item.stash.get(PASSED, False):
+        _note(item, report, [(WRITTEN, told) for told in _written(recorded)])
+    return report
+
+
+def _note(item: pytest.Item, report: pytest.TestReport, properties: list[tuple[str, object]]) -> None:
+    item.user_properties += properties
+    report.user_properties += properties
+
+
+def _written(recorded: RecordedTest) -> Iterator[str]:
+    try:
+        if recorded.keep():
+            yield "written"
+    except (OSError, VncUseError) as exc:
+        yield f"not written: {exc}"
+
+
+# --- the session's end -----------------------------------------------------------------------------------------------
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Healed tests are listed, so that nobody takes them for unchanged; then what was recorded."""
+    healed = [(report.nodeid, line) for report in _reports(terminalreporter, "call") for line in _told(report, HEALED)]
+    if healed:
+        count = len({nodeid for nodeid, _ in healed})
+        terminalreporter.section(f"{count} healed: look whether the product may differ so", yellow=True)
+        for nodeid, line in healed:
+            terminalreporter.write_line(f"HEALED {nodeid}: {line}", yellow=True)
+    written = [told for report in _reports(terminalreporter, "teardown") for told in _told(report, WRITTEN)]
+    for told in sorted(set(written)):
+        terminalreporter.write_line(f"vnc-use: {written.count(told)} recordings {told}")
+
+
+def _told(report: Any, name: str) -> list[str]:
+    return [str(value) for key, value in report.user_properties if key == name]
+
+
+def _reports(terminalreporter: pytest.TerminalReporter, when: str) -> Iterator[Any]:
+    for reports in terminalreporter.stats.values():
+        yield from (report for report in reports if getattr(report, "when", None) == when)

@@ -1,0 +1,1 @@
+"""Recordings: runs that passed, kept beside their tests, replayed on the live desktop, healed where it changed."""

@@ -1,0 +1,251 @@
+"""The form of a recording: what stands in its file, a readable line for each step and each claim; versioned.
+
+Beside the file, in a folder of the same name, are its pictures: of each screen what is other than on the one before,
+of each step the surroundings of its target, of each run the end. Their names end in a digest of what they show.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal, Union
+
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_serializer, model_validator
+
+from pytest_vnc_use.errors import RecordingError
+from pytest_vnc_use.recordings.pictures import Pixels
+from pytest_vnc_use.safety import points
+from pytest_vnc_use.types import (
+    CallFunction,
+    Click,
+    Confirmation,
+    Drag,
+    JsonObject,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    OpenAddress,
+    Proposal,
+    Region,
+    Scroll,
+    TraverseHistory,
+    TypeText,
+)
+
+FORMAT: Literal["pytest-vnc-use recording"] = "pytest-vnc-use recording"
+VERSION = 1
+_CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
+
+Repeatable = Union[
+    Click,
+    MouseDown,
+    MouseUp,
+    Move,
+    Drag,
+    Scroll,
+    TypeText,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    OpenAddress,
+    TraverseHistory,
+    CallFunction,
+]
+"""The actions that are recorded; waits and looks become gates."""
+_FIELDS = {form.kind: frozenset(form.__dataclass_fields__) for form in Repeatable.__args__}  # type: ignore[attr-defined]
+
+
+def _known_fields(action: Any) -> Any:
+    known = _FIELDS.get(action.get("kind")) if isinstance(action, dict) else None
+    if known is not None and not known.issuperset(action):
+        raise ValueError(f"{action['kind']} has no {sorted(set(action) - known)[0]!r}")
+    return action
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _not_there() -> Pixels:
+    return np.zeros((0, 0), np.uint32)
+
+
+class Screen(_Part):
+    """A screen at rest: the picture of what is other than on the screen before it, and where that picture's corner is.
+
+    `volatile` are the parts that kept changing by themselves, which no comparison looks at.
+    """
+
+    picture: str = Field(default="", pattern=r"^([\w-]+\.webp)?$")
+    at: tuple[int, int] = (0, 0)
+    volatile: tuple[Region, ...] = ()
+    pixels: Callable[[], Pixels] = Field(default=_not_there, exclude=True, repr=False)
+
+
+class RecordedStep(_Part):
+    """One action, why the planner wanted it and what it called it, and the screen before it.
+
+    `near` is a picture of what is around the target, for whoever reads the recording.
+    """
+
+    action: Annotated[Repeatable, BeforeValidator(_known_fields), Field(discriminator="kind")]
+    intent: str = ""
+    call: str = ""
+    confirmation: Confirmation | None = None
+    near: str = Field(default="", pattern=r"^([\w-]+\.webp)?$")
+    screen: Screen
+
+    @field_serializer("action")
+    def _as_given(self, action: Any) -> JsonObject:
+        defaults = {name: field.default for name, field in type(action).__dataclass_fields__.items()}
+        return {"kind": action.kind} | {k: v for k, v in vars(action).items() if k != "kind" and v != defaults[k]}
+
+    @property
+    def proposal(self) -> Proposal:
+        """What the planner proposed, as far as a policy looks at it."""
+        called = {"name": self.call or self.action.kind, "args": {}}
+        return Proposal(self.action, self.intent, called, self.confirmation)
+
+
+class Evidence(_Part):
+    """What a judge said of a screen: that a claim `holds` or `fails`, or which `value` is read there."""
+
+    claim: str
+    verdict: Literal["holds", "fails", "read"]
+    value: Any = None
+    reason: str = ""
+    region: Region | None = None
+    model: str = ""
+    screen: Screen
+
+
+class RecordedRun(_Part):
+    """One task: its steps, the screen at its end, and what was judged from there until the next task.
+
+    `picture` is one of the whole end, for whoever reads the recording.
+    """
+
+    task: str
+    planner: str = ""
+    steps: tuple[RecordedStep, ...] = ()
+    end: Screen
+    picture: str = Field(default="", pattern=r"^([\w-]+\.webp)?$")
+    claims: tuple[Evidence, ...] = ()
+
+
+class Recording(_Part):
+    """All runs of one test. `masks` are given by the user: parts of the screen that no comparison looks at.
+
+    `claims` were judged before the first run.
+    """
+
+    format: Literal["pytest-vnc-use recording"] = FORMAT
+    version: int = VERSION
+    test: str
+    parameters: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    screen_size: tuple[int, int]
+    masks: tuple[Region, ...] = ()
+    claims: tuple[Evidence, ...] = ()
+    runs: tuple[RecordedRun, ...] = ()
+
+    @model_validator(mode="after")
+    def _is_on_the_screen(self) -> Recording:
+        width, height = self.screen_size
+        for step in (step for run in self.runs for step in run.steps):
+            for x, y in points(step.action):
+                if not (0 <= x < width and 0 <= y < height):
+                    raise ValueError(f"({x}, {y}) is not on a screen of {width} x {height} pixels")
+        for screen in screens(self):
+            if min(screen.at) < 0:
+                raise ValueError(f"a picture's corner must be on the screen, got {screen.at}")
+        return self
+
+
+def screens(recording: Recording) -> Iterator[Screen]:
+    """All screens of a recording, in the order in which each is told by what is other than on the one before."""
+    yield from (each.screen for each in recording.claims)
+    for run in recording.runs:
+        yield from (step.screen for step in run.steps)
+        yield run.end
+        yield from (each.screen for each in run.claims)
+
+
+def with_screens(recording: Recording, shown: Callable[[Screen], Screen]) -> Recording:
+    """The recording with other screens in the place of its own, each asked for once, in order."""
+
+    def judged(claims: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+        return tuple(each.model_copy(update={"screen": shown(each.screen)}) for each in claims)
+
+    def carried_out(run: RecordedRun) -> RecordedRun:
+        steps = tuple(step.model_copy(update={"screen": shown(step.screen)}) for step in run.steps)
+        end = shown(run.end)
+        return run.model_copy(update={"steps": steps, "end": end, "claims": judged(run.claims)})
+
+    claims = judged(recording.claims)
+    return recording.model_copy(update={"claims": claims, "runs": tuple(map(carried_out, recording.runs))})
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+def text_of(recording: Recording) -> str:
+    """The recording as its file has it: JSON, whose steps and claims take a line each."""
+    told = recording.model_dump(mode="json", exclude_defaults=True)
+    return _object({"format": FORMAT, "version": VERSION, **told}, "") + "\n"
+
+
+def _object(fields: JsonObject, indent: str) -> str:
+    inner = indent + "  "
+    lines = [f'{inner}"{name}": {_value(name, value, inner)}' for name, value in fields.items()]
+    return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+
+
+def _value(name: str, value: Any, indent: str) -> str:
+    if name not in ("runs", "steps", "claims") or not value:
+        return _line(value)
+    inner = indent + "  "
+    items = [_object(item, inner) if name == "runs" else _line(item) for item in value]
+    return f"[\n{inner}" + f",\n{inner}".join(items) + f"\n{indent}]"
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def parse(text: str, where: str) -> Recording:
+    """The recording in a file's text; `where` names the file. Raises RecordingError."""
+    if _CONFLICT.search(text):
+        raise RecordingError(f"{where} holds the conflict marks of a merge: take one side, or record the test anew")
+    try:
+        data = json.loads(text)
+    except ValueError as exc:
+        raise RecordingError(f"{where} is cut off, or no JSON: {exc}; {ANEW}") from exc
+    _check_version(data, where)
+    try:
+        return Recording.model_validate(data)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "it"
+        raise RecordingError(f"{where} is damaged: {place}: {first['msg']}, got {first['input']!r}; {ANEW}") from exc
+
+
+ANEW = "take it back from version control, or record the test anew with --vnc-record=rewrite"
+
+
+def _check_version(data: Any, where: str) -> None:
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise RecordingError(f'{where} is no recording: "format" must be {FORMAT!r}; {ANEW}')
+    version = data.get("version")
+    if type(version) is not int or version < 1:
+        raise RecordingError(f'{where} is damaged: "version" must be a number, at least 1, got {version!r}; {ANEW}')
+    if version > VERSION:
+        raise RecordingError(
+            f"{where} was written by a newer pytest-vnc-use: its version is {version}, this one reads up to {VERSION}; "
+            "upgrade pytest-vnc-use, or record the test anew with --vnc-record=rewrite"
+        )

@@ -1,0 +1,96 @@
+"""Whether the screen is as it was recorded. Pixels are compared one by one; nothing is looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles
+from pytest_vnc_use.safety import points
+from pytest_vnc_use.types import Action, Region
+
+AROUND_PX = (120, 40)
+"""So far to each side, and up and down, the surroundings of a target reach."""
+REST_MAY_DIFFER = 0.05
+"""The share of the screen that may be other where neither the target is nor what the step before had changed."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """What is not as recorded, in words, and within which part of the screen."""
+
+    problem: str
+    region: Region
+
+
+@dataclass(frozen=True, eq=False)
+class Gate:
+    """What the screen must show before a step, and at the end: what the step before changed, and where it will act.
+
+    `changed` are the pixels that the step before changed, `ignored` those that nothing is said of.
+    """
+
+    expected: Pixels
+    changed: Mask
+    ignored: Mask
+    targets: tuple[Region, ...] = ()
+
+    def mismatch(self, seen: Pixels) -> Mismatch | None:
+        """What is not as recorded; None where the gate is open."""
+        differs = (self.expected != seen) & ~self.ignored
+        if not differs.any():
+            return None
+        for target in self.targets:
+            part = differs[target.top : target.bottom, target.left : target.right]
+            if part.any():
+                return Mismatch(f"the surroundings of its target look different ({_told(part)})", _box(part, target))
+        if (found := differs & self.changed).any():
+            return Mismatch(f"what the step before changed is not as it was then ({_told(found)})", _box(found))
+        if differs.mean() > REST_MAY_DIFFER:
+            return Mismatch(f"{differs.mean():.0%} of the screen look different ({_told(differs)})", _box(differs))
+        return None
+
+
+def gate(before: Pixels | None, expected: Pixels, left_out: Iterable[Region], targets: tuple[Region, ...] = ()) -> Gate:
+    """The gate to a recorded screen, which became of the one `before` by a step; of none at the start of a run."""
+    changed = np.zeros(expected.shape, np.bool_) if before is None else changed_tiles(before, expected)
+    return Gate(expected, changed, mask_of(left_out, expected.shape), targets)
+
+
+def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:
+    """The pixels of all regions."""
+    mask = np.zeros(shape, np.bool_)
+    for region in regions:
+        mask[region.top : region.bottom, region.left : region.right] = True
+    return mask
+
+
+def other_than(expected: Pixels, seen: Pixels, left_out: Iterable[Region]) -> Mismatch | None:
+    """Where, outside what is left out, a screen is other than the one that was evidence; None where nowhere."""
+    if expected.shape != seen.shape:
+        height, width = seen.shape
+        return Mismatch(f"the screen has {width} x {height} pixels", Region(0, 0, width, height))
+    differs = (expected != seen) & ~mask_of(left_out, expected.shape)
+    return Mismatch(f"{_told(differs)} differ", _box(differs)) if differs.any() else None
+
+
+def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:
+    """What is around each point of an action, on a screen of this size; none where it has no point."""
+    (across, down), (width, height) = AROUND_PX, size
+    return tuple(
+        Region(max(0, x - across), max(0, y - down), min(width, x + across), min(height, y + down))
+        for x, y in points(action)
+    )
+
+
+def _told(differs: Mask) -> str:
+    count = int(differs.sum())
+    return "1 pixel" if count == 1 else f"{count:,} pixels"
+
+
+def _box(differs: Mask, within: Region = Region(0, 0, 0, 0)) -> Region:  # noqa: B008  # frozen
+    rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
+    left, top = within.left, within.top
+    return Region(left + int(columns[0]), top + int(rows[0]), left + int(columns[-1]) + 1, top + int(rows[-1]) + 1)

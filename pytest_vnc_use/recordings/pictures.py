@@ -1,0 +1,115 @@
+"""Pixels as numbers to compare, and pictures that show only what is other than on the screen before.
+
+Pictures are lossless WebP: a screen of a program takes a third of the bytes that it takes as PNG.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+Pixels = npt.NDArray[np.uint32]
+"""Shape (height, width); one number a pixel, which is the same for the same colour."""
+Mask = npt.NDArray[np.bool_]
+TILE_PX = 8
+"""What changed is known and kept by tiles of so many pixels a side."""
+_COLOUR = np.frombuffer(bytes([255, 255, 255, 0]), np.uint32)[0]
+
+
+def pixels_of(picture: bytes) -> Pixels:
+    """The pixels of a PNG or WebP."""
+    return _numbers(Image.open(io.BytesIO(picture)).convert("RGBA"))
+
+
+def _numbers(image: Image.Image) -> Pixels:
+    numbers: Pixels = np.asarray(image).view(np.uint32)[..., 0] & _COLOUR
+    return numbers
+
+
+def picture_of(pixels: Pixels, shown: Mask | None = None) -> bytes:
+    """WebP of the pixels; those that are not `shown` are transparent."""
+    alpha = np.uint32(~_COLOUR)
+    numbers = pixels | alpha if shown is None else np.where(shown, pixels | alpha, np.uint32(0))
+    height, width = pixels.shape
+    rgba = np.ascontiguousarray(numbers).view(np.uint8).reshape(height, width, 4)
+    file = io.BytesIO()
+    Image.fromarray(rgba).save(file, "WEBP", lossless=True)
+    return file.getvalue()
+
+
+def png_of(pixels: Pixels) -> bytes:
+    """PNG (8-bit RGB), as run folders keep it."""
+    height, width = pixels.shape
+    file = io.BytesIO()
+    rgba = np.ascontiguousarray(pixels).view(np.uint8).reshape(height, width, 4)
+    Image.fromarray(rgba[..., :3]).save(file, "PNG", compress_level=1)
+    return file.getvalue()
+
+
+def changed_tiles(before: Pixels, now: Pixels) -> Mask:
+    """The pixels of all tiles in which at least one differs."""
+    return tiled(before != now)
+
+
+def tiled(marked: Mask) -> Mask:
+    """The pixels of all tiles in which at least one is marked."""
+    height, width = marked.shape
+    padded = np.pad(marked, ((0, -height % TILE_PX), (0, -width % TILE_PX)))
+    rows, columns = padded.shape[0] // TILE_PX, padded.shape[1] // TILE_PX
+    tiles = padded.reshape(rows, TILE_PX, columns, TILE_PX).any(axis=(1, 3))
+    whole: Mask = tiles.repeat(TILE_PX, axis=0).repeat(TILE_PX, axis=1)[:height, :width]
+    return whole
+
+
+def change(before: Pixels, now: Pixels) -> tuple[bytes, tuple[int, int]] | None:
+    """A picture of what is other than before, and where its corner is; None where nothing is."""
+    shown = changed_tiles(before, now)
+    if not shown.any():
+        return None
+    rows, columns = np.flatnonzero(shown.any(axis=1)), np.flatnonzero(shown.any(axis=0))
+    left, top = int(columns[0]), int(rows[0])
+    box = np.s_[top : rows[-1] + 1, left : columns[-1] + 1]
+    return picture_of(now[box], shown[box]), (left, top)
+
+
+def painted_over(before: Pixels, picture: bytes, at: tuple[int, int]) -> Pixels:
+    """The screen after a change. Raises ValueError where the picture is none, or reaches off the screen."""
+    image = Image.open(io.BytesIO(picture)).convert("RGBA")
+    left, top = at
+    if left + image.width > before.shape[1] or top + image.height > before.shape[0]:
+        raise ValueError(f"{image.width} x {image.height} pixels at {at} are not on the screen")
+    box = np.s_[top : top + image.height, left : left + image.width]
+    shown = np.asarray(image.getchannel("A")) > 0
+    now = before.copy()
+    now[box] = np.where(shown, _numbers(image), before[box])
+    return now  # type: ignore[no-any-return]  # Pixels, as before
+
+
+@dataclass
+class Chain:
+    """The screens of a recording, each by what is other than on the one before; the first is painted on black.
+
+    `changes` are pairs of a picture's name, empty where nothing is other, and its corner. Only the screen that was
+    asked for last is kept, so that memory does not grow with their number; they are best asked for in order.
+    """
+
+    size: tuple[int, int]
+    load: Callable[[str], bytes]
+    changes: Sequence[tuple[str, tuple[int, int]]]
+    _number: int = field(default=-1, init=False)
+    _pixels: Pixels = field(init=False)
+
+    def pixels(self, number: int) -> Pixels:
+        """Screen `number`, from 0. Raises what `load` does, and ValueError where a picture does not fit."""
+        if number < self._number or self._number < 0:
+            self._number, self._pixels = -1, np.zeros(self.size[::-1], np.uint32)
+        while self._number < number:
+            name, at = self.changes[self._number + 1]
+            self._pixels = painted_over(self._pixels, self.load(name), at) if name else self._pixels
+            self._number += 1
+        return self._pixels

@@ -1,0 +1,118 @@
+"""Records a run as it happens: each step with the screen at rest before it, and what moves there by itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.json_lines import to_json
+from pytest_vnc_use.ports import Controller
+from pytest_vnc_use.recordings.format import RecordedStep, Screen
+from pytest_vnc_use.recordings.pictures import Mask, pixels_of
+from pytest_vnc_use.screens import CARET_PX
+from pytest_vnc_use.types import (
+    CallFunction,
+    Frame,
+    Proposal,
+    Region,
+    RunEvent,
+    Step,
+    StepFinished,
+    StepStarted,
+    TakeScreenshot,
+    Wait,
+)
+
+QUIET_S = 1.2
+"""So long nothing may have changed, but what moves by itself, before a screen is recorded."""
+LONGEST_WATCH_S = 5.0
+_SAMPLES = 9
+_SAMPLE_S = 0.15
+"""Pictures of what moves by itself, over both phases of a caret, and how far they are apart."""
+VERIFY = "verify"
+"""The function by which a model asks a judge; it changes nothing, and is not done again."""
+
+
+def screen_at_rest(eyes: Controller) -> Screen:
+    """The screen once it has been quiet for a while, and what moves on it. Raises DesktopError."""
+    deadline = Deadline(LONGEST_WATCH_S)
+    while eyes.changed_since(time.monotonic() - QUIET_S) and deadline.remaining_s:
+        eyes.wait_changed(time.monotonic(), _SAMPLE_S)
+    frame = eyes.frame()
+    return Screen(volatile=tuple(_volatile(eyes, frame)), pixels=partial(pixels_of, frame.png))
+
+
+def _volatile(eyes: Controller, frame: Frame) -> Iterator[Region]:
+    """What moves by itself: of a caret its own box, else all of the tiles that it is in."""
+    if not frame.moving:
+        return
+    first = pixels_of(frame.png)
+    differs: Mask = np.zeros(first.shape, np.bool_)
+    for _ in range(_SAMPLES):
+        eyes.wait_changed(time.monotonic(), _SAMPLE_S)
+        differs |= pixels_of(eyes.frame().png) != first
+    yield from (_caret_or_all(differs, region) for region in frame.moving)
+
+
+def _caret_or_all(differs: Mask, region: Region) -> Region:
+    part = differs[region.top : region.bottom, region.left : region.right]
+    if not part.any():
+        return region
+    rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
+    if np.ptp(columns) >= CARET_PX[0] or np.ptp(rows) >= CARET_PX[1]:
+        return region
+    left, top = region.left + int(columns[0]), region.top + int(rows[0])
+    return Region(left, top, left + int(np.ptp(columns)) + 1, top + int(np.ptp(rows)) + 1)
+
+
+class Recorder:
+    """Collects the steps of one run that are carried out live. `eyes` are the desktop's.
+
+    Waits and looks are left out, as gates stand for them, and so is what could not be done. `holds_secret` where a step
+    told something that no recording may hold, and that nobody could put back: the desktop's password, or a key.
+    """
+
+    def __init__(self, eyes: Controller) -> None:
+        self.steps: list[RecordedStep] = []
+        self.holds_secret = False
+        self._eyes = eyes
+        self._begun: tuple[Proposal, Screen] | None = None
+
+    def screen(self) -> Screen:
+        """The screen at rest. Raises DesktopError."""
+        return screen_at_rest(self._eyes)
+
+    def observe(self, event: RunEvent) -> None:
+        match event:
+            case StepStarted(proposal=proposal) if not _is_look(proposal):
+                self._begun = proposal, self.screen()
+            case StepFinished(step=step) if self._begun:
+                (proposal, screen), self._begun = self._begun, None
+                if not step.error:
+                    self.steps.append(_recorded(step, screen))
+                    self.holds_secret |= step.proposal.action != proposal.action
+            case _:
+                pass
+
+
+def _is_look(proposal: Proposal) -> bool:
+    action = proposal.action
+    return isinstance(action, (Wait, TakeScreenshot)) or (isinstance(action, CallFunction) and action.name == VERIFY)
+
+
+def _recorded(step: Step, screen: Screen) -> RecordedStep:
+    proposal = step.proposal
+    call = str(proposal.as_proposed.get("name", ""))
+    return RecordedStep.model_validate(
+        {
+            "action": to_json(proposal.action),
+            "intent": proposal.intent or step.words,
+            "call": "" if call == proposal.action.kind else call,
+            "confirmation": proposal.confirmation,
+            "screen": screen,
+        }
+    )

@@ -1,0 +1,283 @@
+"""One test and its recording: what is replayed of it, what is recorded anew, and what comes of that."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+from pytest_vnc_use.errors import RecordingError
+from pytest_vnc_use.ports import Controller, Judge, Planner
+from pytest_vnc_use.recordings.evidence import RecordedJudge
+from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen
+from pytest_vnc_use.recordings.match import Mismatch
+from pytest_vnc_use.recordings.pictures import Pixels, pixels_of, png_of
+from pytest_vnc_use.recordings.record import Recorder, screen_at_rest
+from pytest_vnc_use.recordings.replay import Closed, PatientEyes, Replay
+from pytest_vnc_use.recordings.store import Key, load, save
+from pytest_vnc_use.trace import RunFolder
+from pytest_vnc_use.types import (
+    Drifted,
+    Extracted,
+    Frame,
+    FrameRef,
+    Judged,
+    Outcome,
+    Reading,
+    Region,
+    RunEnded,
+    RunEvent,
+    RunStarted,
+    Verdict,
+)
+
+Mode = Literal["auto", "replay", "rewrite", "off"]
+
+
+def mode_of(asked: str, *, exists: bool, ci: bool, has_planner: bool) -> Mode:
+    """What `--vnc-record` comes to. Where it is not given, a test that has a recording uses it, and no other test does.
+
+    To use it is `replay` with CI=true, else `auto`. Without a planner nothing can be healed: `auto` is then `replay`.
+    """
+    mode = asked or ("off" if not exists else "replay" if ci else "auto")
+    return "replay" if mode == "auto" and not has_planner else mode  # type: ignore[return-value]  # checked as a setting
+
+
+@dataclass
+class _Run:
+    """A run of the test: what is replayed in it, what is recorded of it, and where it tells of itself."""
+
+    task: str
+    planner: str
+    folder: RunFolder
+    emit: Callable[[RunEvent], None]
+    recorder: Recorder
+    known: RecordedRun | None = None
+    replay: Replay | None = None
+    claims: list[Evidence] = field(default_factory=list)
+    ended: RecordedRun | None = None
+
+    @property
+    def is_live(self) -> bool:
+        return self.replay is None or self.replay.taken_over_at is not None
+
+    def end(self) -> RecordedRun:
+        """The recorded run where it was replayed whole, else with what was carried out live. Raises DesktopError."""
+        if self.known and not self.is_live:
+            return self.known
+        replayed = self.known.steps[: self.replay.taken_over_at] if self.known and self.replay else ()
+        steps = (*replayed, *self.recorder.steps)
+        return RecordedRun(task=self.task, planner=self.planner, steps=steps, end=self.recorder.screen())
+
+
+@dataclass
+class _Heard:
+    """What was asked of a judge last, of which frame, and the evidence that there is, with what is other by now."""
+
+    frame: Frame
+    evidence: Evidence | None
+    mismatch: Mismatch | None
+
+
+class RecordedTest:
+    """A RunObserver that gives an agent what to replay, and collects what to write once the test has passed.
+
+    Raises RecordingError where the recording cannot be used. `gate_s` is how long a replay waits for a screen.
+    """
+
+    def __init__(self, key: Key, mode: Mode, *, gate_s: float) -> None:
+        self.key = key
+        self.mode = mode
+        self.healed: list[str] = []
+        """What was not as recorded, and was done or judged anew."""
+        self._recording = _stored(key, mode)
+        self._masks = self._recording.masks if self._recording else _masks_of(key)
+        self._gate_s = gate_s
+        self._eyes: Callable[[], Controller] | None = None
+        self._opening: list[Evidence] = []
+        self._runs: list[_Run] = []
+        self._current: _Run | None = None
+        self._heard: dict[str, _Heard] = {}
+        self._is_whole = True
+
+    # --- for the agent -----------------------------------------------------------------------------------------------
+
+    def begin(
+        self, task: str, planner: Planner, desktop: Controller, folder: RunFolder, emit: Callable[[RunEvent], None]
+    ) -> tuple[Planner, Controller]:
+        """Who decides in a run that begins now, and the eyes and hands for it. Raises RecordingError, DesktopError."""
+        run = _Run(task, planner.name, folder, emit, Recorder(desktop), self._known(task, desktop))
+        self._runs.append(run)
+        if run.known is None:
+            return planner, desktop
+        live = None if self.mode == "replay" else planner
+        run.replay = Replay(run.known, live, masks=self._masks, closed=partial(self._closed, run))
+        return run.replay, PatientEyes(desktop, run.replay, self._gate_s)
+
+    def judge(self, live: Callable[[], Judge], eyes: Callable[[], Controller], hide: Callable[[str], str]) -> Judge:
+        """Who judges: the recorded evidence and, unless this is a replay, the live judge. `hide` takes secrets out."""
+        self._eyes = eyes
+        recording = self._recording
+        evidence = [*recording.claims, *(each for run in recording.runs for each in run.claims)] if recording else []
+        live_judge = None if self.mode == "replay" else live
+        return RecordedJudge(evidence, live_judge, masks=self._masks, hide=hide, heard=self._hear)
+
+    def _known(self, task: str, desktop: Controller) -> RecordedRun | None:
+        """The run that is recorded in this place of the test. Raises RecordingError, DesktopError."""
+        runs = self._recording.runs if self._recording else ()
+        known = runs[len(self._runs)] if len(self._runs) < len(runs) else None
+        if known and known.task == task:
+            self._check_size(desktop.frame().ref)
+            return known
+        if self.mode == "replay":
+            there = repr(known.task) if known else "no more runs"
+            raise RecordingError(
+                f"{str(self.key.path)!r} has no recording of the task {task!r}, in its place is {there}; record the "
+                "test anew with --vnc-record=auto or rewrite, and a planner"
+            )
+        return None
+
+    def _check_size(self, screen: FrameRef) -> None:
+        size = self._recording.screen_size if self._recording else ()
+        if size != (screen.width, screen.height):
+            raise RecordingError(
+                f"{str(self.key.path)!r} was recorded on a screen of {'x'.join(map(str, size))} pixels, and this one "
+                f"has {screen.width}x{screen.height}: give the desktop that size (--vnc-screen-size), or record the "
+                "test anew with --vnc-record=rewrite"
+            )
+
+    # --- what happens ------------------------------------------------------------------------------------------------
+
+    def observe(self, event: RunEvent) -> None:
+        match event:
+            case RunStarted():  # of a run with a planner of its own nobody was asked here
+                begun = [run for run in self._runs[-1:] if run.folder.path.name == event.run_id]
+                self._current = begun[0] if begun else None
+            case RunEnded():
+                self._end(event)
+            case Judged(verdict=verdict):
+                self._keep(verdict.claim, verdict)
+            case Extracted(reading=reading):
+                self._keep(reading.question, reading)
+            case _:
+                if self._records and self._current and self._current.is_live:
+                    self._current.recorder.observe(event)
+
+    @property
+    def _records(self) -> bool:
+        return self.mode in ("auto", "rewrite")
+
+    def _end(self, event: RunEnded) -> None:
+        run, self._current = self._current, None
+        if run is None or not self._records:
+            return
+        if event.outcome is not Outcome.DONE or run.recorder.holds_secret:
+            self._is_whole = False
+        else:
+            run.ended = run.end()
+
+    def _closed(self, run: _Run, closed: Closed) -> None:
+        """A gate stayed closed."""
+        healed = self.mode != "replay"
+        self._tell(run, closed.problem, closed.gate.expected, closed.seen, closed.region, healed=healed)
+
+    def _tell(self, run: _Run, problem: str, expected: Pixels, seen: FrameRef, region: Region, *, healed: bool) -> None:
+        recorded = run.folder.store(_frame_of(expected))
+        run.emit(Drifted(problem, recorded, seen, region, healed))
+        if healed:
+            self.healed.append(problem)
+
+    # --- claims ------------------------------------------------------------------------------------------------------
+
+    def _hear(self, claim: str, frame: Frame, evidence: Evidence | None, mismatch: Mismatch | None) -> None:
+        self._heard[claim] = _Heard(frame, evidence, mismatch)
+
+    def _keep(self, claim: str, judged: Verdict | Reading) -> None:
+        """What a judge said, with the evidence for it; the same again where it rests on that."""
+        heard = self._heard.pop(claim, None)
+        if heard is None:
+            return
+        if heard.evidence and heard.mismatch and self._runs:
+            self._tell_missed(claim, heard.evidence, heard.mismatch, heard.frame)
+        if heard.evidence and not heard.mismatch:
+            self._add(heard.evidence)
+        elif self._records and not (isinstance(judged, Verdict) and judged.kind == "unsure"):
+            self._add(self._evidence(claim, judged, heard.frame))
+
+    def _tell_missed(self, claim: str, evidence: Evidence, mismatch: Mismatch, frame: Frame) -> None:
+        problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
+        healed = self.mode != "replay"
+        self._tell(self._runs[-1], problem, evidence.screen.pixels(), frame.ref, mismatch.region, healed=healed)
+
+    def _add(self, evidence: Evidence) -> None:
+        (self._runs[-1].claims if self._runs else self._opening).append(evidence)
+
+    def _evidence(self, claim: str, judged: Verdict | Reading, frame: Frame) -> Evidence:
+        moving = screen_at_rest(self._eyes()).volatile if self._eyes else ()
+        told = {"verdict": judged.kind} if isinstance(judged, Verdict) else {"verdict": "read", "value": judged.value}
+        screen = Screen(volatile=moving, pixels=partial(pixels_of, frame.png))
+        region, model = judged.region, judged.model
+        return Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **told)
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def keep(self) -> bool:
+        """Write what is other than before, once the test has passed; whether anything was. Raises RunFolderError."""
+        recording = self._made() if self._records and self._is_whole else None
+        if recording is None or recording == self._recording:
+            return False
+        return save(self.key.path, recording)
+
+    def _made(self) -> Recording | None:
+        """The whole test as it was carried out; None where it did nothing that could be recorded."""
+        ended = [(run.ended, tuple(run.claims)) for run in self._runs]
+        runs = tuple(run.model_copy(update={"claims": claims}) for run, claims in ended if run)
+        seen = [each.screen for each in self._opening] + [run.end for run in runs]
+        if not seen or len(runs) < len(ended):
+            return None
+        height, width = seen[0].pixels().shape
+        return Recording(
+            test=self.key.test,
+            parameters=self.key.parameters,
+            secrets=self.key.secrets,
+            screen_size=(width, height),
+            masks=self._masks,
+            claims=tuple(self._opening),
+            runs=runs,
+        )
+
+
+def _stored(key: Key, mode: Mode) -> Recording | None:
+    """The recording to be replayed. Raises RecordingError where it cannot be, or has to be there."""
+    recording = load(key.path) if mode in ("auto", "replay") else None
+    if recording and not key.belongs(recording):
+        raise RecordingError(
+            f"{str(key.path)!r} is of {_told(recording.test, recording.parameters, recording.secrets)}, and the test "
+            f"is {_told(key.test, key.parameters, key.secrets)}; record it anew with --vnc-record=rewrite"
+        )
+    if recording is None and mode == "replay":
+        raise RecordingError(
+            f"there is no recording of {key.test!r} at {str(key.path)!r}: run it once with --vnc-record=auto and a "
+            "planner, such as --vnc-planner=gemini, and keep what that writes under version control"
+        )
+    return recording
+
+
+def _told(test: str, parameters: tuple[str, ...], secrets: tuple[str, ...]) -> str:
+    return f"{test!r} with parameters {list(parameters)} and secrets {list(secrets)}"
+
+
+def _masks_of(key: Key) -> tuple[Region, ...]:
+    """The user's masks outlive what is written anew."""
+    try:
+        recording = load(key.path)
+    except RecordingError:
+        return ()
+    return recording.masks if recording else ()
+
+
+def _frame_of(pixels: Pixels) -> Frame:
+    png = png_of(pixels)
+    return Frame(FrameRef(hashlib.sha256(png).hexdigest(), pixels.shape[1], pixels.shape[0]), png)

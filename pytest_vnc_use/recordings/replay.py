@@ -1,0 +1,202 @@
+"""Carries out a recorded run again: a planner that reads its decisions there, and eyes that wait for its screens.
+
+Before each step, and at the end, the screen must be as recorded (a gate, see `match`). It is waited for, as long as the
+program needs; so there is no other wait. At the first gate that stays closed the live planner takes over, if there is
+one; else the run ends with RecordingDrifted, and nothing more is carried out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.errors import PlannerError, RecordingDrifted
+from pytest_vnc_use.ports import Controller, Planner
+from pytest_vnc_use.recordings.format import RecordedRun
+from pytest_vnc_use.recordings.match import Gate, Mismatch, gate, surroundings
+from pytest_vnc_use.recordings.pictures import pixels_of
+from pytest_vnc_use.transcript import step_line
+from pytest_vnc_use.types import Decision, DesktopAction, Frame, FrameRef, Observation, Region, Settled
+
+_LOOK_AGAIN_S = 0.25
+"""So often the screen is compared at least: what moves by itself, such as a caret, is no change that is waited for."""
+WHAT_TO_DO = (
+    "If the product is meant to look so now, record the test anew (--vnc-record=rewrite), or let a model go on from "
+    "here (--vnc-record=auto), both with a planner; if not, it has a fault"
+)
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A gate that stayed closed: the problem in words, what was seen, and where it is other."""
+
+    problem: str
+    gate: Gate
+    seen: FrameRef
+    region: Region
+
+
+class Replay:
+    """The port Planner for one run of a recording; it keeps count of where it is.
+
+    `masks` are left out of all comparisons. `closed` is told of the gate that stayed closed.
+    """
+
+    def __init__(
+        self,
+        run: RecordedRun,
+        live: Planner | None,
+        *,
+        masks: tuple[Region, ...] = (),
+        closed: Callable[[Closed], None],
+    ) -> None:
+        self._run = run
+        self._live = live
+        self._masks = masks
+        self._tell = closed
+        self._next = 0
+        self._gate = self._gate_to(0)
+        self._passed: FrameRef | None = None
+        self.taken_over_at: int | None = None
+        """After so many recorded steps the live planner took over; None while it did not."""
+
+    @property
+    def name(self) -> str:
+        return f"recording, or where that drifts {self._live.name}" if self._live else "recording"
+
+    @property
+    def gate(self) -> Gate | None:
+        """What the screen must show next; None once the live planner has taken over."""
+        return self._gate if self.taken_over_at is None else None
+
+    @property
+    def at_end(self) -> bool:
+        return self._next == len(self._run.steps)
+
+    def mismatch(self, frame: FrameRef, png: Callable[[], bytes]) -> Mismatch | None:
+        """What of a frame is not as the gate says; None, and known from then on, where it is open."""
+        if frame == self._passed:
+            return None
+        found = self._gate.mismatch(pixels_of(png()))
+        self._passed = None if found else frame
+        return found
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        """The next recorded step where its gate is open; else what the live planner says. Raises RecordingDrifted."""
+        if self.taken_over_at is None and (problem := self._problem(observation)):
+            self._close(problem, observation)
+        if self._live is not None and self.taken_over_at is not None:
+            return self._live.decide(_from_here(observation, self.taken_over_at), timeout_s=timeout_s)
+        if self.at_end:
+            return Decision("finished", "all recorded steps were carried out, and the screen is as at their end")
+        step = self._run.steps[self._next]
+        self._next += 1
+        self._gate, self._passed = self._gate_to(self._next), None
+        return Decision("act", step.intent, (step.proposal,))
+
+    def _gate_to(self, number: int) -> Gate:
+        steps = self._run.steps
+        before = steps[number - 1].screen.pixels() if number else None
+        screen = steps[number].screen if number < len(steps) else self._run.end
+        expected = screen.pixels()
+        size = expected.shape[1], expected.shape[0]
+        targets = surroundings(steps[number].action, size) if number < len(steps) else ()
+        return gate(before, expected, (*self._masks, *screen.volatile), targets)
+
+    def _problem(self, observation: Observation) -> Mismatch | None:
+        last = observation.turns[-1].steps[-1:] if observation.turns else ()
+        if error := next((step.error for step in last), ""):
+            return Mismatch(f"the step before failed: {error}", Region(0, 0, *_size(self._gate)))
+        return self.mismatch(observation.frame, lambda: observation.load_png(observation.frame))
+
+    def _close(self, problem: Mismatch, observation: Observation) -> None:
+        total = len(self._run.steps)
+        where = f"at the end, after {total} steps" if self.at_end else f"before step {self._next + 1} of {total}"
+        told = f"the screen is not as recorded {where}: {problem.problem}"
+        self._tell(Closed(told, self._gate, observation.frame, problem.region))
+        if self._live is None:
+            raise RecordingDrifted(f"{told}. {WHAT_TO_DO}")
+        self.taken_over_at = self._next
+
+
+def _size(gate: Gate) -> tuple[int, int]:
+    return gate.expected.shape[1], gate.expected.shape[0]
+
+
+def _from_here(observation: Observation, replayed: int) -> Observation:
+    """What the live planner sees: its own turns; what was done before them it is told in words."""
+    before, own = observation.turns[:replayed], observation.turns[replayed:]
+    done = [step_line(step) for turn in before for step in turn.steps]
+    first = own[0].steps[0].frame_before if own and own[0].steps else observation.frame
+    return replace(observation, task=_with_done(observation.task, done), first_frame=first, turns=own)
+
+
+def _with_done(task: str, done: list[str]) -> str:
+    if not done:
+        return task
+    steps = "\n".join(done)
+    return f"{task}\n\nThese steps of it have been carried out already; go on from what the screen shows:\n{steps}"
+
+
+class NoPlanner:
+    """Stands for the planner where none is configured, and none is needed, as a recording is replayed."""
+
+    name = "nobody"
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        raise PlannerError(f"no planner is configured for {observation.task!r}: pass --vnc-planner=gemini")
+
+
+class PatientEyes:
+    """The port Controller for a replay: its hands are the desktop's, its eyes wait for what the recording shows."""
+
+    def __init__(self, desktop: Controller, replay: Replay, limit_s: float) -> None:
+        self._desktop = desktop
+        self._replay = replay
+        self._limit_s = limit_s
+        self._awaited: Gate | None = None
+        self._seen: Frame | None = None
+
+    def frame(self) -> Frame:
+        """The screen once it is as recorded, or has not become so; of each gate it is waited for once."""
+        if self._replay.gate is not self._awaited and self._replay.gate is not None:
+            self._await(self._replay.gate)
+        seen, self._seen = self._seen, None
+        return seen or self._desktop.frame()
+
+    def settle(self, *, briefly: bool = False) -> Settled:
+        """Wait for the next gate; where it says nothing of what the action did, and at the end, also for quiet."""
+        gate, started_s = self._replay.gate, time.monotonic()
+        if gate is None:
+            return self._desktop.settle(briefly=briefly)
+        self._await(gate)
+        if self._replay.at_end or not gate.changed.any():
+            self._desktop.settle()
+            self._await(gate)
+        return Settled("settled", time.monotonic() - started_s)
+
+    def _await(self, gate: Gate) -> None:
+        deadline, self._awaited = Deadline(self._limit_s), gate
+        seen = self._desktop.frame()
+        while self._replay.mismatch(seen.ref, lambda: seen.png) and deadline.remaining_s:  # noqa: B023  # called at once
+            self._desktop.wait_changed(seen.taken_s, min(_LOOK_AGAIN_S, deadline.remaining_s))
+            seen = self._desktop.frame()
+        self._seen = seen
+
+    def perform(self, action: DesktopAction) -> None:
+        self._seen = None
+        self._desktop.perform(action)
+
+    def close(self) -> None:
+        self._desktop.close()
+
+    def changed_since(self, moment_s: float) -> bool:
+        return self._desktop.changed_since(moment_s)
+
+    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+        return self._desktop.wait_changed(moment_s, timeout_s)
+
+    def passed_frames(self) -> tuple[Frame, ...]:
+        return self._desktop.passed_frames()

@@ -1,0 +1,189 @@
+"""Where the recording of a test is kept, and how it is read and written: whole, and by one process at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock
+
+from pytest_vnc_use.errors import RecordingError
+from pytest_vnc_use.recordings.format import (
+    ANEW,
+    Evidence,
+    RecordedRun,
+    RecordedStep,
+    Recording,
+    Screen,
+    parse,
+    screens,
+    text_of,
+    with_screens,
+)
+from pytest_vnc_use.recordings.match import surroundings
+from pytest_vnc_use.recordings.pictures import Chain, Pixels, change, picture_of
+from pytest_vnc_use.trace import write_atomically
+
+FOLDER = "__vnc_recordings__"
+_LONGEST_NAME = 100
+_LOCK_S = 60.0
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a recording belongs to, beside its tasks and its screen's size: a test, its parameters, its secrets.
+
+    `test` is what pytest calls it; `module` the file that it is in. The names of parameters and secrets are sorted.
+    """
+
+    module: Path
+    test: str
+    parameters: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """`__vnc_recordings__/<module>/<test>.json`, beside the module."""
+        return self.module.parent / FOLDER / self.module.stem / f"{_file_name(self.test)}.json"
+
+    def belongs(self, recording: Recording) -> bool:
+        """Whether it was recorded of this test, with parameters and secrets of these names."""
+        names = (recording.test, recording.parameters, recording.secrets)
+        return names == (self.test, self.parameters, self.secrets)
+
+
+def _file_name(test: str) -> str:
+    """The test's name as every file system takes it; with a digest where that is not all of it."""
+    name = test.partition("::")[2].replace("::", ".") or test
+    safe = re.sub(r"[^A-Za-z0-9_.=,+\[\]-]", "_", name)[:_LONGEST_NAME]
+    return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def load(path: Path) -> Recording | None:
+    """The recording at `path`, its pictures checked; None where there is none. Raises RecordingError."""
+    try:
+        text = path.read_bytes().decode()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as exc:
+        raise RecordingError(f"{str(path)!r} cannot be read: {exc}; {ANEW}") from exc
+    recording = parse(text, repr(str(path)))
+    for name in {screen.picture for screen in screens(recording)} - {""}:
+        _load_picture(path, name)
+    return _with_pixels(recording, path)
+
+
+def _load_picture(path: Path, name: str) -> bytes:
+    source = path.with_suffix("") / name
+    try:
+        picture = source.read_bytes()
+    except OSError as exc:
+        raise RecordingError(f"a picture of {str(path)!r} cannot be read: {exc}; {ANEW}") from exc
+    if _digest(picture) not in name:
+        raise RecordingError(f"{str(source)!r} is damaged: its digest is not in its name; {ANEW}")
+    return picture
+
+
+def _digest(picture: bytes) -> str:
+    return hashlib.sha256(picture).hexdigest()[:12]
+
+
+def _with_pixels(recording: Recording, path: Path) -> Recording:
+    """The recording whose screens show what they showed."""
+    changes = [(screen.picture, screen.at) for screen in screens(recording)]
+    chain = Chain(recording.screen_size, partial(_load_picture, path), changes)
+    numbers = iter(range(len(changes)))
+
+    def shown(screen: Screen) -> Screen:
+        return screen.model_copy(update={"pixels": partial(_pixels, chain, next(numbers), path)})
+
+    return with_screens(recording, shown)
+
+
+def _pixels(chain: Chain, number: int, path: Path) -> Pixels:
+    try:
+        return chain.pixels(number)
+    except (ValueError, OSError) as exc:  # OSError is what Pillow raises for what is no picture
+        raise RecordingError(f"a picture of {str(path)!r} does not fit: {exc}; {ANEW}") from exc
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def save(path: Path, recording: Recording) -> bool:
+    """Write a recording, pictures first, and remove pictures that it does not have; whether anything was other.
+
+    Raises RunFolderUnwritable.
+    """
+    lock = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:16]
+    with FileLock(Path(tempfile.gettempdir(), f"vnc-use-recording-{lock}.lock"), timeout=_LOCK_S):
+        return _save(path, recording)
+
+
+def _save(path: Path, recording: Recording) -> bool:
+    album = _Album()
+    text = text_of(album.packed(recording))
+    folder = path.with_suffix("")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, picture in album.pictures.items():
+        if not (folder / name).exists():
+            write_atomically(folder / name, picture)
+    is_other = not path.exists() or path.read_bytes() != text.encode()
+    if is_other:
+        write_atomically(path, text.encode())
+    for stale in set(folder.glob("*.webp")) - {folder / name for name in album.pictures}:
+        stale.unlink(missing_ok=True)
+    return is_other
+
+
+class _Album:
+    """Pictures by their names, made one after the other; the names of the recording's parts go with them."""
+
+    def __init__(self) -> None:
+        self.pictures: dict[str, bytes] = {}
+        self._before: Pixels | None = None
+
+    def packed(self, recording: Recording) -> Recording:
+        """The recording with the names of its pictures, which are then in `pictures`."""
+        claims = tuple(self._claim(each, f"0-claim{number}") for number, each in enumerate(recording.claims, 1))
+        runs = tuple(self._run(run, number) for number, run in enumerate(recording.runs, 1))
+        return recording.model_copy(update={"claims": claims, "runs": runs})
+
+    def _run(self, run: RecordedRun, number: int) -> RecordedRun:
+        steps = tuple(self._step(step, f"{number}-{place:02}") for place, step in enumerate(run.steps, 1))
+        end = self._screen(run.end, f"{number}-last")
+        picture = self._add(f"{number}-end", picture_of(run.end.pixels()))
+        claims = tuple(self._claim(each, f"{number}-claim{place}") for place, each in enumerate(run.claims, 1))
+        return run.model_copy(update={"steps": steps, "end": end, "picture": picture, "claims": claims})
+
+    def _step(self, step: RecordedStep, name: str) -> RecordedStep:
+        screen, pixels = self._screen(step.screen, f"{name}-screen"), step.screen.pixels()
+        boxes = surroundings(step.action, (pixels.shape[1], pixels.shape[0]))
+        near = picture_of(pixels[boxes[0].top : boxes[0].bottom, boxes[0].left : boxes[0].right]) if boxes else b""
+        return step.model_copy(update={"screen": screen, "near": self._add(f"{name}-near", near) if near else ""})
+
+    def _claim(self, evidence: Evidence, name: str) -> Evidence:
+        return evidence.model_copy(update={"screen": self._screen(evidence.screen, name)})
+
+    def _screen(self, screen: Screen, name: str) -> Screen:
+        now = screen.pixels()
+        before = np.zeros_like(now) if self._before is None else self._before
+        self._before = now
+        changed = change(before, now)
+        if changed is None:
+            return screen.model_copy(update={"picture": "", "at": (0, 0)})
+        picture, at = changed
+        return screen.model_copy(update={"picture": self._add(name, picture), "at": at})
+
+    def _add(self, name: str, picture: bytes) -> str:
+        named = f"{name}-{_digest(picture)}.webp"
+        self.pictures[named] = picture
+        return named
