@@ -47,7 +47,7 @@ def screen_at_rest(eyes: Controller) -> Screen:
 
 
 def _volatile(eyes: Controller, frame: Frame) -> Iterator[Region]:
-    """What moves by itself: of a caret its own box, else all of the tiles that it is in."""
+    """What moves by itself now: of a caret its own box, else all of the tiles that it is in."""
     if not frame.moving:
         return
     first = pixels_of(frame.png)
@@ -55,13 +55,13 @@ def _volatile(eyes: Controller, frame: Frame) -> Iterator[Region]:
     for _ in range(_SAMPLES):
         eyes.wait_changed(time.monotonic(), _SAMPLE_S)
         differs |= pixels_of(eyes.frame().png) != first
-    yield from (_caret_or_all(differs, region) for region in frame.moving)
+    for region in frame.moving:
+        part = differs[region.top : region.bottom, region.left : region.right]
+        if part.any():
+            yield _caret_or_all(part, region)
 
 
-def _caret_or_all(differs: Mask, region: Region) -> Region:
-    part = differs[region.top : region.bottom, region.left : region.right]
-    if not part.any():
-        return region
+def _caret_or_all(part: Mask, region: Region) -> Region:
     rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
     if np.ptp(columns) >= CARET_PX[0] or np.ptp(rows) >= CARET_PX[1]:
         return region

@@ -67,8 +67,7 @@ class _Run:
         """The recorded run where it was replayed whole, else with what was carried out live. Raises DesktopError."""
         if self.known and not self.is_live:
             return self.known
-        replayed = self.known.steps[: self.replay.taken_over_at] if self.known and self.replay else ()
-        steps = (*replayed, *self.recorder.steps)
+        steps = (*(self.replay.carried_out if self.replay else ()), *self.recorder.steps)
         return RecordedRun(task=self.task, planner=self.planner, steps=steps, end=self.recorder.screen())
 
 

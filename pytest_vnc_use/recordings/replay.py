@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import PlannerError, RecordingDrifted
 from pytest_vnc_use.ports import Controller, Planner
-from pytest_vnc_use.recordings.format import RecordedRun
+from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep
 from pytest_vnc_use.recordings.match import Gate, Mismatch, gate, surroundings
 from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.transcript import step_line
@@ -60,7 +60,9 @@ class Replay:
         self._gate = self._gate_to(0)
         self._passed: FrameRef | None = None
         self.taken_over_at: int | None = None
-        """After so many recorded steps the live planner took over; None while it did not."""
+        """After so many turns the live planner took over; None while it did not."""
+        self.carried_out: tuple[RecordedStep, ...] = ()
+        """The steps before that, but one that failed."""
 
     @property
     def name(self) -> str:
@@ -106,8 +108,7 @@ class Replay:
         return gate(before, expected, (*self._masks, *screen.volatile), targets)
 
     def _problem(self, observation: Observation) -> Mismatch | None:
-        last = observation.turns[-1].steps[-1:] if observation.turns else ()
-        if error := next((step.error for step in last), ""):
+        if error := _error_of_last(observation):
             return Mismatch(f"the step before failed: {error}", Region(0, 0, *_size(self._gate)))
         return self.mismatch(observation.frame, lambda: observation.load_png(observation.frame))
 
@@ -119,6 +120,13 @@ class Replay:
         if self._live is None:
             raise RecordingDrifted(f"{told}. {WHAT_TO_DO}")
         self.taken_over_at = self._next
+        failed = 1 if _error_of_last(observation) else 0
+        self.carried_out = self._run.steps[: self._next - failed]
+
+
+def _error_of_last(observation: Observation) -> str:
+    last = observation.turns[-1].steps[-1:] if observation.turns else ()
+    return next((step.error for step in last), "")
 
 
 def _size(gate: Gate) -> tuple[int, int]:

@@ -201,7 +201,8 @@ def _end_figure(trace: Trace, show: Show) -> str:
 def _drift_figures(trace: Trace, show: Show) -> Iterator[str]:
     """What was recorded and what was there instead, side by side."""
     for drift in trace.drifts:
-        state, tone = ("healed", "doubt") if drift.healed else ("not as recorded", "bad")
+        tone: Tone = "doubt" if drift.healed else "bad"
+        state = "healed" if drift.healed else "not as recorded"
         mark = partial(mark_region, region=drift.region) if drift.region else _undrawn
         for name, frame in (("as recorded", drift.recorded), ("now", drift.seen)):
             title = f'<p class="vnc-what">{_badge(state, tone)}{name}</p>'

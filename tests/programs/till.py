@@ -1,0 +1,76 @@
+"""A Qt program for tests of recordings: a till with a price, a count and a total, and faults that options switch on.
+
+It writes `total.txt` whenever Pay is clicked. `--fault=NAME` names what is wrong with it; `--slow=SECONDS` is how long
+it takes to react at most; with `--clock` something on it keeps changing by itself, beside the caret of its field.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton, QWidget
+
+PRICE = 250
+
+
+class Till(QWidget):
+    def __init__(self, fault: str, slow_s: float, *, clock: bool) -> None:
+        super().__init__()
+        self._fault, self._slow_s, self._count = fault, slow_s, 0
+        self._random = random.Random(1)
+        self._name = QLineEdit(self)
+        self._name.setGeometry(60, 40, 300, 40)
+        self._shown = QLabel("0 apples, total 0.00", self)
+        self._shown.setGeometry(60, 120, 400, 40)
+        self._status = QLabel("open", self)
+        self._status.setGeometry(60, 280, 400, 40)
+        moved = 100 if fault == "moved button" else 0
+        self._button("Add apple", 60 + moved, self._add)
+        self._button("Pay", 300, self._pay)
+        self._time = QLabel("0", self)
+        self._time.setGeometry(600, 40, 100, 40)
+        if clock:
+            timer = QTimer(self)
+            timer.timeout.connect(lambda: self._time.setText(str(int(self._time.text()) + 1)))
+            timer.start(200)
+
+    def _button(self, text: str, left: int, clicked: Callable[[], None]) -> None:
+        button = QPushButton(text, self)
+        button.setGeometry(left, 200, 160, 48)
+        button.clicked.connect(lambda: QTimer.singleShot(int(1000 * self._random.uniform(0, self._slow_s)), clicked))
+
+    def _add(self) -> None:
+        if self._fault == "no effect":
+            return
+        self._count += 2 if self._fault == "off by one" else 1
+        total = self._count * PRICE + (1 if self._fault == "wrong total" else 0)
+        apples = "pears" if self._fault == "wrong label" else "apples"
+        self._shown.setText(f"{self._count} {apples}, total {total / 100:.2f}")
+        if self._fault == "wrong colour":
+            self._shown.setStyleSheet("color: #800000")
+
+    def _pay(self) -> None:
+        total = "0.00" if self._fault == "wrong file" else f"{self._count * PRICE / 100:.2f}"
+        Path("total.txt").write_text(f"{self._name.text()} pays {total}", encoding="utf-8")
+        if self._fault != "stale status":
+            self._status.setText("paid")
+        if self._fault == "another mark":
+            self._time.setText("!")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fault", default="")
+    parser.add_argument("--slow", type=float, default=0.0)
+    parser.add_argument("--clock", action="store_true")
+    options = parser.parse_args()
+    application = QApplication(sys.argv[:1])
+    till = Till(options.fault, options.slow, clock=options.clock)
+    till.setGeometry(application.primaryScreen().geometry())
+    till.show()
+    sys.exit(application.exec())

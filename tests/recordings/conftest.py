@@ -1,0 +1,32 @@
+"""Folders with and without a recording of the till."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tills import STEPS, Steps, Tills
+
+
+@pytest.fixture
+def tills(tmp_path: Path) -> Tills:
+    """A folder without a recording."""
+    return Tills(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the recording of `STEPS`."""
+    tills = Tills(tmp_path_factory.mktemp("recorded"))
+    with tills.agent("auto", Steps(*STEPS)) as played:
+        played.run()
+        assert played.recorded.keep()
+    return tills.folder
+
+
+@pytest.fixture
+def recorded(recorded_once: Path, tmp_path: Path) -> Tills:
+    """A copy of that folder, for one test's own use."""
+    shutil.copytree(recorded_once, tmp_path / "recorded", ignore=shutil.ignore_patterns("runs"))
+    return Tills(tmp_path / "recorded")

@@ -1,0 +1,100 @@
+"""Claims without a model: only what the screen shows again holds again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from tills import STEPS, Steps, Tills
+
+from pytest_vnc_use.errors import Inconclusive
+from pytest_vnc_use.trace import RunFolder, read_trace
+from pytest_vnc_use.types import Frame, JsonObject, Reading, Region, Report, Verdict, VerdictKind
+
+CLAIM = "the till shows 2 apples"
+OTHER = "--fault=another mark"
+"""A fault that no gate sees, as it is small and in a place that no step had changed."""
+
+
+@dataclass
+class Says:
+    """The ports Judge and Reader: always the same answer; `asked` are the claims and questions."""
+
+    kind: VerdictKind = "holds"
+    asked: list[str] = field(default_factory=list)
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        self.asked.append(claim)
+        return Verdict(claim, self.kind, "it says so", Region(60, 120, 460, 160), frame.ref, "says")
+
+    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+        self.asked.append(question)
+        return Reading(question, 2, "it says so", Region(60, 120, 460, 160), frame.ref, "says")
+
+
+@pytest.fixture(scope="module")
+def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Tills:
+    """A recording with a claim that holds, one that fails, and a value that was read."""
+    tills = Tills(tmp_path_factory.mktemp("judged"))
+    with tills.agent("auto", Steps(*STEPS), judge=Says()) as played:
+        played.run()
+        assert played.agent.verify(CLAIM)
+        played.agent._judge = Says("fails")
+        assert not played.agent.verify("an error is shown")
+        assert played.agent.extract(int, "how many apples?") == 2
+        assert played.recorded.keep()
+    return tills
+
+
+def test_evidence_that_is_there_again_is_judged_alike_and_nobody_is_asked(judged_once: Tills) -> None:
+    judge = Says("unsure")
+    with judged_once.agent("auto", Steps(), judge=judge) as played:
+        played.run()
+        holds = played.agent.verify(CLAIM, votes=3)
+        assert (holds.kind, holds.model) == ("holds", "")
+        assert "as it was when this was said: it says so" in holds.reason
+        assert played.agent.verify("an error is shown").kind == "fails"
+        assert played.agent.extract(int, "how many apples?") == 2
+        assert not played.recorded.healed
+        assert not played.recorded.keep()
+    assert judge.asked == []
+
+
+def test_without_a_model_other_evidence_is_unsure_and_both_pictures_are_kept(judged_once: Tills) -> None:
+    with judged_once.agent("replay", None, OTHER) as played:
+        result = played.run()
+        verdict = played.agent.verify(CLAIM)
+        with pytest.raises(Inconclusive, match="nobody can read 'how many apples"):
+            played.agent.extract(int, "how many apples?")
+    assert verdict.kind == "unsure"
+    assert "pixels differ), and no model is there to look at it; have it judged anew" in verdict.reason
+    (drift,) = read_trace(result.run_folder).drifts
+    load = RunFolder(result.run_folder).load_png
+    assert load(drift.recorded) != load(drift.seen)
+    assert drift.region is not None
+    assert drift.region.left >= 600
+
+
+def test_what_was_never_judged_is_unsure(judged_once: Tills) -> None:
+    with judged_once.agent("replay") as played:
+        played.run()
+        verdict = played.agent.verify("the till is red")
+    assert (verdict.kind, "nothing is recorded of it" in verdict.reason) == ("unsure", True)
+
+
+def test_other_evidence_is_judged_anew_and_told_as_healed(judged_once: Tills, tmp_path: Any) -> None:
+    import shutil
+
+    shutil.copytree(judged_once.folder, tmp_path / "copy")
+    tills, judge = Tills(tmp_path / "copy"), Says()
+    with tills.agent("auto", Steps(), OTHER, judge=judge) as played:
+        played.run()
+        assert played.agent.verify(CLAIM)
+        assert judge.asked == [CLAIM]
+        (healed,) = played.recorded.healed
+        assert f"the evidence for {CLAIM!r} is not on the screen again" in healed
+        assert played.recorded.keep()
+    with tills.agent("replay", None, OTHER) as played:
+        played.run()
+        assert played.agent.verify(CLAIM).kind == "holds"

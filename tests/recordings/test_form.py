@@ -1,0 +1,176 @@
+"""What stands in a recording's file, and what is said of a file that is none, or no longer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from drawn import drawn, recording_of
+
+from pytest_vnc_use.errors import RecordingError
+from pytest_vnc_use.recordings.format import screens
+from pytest_vnc_use.recordings.pictures import Chain, change, painted_over, picture_of, pixels_of, png_of
+from pytest_vnc_use.recordings.store import Key, load, save
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A recording of two steps."""
+    path = tmp_path / "test_it.json"
+    assert save(path, recording_of(drawn("start"), drawn("typed"), drawn("end")))
+    return path
+
+
+def test_what_is_written_is_read_again_screen_by_screen(file: Path) -> None:
+    found = load(file)
+    assert found is not None
+    shown = [screen.pixels() for screen in screens(found)]
+    for pixels, text in zip(shown, ("start", "typed", "end"), strict=True):
+        np.testing.assert_array_equal(pixels, drawn(text))
+    np.testing.assert_array_equal(next(screens(found)).pixels(), drawn("start"))  # also out of order
+
+
+def test_the_same_again_is_not_written(file: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in file.parent.rglob("*")}
+    assert not save(file, recording_of(drawn("start"), drawn("typed"), drawn("end")))
+    assert {path: path.stat().st_mtime_ns for path in file.parent.rglob("*")} == before
+
+
+def test_what_is_other_changes_its_own_lines_and_leaves_no_old_picture(file: Path) -> None:
+    before = file.read_text(encoding="utf-8").splitlines()
+    assert save(file, recording_of(drawn("start"), drawn("typed"), drawn("another end")))
+    after = file.read_text(encoding="utf-8").splitlines()
+    assert len(after) == len(before)
+    assert [line for line in after if line not in before] == [
+        line for line in after if "-last-" in line or "-end-" in line
+    ]
+    named = {word.split('"')[0] for line in after for word in line.split(': "') if ".webp" in word}
+    assert {picture.name for picture in file.with_suffix("").iterdir()} == named
+
+
+def test_of_two_screens_that_are_alike_there_is_one_picture(tmp_path: Path) -> None:
+    save(tmp_path / "test_it.json", recording_of(drawn("start"), drawn("start"), drawn("start")))
+    assert len([*(tmp_path / "test_it").glob("*-screen-*")]) == 1
+
+
+# --- pictures --------------------------------------------------------------------------------------------------------
+
+
+def test_pictures_lose_no_pixel() -> None:
+    noise = np.random.default_rng(1).integers(0, 2**24, (61, 83), np.uint32)
+    np.testing.assert_array_equal(pixels_of(picture_of(noise)), noise)
+    np.testing.assert_array_equal(pixels_of(png_of(noise)), noise)
+
+
+def test_a_change_is_as_large_as_what_is_other() -> None:
+    before = np.zeros((200, 300), np.uint32)
+    now = before.copy()
+    now[50, 70] = 0xFFFFFF
+    changed = change(before, now)
+    assert changed is not None
+    picture, at = changed
+    assert (at, pixels_of(picture).shape) == ((64, 48), (8, 8))
+    np.testing.assert_array_equal(painted_over(before, picture, at), now)
+    assert change(now, now) is None
+
+
+def test_only_one_screen_of_many_is_kept_in_memory() -> None:
+    loaded: list[str] = []
+
+    def load_picture(name: str) -> bytes:
+        loaded.append(name)
+        return picture_of(np.full((8, 8), int(name), np.uint32))
+
+    chain = Chain((8, 8), load_picture, [(str(number), (0, 0)) for number in range(100)])
+    assert [int(chain.pixels(number)[0, 0]) for number in range(100)] == [*range(100)]
+    assert len(loaded) == 100
+
+
+# --- files that cannot be used ---------------------------------------------------------------------------------------
+
+
+def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[str], str]:
+    """The text of a recording after a change of what it says."""
+
+    def edit(text: str) -> str:
+        data = json.loads(text)
+        change(data)
+        return json.dumps(data)
+
+    return edit
+
+
+def first_step(data: dict[str, Any]) -> dict[str, Any]:
+    step: dict[str, Any] = data["runs"][0]["steps"][0]
+    return step
+
+
+BAD = {
+    "newer": (edited(lambda data: data.update(version=99)), "newer pytest-vnc-use: its version is 99"),
+    "no version": (edited(lambda data: data.pop("version")), '"version" must be a number, at least 1, got None'),
+    "another thing": (lambda _: '{"name": "package"}', "is no recording"),
+    "a list": (lambda _: "[]", "is no recording"),
+    "cut off": (lambda text: text[: len(text) // 2], "is cut off"),
+    "empty": (lambda _: "", "is cut off"),
+    "conflict": (lambda text: f"<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> theirs\n", "conflict marks of a merge"),
+    "off the screen": (edited(lambda data: first_step(data)["action"].update(x=5000)), "(5000, 20) is not on a screen"),
+    "no such action": (edited(lambda data: first_step(data)["action"].update(kind="clack")), "steps.0.action: "),
+    "no such field": (edited(lambda data: first_step(data)["action"].update(cuont=2)), "click has no 'cuont'"),
+    "no such part": (edited(lambda data: first_step(data).update(wait=2)), "steps.0.wait: "),
+    "a picture elsewhere": (
+        edited(lambda data: first_step(data)["screen"].update(picture="../../secret.webp")),
+        "steps.0.screen.picture: ",
+    ),
+    "code for pixels": (edited(lambda data: first_step(data)["screen"].update(pixels="x")), "screen.pixels: "),
+    "no pictures": (edited(lambda data: first_step(data)["screen"].update(picture="none-0.webp")), "cannot be read"),
+    "a corner off the screen": (edited(lambda data: first_step(data)["screen"].update(at=[-1, 0])), "corner"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_file_that_cannot_be_used_is_refused_with_what_would_help(file: Path, name: str) -> None:
+    edit, told = BAD[name]
+    file.write_text(edit(file.read_text(encoding="utf-8")), encoding="utf-8")
+    with pytest.raises(RecordingError) as raised:
+        load(file)
+    assert told in str(raised.value)
+    assert str(file) in str(raised.value)
+    assert any(word in str(raised.value) for word in ("record the test anew", "upgrade"))
+
+
+def test_a_damaged_picture_is_refused(file: Path) -> None:
+    picture = next(file.with_suffix("").glob("*-screen-*"))
+    picture.write_bytes(picture.read_bytes()[:-10])
+    with pytest.raises(RecordingError, match="its digest is not in its name"):
+        load(file)
+
+
+def test_a_picture_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "test_it.json"
+    save(path, recording_of(drawn("start"), drawn("typed"), drawn("end")))
+    path.write_text(edited(lambda data: data.update(screen_size=[100, 50]))(path.read_text()), encoding="utf-8")
+    found = load(path)
+    assert found is not None
+    with pytest.raises(RecordingError, match="does not fit"):
+        next(screens(found)).pixels()
+
+
+def test_there_is_none(tmp_path: Path) -> None:
+    assert load(tmp_path / "test_it.json") is None
+
+
+# --- where it is -----------------------------------------------------------------------------------------------------
+
+
+def test_names_of_tests_become_names_of_files(tmp_path: Path) -> None:
+    name = partial(Key, tmp_path / "test_shop.py")
+    assert name("test_shop.py::test_it").path == tmp_path / "__vnc_recordings__" / "test_shop" / "test_it.json"
+    assert name("test_shop.py::TestShop::test_it[a-1]").path.name == "TestShop.test_it[a-1].json"
+    odd = [name(f"test_shop.py::test_it[{value}]").path.name for value in ("a/b", "a:b", "ä", "x" * 300)]
+    assert len({*odd}) == 4
+    assert all("/" not in each and ":" not in each and len(each) < 140 for each in odd)

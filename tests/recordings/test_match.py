@@ -1,0 +1,75 @@
+"""Gates: what is seen, what is let through, and what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from drawn import SIZE, drawn
+
+from pytest_vnc_use.recordings.match import gate, other_than, surroundings
+from pytest_vnc_use.types import Click, Drag, KeyCombo, Region, TypeText
+
+FAR_AWAY = (200, 150)
+"""Where the texts below are not."""
+
+
+@pytest.mark.parametrize(("recorded", "now"), [("total 3.00", "total 3.01"), ("0 1", "0 l"), (".", ","), ("a", "á")])
+def test_one_character_of_what_a_step_changed_is_seen(recorded: str, now: str) -> None:
+    closed = gate(drawn(""), drawn(recorded), ()).mismatch(drawn(now))
+    assert closed is not None
+    assert "what the step before changed is not as it was then" in closed.problem
+    assert closed.region.left >= 18
+
+
+def test_one_shade_of_one_pixel_is_seen() -> None:
+    now = drawn("total 3.00")
+    now = now.copy()
+    now[35, 25] ^= 1
+    closed = gate(drawn(""), drawn("total 3.00"), ()).mismatch(now)
+    assert closed is not None
+    assert closed.region == Region(25, 35, 26, 36)
+    assert "(1 pixel)" in closed.problem
+
+
+def test_the_same_picture_never_drifts() -> None:
+    for text in ("total 3.00", "ÄÖÜ", "x" * 40):
+        assert gate(drawn(""), drawn(text), (), (Region(0, 0, 320, 200),)).mismatch(drawn(text)) is None
+
+
+def test_the_targets_surroundings_are_compared_though_no_step_changed_them() -> None:
+    targets = surroundings(Click(30, 35), SIZE)
+    closed = gate(drawn("Add"), drawn("Add"), (), targets).mismatch(drawn("Sub"))
+    assert closed is not None
+    assert closed.problem.startswith("the surroundings of its target look different")
+    assert gate(drawn("Add"), drawn("Add"), (), surroundings(Click(*FAR_AWAY), SIZE)).mismatch(drawn("Sub")) is None
+
+
+def test_the_rest_may_differ_up_to_a_limit() -> None:
+    before = now = drawn("Add")
+    open_gate = gate(before, before, (), surroundings(Click(*FAR_AWAY), SIZE))
+    for share, is_open in ((0.04, True), (0.06, False)):
+        now = before.copy()
+        now[: int(200 * share), :] = 0x123456
+        assert (open_gate.mismatch(now) is None) == is_open, share
+
+
+def test_what_is_left_out_is_not_compared() -> None:
+    left_out = (Region(15, 25, 100, 50),)
+    assert gate(drawn(""), drawn("total 3.00"), left_out).mismatch(drawn("total 3.01")) is None
+    assert other_than(drawn("total 3.00"), drawn("total 3.01"), left_out) is None
+
+
+def test_evidence_is_the_whole_screen() -> None:
+    now = drawn("total 3.00").copy()
+    now[199, 319] ^= 1
+    mismatch = other_than(drawn("total 3.00"), now, ())
+    assert mismatch is not None
+    assert mismatch.region == Region(319, 199, 320, 200)
+    assert other_than(drawn("a"), np.zeros((10, 10), np.uint32), ()) is not None
+
+
+def test_surroundings_are_of_points_and_on_the_screen() -> None:
+    assert surroundings(Click(0, 0), SIZE) == (Region(0, 0, 120, 40),)
+    assert surroundings(TypeText("a", 319, 199), SIZE) == (Region(199, 159, 320, 200),)
+    assert len(surroundings(Drag(10, 10, 200, 100), SIZE)) == 2
+    assert surroundings(KeyCombo(("enter",)), SIZE) == surroundings(TypeText("a"), SIZE) == ()

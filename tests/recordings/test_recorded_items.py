@@ -1,0 +1,213 @@
+"""`--vnc-record` and `--vnc-healed` as a user has them: pytest in a process of its own, on the till."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tills import TILL
+
+from pytest_vnc_use.recordings.format import screens
+from pytest_vnc_use.recordings.recorded_test import mode_of
+from pytest_vnc_use.recordings.store import load
+
+TEST = """
+import pytest
+
+@pytest.mark.vnc_task("Enter alice, add two apples and pay")
+def test_till(vnc_desktop):
+    assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
+"""
+PLANS = """
+import pathlib, pytest
+from pytest_vnc_use.planners.scripted import AT_ITS_END, ScriptedPlanner
+from pytest_vnc_use.types import Click, TypeText
+
+NAME, ADD, MOVED, PAY = TypeText("alice", 200, 60), Click(140, 224), Click(240, 224), Click(380, 224)
+
+def next_turn(observation):
+    with pathlib.Path("asked.txt").open("a") as asked:
+        print("asked", file=asked)
+    healing = "carried out already" in observation.task
+    steps = [MOVED, MOVED, PAY] if healing else [NAME, ADD, ADD, PAY]
+    number = len(observation.turns)
+    return [steps[number]] if number < len(steps) else AT_ITS_END
+
+@pytest.fixture
+def vnc_planner():
+    return ScriptedPlanner(next_turn)
+"""
+
+
+@dataclass
+class Ended:
+    """How pytest ended, and all that it printed."""
+
+    code: int
+    out: str
+
+
+@dataclass
+class Project:
+    """A folder with tests. `file` is the recording of the only one."""
+
+    path: Path
+
+    def write(self, name: str, text: str) -> None:
+        (self.path / name).write_text(text, encoding="utf-8")
+
+    @property
+    def file(self) -> Path:
+        return self.path / "__vnc_recordings__" / "test_till" / "test_till.json"
+
+    @property
+    def asked(self) -> int:
+        """How often the planner was asked."""
+        asked = self.path / "asked.txt"
+        return len(asked.read_text(encoding="utf-8").splitlines()) if asked.exists() else 0
+
+    def run(self, *options: str, till: str = "", ci: str = "") -> Ended:
+        app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))} {till}"
+        desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options],
+            cwd=self.path,
+            env={**os.environ, "CI": ci},
+            capture_output=True,
+            text=True,
+            timeout=140,
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout + done.stderr)
+
+
+def project_in(path: Path) -> Project:
+    made = Project(path)
+    made.write("pytest.ini", "[pytest]\n")
+    made.write("test_till.py", TEST)
+    made.write("conftest.py", PLANS)
+    return made
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A test without a recording, and a planner for it."""
+    return project_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = project_in(tmp_path_factory.mktemp("project"))
+    ended = made.run("--vnc-record=auto")
+    assert ended.code == 0, ended.out
+    assert "vnc-use: 1 recordings written" in ended.out
+    (made.path / "asked.txt").unlink()
+    return made.path
+
+
+@pytest.fixture
+def recorded(recorded_once: Path, tmp_path: Path) -> Project:
+    """The same with its recording, of which the planner was not asked yet."""
+    shutil.copytree(recorded_once, tmp_path / "project", ignore=shutil.ignore_patterns("runs"))
+    return Project(tmp_path / "project")
+
+
+MOVED = "--fault='moved button'"
+SOON = "--vnc-gate-seconds=2"
+
+
+def test_without_the_option_nothing_is_recorded(project: Project) -> None:
+    plain = project.run()
+    assert (plain.code, project.file.exists()) == (0, False), plain.out
+
+
+def test_what_was_recorded_needs_no_planner(recorded: Project) -> None:
+    (recorded.path / "conftest.py").unlink()
+    replayed = recorded.run()
+    assert replayed.code == 0, replayed.out
+    assert "vnc-use: 1 run planned by recording" in replayed.out
+
+
+def test_in_ci_the_planner_is_not_asked(recorded: Project) -> None:
+    in_ci = recorded.run(SOON, till=MOVED, ci="true")
+    assert (in_ci.code, recorded.asked) == (1, 0), in_ci.out
+    assert "inconclusive: the screen is not as recorded before step 2 of 4" in in_ci.out
+
+
+def test_a_test_that_was_healed_is_listed_and_written(recorded: Project) -> None:
+    before = recorded.file.read_text(encoding="utf-8")
+    healed = recorded.run(SOON, till=MOVED)
+    assert healed.code == 0, healed.out
+    assert "HEALED test_till.py::test_till: the screen is not as recorded before step 2 of 4" in healed.out
+    assert recorded.file.read_text(encoding="utf-8") != before
+
+
+def test_to_be_healed_can_be_to_fail(recorded: Project) -> None:
+    before = recorded.file.read_text(encoding="utf-8")
+    failed = recorded.run(SOON, "--vnc-healed=fail", till=MOVED)
+    assert (failed.code, recorded.file.read_text(encoding="utf-8")) == (1, before), failed.out
+    assert "the test passed, but not as recorded" in failed.out
+
+
+@pytest.mark.parametrize("at", ["body", "teardown"])
+def test_nothing_is_written_of_a_test_that_did_not_pass_to_its_end(project: Project, at: str) -> None:
+    breaks = "@pytest.fixture\ndef breaks():\n    yield\n    raise ValueError('in the teardown')\n"
+    torn = TEST.replace("\n@", f"\n{breaks}\n@").replace("(vnc_desktop", "(breaks, vnc_desktop")
+    project.write("test_till.py", TEST.replace("5.00", "6.00") if at == "body" else torn)
+    failed = project.run("--vnc-record=auto")
+    assert (failed.code, project.file.exists()) == (1, False), failed.out
+
+
+def test_a_recording_that_is_missing_or_damaged_is_told_before_anything_is_done(project: Project) -> None:
+    missing = project.run("--vnc-record=replay")
+    assert missing.code == 1
+    assert "settings: there is no recording of 'test_till.py::test_till'" in missing.out
+    project.file.parent.mkdir(parents=True)
+    project.file.write_text("<<<<<<< HEAD\n", encoding="utf-8")
+    damaged = project.run()
+    assert damaged.code == 1
+    assert "holds the conflict marks of a merge" in damaged.out
+    assert project.asked == 0
+
+
+def test_repetitions_on_several_workers_write_one_recording(project: Project) -> None:
+    done = project.run("--vnc-record=rewrite", "--vnc-repeat=2", "-n2")
+    assert done.code == 0, done.out
+    assert [path.name for path in project.file.parent.glob("*.json")] == ["test_till.json"]
+    recording = load(project.file)
+    assert recording is not None
+    assert [screen.pixels().shape for screen in screens(recording)] == [(400, 800)] * 5
+
+
+def test_the_marker_says_it_for_one_test(project: Project) -> None:
+    project.write("test_till.py", TEST.replace('pay")', "pay\", record='sometimes')"))
+    wrong = project.run("--collect-only")
+    assert "vnc_task(record=…) must be one of , auto, replay, rewrite, off, got 'sometimes'" in wrong.out
+    project.write("test_till.py", TEST.replace('pay")', "pay\", record='replay')"))
+    assert "there is no recording of" in project.run().out
+
+
+@pytest.mark.parametrize(
+    ("asked", "exists", "ci", "has_planner", "mode"),
+    [
+        ("", False, False, True, "off"),
+        ("", False, True, True, "off"),
+        ("", False, True, False, "off"),
+        ("", True, False, True, "auto"),
+        ("", True, False, False, "replay"),
+        ("", True, True, True, "replay"),
+        ("auto", False, True, True, "auto"),
+        ("auto", False, False, False, "replay"),
+        ("replay", False, False, True, "replay"),
+        ("rewrite", True, True, True, "rewrite"),
+        ("off", True, True, True, "off"),
+    ],
+)
+def test_what_the_mode_comes_to(asked: str, exists: bool, ci: bool, has_planner: bool, mode: str) -> None:
+    assert mode_of(asked, exists=exists, ci=ci, has_planner=has_planner) == mode

@@ -1,0 +1,224 @@
+"""A recorded run on the till: replayed without a model, stopped where the product is other, healed by a planner."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tills import ADD_WHEN_MOVED, PAY, STEPS, TASK, Steps, Tills
+
+from pytest_vnc_use import Outcome
+from pytest_vnc_use.errors import RecordingDrifted, RecordingError
+from pytest_vnc_use.report.extras import run_html
+from pytest_vnc_use.report.links import data_uri
+from pytest_vnc_use.trace import RunFolder, read_trace
+from pytest_vnc_use.types import Click, TakeScreenshot, TypeText, Wait
+
+AS_IT_SHOULD_BE = "alice pays 5.00"
+SOON_S = 3.0
+"""How long a gate is waited for that will not open."""
+
+
+def lines_of(tills: Tills) -> list[str]:
+    return tills.key.path.read_text(encoding="utf-8").splitlines()
+
+
+def contents(tills: Tills) -> dict[str, bytes]:
+    """All files of the recording."""
+    folder = tills.key.path.parent
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_was_recorded_is_carried_out_again_and_nobody_is_asked(recorded: Tills) -> None:
+    before = contents(recorded)
+    with recorded.agent("replay") as played:
+        result = played.run()
+        assert (result.outcome, played.total) == (Outcome.DONE, AS_IT_SHOULD_BE)
+        assert [step.proposal.action for step in result.steps] == [*STEPS]
+        assert not played.recorded.keep()
+    trace = read_trace(result.run_folder)
+    assert (trace.started.planner, trace.exchanges, trace.drifts) == ("recording", (), ())
+    assert contents(recorded) == before
+
+
+def test_a_step_is_a_line_and_the_pictures_are_small(recorded: Tills) -> None:
+    steps = [json.loads(line.strip().rstrip(",")) for line in lines_of(recorded) if '"action"' in line]
+    assert [step["action"]["kind"] for step in steps] == ["type_text", "click", "click", "click"]
+    assert [step["intent"] for step in steps] == ["step 1", "step 2", "step 3", "step 4"]
+    assert all(step["near"] for step in steps)
+    assert sum(map(len, contents(recorded).values())) < 60_000
+
+
+@pytest.mark.parametrize(
+    ("fault", "steps"),
+    [
+        ("wrong total", 2),
+        ("off by one", 2),
+        ("no effect", 2),
+        ("wrong label", 2),
+        ("wrong colour", 2),
+        ("moved button", 1),
+        ("stale status", 4),
+    ],
+)
+def test_a_product_that_is_other_stops_the_replay(recorded: Tills, fault: str, steps: int) -> None:
+    before = contents(recorded)
+    with recorded.agent("replay", None, f"--fault={fault}", gate_s=SOON_S) as played:
+        with pytest.raises(RecordingDrifted, match=r"not as recorded.*--vnc-record=rewrite"):
+            played.run()
+        folder = played.agent.runs[-1]
+    trace = read_trace(folder)
+    assert len(trace.steps) == steps
+    (drift,) = trace.drifts
+    assert not drift.healed
+    assert RunFolder(folder).load_png(drift.recorded) != RunFolder(folder).load_png(drift.seen)
+    html = run_html(folder, link=data_uri)
+    assert "as recorded" in html
+    assert drift.problem.split(":")[0] in html
+    assert contents(recorded) == before
+
+
+def test_what_the_screen_does_not_show_is_left_to_the_body(recorded: Tills) -> None:
+    with recorded.agent("replay", None, "--fault=wrong file") as played:
+        assert played.run().outcome is Outcome.DONE
+        assert played.total == "alice pays 0.00"
+
+
+@pytest.mark.parametrize("option", ["--slow=1.5", "--clock"])
+def test_a_slow_program_and_a_clock_do_no_harm(recorded: Tills, option: str) -> None:
+    with recorded.agent("replay", None, option) as played:
+        assert (played.run().outcome, played.total) == (Outcome.DONE, AS_IT_SHOULD_BE)
+
+
+def test_what_moves_by_itself_is_learned_and_left_out(tills: Tills) -> None:
+    with tills.agent("auto", Steps(*STEPS[:2]), "--clock") as played:
+        played.run()
+        assert played.recorded.keep()
+    run = json.loads(tills.key.path.read_text(encoding="utf-8"))["runs"][0]
+    assert all(any(box["left"] >= 576 for box in step["screen"]["volatile"]) for step in run["steps"])
+    caret = run["steps"][1]["screen"]["volatile"][0]
+    assert caret["right"] - caret["left"] <= 3
+    with tills.agent("replay", None, "--clock") as played:
+        assert played.run().outcome is Outcome.DONE
+
+
+def test_waits_and_looks_become_gates(tills: Tills) -> None:
+    planner = Steps(STEPS[0], TakeScreenshot(), Wait(0.1), *STEPS[1:])
+    with tills.agent("auto", planner) as played:
+        played.run()
+        played.recorded.keep()
+    assert [line.split('"kind": ')[1].split(",")[0] for line in lines_of(tills) if '"action"' in line] == [
+        '"type_text"',
+        *['"click"'] * 3,
+    ]
+
+
+# --- healing ---------------------------------------------------------------------------------------------------------
+
+MOVED = "--fault=moved button"
+AFTER_THE_NAME = (Click(*ADD_WHEN_MOVED), Click(*ADD_WHEN_MOVED), Click(*PAY))
+
+
+def test_a_planner_goes_on_where_the_product_changed_and_what_it_does_is_kept(recorded: Tills) -> None:
+    name_typed = next(line for line in lines_of(recorded) if '"type_text"' in line)
+    planner = Steps(*AFTER_THE_NAME)
+    with recorded.agent("auto", planner, MOVED, gate_s=SOON_S) as played:
+        result = played.run()
+        assert (result.outcome, played.total) == (Outcome.DONE, AS_IT_SHOULD_BE)
+        assert len(result.steps) == 4
+        (healed,) = played.recorded.healed
+        assert "before step 2 of 4" in healed
+        assert played.recorded.keep()
+    assert read_trace(result.run_folder).drifts[0].healed
+    first = planner.seen[0]
+    assert first.task.startswith(TASK)
+    assert "carried out already" in first.task
+    assert "text='alice'" in first.task
+    assert [len(observation.turns) for observation in planner.seen] == [0, 1, 2, 3]
+    assert name_typed.split('"screen"')[0] in "\n".join(lines_of(recorded))
+    with recorded.agent("replay", None, MOVED) as played:
+        assert played.run().outcome is Outcome.DONE
+        assert played.recorded.healed == []
+
+
+def test_where_nothing_changed_the_planner_is_not_asked(recorded: Tills) -> None:
+    before, planner = contents(recorded), Steps()
+    with recorded.agent("auto", planner) as played:
+        played.run()
+        assert not played.recorded.keep()
+    assert planner.seen == []
+    assert contents(recorded) == before
+
+
+def test_another_task_is_recorded_anew_and_is_no_healing(recorded: Tills) -> None:
+    with recorded.agent("auto", Steps(*STEPS)) as played:
+        played.run("Pay for two apples as alice")
+        assert played.recorded.healed == []
+        assert played.recorded.keep()
+    assert '"task": "Pay for two apples as alice"' in "\n".join(lines_of(recorded))
+
+
+# --- what cannot be replayed -----------------------------------------------------------------------------------------
+
+
+def test_another_task_is_not_replayed(recorded: Tills) -> None:
+    with recorded.agent("replay") as played, pytest.raises(RecordingError, match="no recording of the task 'Pay'"):
+        played.run("Pay")
+
+
+def test_a_screen_of_another_size_is_told_and_nothing_is_carried_out(recorded: Tills) -> None:
+    with recorded.agent("replay", None, size=(640, 400)) as played:
+        with pytest.raises(RecordingError, match="800x400 pixels, and this one has 640x400"):
+            played.run()
+        assert '"step_started"' not in (played.agent.runs[-1] / "trace.jsonl").read_text(encoding="utf-8")
+
+
+def test_a_missing_recording_says_how_to_make_one(tills: Tills) -> None:
+    with pytest.raises(RecordingError, match=r"there is no recording of .*--vnc-record=auto and a planner"):
+        tills.agent("replay")
+
+
+def test_a_run_that_was_not_done_is_not_kept(tills: Tills) -> None:
+    class GivesUp(Steps):
+        def decide(self, observation: Any, *, timeout_s: float) -> Any:
+            from pytest_vnc_use.types import Decision
+
+            return Decision("gave_up", "no")
+
+    with tills.agent("auto", GivesUp()) as played:
+        assert played.agent.run(TASK, check=False).outcome is Outcome.GAVE_UP
+        assert not played.recorded.keep()
+    assert not tills.key.path.exists()
+
+
+# --- secrets and masks -----------------------------------------------------------------------------------------------
+
+
+def test_a_secret_stands_as_its_placeholder_and_is_typed_again(tills: Tills) -> None:
+    secrets = {"WHO": "wonderland7"}
+    steps = (TypeText("<secret:WHO>", 200, 60), *STEPS[1:])
+    with tills.agent("auto", Steps(*steps), secrets=secrets) as played:
+        played.run("Enter <secret:WHO> and pay")
+        played.recorded.keep()
+    files = b"".join(contents(tills).values())
+    assert b"<secret:WHO>" in files
+    assert b"wonderland7" not in files
+    with tills.agent("replay", secrets=secrets) as played:
+        played.run("Enter <secret:WHO> and pay")
+        assert played.total == "wonderland7 pays 5.00"
+    with pytest.raises(RecordingError, match=r"with parameters \[\] and secrets \['WHO'\]"):
+        tills.agent("replay")
+
+
+def test_a_mask_that_is_given_is_left_out_and_outlives_a_new_recording(recorded: Tills) -> None:
+    file = recorded.key.path
+    mask = {"left": 60, "top": 120, "right": 460, "bottom": 160}
+    data = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(data | {"masks": [mask]}), encoding="utf-8")
+    with recorded.agent("replay", None, "--fault=wrong colour") as played:
+        assert played.run().outcome is Outcome.DONE
+    with recorded.agent("rewrite", Steps(*STEPS)) as played:
+        played.run()
+        assert played.recorded.keep()
+    assert json.loads(file.read_text(encoding="utf-8"))["masks"] == [mask]
