@@ -44,7 +44,7 @@ from pytest_vnc_use.types import Outcome, RunResult, Verdict
 Triage = Literal["product", "agent", "infra", "budget", "policy", "inconclusive"]
 TRIAGES: tuple[Triage, ...] = get_args(Triage)
 SETTINGS = "settings"
-"""What stands in the place of a triage where a setting, a marker or a policy file is wrong: nothing was tested."""
+"""What stands in the place of a triage where a setting or a file of the user's is wrong: nothing was tested."""
 
 CLASSES: dict[Triage, type[VncUseError]] = {
     "product": ProductFailed,
@@ -180,7 +180,7 @@ def _asserts_the_unsure(failure: Failure) -> bool:
 
 
 RULES = (
-    Rule("a setting, a marker or a policy file is wrong", None, _is(SettingsError)),
+    Rule("a setting, a marker, a policy file or a recording is wrong", None, _is(SettingsError)),
     Rule("the desktop itself ended: its VNC server, window manager or container", "infra", _desktop_ended),
     Rule("the disk is full, or cannot be written", "infra", _disk_is_full),
     Rule("the program under test hangs: it runs, and answers no ping", "product", lambda failure: failure.fault.hangs),
