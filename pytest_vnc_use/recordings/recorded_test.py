@@ -131,12 +131,21 @@ class RecordedTest:
             self._check_size(desktop.frame().ref)
             return known
         if self.mode == "replay":
-            there = repr(known.task) if known else "no more runs"
-            raise RecordingError(
-                f"{str(self.key.path)!r} has no recording of the task {task!r}, in its place is {there}; record the "
-                "test anew with --vnc-record=auto or rewrite, and a planner"
-            )
+            raise RecordingError(self._missing(task, known))
         return None
+
+    def _missing(self, task: str, known: RecordedRun | None) -> str:
+        where = repr(str(self.key.path))
+        if self._recording is None:
+            return (
+                f"there is no recording of {self.key.test!r} at {where}: run it once with --vnc-record=auto and a "
+                "planner, such as --vnc-planner=gemini, and keep what that writes under version control"
+            )
+        there = repr(known.task) if known else "nothing"
+        return (
+            f"{where} has no recording of the task {task!r}, in its place is {there}; record the test anew with "
+            "--vnc-record=auto or rewrite, and a planner"
+        )
 
     def _check_size(self, screen: FrameRef) -> None:
         size = self._recording.screen_size if self._recording else ()
@@ -249,17 +258,12 @@ class RecordedTest:
 
 
 def _stored(key: Key, mode: Mode) -> Recording | None:
-    """The recording to be replayed. Raises RecordingError where it cannot be, or has to be there."""
+    """The recording to be replayed; None where there is none. Raises RecordingError where it cannot be."""
     recording = load(key.path) if mode in ("auto", "replay") else None
     if recording and not key.belongs(recording):
         raise RecordingError(
             f"{str(key.path)!r} is of {_told(recording.test, recording.parameters, recording.secrets)}, and the test "
             f"is {_told(key.test, key.parameters, key.secrets)}; record it anew with --vnc-record=rewrite"
-        )
-    if recording is None and mode == "replay":
-        raise RecordingError(
-            f"there is no recording of {key.test!r} at {str(key.path)!r}: run it once with --vnc-record=auto and a "
-            "planner, such as --vnc-planner=gemini, and keep what that writes under version control"
         )
     return recording
 

@@ -175,8 +175,16 @@ def test_a_screen_of_another_size_is_told_and_nothing_is_carried_out(recorded: T
 
 
 def test_a_missing_recording_says_how_to_make_one(tills: Tills) -> None:
-    with pytest.raises(RecordingError, match=r"there is no recording of .*--vnc-record=auto and a planner"):
-        tills.agent("replay")
+    told = r"there is no recording of .*--vnc-record=auto and a planner"
+    with tills.agent("replay") as played, pytest.raises(RecordingError, match=told):
+        played.run()
+
+
+def test_hands_need_no_recording(tills: Tills) -> None:
+    with tills.agent("replay") as played:
+        played.agent.click(*PAY)
+        assert played.total == " pays 0.00"
+        assert not played.recorded.keep()
 
 
 def test_a_run_that_was_not_done_is_not_kept(tills: Tills) -> None:
