@@ -30,10 +30,10 @@ from pytest_vnc_use.trace import RunFolder, new_run_id, read_trace, to_json
 from pytest_vnc_use.transcript import transcript
 from pytest_vnc_use.triage import failure_of
 from pytest_vnc_use.types import (
+    NO_FRAME,
     CUAState,
     Extracted,
     Frame,
-    FrameRef,
     Judged,
     Limits,
     ModelAsked,
@@ -71,8 +71,7 @@ class VncUseAgent(Claims, Hands):
     planners/callables.py; it, `judge` and `controller` replace what would be built from the other arguments. `settings`
     may be replaced: its limits and its timing then hold from the next run, look or claim on, `request_seconds` also for
     a planner that was given, and so does all that the planner and the judge are built from, where they are. Of no use
-    by then are `start_seconds` and `lease_seconds`: the desktop is there. `recorded` is the test whose recording is
-    replayed, or made.
+    by then are `start_seconds` and `lease_seconds`: the desktop is there. `recorded` is replayed, or recorded anew.
     """
 
     _connected_as: Settings | None = None
@@ -124,8 +123,7 @@ class VncUseAgent(Claims, Hands):
         self._build_judge = lru_cache(1)(assembly.build_judge)
         self._judge, self._controller, self._recorded = judge, controller, recorded
         self._observers = [*observers, recorded] if recorded else [*observers]
-        self._test_id, self._check = test_id, check
-        self._desktop = desktop
+        self._test_id, self._check, self._desktop = test_id, check, desktop
         self.budget = budget or assembly.build_budget(self.settings)
         """What this agent's models have used so far, and may use."""
         self.runs: list[Path] = []
@@ -378,12 +376,12 @@ class VncUseAgent(Claims, Hands):
     @property
     def judge(self) -> Judge:
         """The one that was given, or what the settings say by now."""
-        if self._recorded:
-            return self._recorded.judge(self._live_judge, lambda: self.controller, self._redactor.hide)
-        return self._live_judge()
 
-    def _live_judge(self) -> Judge:
-        return self._judge if self._judge is not None else self._build_judge(self.settings)
+        def live() -> Judge:
+            return self._judge if self._judge is not None else self._build_judge(self.settings)
+
+        recorded = self._recorded
+        return recorded.judge(live, lambda: self.controller, self._redactor.hide) if recorded else live()
 
     def __repr__(self) -> str:
         return f"<VncUseAgent at {self.server}>"
@@ -400,7 +398,3 @@ class VncUseAgent(Claims, Hands):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-NO_FRAME = FrameRef("", 0, 0)
-"""Stands in a run's start until its first frame is there."""

@@ -51,3 +51,19 @@ class Region:
     top: int
     right: int
     bottom: int
+
+
+@dataclass(frozen=True)
+class Drifted:
+    """The screen was not as recorded, by what `problem` says, within `region`; `healed` where a model took over."""
+
+    problem: str
+    recorded: FrameRef
+    seen: FrameRef
+    region: Region | None = None
+    healed: bool = False
+    kind: Literal["drifted"] = "drifted"
+
+
+NO_FRAME = FrameRef("", 0, 0)
+"""Stands in a run's start until its first frame is there."""

@@ -40,6 +40,8 @@ from pytest_vnc_use.actions import (
     Wait as Wait,
 )
 from pytest_vnc_use.frames import (
+    NO_FRAME as NO_FRAME,
+    Drifted as Drifted,
     EncodingChoice as EncodingChoice,
     Frame as Frame,
     FrameRef as FrameRef,
@@ -344,18 +346,6 @@ class Extracted:
     form: str
     problem: str = ""
     kind: Literal["extracted"] = "extracted"
-
-
-@dataclass(frozen=True)
-class Drifted:
-    """The screen was not as recorded, by what `problem` says, within `region`; `healed` where a model took over."""
-
-    problem: str
-    recorded: FrameRef
-    seen: FrameRef
-    region: Region | None = None
-    healed: bool = False
-    kind: Literal["drifted"] = "drifted"
 
 
 @dataclass(frozen=True)
