@@ -380,8 +380,7 @@ class VncUseAgent(Claims, Hands):
         def live() -> Judge:
             return self._judge if self._judge is not None else self._build_judge(self.settings)
 
-        recorded = self._recorded
-        return recorded.judge(live, lambda: self.controller, self._redactor.hide) if recorded else live()
+        return self._recorded.judge(live, lambda: self.controller, self._redactor.hide) if self._recorded else live()
 
     def __repr__(self) -> str:
         return f"<VncUseAgent at {self.server}>"
