@@ -1,0 +1,57 @@
+"""Recordings with a model's service that heals, and of a program that is not Qt's, on a VNC server that is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gemini_server import GeminiServer, calls, text
+from tills import Steps, Tills
+from vnc_servers import VncServer, tigervnc
+
+from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.errors import RecordingDrifted
+from pytest_vnc_use.planners.gemini import GeminiComputerUse
+from pytest_vnc_use.recordings.recorded_test import Mode, RecordedTest
+from pytest_vnc_use.recordings.replay import NoPlanner
+from pytest_vnc_use.recordings.store import Key
+from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.types import Click, KeyCombo, TypeText
+
+
+def test_a_model_heals_in_its_own_vocabulary(recorded: Tills) -> None:
+    add, pay = ("click", {"x": 300, "y": 560}), ("click", {"x": 475, "y": 560})
+    with GeminiServer([calls(add), calls(add), calls(pay), text("paid")]) as server:
+        planner = GeminiComputerUse(api_key=server.api_key, base_url=server.url)
+        with recorded.agent("auto", planner, "--fault=moved button", gate_s=3.0) as played:
+            assert (played.run().outcome, played.total) == (Outcome.DONE, "alice pays 5.00")
+            assert played.recorded.keep()
+        assert server.refusals == []
+        assert len(server.requests) == 4
+        assert "carried out already" in str(server.requests[0].contents[0])
+    with recorded.agent("replay", None, "--fault=moved button") as played:
+        assert played.run().outcome is Outcome.DONE
+
+
+def drive(server: VncServer, folder: Path, mode: Mode, *steps: object, gate_s: float = 30.0) -> Outcome:
+    """Carry out the steps in a terminal, or what was recorded of them."""
+    key = Key(folder / "test_terminal.py", "test_terminal.py::test_it")
+    recorded = RecordedTest(key, mode, gate_s=gate_s)
+    planner = Steps(*steps) if steps else NoPlanner()  # type: ignore[arg-type]  # actions
+    settings = Settings(server=server.address, runs_dir=str(folder / "runs"), watch=False)
+    with VncUseAgent(settings=settings, planner=planner, hitl_mode=False, recorded=recorded) as agent:
+        outcome = agent.run("Count").outcome
+        recorded.keep()
+    return outcome
+
+
+def test_a_terminal_on_tigervnc(tmp_path: Path) -> None:
+    terminal = ["xterm", "-geometry", "80x24+100+100", "-e", "sh", "-c", "PS1='$ ' exec sh -i"]
+    steps = Click(300, 200), TypeText("expr 20 + 22"), KeyCombo(("enter",))
+    with tigervnc() as server, server.run(*terminal):
+        assert drive(server, tmp_path, "auto", *steps) is Outcome.DONE
+    with tigervnc() as server, server.run(*terminal):
+        assert drive(server, tmp_path, "replay") is Outcome.DONE
+    other = [*terminal[:-1], "PS1='now: ' exec sh -i"]
+    with tigervnc() as server, server.run(*other), pytest.raises(RecordingDrifted, match="not as recorded"):
+        drive(server, tmp_path, "replay", gate_s=3.0)
