@@ -23,7 +23,7 @@ def test_a_model_heals_in_its_own_vocabulary(recorded: Tills) -> None:
     add, pay = ("click", {"x": 300, "y": 560}), ("click", {"x": 475, "y": 560})
     with GeminiServer([calls(add), calls(add), calls(pay), text("paid")]) as server:
         planner = GeminiComputerUse(api_key=server.api_key, base_url=server.url)
-        with recorded.agent("auto", planner, "--fault=moved button", gate_s=3.0) as played:
+        with recorded.agent("auto", planner, "--fault=moved button", gate_s=5.0) as played:
             assert (played.run().outcome, played.total) == (Outcome.DONE, "alice pays 5.00")
             assert played.recorded.keep()
         assert server.refusals == []
@@ -54,4 +54,4 @@ def test_a_terminal_on_tigervnc(tmp_path: Path) -> None:
         assert drive(server, tmp_path, "replay") is Outcome.DONE
     other = [*terminal[:-1], "PS1='now: ' exec sh -i"]
     with tigervnc() as server, server.run(*other), pytest.raises(RecordingDrifted, match="not as recorded"):
-        drive(server, tmp_path, "replay", gate_s=3.0)
+        drive(server, tmp_path, "replay", gate_s=5.0)

@@ -16,7 +16,7 @@ from pytest_vnc_use.trace import RunFolder, read_trace
 from pytest_vnc_use.types import Click, TakeScreenshot, TypeText, Wait
 
 AS_IT_SHOULD_BE = "alice pays 5.00"
-SOON_S = 3.0
+SOON_S = 5.0
 """How long a gate is waited for that will not open."""
 
 
