@@ -261,7 +261,7 @@ class VncUseAgent(Claims, Hands):
         context = ReviewContext(test_id=started.test_id, task=started.task)
         planner, controller = self._own_planners.get(started.run_id) or self.planner, self.controller
         if self._recorded and started.run_id not in self._own_planners:
-            planner, controller = self._recorded.begin(started.task, planner, controller, folder, emit)
+            planner, controller = self._recorded.begin(started, planner, controller, folder, emit)
         verify = verify_function(lambda: self.judge, self.controller.frame, emit, self._declared.hide)
         functions = {"verify": verify, **self._functions}
         return graph.Parts(

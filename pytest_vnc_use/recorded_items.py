@@ -41,7 +41,7 @@ def recorded_test(
 
     key = _key(item, secrets)
     mode = _mode(key, settings, has_planner=not isinstance(planner, NoPlanner))
-    item.stash[RECORDED] = None if mode == "off" else RecordedTest(key, mode, gate_s=settings.gate_seconds)
+    item.stash[RECORDED] = None if mode == "off" else RecordedTest(key, mode)
     return item.stash[RECORDED]
 
 

@@ -13,6 +13,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.setting_values import (
+    count as _count,
+    count_or_none as _count_or_none,
+    depth as _depth,
+    dollars as _dollars,
+    limit as _limit,
+    odd as _odd,
+    one_of as _one_of,
+    pause as _pause,
+    seconds as _seconds,
+    size as _size,
+    switch as _switch,
+    temperature as _temperature,
+    words as _words,
+)
 
 if TYPE_CHECKING:  # pytest loads this module where nobody uses the plugin, too
     from pytest_vnc_use.types import EncodingChoice, ScrollMeans, TypingMeans
@@ -22,101 +37,11 @@ Coordinates = Literal["1000", "pixels"]
 PLANNERS = ("gemini", "anthropic", "openai")
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.replace(",", " ").split())
-
-
-def _switch(text: str) -> bool:
-    known = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-    if text.lower() not in known:
-        raise ValueError("true or false")
-    return known[text.lower()]
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError("a whole number, at least 1")
-    return int(text)
-
-
-def _odd(text: str) -> int:
-    if not text.isdecimal() or int(text) % 2 == 0:
-        raise ValueError("an odd number, at least 1")
-    return int(text)
-
-
-def _count_or_none(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError("a whole number, 0 for none")
-    return int(text)
-
-
-def _limit(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A limit that need not be given."""
-    return lambda text: read(text) if text else None
-
-
-def _depth(text: str) -> int:
-    if text not in ("16", "24"):
-        raise ValueError("16 or 24 bits a pixel")
-    return int(text)
-
-
-def _above_zero(text: str, unit: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise ValueError(f"a number of {unit} above 0")
-    return number
-
-
-def _seconds(text: str) -> float:
-    return _above_zero(text, "seconds")
-
-
-def _dollars(text: str) -> float:
-    return _above_zero(text, "US dollars")
-
-
-def _pause(text: str) -> float:
-    return 0.0 if text in ("0", "0.0") else _seconds(text)
-
-
-def _temperature(text: str) -> float | None:
-    if not text:
-        return None
-    try:
-        degree = float(text)
-    except ValueError:
-        degree = -1.0
-    if not 0 <= degree <= 2:
-        raise ValueError("a number from 0 to 2")
-    return degree
-
-
 def _planner(text: str) -> str:
     module, colon, name = text.partition(":")
     if text not in ("", *PLANNERS) and not (colon and module and name.isidentifier()):
         raise ValueError(f"one of {', '.join(PLANNERS)}, or package.module:name")
     return text
-
-
-def _size(text: str) -> tuple[int, int]:
-    width, x, height = text.lower().partition("x")
-    if not (x and width.isdecimal() and height.isdecimal() and int(width) and int(height)):
-        raise ValueError("WIDTHxHEIGHT in pixels, such as 1440x900")
-    return int(width), int(height)
-
-
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in choices:
-            raise ValueError("one of " + ", ".join(choices))
-        return text
-
-    return read
 
 
 def _setting(default: Any, read: Callable[[str], Any], help_text: str) -> Any:

@@ -83,17 +83,16 @@ class _Heard:
 class RecordedTest:
     """A RunObserver that gives an agent what to replay, and collects what to write once the test has passed.
 
-    Raises RecordingError where the recording cannot be used. `gate_s` is how long a replay waits for a screen.
+    Raises RecordingError where the recording cannot be used.
     """
 
-    def __init__(self, key: Key, mode: Mode, *, gate_s: float) -> None:
+    def __init__(self, key: Key, mode: Mode) -> None:
         self.key = key
         self.mode = mode
         self.healed: list[str] = []
         """What was not as recorded, and was done or judged anew."""
         self._recording = _stored(key, mode)
         self._masks = self._recording.masks if self._recording else _masks_of(key)
-        self._gate_s = gate_s
         self._eyes: Callable[[], Controller] | None = None
         self._opening: list[Evidence] = []
         self._runs: list[_Run] = []
@@ -104,16 +103,22 @@ class RecordedTest:
     # --- for the agent -----------------------------------------------------------------------------------------------
 
     def begin(
-        self, task: str, planner: Planner, desktop: Controller, folder: RunFolder, emit: Callable[[RunEvent], None]
+        self,
+        started: RunStarted,
+        planner: Planner,
+        desktop: Controller,
+        folder: RunFolder,
+        emit: Callable[[RunEvent], None],
     ) -> tuple[Planner, Controller]:
         """Who decides in a run that begins now, and the eyes and hands for it. Raises RecordingError, DesktopError."""
+        task = started.task
         run = _Run(task, planner.name, folder, emit, Recorder(desktop), self._known(task, desktop))
         self._runs.append(run)
         if run.known is None:
             return planner, desktop
         live = None if self.mode == "replay" else planner
         run.replay = Replay(run.known, live, masks=self._masks, closed=partial(self._closed, run))
-        return run.replay, PatientEyes(desktop, run.replay, self._gate_s)
+        return run.replay, PatientEyes(desktop, run.replay, started.settings["gate_seconds"])
 
     def judge(self, live: Callable[[], Judge], eyes: Callable[[], Controller], hide: Callable[[str], str]) -> Judge:
         """Who judges: the recorded evidence and, unless this is a replay, the live judge. `hide` takes secrets out."""

@@ -36,9 +36,9 @@ def test_a_model_heals_in_its_own_vocabulary(recorded: Tills) -> None:
 def drive(server: VncServer, folder: Path, mode: Mode, *steps: object, gate_s: float = 30.0) -> Outcome:
     """Carry out the steps in a terminal, or what was recorded of them."""
     key = Key(folder / "test_terminal.py", "test_terminal.py::test_it")
-    recorded = RecordedTest(key, mode, gate_s=gate_s)
+    recorded = RecordedTest(key, mode)
     planner = Steps(*steps) if steps else NoPlanner()  # type: ignore[arg-type]  # actions
-    settings = Settings(server=server.address, runs_dir=str(folder / "runs"), watch=False)
+    settings = Settings(server=server.address, runs_dir=str(folder / "runs"), watch=False, gate_seconds=gate_s)
     with VncUseAgent(settings=settings, planner=planner, hitl_mode=False, recorded=recorded) as agent:
         outcome = agent.run("Count").outcome
         recorded.keep()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,16 +66,18 @@ class Tills:
         secrets: Mapping[str, str] | None = None,
     ) -> Played:
         key = Key(self.key.module, self.key.test, secrets=tuple(secrets or ()))
-        recorded = RecordedTest(key, mode, gate_s=gate_s)
-        return Played(self.runs, recorded, planner or NoPlanner(), till, size, judge, secrets)
+        settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s)
+        return Played(settings, RecordedTest(key, mode), planner or NoPlanner(), till, size, judge, secrets)
 
 
 class Played:
     """A till and an agent on it, in a `with` statement; `recorded.keep()` is for whoever uses it."""
 
-    def __init__(self, runs: Path, recorded: RecordedTest, planner: Planner, till: Sequence[str], *rest: Any) -> None:
+    def __init__(
+        self, settings: Settings, recorded: RecordedTest, planner: Planner, till: Sequence[str], *rest: Any
+    ) -> None:
         self.recorded = recorded
-        self._runs, self._planner, self._till = runs, planner, till
+        self._settings, self._planner, self._till = settings, planner, till
         self._size, self._judge, self._secrets = rest
 
     def __enter__(self) -> Played:
@@ -83,7 +85,7 @@ class Played:
         try:
             self.desktop.launch([sys.executable, str(TILL), *self._till])
             self.agent = VncUseAgent(
-                settings=Settings(server=self.desktop.server, runs_dir=str(self._runs), watch=False),
+                settings=replace(self._settings, server=self.desktop.server),
                 vnc_password=self.desktop.password,
                 planner=self._planner,
                 judge=self._judge,

@@ -1,0 +1,96 @@
+"""How the text of a setting is read: each returns the value, or raises a ValueError that says what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(text.replace(",", " ").split())
+
+
+def switch(text: str) -> bool:
+    known = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    if text.lower() not in known:
+        raise ValueError("true or false")
+    return known[text.lower()]
+
+
+def count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError("a whole number, at least 1")
+    return int(text)
+
+
+def odd(text: str) -> int:
+    if not text.isdecimal() or int(text) % 2 == 0:
+        raise ValueError("an odd number, at least 1")
+    return int(text)
+
+
+def count_or_none(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError("a whole number, 0 for none")
+    return int(text)
+
+
+def limit(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A limit that need not be given."""
+    return lambda text: read(text) if text else None
+
+
+def depth(text: str) -> int:
+    if text not in ("16", "24"):
+        raise ValueError("16 or 24 bits a pixel")
+    return int(text)
+
+
+def _above_zero(text: str, unit: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise ValueError(f"a number of {unit} above 0")
+    return number
+
+
+def seconds(text: str) -> float:
+    return _above_zero(text, "seconds")
+
+
+def dollars(text: str) -> float:
+    return _above_zero(text, "US dollars")
+
+
+def pause(text: str) -> float:
+    return 0.0 if text in ("0", "0.0") else seconds(text)
+
+
+def temperature(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        degree = float(text)
+    except ValueError:
+        degree = -1.0
+    if not 0 <= degree <= 2:
+        raise ValueError("a number from 0 to 2")
+    return degree
+
+
+def size(text: str) -> tuple[int, int]:
+    width, x, height = text.lower().partition("x")
+    if not (x and width.isdecimal() and height.isdecimal() and int(width) and int(height)):
+        raise ValueError("WIDTHxHEIGHT in pixels, such as 1440x900")
+    return int(width), int(height)
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError("one of " + ", ".join(choices))
+        return text
+
+    return read
