@@ -122,7 +122,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(f"HEALED {nodeid}: {line}", yellow=True)
     written = [told for report in _reports(terminalreporter, "teardown") for told in _told(report, WRITTEN)]
     for told in sorted(set(written)):
-        terminalreporter.write_line(f"vnc-use: {written.count(told)} recordings {told}")
+        count = written.count(told)
+        terminalreporter.write_line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {told}")
 
 
 def _told(report: Any, name: str) -> list[str]:

@@ -106,7 +106,7 @@ def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = project_in(tmp_path_factory.mktemp("project"))
     ended = made.run("--vnc-record=auto")
     assert ended.code == 0, ended.out
-    assert "vnc-use: 1 recordings written" in ended.out
+    assert "vnc-use: 1 recording written" in ended.out
     (made.path / "asked.txt").unlink()
     return made.path
 
