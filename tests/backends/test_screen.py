@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,6 +106,17 @@ def test_png_holds_the_pixels(size: tuple[int, int]) -> None:
     pixels = np.random.default_rng(1).integers(0, 2**32, size[::-1], np.uint32)
     red_green_blue = np.stack([pixels >> 16, pixels >> 8, pixels], axis=2).astype(np.uint8)
     assert np.array_equal(decoded(encode_png(pixels)), red_green_blue)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 2), (1440, 901), (2000, 1300)])
+def test_a_pngs_checksums_are_right(size: tuple[int, int]) -> None:
+    """Pillow does not look at all of them; other readers do."""
+    width, height = size
+    pixels = np.random.default_rng(1).integers(0, 2**32, size[::-1], np.uint32)
+    body = encode_png(pixels)[8 + 25 :]
+    (length,) = struct.unpack(">I", body[:4])
+    assert zlib.crc32(body[4 : 8 + length]).to_bytes(4, "big") == body[8 + length : 12 + length]
+    assert len(zlib.decompress(body[8 : 8 + length])) == height * (width * 3 + 1)
 
 
 WITHOUT_A_WHEEL = """
