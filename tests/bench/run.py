@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 EYES = ("capture", "step", "idle", "memory", "collecting")
-ROOMS = (HERE.parent, HERE.parent / "backends", HERE.parent / "desktops", HERE.parent / "recordings")
+ROOMS = (HERE.parent, *(HERE.parent / room for room in ("backends", "desktops", "programs", "recordings")))
 
 
 def main(arguments: Sequence[str]) -> int:
