@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -123,9 +124,14 @@ def save(path: Path, recording: Recording) -> bool:
 
     Raises RunFolderUnwritable.
     """
-    lock = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:16]
-    with FileLock(Path(tempfile.gettempdir(), f"vnc-use-recording-{lock}.lock"), timeout=_LOCK_S):
-        return _save(path, recording)
+    name = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:16]
+    lock = Path(tempfile.gettempdir(), f"vnc-use-recording-{name}.lock")
+    with FileLock(lock, timeout=_LOCK_S):
+        try:
+            return _save(path, recording)
+        finally:
+            with suppress(OSError):  # Windows removes no file that is open, but the lock itself, when it is released
+                lock.unlink()
 
 
 def _save(path: Path, recording: Recording) -> bool:

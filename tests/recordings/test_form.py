@@ -35,6 +35,14 @@ def test_what_is_written_is_read_again_screen_by_screen(file: Path) -> None:
     np.testing.assert_array_equal(next(screens(found)).pixels(), drawn("start"))  # also out of order
 
 
+def test_no_lock_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    locks = tmp_path / "locks"
+    locks.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(locks))
+    assert save(tmp_path / "test_it.json", recording_of(drawn("start"), drawn("typed"), drawn("end")))
+    assert not [*locks.iterdir()]
+
+
 def test_the_same_again_is_not_written(file: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in file.parent.rglob("*")}
     assert not save(file, recording_of(drawn("start"), drawn("typed"), drawn("end")))
