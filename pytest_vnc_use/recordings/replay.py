@@ -179,19 +179,22 @@ class PatientEyes:
         gate, started_s = self._replay.gate, time.monotonic()
         if gate is None:
             return self._desktop.settle(briefly=briefly)
-        self._await(gate)
-        if self._replay.at_end or not gate.changed.any():
+        if self._await(gate) and (self._replay.at_end or not gate.changed.any()):
             self._desktop.settle()
             self._await(gate)
         return Settled("settled", time.monotonic() - started_s)
 
-    def _await(self, gate: Gate) -> None:
+    def _await(self, gate: Gate) -> bool:
+        """Whether it is open."""
         deadline, self._awaited = Deadline(self._limit_s), gate
         seen = self._desktop.frame()
-        while self._replay.mismatch(seen.ref, lambda: seen.png) and deadline.remaining_s:  # noqa: B023  # called at once
+        while is_closed := self._replay.mismatch(seen.ref, lambda: seen.png):  # noqa: B023  # called at once
+            if not deadline.remaining_s:
+                break
             self._desktop.wait_changed(seen.taken_s, min(_LOOK_AGAIN_S, deadline.remaining_s))
             seen = self._desktop.frame()
         self._seen = seen
+        return not is_closed
 
     def perform(self, action: DesktopAction) -> None:
         self._seen = None

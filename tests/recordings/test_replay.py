@@ -9,6 +9,7 @@ import pytest
 from tills import ADD_WHEN_MOVED, PAY, STEPS, TASK, Steps, Tills
 
 from pytest_vnc_use import Outcome
+from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import RecordingDrifted, RecordingError
 from pytest_vnc_use.report.extras import run_html
 from pytest_vnc_use.report.links import data_uri
@@ -77,6 +78,23 @@ def test_a_product_that_is_other_stops_the_replay(recorded: Tills, fault: str, s
     assert "as recorded" in html
     assert drift.problem.split(":")[0] in html
     assert contents(recorded) == before
+
+
+def test_a_gate_that_stays_closed_is_waited_for_once(recorded: Tills, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    class Noted(Deadline):
+        def __init__(self, seconds: float) -> None:
+            waits.append(seconds)
+            super().__init__(seconds)
+
+    monkeypatch.setattr("pytest_vnc_use.recordings.replay.Deadline", Noted)
+    with (
+        recorded.agent("replay", None, "--fault=stale status", gate_s=SOON_S) as played,
+        pytest.raises(RecordingDrifted, match="at the end, after 4 steps"),
+    ):
+        played.run()
+    assert waits == [SOON_S] * 5  # before the first of four steps, and after each
 
 
 def test_what_the_screen_does_not_show_is_left_to_the_body(recorded: Tills) -> None:
