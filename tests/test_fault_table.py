@@ -149,7 +149,7 @@ BROKEN = {
     "disk_full": "infra",
 }
 BREAKS = """
-import contextlib, dataclasses, os, signal
+import contextlib, dataclasses, os, signal, time
 from pathlib import Path
 import pytest
 from pytest_vnc_use.planners.scripted import ScriptedPlanner
@@ -160,6 +160,13 @@ def kill_server(desktop):
         with contextlib.suppress(OSError):  # a process that has ended meanwhile
             if desktop.server in (entry / "cmdline").read_text().split("\\0"):
                 os.kill(int(entry.name), signal.SIGKILL)
+
+def kill_server_and_wait(desktop):
+    kill_server(desktop)  # nobody looks at the screen again: what ends within a moment would not be known yet
+    deadline_s = time.monotonic() + 20
+    while not desktop.fault():
+        assert time.monotonic() < deadline_s, "the server has not ended within 20 s"
+        time.sleep(0.01)
 
 def tell_program(desktop, word):
     desktop.write_file("told", word)
@@ -175,7 +182,7 @@ def vnc_settings(request, vnc_settings):
 FAULTS = {
     "test_server_killed_before_the_first_step": (0, kill_server),
     "test_server_killed_before_the_second_step": (1, kill_server),
-    "test_server_killed_as_it_is_said_to_be_done": (3, kill_server),
+    "test_server_killed_as_it_is_said_to_be_done": (3, kill_server_and_wait),
     "test_resized": (1, lambda desktop: desktop.run(["xrandr", "--output", "VNC-0", "--mode", "800x600"])),
     "test_program_crashed": (1, lambda desktop: tell_program(desktop, "kill -SEGV $$")),
     "test_program_frozen": (0, freeze),

@@ -242,7 +242,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def wait_for(condition: Callable[[], object], what: str, timeout_s: float = 10.0) -> None:
+def wait_for(condition: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
     """Look until `condition()` is true; for what announces itself in no other way."""
     deadline_s = time.monotonic() + timeout_s
     while not condition():

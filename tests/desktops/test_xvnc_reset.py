@@ -152,7 +152,11 @@ def line_typed(desktop: XvncDesktop) -> str:
     desktop.launch(["xterm", "-e", "head -1 > typed.txt"])
     with closing(connect(desktop.server, desktop.password)) as controller:
         controller.type_text("two apples", press_enter=True)
-    wait_for(desktop.program_fault, "the line to arrive")
+    try:
+        wait_for(desktop.program_fault, "the line to arrive")
+    except AssertionError as late:
+        asked = "cat typed.txt; xset q; xdotool getwindowfocus; xwininfo -root -tree"
+        raise AssertionError(f"{late}:\n{desktop.run(['sh', '-c', asked]).stdout}") from None
     return desktop.read_file("typed.txt")
 
 
