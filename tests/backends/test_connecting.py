@@ -33,7 +33,7 @@ def listener(greeting: bytes = b"") -> Iterator[str]:
         thread = threading.Thread(target=accept, daemon=True)
         thread.start()
         yield f"127.0.0.1::{server.getsockname()[1]}"
-        thread.join(timeout=5)
+        thread.join(timeout=30)
         for connection in accepted:
             connection.close()
 
@@ -42,7 +42,7 @@ def assert_refused(address: str, error: type[VncUseError], message: str, **optio
     started_s = time.monotonic()
     with pytest.raises(error, match=message):
         connect(address, **options)  # type: ignore[arg-type]
-    assert time.monotonic() - started_s < 3.0
+    assert time.monotonic() - started_s < 15.0
 
 
 def test_by_port_display_and_name(tigervnc: VncServer) -> None:

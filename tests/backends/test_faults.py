@@ -36,7 +36,7 @@ REST = b"".join(
 
 def look(address: str) -> None:
     """Connect and look twice, the second time at what a fresh answer says."""
-    with closing(connect(address, timeout_s=5)) as hands:
+    with closing(connect(address, timeout_s=30)) as hands:
         hands.frame()
         hands.frame()
 
@@ -55,7 +55,7 @@ def test_a_connection_that_ends_at_any_byte_before_the_first_frame_is_refused() 
     with playing(*(FIRST[:length] for length in lengths)) as address:
         for _ in lengths:
             with pytest.raises(DesktopError, match=f"{address}'"):
-                connect(address, timeout_s=5)
+                connect(address, timeout_s=30)
 
 
 def test_a_connection_that_ends_at_any_later_byte_is_lost() -> None:
@@ -103,7 +103,7 @@ SENSELESS_GREETINGS = {
 def test_a_greeting_that_makes_no_sense(told: str) -> None:
     refused = pytest.raises((DesktopRefused, AuthenticationFailed), match=told)
     with playing(SENSELESS_GREETINGS[told], then_silent=True) as address, refused:
-        connect(address, timeout_s=5)
+        connect(address, timeout_s=30)
 
 
 SENSELESS = {

@@ -198,7 +198,7 @@ def test_a_given_desktop_goes_back_as_it_was_found_or_with_a_warning(tigervnc: V
     first = screen_of(tigervnc)
 
     def leased() -> LeasedDesktop:
-        held = lease([tigervnc.address], "test", timeout_s=1, folder=tmp_path / "locks")
+        held = lease([tigervnc.address], "test", timeout_s=30, folder=tmp_path / "locks")
         return LeasedDesktop(held, reach, connect)
 
     desktop = leased()

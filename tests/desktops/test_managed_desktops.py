@@ -134,13 +134,13 @@ def test_a_lease_and_its_desktop_die_with_their_process(tmp_path: Path, managed:
 def test_a_desktop_given_back_is_kept_warm_and_reset(managed: Managed) -> None:
     require("xterm")
     desktops = managed(2)
-    first = desktops.lease("one", timeout_s=5)
+    first = desktops.lease("one", timeout_s=60)
     first.launch(["xterm"])
     first.write_file("left.txt", "apples")
     server, logs = first.server, first.logs()
     first.stop()
     first.stop()
-    second = desktops.lease("two", timeout_s=5)
+    second = desktops.lease("two", timeout_s=60)
     assert second.server == server
     with pytest.raises(FileNotFoundError):
         second.read_file("left.txt")
@@ -150,7 +150,7 @@ def test_a_desktop_given_back_is_kept_warm_and_reset(managed: Managed) -> None:
 
 
 def test_a_desktop_given_back_is_out_of_reach(managed: Managed) -> None:
-    desktop = managed().lease("one", timeout_s=5)
+    desktop = managed().lease("one", timeout_s=60)
     desktop.stop()
     for wish in (lambda: desktop.server, lambda: desktop.run(["true"]), desktop.reset, lambda: desktop.read_file("x")):
         with pytest.raises(DesktopError, match="was given back"):
@@ -158,7 +158,7 @@ def test_a_desktop_given_back_is_out_of_reach(managed: Managed) -> None:
 
 
 def test_who_holds_what_is_told(managed: Managed) -> None:
-    desktop = managed().lease("test_basket", timeout_s=5)
+    desktop = managed().lease("test_basket", timeout_s=60)
     with pytest.raises(DesktopRefused, match=rf"held: 'managed 1' by test_basket \(process {os.getpid()}\)"):
         managed().lease("me", timeout_s=0.1)
     desktop.stop()
@@ -168,11 +168,11 @@ def test_the_warm_one_of_others_is_ended_for_who_needs_the_place_and_started_ane
     tmp_path: Path, managed: Managed
 ) -> None:
     mine, yours = managed(1, 320), managed(1, 640)
-    mine.lease("me", timeout_s=5).stop()
-    desktop = yours.lease("you", timeout_s=5)
+    mine.lease("me", timeout_s=60).stop()
+    desktop = yours.lease("you", timeout_s=60)
     assert servers_alive(tmp_path) == 1
     desktop.stop()
-    again = mine.lease("me", timeout_s=5)
+    again = mine.lease("me", timeout_s=60)
     assert servers_alive(tmp_path) == 1
     assert again.run(["true"]).exit_code == 0
     again.stop()
@@ -180,8 +180,8 @@ def test_the_warm_one_of_others_is_ended_for_who_needs_the_place_and_started_ane
 
 def test_an_empty_place_is_taken_before_the_warm_one_of_others(tmp_path: Path, managed: Managed) -> None:
     mine, yours = managed(2), managed(2)
-    mine.lease("me", timeout_s=5).stop()
-    yours.lease("you", timeout_s=5).stop()
+    mine.lease("me", timeout_s=60).stop()
+    yours.lease("you", timeout_s=60).stop()
     assert servers_alive(tmp_path) == 2
 
 
@@ -190,24 +190,24 @@ def test_a_desktop_that_cannot_be_put_back_is_replaced(tmp_path: Path, managed: 
     for program in ("openbox", "xprop", "xset"):
         require(program)
     desktops = managed()
-    desktop = desktops.lease("one", timeout_s=5)
+    desktop = desktops.lease("one", timeout_s=60)
     server = desktop.server
     desktop.run(["sh", "-c", harm])
     desktop.stop()
     assert servers_alive(tmp_path) == 0
-    other = desktops.lease("two", timeout_s=5)
+    other = desktops.lease("two", timeout_s=60)
     assert other.server != server
     other.stop()
 
 
 def test_a_warm_desktop_that_died_is_replaced(tmp_path: Path, managed: Managed) -> None:
     desktops = managed()
-    desktops.lease("one", timeout_s=5).stop()
+    desktops.lease("one", timeout_s=60).stop()
     for pid, name in processes_naming(tmp_path).items():
         if name == "Xtigervnc":
             os.kill(pid, signal.SIGKILL)
     wait_for(lambda: servers_alive(tmp_path) == 0, "the end of the server")
-    desktop = desktops.lease("two", timeout_s=5)
+    desktop = desktops.lease("two", timeout_s=60)
     assert desktop.run(["true"]).exit_code == 0
     desktop.stop()
 
@@ -223,7 +223,7 @@ def test_a_start_that_fails_frees_its_place(tmp_path: Path) -> None:
 def test_a_qt_program_leaves_its_place_to_the_next_one(tmp_path: Path, qt_program: list[str]) -> None:
     desktops = ManagedDesktops(1, lambda place: QtDesktop(place=place, size=(320, 240)), tmp_path)
     for _ in range(2):
-        desktop = desktops.lease("me", timeout_s=5)
+        desktop = desktops.lease("me", timeout_s=60)
         desktop.launch(qt_program)
         assert desktop.server.startswith("127.0.0.1::")
         desktop.stop()

@@ -80,7 +80,7 @@ def test_the_folder_may_go_while_another_process_makes_it(tmp_path: Path) -> Non
 def test_a_lease_dies_with_its_owner(tmp_path: Path) -> None:
     program = "from pytest_vnc_use.desktops.pool import lease; from pathlib import Path; import signal\n"
     program += (
-        f"held = lease(['host::1'], 'it', timeout_s=1, folder=Path({str(tmp_path)!r})); print('held', flush=True)\n"
+        f"held = lease(['host::1'], 'it', timeout_s=30, folder=Path({str(tmp_path)!r})); print('held', flush=True)\n"
     )
     program += "signal.pause()"
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
@@ -90,18 +90,18 @@ def test_a_lease_dies_with_its_owner(tmp_path: Path) -> None:
         lease(["host::1"], "me", timeout_s=0.2, folder=tmp_path)
     process.kill()
     process.communicate(timeout=10)
-    lease(["host::1"], "me", timeout_s=5, folder=tmp_path).release()
+    lease(["host::1"], "me", timeout_s=30, folder=tmp_path).release()
 
 
 def test_what_was_released_or_left_by_a_killed_process_is_removed(tmp_path: Path) -> None:
     folder = tmp_path / "locks"
     program = (
         f"from pytest_vnc_use.desktops.pool import lease; from pathlib import Path; import os; "
-        f"held = lease(['host::1'], 'it', timeout_s=1, folder=Path({str(folder)!r})); os.kill(os.getpid(), 9)"
+        f"held = lease(['host::1'], 'it', timeout_s=30, folder=Path({str(folder)!r})); os.kill(os.getpid(), 9)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=30).returncode == -9
     assert len(list(folder.iterdir())) == 2
-    held, other = (lease([server], "me", timeout_s=1, folder=folder) for server in ("host::2", "host::3"))
+    held, other = (lease([server], "me", timeout_s=30, folder=folder) for server in ("host::2", "host::3"))
     assert len(list(folder.iterdir())) == 4
     held.release()
     assert len(list(folder.iterdir())) == 2
@@ -110,17 +110,17 @@ def test_what_was_released_or_left_by_a_killed_process_is_removed(tmp_path: Path
 
 
 def test_the_second_of_a_pool_is_taken_while_the_first_is_used(tmp_path: Path) -> None:
-    first = lease(SERVERS, "one", timeout_s=1, folder=tmp_path)
-    second = lease(SERVERS, "two", timeout_s=1, folder=tmp_path)
+    first = lease(SERVERS, "one", timeout_s=30, folder=tmp_path)
+    second = lease(SERVERS, "two", timeout_s=30, folder=tmp_path)
     assert (first.server, second.server) == ("host::5901", "host::5902")
     first.release()
     first.release()
-    assert lease(SERVERS, "three", timeout_s=1, folder=tmp_path).server == "host::5901"
+    assert lease(SERVERS, "three", timeout_s=30, folder=tmp_path).server == "host::5901"
     second.release()
 
 
 def test_an_address_is_one_desktop_however_it_is_spelled(tmp_path: Path) -> None:
-    held = lease(["localhost:1"], "one", timeout_s=1, folder=tmp_path)
+    held = lease(["localhost:1"], "one", timeout_s=30, folder=tmp_path)
     for spelling in ("localhost::5901", "127.0.0.1::5901", "127.0.0.1:1", ":1", f"{socket.gethostname()}:1"):
         with pytest.raises(DesktopRefused):
             lease([spelling], "two", timeout_s=0, folder=tmp_path)
@@ -128,7 +128,7 @@ def test_an_address_is_one_desktop_however_it_is_spelled(tmp_path: Path) -> None
 
 
 def test_who_holds_what_is_told(tmp_path: Path) -> None:
-    held = lease(["host::1"], "test_basket", timeout_s=1, folder=tmp_path)
+    held = lease(["host::1"], "test_basket", timeout_s=30, folder=tmp_path)
     with pytest.raises(
         DesktopRefused, match=rf"no desktop .* 0.1 s; held: 'host::1' by test_basket \(process {os.getpid()}\)"
     ):
@@ -141,7 +141,7 @@ import multiprocessing, os, signal, sys
 from pathlib import Path
 from pytest_vnc_use.desktops.pool import lease
 
-held = lease(["host::1"], "it", timeout_s=1, folder=Path(sys.argv[1]))
+held = lease(["host::1"], "it", timeout_s=30, folder=Path(sys.argv[1]))
 child = multiprocessing.get_context("fork").Process(target=signal.pause)
 child.start()
 print(child.pid, flush=True)
@@ -155,7 +155,7 @@ def test_a_lease_does_not_live_on_in_a_forked_child(tmp_path: Path) -> None:
     child = int(process.stdout.readline())
     try:
         process.wait(timeout=10)
-        lease(["host::1"], "me", timeout_s=5, folder=tmp_path).release()
+        lease(["host::1"], "me", timeout_s=30, folder=tmp_path).release()
         os.kill(child, 0)
     finally:
         os.kill(child, signal.SIGKILL)
@@ -176,12 +176,12 @@ def test_what_is_in_the_place_of_the_folder_is_told(tmp_path: Path) -> None:
     (tmp_path / "poetry.lock").touch()
     missing = tmp_path / "missing" / "locks"
     with pytest.raises(DesktopError, match=rf"^cannot make the folder of locks '{missing}': .*; remove .* TMPDIR.*$"):
-        lease(["host::1"], "me", timeout_s=1, folder=missing)
+        lease(["host::1"], "me", timeout_s=30, folder=missing)
     for place in (file, link):
         with pytest.raises(
             DesktopError, match=rf"^the folder of locks must be a folder of this user's, got '{place}'; remove"
         ):
-            lease(["host::1"], "me", timeout_s=1, folder=place)
+            lease(["host::1"], "me", timeout_s=30, folder=place)
     assert {path.name for path in tmp_path.iterdir()} == {"file", "link", "poetry.lock"}
 
 
@@ -190,5 +190,5 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
         os.chown(tmp_path, 54321, -1)
     others = tmp_path if os.getuid() == 0 else Path("/")
     with pytest.raises(DesktopError, match=rf"must be a folder of this user's, got '{others}'"):
-        lease(["host::1"], "me", timeout_s=1, folder=others)
+        lease(["host::1"], "me", timeout_s=30, folder=others)
     assert not list(others.glob("*.lock"))

@@ -35,7 +35,7 @@ sys.stdin.read()
 """
 
 
-def wait_for(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+def wait_for(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"did not happen within {timeout_s} s"
@@ -46,7 +46,7 @@ def pids_of(desktop: Desktop) -> list[int]:
     return [int(pid) for pid in desktop.read_file("pids.txt").split()]
 
 
-def ended(pid: int, timeout_s: float = 10.0) -> bool:
+def ended(pid: int, timeout_s: float = 30.0) -> bool:
     try:
         watched = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -163,7 +163,7 @@ def test_a_program_that_never_serves_is_refused_in_time_though_others_serve(desk
     began = time.monotonic()
     with pytest.raises(DesktopRefused, match=r"'sleep 60' opened no VNC server within 0.5 s") as caught:
         QtDesktop(["sleep", "60"], start_timeout_s=0.5)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert "(it printed nothing)" in str(caught.value)
 
 

@@ -96,7 +96,7 @@ def test_nothing_outlasts_its_time(late: Callable[[Reply], Reply]) -> None:
     started = time.monotonic()
     with claude([late(DONE)]) as talk, pytest.raises(ModelUnavailable, match="did not answer within"):
         talk.decide(timeout_s=0.5)
-    assert time.monotonic() - started < 5.0
+    assert time.monotonic() - started < 20.0
 
 
 def test_unknown_blocks_go_back_as_they_came() -> None:

@@ -121,7 +121,7 @@ def test_spellings_of_the_wait() -> None:
 def test_nothing_outlasts_its_time(ask: Ask, reply: Reply) -> None:
     started = time.monotonic()
     attempt = ask(reply, timeout_s=0.4)
-    assert time.monotonic() - started < 5.0
+    assert time.monotonic() - started < 20.0
     assert attempt.uncounted
     failure = failure_of(attempt)
     assert failure.again

@@ -93,7 +93,7 @@ def test_no_verdict_outlasts_its_time(kind: Kind) -> None:
         started = time.monotonic()
         with pytest.raises(ModelUnavailable, match="did not answer within"):
             asked.ask(timeout_s=0.4)
-        assert time.monotonic() - started < 5.0
+        assert time.monotonic() - started < 20.0
 
 
 # --- reading values --------------------------------------------------------------------------------------------------

