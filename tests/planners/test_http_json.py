@@ -140,7 +140,7 @@ def test_an_endless_answer_is_not_read_to_its_end(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("reply", "uncounted"),
     [
-        (Reply({}, headers={"Content-Length": "9"}), True),
+        (Reply({}, headers={"Content-Length": "9", "Connection": "close"}), True),
         (Reply(b'{"a": ['), True),
         (Reply(error("Oh."), 500), False),
         (Reply(b"", 503), False),
