@@ -98,6 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, reply: Reply) -> None:
         data = reply.encoded()
         headers = {"Content-Type": "application/json", "Content-Length": str(len(data)), **reply.headers}
+        self.close_connection |= headers.get("Connection") == "close"
         lines = [f"HTTP/1.1 {reply.status} So", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
         head = "\r\n".join(lines).encode()
         if not reply.drip_headers:
