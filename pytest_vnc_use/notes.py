@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -13,9 +12,12 @@ from pytest_vnc_use.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_vnc_use.budget import Budget
+    from pytest_vnc_use.marker import TaskSpec
     from pytest_vnc_use.report.results import RunFigures
     from pytest_vnc_use.types import Verdict
 
+SPECS: pytest.StashKey[tuple[TaskSpec, ...]] = pytest.StashKey()
+"""What the test's markers say."""
 RUNS = pytest.StashKey[list[Path]]()
 PLACE = pytest.StashKey[str]()
 """Where a run that has not ended is: "at step 3"."""
@@ -26,8 +28,7 @@ PROPERTIES = "vnc_"
 """How the names of the properties begin that this plugin gives a test, in JUnit's XML too."""
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """What a failure of a test turned out to be.
 
     `triage` is one of `triage.TRIAGES`, or `triage.SETTINGS`; `rule` says which rule decided; `message` is a line.

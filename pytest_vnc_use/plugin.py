@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use import notes
-from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.settings import FIELDS, Settings, TaskSpec, environment_layer, merge, option_name, task_spec
+from pytest_vnc_use.settings import FIELDS, Settings, environment_layer, merge, option_name
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent import VncUseAgent
@@ -30,11 +28,7 @@ MARKER = (
     "test's body runs; each claim in expect is then judged, and a body that checks nothing is judged by the task's end "
     "state"
 )
-OF_A_TEST = ("app", "tokens", "dollars", "record")
-"""What one of several markers says for all of them."""
 LAYERS = pytest.StashKey[list[tuple[Mapping[str, object], Callable[[str], str]]]]()
-SPECS = pytest.StashKey[tuple[TaskSpec, ...]]()
-PROBLEM = pytest.StashKey[str]()
 DESKTOPS = pytest.StashKey["Desktops"]()
 
 
@@ -72,15 +66,9 @@ def pytest_configure(config: pytest.Config) -> None:
         environment_layer(),
         ({name: config.getoption(f"vnc_{name}") for name in FIELDS}, option_name),
     ]
-    try:
-        settings = merge(*config.stash[LAYERS])
-        if settings.policy:
-            _check_policy(settings.policy)
-    except SettingsError as exc:
-        raise pytest.UsageError(str(exc)) from exc
-    config.stash[notes.SETTINGS] = settings
+    something_is_set = any(value is not None for layer, _ in config.stash[LAYERS] for value in layer.values())
     tests_are_elsewhere = config.getoption("dist", "no") != "no"
-    if settings != Settings() or tests_are_elsewhere:
+    if something_is_set or tests_are_elsewhere:
         _register_the_rest(config)
 
 
@@ -88,12 +76,27 @@ def _register_the_rest(config: pytest.Config) -> None:
     """What is of use once there is a test with a desktop, or may be one on a worker; nobody else waits for it."""
     if config.pluginmanager.has_plugin("vnc_use_reporting"):
         return
-    from pytest_vnc_use import recorded_items, repeating, reporting, spending
+    from pytest_vnc_use import notes, recorded_items, repeating, reporting, spending
 
+    config.stash[notes.SETTINGS] = _settings(config)
     config.pluginmanager.register(reporting, "vnc_use_reporting")
     config.pluginmanager.register(spending, "vnc_use_spending")
     config.pluginmanager.register(repeating, "vnc_use_repeating")
     config.pluginmanager.register(recorded_items, "vnc_use_recorded_items")
+
+
+def _settings(config: pytest.Config) -> Settings:
+    from pytest_vnc_use.errors import SettingsError
+
+    try:
+        settings = merge(*config.stash[LAYERS])
+        if settings.policy:
+            from pytest_vnc_use.policy import load_policy
+
+            load_policy(settings.policy)
+    except SettingsError as exc:
+        raise pytest.UsageError(str(exc)) from exc
+    return settings
 
 
 def _ini(config: pytest.Config, name: str) -> object:
@@ -110,6 +113,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Mod
     if file_path.name.startswith("test_") and file_path.name.endswith(".vnc.toml"):
         from pytest_vnc_use.task_items import TaskFile
 
+        _register_the_rest(parent.config)
         return TaskFile.from_parent(parent, path=file_path)
     return None
 
@@ -129,89 +133,26 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Read the markers, and have the fixture ready for the call phase: last, after those the test itself asks for."""
+    from pytest_vnc_use import marked_items, notes
+
     if notes.is_ours(item):
         _register_the_rest(item.config)
-    item.stash[SPECS] = ()
-    try:
-        item.stash[SPECS] = _specs(item)
-    except SettingsError as exc:
-        _refuse(item, f"{item.nodeid}: {exc}")
-    if item.stash[SPECS] and isinstance(item, pytest.Function):
+    marked_items.read(item)
+    if item.stash[notes.SPECS] and isinstance(item, pytest.Function):
         item.fixturenames = [*(name for name in item.fixturenames if name != "vnc_agent"), "vnc_agent"]
-
-
-def _refuse(item: pytest.Item, problem: str) -> None:
-    """A wrong marker ends the session; on a worker of pytest-xdist, whose end nobody is told of, it fails the test."""
-    if not hasattr(item.config, "workerinput"):
-        raise pytest.UsageError(problem)
-    item.stash[PROBLEM] = problem
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if PROBLEM in item.stash:
-        raise SettingsError(item.stash[PROBLEM])
-    _check_no_later_marker(item)
+    _check_markers(item)
 
 
-def _check_no_later_marker(item: pytest.Item) -> None:
-    """A task that comes too late to be carried out must not pass for done."""
-    if len(_marks(item)) != len(item.stash.get(SPECS, ())):
+def _check_markers(item: pytest.Item) -> None:
+    from pytest_vnc_use import marked_items
+
+    if error := marked_items.error_of(item):
         _register_the_rest(item.config)
-        raise SettingsError("vnc_task was added after the test was collected; put it on the function or its class")
-
-
-def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
-    """What the item's markers say, checked as far as can be without a desktop. Raises SettingsError."""
-    specs = tuple(task_spec(mark.args, mark.kwargs) for mark in _marks(item))
-    if specs:
-        _check_callable(item)
-    for path in {str(spec.settings["policy"]) for spec in specs if "policy" in spec.settings}:
-        _check_policy(path)
-    for name, silent in (("model", None), ("app", ""), ("tokens", ""), ("dollars", ""), ("record", "")):
-        values = {str(spec.settings.get(name, silent)) for spec in specs} - {""}
-        if len(values) > 1:
-            told = " and ".join(map(repr, sorted(values)))
-            raise SettingsError(f"vnc_task({name}=…) must be the same in all markers of a test, got {told}")
-    return specs
-
-
-def _marks(item: pytest.Item) -> list[pytest.Mark]:
-    """Outermost first, decorators from top to bottom; those of the test's parameters come last."""
-    of_parameters = [mark for mark in getattr(getattr(item, "callspec", None), "marks", ()) if mark.name == "vnc_task"]
-    outer = list(item.iter_markers("vnc_task"))
-    for mark in of_parameters:
-        outer.remove(mark)
-    return [*reversed(outer), *of_parameters]
-
-
-def _check_callable(item: pytest.Item) -> None:
-    """Raises SettingsError where the hook that carries out the task, pytest_pyfunc_call, is not called."""
-    from unittest import TestCase
-
-    if not isinstance(item, pytest.Function):
-        raise SettingsError(f"vnc_task marks a test function, got a {type(item).__name__}")
-    if item.cls and issubclass(item.cls, TestCase):
-        raise SettingsError(
-            f"vnc_task cannot mark a test of the unittest.TestCase {item.cls.__name__!r}, which runs it by itself; "
-            "make it a function, or a method of a plain class"
-        )
-    if inspect.iscoroutinefunction(item.obj) and not _has_event_loop(item):
-        raise SettingsError(
-            "vnc_task cannot mark an `async def` that no plugin runs; write `def`, as nothing here needs to be awaited"
-        )
-
-
-def _has_event_loop(item: pytest.Function) -> bool:
-    """Whether a plugin runs the item's coroutine: by an item of its own, as a fixture (anyio), or by a mark."""
-    marked = item.get_closest_marker("asyncio") or item.get_closest_marker("trio")
-    return type(item) is not pytest.Function or "anyio_backend" in item.fixturenames or marked is not None
-
-
-def _check_policy(path: str) -> None:
-    from pytest_vnc_use.policy import load_policy
-
-    load_policy(path)
+        raise error
 
 
 # --- fixtures --------------------------------------------------------------------------------------------------------
@@ -223,17 +164,10 @@ def vnc_settings(request: pytest.FixtureRequest) -> Settings:
 
     Of several markers, what they all say alike; what only one says holds for its own task.
     """
-    agreed = _agreed(request.node.stash[SPECS])
+    from pytest_vnc_use import marked_items, notes
+
+    agreed = marked_items.agreed(request.node.stash[notes.SPECS])
     return merge(*request.config.stash[LAYERS], (agreed, lambda name: f"vnc_task({name}=…)"))
-
-
-def _agreed(specs: Sequence[TaskSpec]) -> dict[str, object]:
-    said = {name: value for spec in specs for name, value in spec.settings.items()}
-    return {
-        name: value
-        for name, value in said.items()
-        if name in OF_A_TEST or all(spec.settings.get(name) == value for spec in specs)
-    }
 
 
 @pytest.fixture
@@ -315,10 +249,10 @@ def vnc_agent(
     A task that does not end as done fails the test; `run(task, check=False)` returns its result instead.
     """
     _register_the_rest(request.config)
-    from pytest_vnc_use import recorded_items, reporting, spending
+    from pytest_vnc_use import marked_items, notes, recorded_items, reporting, spending
     from pytest_vnc_use.agent import VncUseAgent
 
-    item, secrets = request.node, _declared_secrets(request.node)
+    item, secrets = request.node, marked_items.declared_secrets(request.node)
     agent = VncUseAgent(
         vnc_password=vnc_desktop.password,
         settings=dataclasses.replace(vnc_settings, server=vnc_desktop.server),
@@ -341,14 +275,6 @@ def vnc_agent(
         raise failed  # of a check that was made where no call of the test's could tell it
 
 
-def _declared_secrets(item: pytest.Item) -> dict[str, str]:
-    secrets = {name: value for spec in item.stash[SPECS] for name, value in spec.secrets.items()}
-    for name, value in secrets.items():
-        if not value:
-            raise SettingsError(f"vnc_task(secrets=…) names the environment variable {name!r}, which is not set")
-    return secrets
-
-
 def _redaction(secrets: Mapping[str, str], settings: Settings, desktop: Desktop) -> Callable[[str], str]:
     """For what a program under test printed, which the agent never sees."""
     from pytest_vnc_use import assembly
@@ -363,16 +289,16 @@ def _redaction(secrets: Mapping[str, str], settings: Settings, desktop: Desktop)
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """The marker's tasks run in the call phase, before the body; soft checks are told after it."""
-    _check_no_later_marker(pyfuncitem)
+    _check_markers(pyfuncitem)
     if "vnc_agent" not in pyfuncitem.funcargs:
         return (yield)
     from unittest import SkipTest
 
-    from pytest_vnc_use import scenario
+    from pytest_vnc_use import notes, scenario
 
     agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
     tell = functools.partial(pyfuncitem.add_report_section, "call", "checks")
     with scenario.checks_told(agent, tell, skips=(pytest.skip.Exception, SkipTest)):
-        if specs := pyfuncitem.stash.get(SPECS, ()):
+        if specs := pyfuncitem.stash.get(notes.SPECS, ()):
             scenario.carry_out(agent, specs, judge_end_state=scenario.checks_nothing(pyfuncitem.obj))
         return (yield)

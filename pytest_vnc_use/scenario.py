@@ -14,8 +14,9 @@ from types import CodeType
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent import VncUseAgent
 from pytest_vnc_use.errors import TaskFailed
+from pytest_vnc_use.marker import TaskSpec
 from pytest_vnc_use.safety import Policy
-from pytest_vnc_use.settings import Settings, TaskSpec, merge
+from pytest_vnc_use.settings import Settings, merge
 from pytest_vnc_use.transcript import plain, told_failure
 from pytest_vnc_use.types import Limits, Verdict
 from pytest_vnc_use.verification import failure_of

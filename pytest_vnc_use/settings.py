@@ -1,4 +1,4 @@
-"""One frozen `Settings`, from defaults < ini < environment < command line < marker; and what a `vnc_task` marker says.
+"""One frozen `Settings`, from defaults < ini < environment < command line < marker.
 
 Each field carries its own help text and the way it is read from a string, so that the ini option `vnc_<field>`, the
 environment variable `VNC_USE_<FIELD>` and the command line's `--vnc-<field>` are made from one list.
@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.setting_values import (
     count as _count,
     count_or_none as _count_or_none,
@@ -48,11 +47,12 @@ def _setting(default: Any, read: Callable[[str], Any], help_text: str) -> Any:
     return dataclasses.field(default=default, metadata={"read": read, "help": help_text})
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class Settings:
     """Everything that a run can be told. A field's meaning is its help text, shown by `pytest --help`.
 
-    Shown is what differs from the defaults.
+    Frozen; shown is what differs from the defaults. `dataclass` would generate what is written by hand below field by
+    field, at every start of pytest: a third of what the plugin costs where nobody uses it.
     """
 
     server: str = _setting(
@@ -220,6 +220,20 @@ class Settings:
         "", str, "JSON file that tells how the tests of a session ended (vnc-results.json in the folder of the runs)"
     )
 
+    def __init__(self, **given: Any) -> None:
+        if unknown := given.keys() - FIELDS.keys():
+            raise TypeError(f"there is no setting {min(unknown)!r}; there are {', '.join(FIELDS)}")
+        vars(self).update({name: field.default for name, field in FIELDS.items()}, **given)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot set {name!r}; dataclasses.replace makes other settings")
+
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if isinstance(other, Settings) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
+
     def __repr__(self) -> str:
         given = {name: getattr(self, name) for name, field in FIELDS.items() if getattr(self, name) != field.default}
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in given.items())})"
@@ -245,6 +259,8 @@ def read_value(field: str, value: object, origin: str) -> Any:
     try:
         return read(text)
     except ValueError as exc:
+        from pytest_vnc_use.errors import SettingsError
+
         raise SettingsError(f"{origin} must be {exc}, got {value!r}") from exc
 
 
@@ -277,55 +293,3 @@ def environment_layer(environ: Mapping[str, str] = os.environ) -> tuple[Mapping[
         return ENVIRONMENT_PREFIX + field.upper()
 
     return {field: environ.get(name_of(field)) for field in FIELDS}, name_of
-
-
-# --- the marker ------------------------------------------------------------------------------------------------------
-
-MARKER_SETTINGS = ("steps", "seconds", "tokens", "dollars", "votes", "policy", "model", "app", "record")
-
-
-@dataclass(frozen=True)
-class TaskSpec:
-    """What one `vnc_task` marker says: the sentence, its claims, its settings, its secrets (placeholder to value)."""
-
-    task: str
-    expect: tuple[str, ...] = ()
-    settings: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
-
-    @property
-    def as_given(self) -> dict[str, object]:
-        """The marker's arguments beside the task, from which `task_spec` makes the same again."""
-        return {**self.settings, "expect": self.expect, "secrets": tuple(self.secrets)}
-
-
-def task_spec(args: tuple[object, ...], kwargs: Mapping[str, object]) -> TaskSpec:
-    """Read a marker's arguments. Raises SettingsError that says which argument is wrong and what would be right."""
-    unknown = sorted(set(kwargs) - {"expect", "secrets", *MARKER_SETTINGS})
-    if unknown:
-        raise SettingsError(
-            f"vnc_task has no argument {unknown[0]!r}; it takes a task, expect, secrets, {', '.join(MARKER_SETTINGS)}"
-        )
-    if len(args) != 1 or not isinstance(args[0], str) or not args[0].strip():
-        raise SettingsError(f"vnc_task needs exactly one task, a sentence, got {args!r}")
-    settings = {name: kwargs[name] for name in MARKER_SETTINGS if kwargs.get(name) is not None}
-    if not isinstance(settings.get("app", ""), str):
-        raise SettingsError(f"vnc_task(app=…) must be a command line in one string, got {settings['app']!r}")
-    for name, value in settings.items():
-        read_value(name, value, f"vnc_task({name}=…)")
-    return TaskSpec(args[0], _claims(kwargs.get("expect", ())), settings, _secrets(kwargs.get("secrets", ())))
-
-
-def _claims(expect: object) -> tuple[str, ...]:
-    claims = (expect,) if isinstance(expect, str) else expect
-    if not isinstance(claims, (tuple, list)) or not all(isinstance(claim, str) and claim.strip() for claim in claims):
-        raise SettingsError(f"vnc_task(expect=…) must be a claim or several, got {expect!r}")
-    return tuple(claims)
-
-
-def _secrets(names: object) -> Mapping[str, str]:
-    """Values of the environment variables whose names are given; a missing one reads as "" and is refused at use."""
-    names = (names,) if isinstance(names, str) else names
-    if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) and name for name in names):
-        raise SettingsError(f"vnc_task(secrets=…) must name environment variables, got {names!r}")
-    return {name: os.environ.get(name, "") for name in names}

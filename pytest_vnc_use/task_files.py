@@ -25,7 +25,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.settings import MARKER_SETTINGS, TaskSpec, read_value, task_spec
+from pytest_vnc_use.marker import MARKER_SETTINGS, TaskSpec, task_spec
+from pytest_vnc_use.settings import read_value
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 

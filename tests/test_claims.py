@@ -13,8 +13,8 @@ from painted import ListPlanner, PaintedController, act, finished, painted
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.claims import CONFIRMING_VOTES, MOST_FRAMES
 from pytest_vnc_use.errors import Inconclusive, ModelUnavailable, ProductFailed, SettingsError
+from pytest_vnc_use.marker import TaskSpec
 from pytest_vnc_use.scenario import carry_out
-from pytest_vnc_use.settings import TaskSpec
 from pytest_vnc_use.trace import read_trace
 from pytest_vnc_use.types import Click, Frame, Proposal
 

@@ -788,6 +788,23 @@ def test_the_idle_plugin_imports_nothing_heavy(pytester: pytest.Pytester) -> Non
     pytester.runpytest_subprocess("-p", "no:html", "-p", "no:pytest-vnc").assert_outcomes(passed=1)
 
 
+def test_where_there_is_no_test_only_the_options_are_loaded(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VNC_USE_WATCH")
+    pytester.makeconftest(
+        """
+        import sys
+
+        def pytest_sessionfinish():
+            print("loaded", *sorted(name for name in sys.modules if name.startswith("pytest_vnc_use.")))
+        """
+    )
+    result = pytester.runpytest_subprocess("-s")
+    names = ("hooks", "plugin", "setting_values", "settings")
+    result.stdout.fnmatch_lines([" ".join(["loaded", *(f"pytest_vnc_use.{name}" for name in names)])])
+
+
 def test_other_plugins_live_beside_it(pytester: pytest.Pytester, pad: QtDesktop, tigervnc: VncServer) -> None:
     """pytest-vnc, pytest-recording and pytest-timeout, with their options and fixtures in use by a test of ours."""
     pytester.makeconftest(ON_THE_PAD)

@@ -13,8 +13,9 @@ from painted import ListPlanner, PaintedController, act, finished
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import TaskFailed
+from pytest_vnc_use.marker import TaskSpec
 from pytest_vnc_use.scenario import carry_out, checks_nothing
-from pytest_vnc_use.settings import Settings, TaskSpec
+from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.types import Click, Confirmation, Proposal
 
 CLICK = Proposal(Click(10, 10), "open the basket")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError, replace
+
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.settings import Settings, environment_layer, merge, option_name, task_spec
+from pytest_vnc_use.marker import task_spec
+from pytest_vnc_use.settings import Settings, environment_layer, merge, option_name
 
 
 def test_a_stronger_layer_wins_and_none_counts_as_not_given() -> None:
@@ -48,6 +51,19 @@ def test_a_wrong_value_is_told_with_its_origin_and_what_would_be_right(field: st
 def test_settings_show_what_was_given() -> None:
     assert repr(Settings()) == "Settings()"
     assert repr(Settings(steps=3, server="xvnc")) == "Settings(server='xvnc', steps=3)"
+
+
+def test_settings_are_frozen_values() -> None:
+    settings = Settings(steps=3)
+    with pytest.raises(FrozenInstanceError, match="steps"):
+        settings.steps = 4
+    assert settings == replace(Settings(), steps=3) != Settings()
+    assert {settings: "found"}[replace(settings)] == "found"
+
+
+def test_an_unknown_setting_is_refused() -> None:
+    with pytest.raises(TypeError, match="no setting 'step'; there are server, app,"):
+        Settings(step=3)
 
 
 def test_a_marker_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:

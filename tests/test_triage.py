@@ -38,8 +38,9 @@ from pytest_vnc_use.errors import (
     VncUseError,
 )
 from pytest_vnc_use.failure import Fault, fault_of
+from pytest_vnc_use.marker import TaskSpec
 from pytest_vnc_use.scenario import carry_out
-from pytest_vnc_use.settings import Settings, TaskSpec
+from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.triage import CLASSES, RULES, TRIAGES, Failure, failure_of, rule_for
 from pytest_vnc_use.types import (
     Click,
