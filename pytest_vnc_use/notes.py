@@ -46,7 +46,7 @@ TOLD_DOLLARS = pytest.StashKey[float]()
 """What reports have told so far of what the test cost."""
 BUDGET: pytest.StashKey[Budget] = pytest.StashKey()
 SETTINGS = pytest.StashKey[Settings]()
-"""Of the whole session, in the stash of its config."""
+"""Of the whole session, in the stash of its config, as soon as something is set or a test has to do with a desktop."""
 
 
 def is_ours(item: pytest.Item) -> bool:
