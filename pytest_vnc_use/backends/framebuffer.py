@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -145,7 +145,7 @@ class Framebuffer:
             return None
         return ShownPointer(self._pointer_shape, *self._pointer_at)
 
-    def passed(self) -> tuple[Capture, ...]:
+    def passed(self) -> Iterator[Capture]:
         """What the screen showed between captures, and no more; told once, oldest first."""
         with self._condition:
             return self._passed.take()

@@ -7,6 +7,7 @@ Only the part of the screen that changed since the last look is copied, and only
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,10 +79,10 @@ class PassedFrames:
             self._known_s = now_s
             self._keep(pixels, last_s, moving, now_s)
 
-    def take(self) -> tuple[Capture, ...]:
-        """What has passed since the last call, oldest first."""
+    def take(self) -> Iterator[Capture]:
+        """What has passed since the last call, oldest first; a whole screen each, made when it is asked for."""
         kept, self._kept = self._kept, []
-        return tuple(passed.capture() for passed in kept if not passed.is_a_caret())
+        return (passed.capture() for passed in kept if not passed.is_a_caret())
 
     def _keep(self, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float) -> None:
         if self._base is None:
