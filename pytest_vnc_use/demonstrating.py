@@ -18,16 +18,20 @@ from pytest_vnc_use.backends import vnc
 from pytest_vnc_use.backends.viewer import Stage
 from pytest_vnc_use.errors import ActionError, SettingsError
 from pytest_vnc_use.logging_utils import Redactor
-from pytest_vnc_use.recordings.demonstration import Deed, Demonstration, Motion
+from pytest_vnc_use.recordings.demonstration import Deed, Demonstrated, Demonstration, Motion, near
 from pytest_vnc_use.recordings.format import Screen
+from pytest_vnc_use.recordings.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.recordings.record import moving_parts, screen_at_rest
 from pytest_vnc_use.recordings.shown_test import ShownStep, Wanted, write
+from pytest_vnc_use.safety import points
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.transcript import told_action
-from pytest_vnc_use.types import Action, Frame, KeyDown, KeyUp, Scroll, TypeText
+from pytest_vnc_use.types import Action, DesktopAction, Frame, KeyDown, KeyUp, Move, Scroll, TypeText
 
 Say = Callable[[str], None]
+HOVER_S = 0.5
+"""A pointer that has not moved for so long rests, and is moved there on the desktop."""
 _LOOK_AGAIN_S = 0.25
 _LOOKS = 8
 """So often the screen is looked at while nothing is done, and so many of the last looks are kept."""
@@ -43,6 +47,11 @@ class Session:
         self._motions: queue.SimpleQueue[tuple[Motion | None, float]] = queue.SimpleQueue()
         self._down: set[str] = set()
         self._looks: deque[Frame] = deque(maxlen=_LOOKS)
+        self._at: tuple[int, int] | None = None
+        """Where the pointer is on the desktop, but for where it rests."""
+        self._rests: list[Rest] = []
+        self._hovers: tuple[tuple[int, int], float] | None = None
+        """Where the viewer's pointer is, and since when."""
 
     def hear(self, motion: Motion | None, at_s: float) -> None:
         """Something happened, or with None nothing more will; for any thread."""
@@ -53,7 +62,7 @@ class Session:
         while motion := self._next():
             self._take(*motion)
         self._do(self.shown.end(time.monotonic()))
-        screen = screen_at_rest(self._desktop)
+        screen = self._look(None, partial(screen_at_rest, self._desktop))
         self._check_size()
         return screen
 
@@ -63,10 +72,13 @@ class Session:
                 motion, at_s = self._motions.get(timeout=_LOOK_AGAIN_S)
             except queue.Empty:
                 self._looks.append(self._desktop.frame())
+                self._rest()
             else:
                 return (motion, at_s) if motion else None
 
     def _take(self, motion: Motion, at_s: float) -> None:
+        if isinstance(motion, Move):
+            self._hovers = (motion.x, motion.y), at_s
         if isinstance(motion, Scroll) and not self._desktop.abilities.wheel:
             self._say("not done: this VNC server has no wheel; scroll with the keys")
         elif not self._is_late_repetition(motion):
@@ -84,13 +96,45 @@ class Session:
     def _do(self, deeds: Iterable[Deed]) -> None:
         for deed in deeds:
             if deed.begins:
-                deed.begins.screen = self._screen()
+                deed.begins.screen = self._look(deed.action, self._screen)
             try:
-                self._desktop.perform(deed.action)
+                self._perform(deed.action)
             except ActionError as exc:
                 self._say(f"not done: {exc}")
                 self.shown.take_back()
+
+    def _perform(self, action: DesktopAction) -> None:
+        self._desktop.perform(action)
+        self._looks.clear()
+        self._at = next(iter(points(action)[-1:]), self._at)
+
+    # --- hovering ---
+
+    def _rest(self) -> None:
+        """Move the pointer to where it rests, so that whatever is opened by hovering opens."""
+        if self._hovers is None or self._at is None or not self.shown.may_rest:
+            return
+        place, since_s = self._hovers
+        is_there = near(place, self._rests[-1].at if self._rests else self._at)
+        if not is_there and time.monotonic() - since_s >= HOVER_S:
+            self._rests.append(Rest(place, self._screen()))
+            self._desktop.perform(Move(*place))
             self._looks.clear()
+
+    def _look(self, action: Action | None, look: Callable[[], Screen]) -> Screen:
+        """What a replay has before an action, or at the end: the pointer rested nowhere but where that matters."""
+        rests, self._rests = self._rests, []
+        if not rests:
+            return look()
+        resting = self._screen()
+        kept = needed(rests, action, resting) if action else []
+        self.shown.insert([Demonstrated(Move(*rest.at), 0.0, rest.screen) for rest in kept])
+        left_out = rests[rests.index(kept[-1]) + 1 :] if kept else rests
+        self._at = kept[-1].at if kept else self._at
+        if not left_out or self._at is None or not differing(left_out[0].screen, resting).any():
+            return resting
+        self._perform(Move(*self._at))
+        return restored(left_out[0].screen, resting, look())
 
     def _screen(self) -> Screen:
         """What whoever acts now has before them, once it is at rest."""

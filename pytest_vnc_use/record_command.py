@@ -28,8 +28,8 @@ Connect to a VNC desktop and let you do the task there, in any VNC viewer, throu
 you close the viewer, or press Ctrl-C, a test is written, with a recording that replays what you did without a model.
 
 Typing is folded into text, presses and moves into clicks and drags, and each begins once the screen is at rest, so work
-at an easy pace. The pointer is moved on the desktop only by what you do with it: nothing reacts to hovering. The
-clipboard is not shared.
+at an easy pace. The pointer is moved on the desktop by what you do with it, and once it has rested somewhere for half a
+second; that is recorded only where you go on with what it made appear. The clipboard is not shared.
 """
 EXIT_CODES = """\
 exit code: 0 where a test was written, 1 where nothing was done, 2 for wrong usage, 9 where the desktop could not be

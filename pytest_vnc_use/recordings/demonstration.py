@@ -6,7 +6,7 @@ to be looked at first. So what is done and what is recorded are the same; what c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Union
 
@@ -107,6 +107,15 @@ class Demonstration:
         for key in tuple(self._on_desktop):
             yield from self._let_go(key, at_s)
 
+    @property
+    def may_rest(self) -> bool:
+        """Whether the pointer may come to rest somewhere as an action of its own: no button is down, no text open."""
+        return not self._pressed and not (self._open and isinstance(self._open.action, TypeText))
+
+    def insert(self, moves: Sequence[Demonstrated]) -> None:
+        """Actions that were done before the last one began."""
+        self.steps[-1:-1] = moves
+
     def take_back(self) -> None:
         """The last deed could not be done."""
         last = self.steps[-1]
@@ -146,7 +155,7 @@ class Demonstration:
             self._pressed = down
             return
         step, start = self.steps[-1], (down.x, down.y)
-        moved = not all(_near(start, point) for point in [*self._way, (up.x, up.y)])
+        moved = not all(near(start, point) for point in [*self._way, (up.x, up.y)])
         if moved and up.button == "left":
             is_exact = step.action == Click(*start) and not _is_bent(self._way, start, (up.x, up.y))
             self.inexact += [] if is_exact else [len(self.steps)]
@@ -223,12 +232,12 @@ class Demonstration:
 
 
 def _is_one_more(click: Click, down: MouseDown, after_s: float) -> bool:
-    at_same = _near((click.x, click.y), (down.x, down.y))
+    at_same = near((click.x, click.y), (down.x, down.y))
     return at_same and click.button == down.button and click.count < 3 and after_s < AGAIN_S
 
 
 def _goes_on(scroll: Scroll, notch: Scroll, after_s: float) -> bool:
-    at_same = _near((scroll.x, scroll.y), (notch.x, notch.y))
+    at_same = near((scroll.x, scroll.y), (notch.x, notch.y))
     return at_same and scroll.direction == notch.direction and after_s < TURNING_S
 
 
@@ -236,7 +245,8 @@ def _text(typed: Demonstrated) -> str:
     return typed.action.text if isinstance(typed.action, TypeText) else ""
 
 
-def _near(one: tuple[int, int], other: tuple[int, int]) -> bool:
+def near(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether two points are one to a hand."""
     return max(abs(one[0] - other[0]), abs(one[1] - other[1])) <= NEAR_PX
 
 

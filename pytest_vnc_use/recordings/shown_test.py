@@ -14,7 +14,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.json_lines import to_json
 from pytest_vnc_use.proposal import test_source
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, RecordedStep, Recording, Screen
-from pytest_vnc_use.recordings.match import mask_of
+from pytest_vnc_use.recordings.hovering import differing
 from pytest_vnc_use.recordings.store import Key, save
 from pytest_vnc_use.types import Action, Region
 
@@ -81,8 +81,7 @@ def write(wanted: Wanted, steps: Sequence[ShownStep], end: Screen) -> None:
 
 def what_changed(start: Screen, end: Screen) -> Region | None:
     """All that is other at the end than it was at the start, but for what moves by itself; None where nothing is."""
-    before, after = start.pixels(), end.pixels()
-    differs = (before != after) & ~mask_of((*start.volatile, *end.volatile), after.shape)
+    differs = differing(start, end)
     if not differs.any():
         return None
     rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
