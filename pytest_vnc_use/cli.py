@@ -1,6 +1,7 @@
 """`cua-vnc`: run a task without pytest, answer a run that waits, resume one, read policy files, and look what works.
 
-`cua-vnc mcp` gives a coding agent the same, over the Model Context Protocol.
+`cua-vnc record` writes a test of what a person shows in a VNC viewer. `cua-vnc mcp` gives a coding agent all but that,
+over the Model Context Protocol.
 
 Exit codes of run, approve, deny, resume and reenact:
 
