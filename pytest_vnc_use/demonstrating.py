@@ -141,7 +141,8 @@ class Session:
         self._desktop.settle()
         frame = self._desktop.frame()
         self._check_size()
-        return Screen(volatile=tuple(moving_parts(frame, self._looks)), pixels=partial(pixels_of, frame.png))
+        moving = moving_parts(frame, self._looks, unseen=True) if frame.moving else ()
+        return Screen(volatile=tuple(moving), pixels=partial(pixels_of, frame.png))
 
     def _check_size(self) -> None:
         if self._desktop.size != self._size:
@@ -190,6 +191,7 @@ def _shown(
         vnc.connect(settings.server, password, settle_rules=rules, type_by=settings.typing, encoding=settings.encoding)
     ) as desktop:
         session = Session(desktop, say)
+        screen_at_rest(desktop)  # what moves by itself is known from the start
         with closing(Stage(desktop.screen, desktop.name, listen, asked_for, session.hear)) as stage, _ends(session):
             say(f"do the task in a VNC viewer, then close it, or press Ctrl-C here: vncviewer {stage.address}")
             return session.shown, session.run()

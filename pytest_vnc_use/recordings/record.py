@@ -58,8 +58,11 @@ def _samples(eyes: Controller) -> Iterator[Frame]:
         yield eyes.frame()
 
 
-def moving_parts(frame: Frame, others: Iterable[Frame]) -> Iterator[Region]:
-    """Of what moves by itself what differs in `others`: of a caret its own box, else all of the tiles that it is in."""
+def moving_parts(frame: Frame, others: Iterable[Frame], *, unseen: bool = False) -> Iterator[Region]:
+    """Of what moves by itself what differs in `others`: of a caret its own box, else all of the tiles that it is in.
+
+    With `unseen` also what does not differ there, as too few others may have been looked at.
+    """
     first = pixels_of(frame.png)
     differs: Mask = np.zeros(first.shape, np.bool_)
     for other in others:
@@ -68,6 +71,8 @@ def moving_parts(frame: Frame, others: Iterable[Frame]) -> Iterator[Region]:
         part = differs[region.top : region.bottom, region.left : region.right]
         if part.any():
             yield _caret_or_all(part, region)
+        elif unseen:
+            yield region
 
 
 def _caret_or_all(part: Mask, region: Region) -> Region:

@@ -228,6 +228,18 @@ def test_a_program_in_a_terminal(record: Callable[..., Recorder], tmp_path: Path
     assert done.code == 0, done.out
 
 
+def test_a_clock_is_left_out(record: Callable[..., Recorder], tmp_path: Path) -> None:
+    vnc_servers.require_pyside()
+    recorder = record("--vnc=qt", f"--app={APP} --clock", f"--task={TASK}", "--expect=it is paid")
+    with Person(recorder.address) as person:
+        pay(person)
+    done = recorder.ended()
+    assert done.code == 0, done.out
+    assert all(step.screen.volatile for step in recording(tmp_path).runs[0].steps)
+    done = replayed(tmp_path, "--vnc-server=qt")
+    assert done.code == 0, done.out
+
+
 def test_ctrl_c_ends_it_as_well(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = record_till("--expect=it is paid")
     with Person(recorder.address) as person:
