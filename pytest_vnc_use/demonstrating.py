@@ -158,6 +158,8 @@ def demonstrate(wanted: Wanted, settings: Settings, listen: str, say: Say, ask: 
     """
     wanted.check()
     redactor = Redactor({name: os.environ.get(name, "") for name in wanted.secrets})
+    if redactor.hide(settings.app) != settings.app:
+        raise SettingsError("--app holds a secret, and the test would tell it: let the program read it elsewhere")
     desktop = assembly.lease_desktop(settings, "cua-vnc record")
     try:
         password = desktop.password or assembly.given_password(settings)

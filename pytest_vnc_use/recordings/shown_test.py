@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.errors import RunFolderUnwritable, SettingsError
 from pytest_vnc_use.json_lines import to_json
 from pytest_vnc_use.proposal import test_source
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, RecordedStep, Recording, Screen
@@ -71,12 +71,15 @@ class ShownStep:
 
 
 def write(wanted: Wanted, steps: Sequence[ShownStep], end: Screen) -> None:
-    """Write the test and its recording; at least one step. Raises RunFolderUnwritable, OSError."""
+    """Write the test and its recording; at least one step. Raises RunFolderUnwritable."""
     changed = what_changed(steps[0].screen, end)
     claims = wanted.expect or (f"the screen shows that this is done: {wanted.task}",)
-    save(wanted.key.path, _recording(wanted, steps, end, claims, changed))
-    with wanted.out.open("x", encoding="utf-8") as file:
-        file.write(_source(wanted, claims, changed))
+    try:
+        save(wanted.key.path, _recording(wanted, steps, end, claims, changed))
+        with wanted.out.open("x", encoding="utf-8") as file:
+            file.write(_source(wanted, claims, changed))
+    except OSError as exc:
+        raise RunFolderUnwritable(f"{str(wanted.out)!r} and its recording cannot be written: {exc}") from exc
 
 
 def what_changed(start: Screen, end: Screen) -> Region | None:

@@ -58,8 +58,9 @@ class Recorder:
         self.address = self.said.split()[-1]
 
     def ended(self) -> Ended:
-        out, _ = self.process.communicate(timeout=TIMEOUT_S)
-        return Ended(self.process.returncode, self.said + out)
+        assert self.process.stdout
+        out = self.process.stdout.read()
+        return Ended(self.process.wait(TIMEOUT_S), self.said + out)
 
     def close(self) -> None:
         self.process.kill()
@@ -388,6 +389,7 @@ def test_the_password_lets_both_in(
         (["--task", "Go", "--out", "test_a.py", "--expect", ""], "--expect"),
         (["--task", "Go", "--out", "test_a.py", "--secret", "NOT_SET_ANYWHERE"], "'NOT_SET_ANYWHERE'"),
         (["--task", "Go", "--out", "test_a.py", "--secret", "not a name"], "'not a name'"),
+        (["--task", "Go", "--out", "test_a.py", "--secret", "TILL_NAME", "--app", f"till {SECRET}"], "--app"),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_is_done(
@@ -398,6 +400,7 @@ def test_what_is_wrong_is_told_before_anything_is_done(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TILL_NAME", SECRET)
     Path("test_there.py").touch()
     Path("__vnc_recordings__/test_recorded").mkdir(parents=True)
     Path("__vnc_recordings__/test_recorded/test_recorded.json").touch()
