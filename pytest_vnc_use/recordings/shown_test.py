@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -114,10 +115,15 @@ def _recording(
 
 def _source(wanted: Wanted, claims: Sequence[str], changed: Region | None) -> str:
     given = {"expect": list(claims), "secrets": sorted(wanted.secrets) or None, "app": wanted.app or None}
-    arguments = [repr(wanted.task), *(f"{name}={value!r}" for name, value in given.items() if value)]
+    arguments = [_literal(wanted.task), *(f"{name}={_literal(value)}" for name, value in given.items() if value)]
     where = f"from {changed.left, changed.top} to {changed.right, changed.bottom}" if changed else "nowhere"
     told = [f"What was shown changed the screen {where}; assert what a file or a program can tell."]
     if not wanted.expect:
         told += ["", "The claim is only proposed: say what should be seen, here and in the recording.", ""]
     origin = "Recorded by demonstration: `cua-vnc record`."
     return test_source(wanted.test, origin, arguments, "\n    ".join(told))
+
+
+def _literal(value: object) -> str:
+    """A text, or several, as Python has them: with the quotes that formatters like."""
+    return json.dumps(value, ensure_ascii=False)

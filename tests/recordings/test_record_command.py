@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import shlex
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import vnc_servers
@@ -42,13 +44,13 @@ class Ended:
 class Recorder:
     """`cua-vnc record` in a folder; `address` is where its viewer connects to."""
 
-    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, stdin: int = subprocess.DEVNULL, **environment: str) -> None:
         command = [sys.executable, "-m", "pytest_vnc_use.cli", "record", "--out", "test_shown.py", *arguments]
         self.process = subprocess.Popen(
             command,
             cwd=folder,
             env={**os.environ, "VNC_USE_SCREEN_SIZE": "800x400", **environment},
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -74,8 +76,8 @@ def record(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
     """Start it in an empty folder."""
     with ExitStack() as stack:
 
-        def start(*arguments: str, **environment: str) -> Recorder:
-            started = Recorder(tmp_path, *arguments, **environment)
+        def start(*arguments: str, **options: Any) -> Recorder:
+            started = Recorder(tmp_path, *arguments, **options)
             stack.callback(started.close)
             return started
 
@@ -86,9 +88,7 @@ def record(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
 def record_till(record: Callable[..., Recorder]) -> Callable[..., Recorder]:
     """Start it on the till."""
     vnc_servers.require_pyside()
-    return lambda *arguments, **environment: record(
-        "--vnc=qt", f"--app={APP}", f"--task={TASK}", *arguments, **environment
-    )
+    return lambda *arguments, **options: record("--vnc=qt", f"--app={APP}", f"--task={TASK}", *arguments, **options)
 
 
 def replayed(folder: Path, *options: str, **environment: str) -> Ended:
@@ -159,9 +159,9 @@ def test_what_a_person_does_is_a_test_that_replays(record_till: Callable[..., Re
 @pytest.mark.parametrize("fault", ["wrong total", "another mark"])
 def test_another_program_fails(shown_once: Path, tmp_path: Path, fault: str) -> None:
     source = (shown_once / "test_shown.py").read_text(encoding="utf-8")
-    assert repr(APP) in source
+    assert f'app="{APP}"' in source
     (tmp_path / "test_shown.py").write_text(
-        source.replace(repr(APP), repr(f"{APP} --fault={shlex.quote(fault)}")), encoding="utf-8"
+        source.replace(APP, f"{APP} --fault={shlex.quote(fault)}"), encoding="utf-8"
     )
     (tmp_path / "__vnc_recordings__").symlink_to(shown_once / "__vnc_recordings__")
     done = replayed(tmp_path, "--vnc-server=qt", "--vnc-gate-seconds=3")
@@ -205,6 +205,23 @@ def terminal() -> Iterator[VncServer]:
         with closing(connect(server.address)) as eyes:
             await_colour(eyes, (300, 100), 0xFFFFFF)
         yield server
+
+
+def test_at_a_terminal_claims_are_asked_for(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+    keyboard, terminal = pty.openpty()
+    with open(keyboard, "wb", buffering=0) as typed, open(terminal, "rb"):
+        recorder = record_till(stdin=terminal)
+        with Person(recorder.address) as person:
+            person.click(130, 224)
+        typed.write(b'the till says "1 apples"\nand nothing else\n\n')
+        done = recorder.ended()
+    assert done.code == 0, done.out
+    (run,) = recording(tmp_path).runs
+    assert [claim.claim for claim in run.claims] == ['the till says "1 apples"', "and nothing else"]
+    namespace: dict[str, Any] = {}
+    exec((tmp_path / "test_shown.py").read_text(encoding="utf-8"), namespace)
+    (mark,) = namespace["test_shown"].pytestmark
+    assert mark.kwargs["expect"] == [claim.claim for claim in run.claims]
 
 
 def test_a_program_in_a_terminal(record: Callable[..., Recorder], tmp_path: Path) -> None:
@@ -293,7 +310,7 @@ def test_a_secret_is_never_written(record_till: Callable[..., Recorder], tmp_pat
     done = recorder.ended()
     assert done.code == 0, done.out
     assert recording(tmp_path).runs[0].steps[1].action == TypeText("x<secret:TILL_NAME>")
-    assert "secrets=['TILL_NAME']" in (tmp_path / "test_shown.py").read_text(encoding="utf-8")
+    assert 'secrets=["TILL_NAME"]' in (tmp_path / "test_shown.py").read_text(encoding="utf-8")
     assert SECRET not in done.out
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert not [path for path in files if SECRET in path.name or SECRET.encode() in path.read_bytes()]
