@@ -249,9 +249,13 @@ def _tell(wanted: Wanted, settings: Settings, steps: Sequence[ShownStep], inexac
     if not wanted.expect:
         say("no claim was given: the one that is proposed holds where the screen ends as it did now; say it better")
     say(f"wrote {wanted.out} and {wanted.key.path}, with its pictures")
-    options = [f"--vnc-server={settings.server}"]
-    if settings.password_env != Settings().password_env:
-        options.append(f"--vnc-password-env={settings.password_env}")
-    replay = shlex.join(["pytest", str(wanted.out), *options])
+    default, (width, height) = Settings(), settings.screen_size
+    shown = {
+        "--vnc-server": settings.server,
+        "--vnc-exec": settings.exec,
+        "--vnc-password-env": settings.password_env if settings.password_env != default.password_env else "",
+        "--vnc-screen-size": f"{width}x{height}" if settings.screen_size != default.screen_size else "",
+    }
+    replay = shlex.join(["pytest", str(wanted.out), *(f"{name}={value}" for name, value in shown.items() if value)])
     started = "" if settings.app else "bring the program back to where it was at the start, then "
     say(f"{started}replay it: {replay}")

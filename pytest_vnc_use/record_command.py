@@ -19,7 +19,7 @@ OPTIONS = {
     "--exec": "exec",
 }
 ABOUT = {
-    "server": "the VNC desktop: host::port, host:display or a unix socket; or xvnc, or qt with --app",
+    "server": "the VNC desktop: host::port, host:display or a unix socket; or xvnc, container:IMAGE, or qt with --app",
     "app": "command line of the program to start on the desktop; the test starts it too",
     "password_env": "environment variable that holds the VNC password, which your viewer is asked for too",
 }

@@ -9,7 +9,7 @@ from types import TracebackType
 from pytest_vnc_use.backends.authentication import answer_challenge
 
 SHIFT, CONTROL, ALT = 0xFFE1, 0xFFE3, 0xFFE9
-RETURN, BACKSPACE, TAB = 0xFF0D, 0xFF08, 0xFF09
+RETURN, BACKSPACE, TAB, LEFT = 0xFF0D, 0xFF08, 0xFF09, 0xFF51
 TIMEOUT_S = 30.0
 
 
@@ -64,23 +64,17 @@ class Person:
     def send(self, *messages: bytes) -> None:
         self._socket.sendall(b"".join(messages))
 
-    def point(self, x: int, y: int, buttons: int = 0) -> None:
-        """The pointer is there, and these buttons are down: 1, 2 and 4 from the left, 8 and 16 the wheel."""
-        self.send(struct.pack("!BBHH", 5, buttons, x, y))
+    def point(self, x: int, y: int, *buttons: int) -> None:
+        """The pointer is there, and these buttons are down, at one go: 1, 2 and 4 from the left, 8 and 16 the wheel."""
+        self.send(*(struct.pack("!BBHH", 5, down, x, y) for down in buttons or (0,)))
 
-    def click(self, x: int, y: int, buttons: int = 1) -> None:
-        for down in (0, buttons, 0):
-            self.point(x, y, down)
-
-    def key(self, keysym: int, *, down: bool) -> None:
-        self.send(struct.pack("!B?xxI", 4, down, keysym))
+    def click(self, x: int, y: int, button: int = 1) -> None:
+        self.point(x, y, 0, button, 0)
 
     def press(self, *keysyms: int) -> None:
-        """Together, in order, and let go of in reverse."""
-        for keysym in keysyms:
-            self.key(keysym, down=True)
-        for keysym in reversed(keysyms):
-            self.key(keysym, down=False)
+        """Together, in order, and let go of in reverse; at one go."""
+        events = [(keysym, True) for keysym in keysyms] + [(keysym, False) for keysym in reversed(keysyms)]
+        self.send(*(struct.pack("!B?xxI", 4, down, keysym) for keysym, down in events))
 
     def type(self, text: str) -> None:
         for character in text:

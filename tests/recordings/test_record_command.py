@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import vnc_servers
-from person import BACKSPACE, CONTROL, RETURN, TAB, Person
+from person import BACKSPACE, CONTROL, LEFT, RETURN, TAB, Person
 from tills import TILL
 from vnc_servers import VncServer, tigervnc, wait_for
 
@@ -286,14 +286,19 @@ def test_whoever_leaves_in_the_middle_of_a_drag_lets_go(record_till: Callable[..
     assert [step.action for step in recording(tmp_path).runs[0].steps] == [Drag(100, 60, 200, 60)]
 
 
-def test_a_key_without_a_name_is_not_done_and_told(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+def test_a_key_without_a_name_is_not_done_and_a_held_one_does_not_catch_up(
+    record_till: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    """While the first press of it waited for the screen, a viewer repeats a key that is held."""
     recorder = record_till()
     with Person(recorder.address) as person:
         person.press(0xFE51)
+        person.press(*[LEFT] * 20)
         person.click(130, 224)
     done = recorder.ended()
     assert "0xfe51" in done.out
-    assert [step.action for step in recording(tmp_path).runs[0].steps] == [Click(130, 224)]
+    assert "--vnc-screen-size=800x400" in done.out
+    assert [step.action for step in recording(tmp_path).runs[0].steps] == [KeyCombo(("left",)), Click(130, 224)]
 
 
 # --- secrets ---------------------------------------------------------------------------------------------------------
