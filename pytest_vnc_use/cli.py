@@ -1,6 +1,7 @@
 """`cua-vnc`: run a task without pytest, answer a run that waits, resume one, read policy files, and look what works.
 
-`cua-vnc mcp` gives a coding agent the same, over the Model Context Protocol.
+`cua-vnc record` writes a test of what a person shows in a VNC viewer. `cua-vnc mcp` gives a coding agent all but that,
+over the Model Context Protocol.
 
 Exit codes of run, approve, deny, resume and reenact:
 
@@ -29,7 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use import assembly, record_command
 from pytest_vnc_use.agent import VncUseAgent
 from pytest_vnc_use.errors import InfraError, VncUseError
 from pytest_vnc_use.failure import harmless
@@ -165,6 +166,7 @@ def parser() -> argparse.ArgumentParser:
             answer.add_argument("--step", type=int, help="answer only if it is this step that the run waits with")
         answer.set_defaults(command=command)
     _add_reenact(commands)
+    record_command.add(commands, partial(_add_options, needs_server=not _server_from_outside()))
     _add_policy(commands)
     _add_doctor(commands)
     _add_mcp(commands)

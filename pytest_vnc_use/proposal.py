@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.settings import Settings
@@ -10,7 +11,7 @@ from pytest_vnc_use.trace import Trace
 
 _SECRET = re.compile(r"<secret:(\w+)>")
 _TEST = '''\
-"""Proposed from the run {run_id}."""
+"""{origin}"""
 
 import pytest
 
@@ -30,14 +31,19 @@ def proposed_test(trace: Trace, name: str) -> str:
     """
     if not name.isidentifier():
         raise SettingsError(f"the name of a test must be letters, digits and underscores, got {name!r}")
-    arguments = [repr(trace.started.task), *(f"{key}={value!r}" for key, value in _arguments(trace).items())]
     judged = "The claims above are judged" if trace.started.expect else "The end state of the task is judged"
-    return _TEST.format(
-        run_id=trace.started.run_id,
-        arguments="\n".join(f"    {argument}," for argument in arguments),
-        name=name if name.startswith("test_") else f"test_{name}",
-        judged=f"{judged}; assert what a file or a program can tell.",
+    return test_source(
+        name if name.startswith("test_") else f"test_{name}",
+        f"Proposed from the run {trace.started.run_id}.",
+        [repr(trace.started.task), *(f"{key}={value!r}" for key, value in _arguments(trace).items())],
+        f"{judged}; assert what a file or a program can tell.",
     )
+
+
+def test_source(name: str, origin: str, arguments: Sequence[str], judged: str) -> str:
+    """Python source of one test; `arguments` are those of its marker, as source, `judged` is its docstring."""
+    lines = "\n".join(f"    {argument}," for argument in arguments)
+    return _TEST.format(name=name, origin=origin, arguments=lines, judged=judged)
 
 
 def _arguments(trace: Trace) -> dict[str, object]:

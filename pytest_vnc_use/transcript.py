@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_vnc_use.types import Outcome, RunResult, Step
+from pytest_vnc_use.types import Action, Outcome, RunResult, Step
 
 LAST_STEPS = 5
 
@@ -14,12 +14,17 @@ def plain(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
+def told_action(action: Action) -> str:
+    """`click(x=10, y=20)`."""
+    values = {name: value for name, value in vars(action).items() if name != "kind"}
+    given = ", ".join(f"{name}={value!r}" for name, value in values.items() if value is not None and value is not False)
+    return f"{action.kind}({plain(given)})"
+
+
 def step_line(step: Step) -> str:
     """`3 click(x=10, y=20): open the basket` and, where there is one, the error."""
-    values = {name: value for name, value in vars(step.proposal.action).items() if name != "kind"}
-    given = ", ".join(f"{name}={value!r}" for name, value in values.items() if value is not None and value is not False)
     reason = plain(step.proposal.intent or step.words)
-    line = f"{step.number} {step.proposal.action.kind}({plain(given)})" + (f": {reason}" if reason else "")
+    line = f"{step.number} {told_action(step.proposal.action)}" + (f": {reason}" if reason else "")
     if step.asked_again:
         line += f"\n  asked again {times(step.asked_again)}: the screen changed while the model thought"
     return line + (f"\n  failed: {plain(step.error)}" if step.error else "")

@@ -59,7 +59,7 @@ def test_a_ci_snippet_is_yaml_with_our_options(block: str, pytestconfig: pytest.
 
 def test_cua_vnc_takes_the_commands_that_are_shown() -> None:
     lines = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("cua-vnc")]
-    assert len(lines) == 4
+    assert len(lines) == 6
     for line in lines:
         cli.parser().parse_args(shlex.split(line)[1:])
 

@@ -9,11 +9,13 @@ from pytest_vnc_use.assembly.desktops import (
     connect as connect,
     desktop_functions as desktop_functions,
     given_desktop as given_desktop,
+    given_password as given_password,
     lease_desktop as lease_desktop,
     managed_desktops as managed_desktops,
     same_connection as same_connection,
     same_desktop as same_desktop,
     same_start as same_start,
+    settle_rules as settle_rules,
 )
 from pytest_vnc_use.assembly.models import (
     API_KEY_VARIABLES as API_KEY_VARIABLES,

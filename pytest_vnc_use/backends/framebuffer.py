@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from pytest_vnc_use.backends.activity import REST_S, TILE_PX, Activity, Tiles
-from pytest_vnc_use.backends.capture import Capture
+from pytest_vnc_use.backends.capture import Capture, regions
 from pytest_vnc_use.backends.passed import PassedFrames
 from pytest_vnc_use.backends.pointer_shape import PointerShape, ShownPointer
-from pytest_vnc_use.backends.rectangles import COLOUR_BITS, Rectangle
+from pytest_vnc_use.backends.rectangles import COLOUR_BITS, Pixels, Rectangle
 from pytest_vnc_use.backends.settle import Mark, SettleRules, judge
 from pytest_vnc_use.errors import DesktopError
-from pytest_vnc_use.types import Settled
+from pytest_vnc_use.types import Region, Settled
 
 
 class Framebuffer:
@@ -139,6 +139,23 @@ class Framebuffer:
             self._looked_s = seen.taken_s
             self._passed.look(seen)
             return seen
+
+    def parts_since(self, moment_s: float) -> tuple[float, list[tuple[Region, Pixels]]]:
+        """Copies of all parts in which a pixel changed from a moment on, and when they were made."""
+        with self._condition:
+            parts = regions(self._activity.last_s >= moment_s, *self.size)
+            return time.monotonic(), [(part, self.part(part)) for part in parts]
+
+    def part(self, part: Region) -> Pixels:
+        """A copy of a part of the screen."""
+        with self._condition:
+            copied: Pixels = self._pixels[part.top : part.bottom, part.left : part.right].copy()
+            return copied
+
+    @property
+    def pointer_shape(self) -> PointerShape | None:
+        """How the pointer looks; None where the server has not said so."""
+        return self._pointer_shape
 
     def _pointer(self) -> ShownPointer | None:
         if self._pointer_shape is None or self._pointer_at is None:

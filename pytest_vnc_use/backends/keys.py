@@ -6,6 +6,7 @@ Keysyms: X11/keysymdef.h; a character has its Latin-1 code, or 0x01000000 + its 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -121,6 +122,30 @@ def _table() -> dict[str, int]:
 
 
 _KEYSYMS = _table()
+_NAMES = {keysym: name for name, keysym in reversed(_KEYSYMS.items())}
+_PAD_WITHOUT_NUM_LOCK = (
+    *(0xFF50, LEFT, 0xFF52, RIGHT, 0xFF54),  # home, up, down
+    *(PAGE_UP, PAGE_DOWN, 0xFF57, 0, INSERT, 0xFFFF),  # end, the one in the middle, delete
+)
+_SAME_AS = {
+    0xFE20: TAB,  # what shift makes of it
+    0xFFE7: ALT,  # meta, likewise
+    0xFFE8: 0xFFEA,
+    0xFF7E: 0xFE03,  # Mode_switch is AltGr
+    **{0xFF95 + number: keysym for number, keysym in enumerate(_PAD_WITHOUT_NUM_LOCK)},
+}
+_CODECS = {
+    0x1: "iso8859-2",
+    0x2: "iso8859-3",
+    0x3: "iso8859-4",
+    0x5: "iso8859-6",
+    0x6: "koi8-u",
+    0x7: "iso8859-7",
+    0xC: "iso8859-8",
+    0xD: "iso8859-11",
+    0x13: "iso8859-15",
+}
+"""The character sets whose bytes are the low bytes of keysyms older than Unicode's, by their high bytes."""
 
 
 @dataclass(frozen=True)
@@ -166,9 +191,29 @@ def parse_key(key: str) -> int:
     return keysym
 
 
+def key_of(keysym: int) -> str:
+    """The spelling of a key that a viewer sends: the character that it makes, or its name; "" where it is unknown."""
+    character = _character(KEYPAD_CHARACTERS.get(keysym, keysym))
+    return character if character.isprintable() and character else _NAMES.get(_SAME_AS.get(keysym, keysym), "")
+
+
+def _character(keysym: int) -> str:
+    """What a keysym types; "" for keys that type nothing."""
+    if 0x20 <= keysym <= 0xFF:
+        return chr(keysym)
+    if _UNICODE < keysym <= _UNICODE + sys.maxunicode:
+        return chr(keysym - _UNICODE)
+    if keysym == 0x20AC:
+        return "€"
+    page, low = divmod(keysym, 0x100)
+    if page not in _CODECS or (page == 0x7 and low < 0xC0):  # accented Greek is in another order
+        return ""
+    return bytes([low]).decode(_CODECS[page], "ignore")
+
+
 def name_of(keysym: int) -> str:
     """A spelling of a keysym, for messages."""
-    return next((name for name, known in _KEYSYMS.items() if known == keysym), chr(keysym & 0xFFFF))
+    return _NAMES.get(keysym, chr(keysym & 0xFFFF))
 
 
 def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:

@@ -24,7 +24,7 @@ from pytest_vnc_use.backends.rectangles import Area, Copied, Rectangle, Sent
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
 from pytest_vnc_use.types import EncodingChoice
 
-_BGRX = rfb.PixelFormat(32, 24, False, True, 255, 255, 255, 16, 8, 0)
+BGRX = rfb.PixelFormat(32, 24, False, True, 255, 255, 255, 16, 8, 0)
 _RECEIVE_BYTES = 1 << 20
 _MOST_SCREEN_PIXELS = 1 << 26
 _MOST_CURSOR_PIXELS = 1 << 20
@@ -142,7 +142,7 @@ class DesktopProtocol(VNCDoToolClient):
         super()._handleServerInit(block)
 
     def vncConnectionMade(self) -> None:
-        self.setPixelFormat(_BGRX)  # most servers' own, and what Qt's sends whatever it is asked for
+        self.setPixelFormat(BGRX)  # most servers' own, and what Qt's sends whatever it is asked for
         self._resize(self.width, self.height)
         self.setEncodings(offered(self.factory.encoding))
         self.handshaken = True

@@ -10,6 +10,7 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use.backends.abilities import Abilities
 from pytest_vnc_use.backends.connection import Connection
+from pytest_vnc_use.backends.framebuffer import Framebuffer
 from pytest_vnc_use.backends.hands import Keyboard, Pointer
 from pytest_vnc_use.backends.keys import RETURN, Chord, parse_combo, parse_key
 from pytest_vnc_use.backends.settle import SettleRules
@@ -118,6 +119,11 @@ class VNCController:
     def abilities(self) -> Abilities:
         """What the server is known to take; in words as a string."""
         return self._abilities
+
+    @property
+    def screen(self) -> Framebuffer:
+        """The live pixels, for who shows them to somebody."""
+        return self._screen
 
     @property
     def changed_s(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import numpy as np
@@ -47,18 +47,32 @@ def screen_at_rest(eyes: Controller) -> Screen:
 
 
 def _volatile(eyes: Controller, frame: Frame) -> Iterator[Region]:
-    """What moves by itself now: of a caret its own box, else all of the tiles that it is in."""
-    if not frame.moving:
-        return
-    first = pixels_of(frame.png)
-    differs: Mask = np.zeros(first.shape, np.bool_)
+    """What moves by itself now, watched for a while."""
+    if frame.moving:
+        yield from moving_parts(frame, _samples(eyes))
+
+
+def _samples(eyes: Controller) -> Iterator[Frame]:
     for _ in range(_SAMPLES):
         eyes.wait_changed(time.monotonic(), _SAMPLE_S)
-        differs |= pixels_of(eyes.frame().png) != first
+        yield eyes.frame()
+
+
+def moving_parts(frame: Frame, others: Iterable[Frame], *, unseen: bool = False) -> Iterator[Region]:
+    """Of what moves by itself what differs in `others`: of a caret its own box, else all of the tiles that it is in.
+
+    With `unseen` also what does not differ there, as too few others may have been looked at.
+    """
+    first = pixels_of(frame.png)
+    differs: Mask = np.zeros(first.shape, np.bool_)
+    for other in others:
+        differs |= pixels_of(other.png) != first
     for region in frame.moving:
         part = differs[region.top : region.bottom, region.left : region.right]
         if part.any():
             yield _caret_or_all(part, region)
+        elif unseen:
+            yield region
 
 
 def _caret_or_all(part: Mask, region: Region) -> Region:

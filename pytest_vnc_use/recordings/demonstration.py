@@ -1,0 +1,256 @@
+"""What a person did with pointer and keyboard, event by event, as the actions that it comes to.
+
+Each event says at once what is to be done on the desktop, and whether a new action begins with it: then the screen is
+to be looked at first. So what is done and what is recorded are the same; what comes to nothing is not done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Union
+
+from typing_extensions import assert_never
+
+from pytest_vnc_use.recordings.format import Screen
+from pytest_vnc_use.types import (
+    Action,
+    Click,
+    DesktopAction,
+    Drag,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    Scroll,
+    TypeText,
+)
+
+Motion = Union[MouseDown, MouseUp, Move, Scroll, KeyDown, KeyUp]
+NEAR_PX = 4
+"""Within so many pixels the pointer has not moved: a hand is never quite still."""
+AGAIN_S = 0.5
+"""Clicks that follow each other so soon are one double or triple click."""
+LONG_S = 1.0
+"""Who holds a button for so long means to hold it."""
+TURNING_S = 1.0
+"""Notches of the wheel that follow each other so soon are one turn of it."""
+BENT_PX = 40
+"""So far a hand may leave the straight line on the way of a drag."""
+_MODIFIERS = ("control", "controlr", "alt", "altr", "super", "superr", "shift", "shiftr", "altgr")
+_FOR_CHARACTERS = frozenset(("shift", "shiftr", "altgr"))
+"""Modifiers that make another character, which a viewer sends as such, and that mean nothing alone."""
+_MEAN_SOMETHING_ALONE = frozenset(("alt", "super", "superr"))
+_LOCKS = frozenset(("capslock", "numlock", "scrolllock"))
+"""They change what the viewer's own keyboard sends."""
+
+
+@dataclass
+class Demonstrated:
+    """An action, as far as it is known by now, and the screen before it, None until somebody looked."""
+
+    action: Action
+    at_s: float
+    screen: Screen | None = None
+
+
+@dataclass(frozen=True)
+class Deed:
+    """What is to be done on the desktop now; with `begins`, a new action begins, after the screen is looked at."""
+
+    action: DesktopAction
+    begins: Demonstrated | None = None
+
+
+class Demonstration:
+    """Takes events in order, and keeps what they come to in `steps`."""
+
+    def __init__(self) -> None:
+        self.steps: list[Demonstrated] = []
+        self.inexact: list[int] = []
+        """The numbers, from 1, of drags that were not straight, or followed a click at once: neither is recorded."""
+        self._modifiers: dict[str, bool] = {}
+        """Those that are down, and whether they have been of use, or are down on the desktop too."""
+        self._on_desktop: list[str] = []
+        self._pressed: MouseDown | None = None
+        self._pressed_s = 0.0
+        self._way: list[tuple[int, int]] = []
+        self._is_open = False
+
+    def deeds(self, motion: Motion, at_s: float) -> Iterator[Deed]:
+        """What an event asks for; each deed is to be done before the next is asked for."""
+        match motion:
+            case Move(x, y):
+                if self._pressed:
+                    self._way.append((x, y))
+                    yield Deed(motion)
+            case MouseDown():
+                yield from self._press(motion, at_s)
+            case MouseUp():
+                yield from self._release(motion, at_s)
+            case Scroll():
+                yield from self._turn(motion, at_s)
+            case KeyDown(key):
+                yield from self._key(key, at_s)
+            case KeyUp(key):
+                yield from self._let_go(key, at_s)
+            case _:
+                assert_never(motion)
+
+    def end(self, at_s: float) -> Iterator[Deed]:
+        """Let go of all that is held: nobody is there any more who could."""
+        if self._pressed:
+            x, y = self._way[-1]
+            yield from self._release(MouseUp(x, y, self._pressed.button), at_s)
+        for key in tuple(self._on_desktop):
+            yield from self._let_go(key, at_s)
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether the pointer may come to rest somewhere as an action of its own: no button is down, no text open."""
+        return not self._pressed and not (self._open and isinstance(self._open.action, TypeText))
+
+    def insert(self, moves: Sequence[Demonstrated]) -> None:
+        """Actions that were done before the last one began."""
+        self.steps[-1:-1] = moves
+
+    def take_back(self) -> None:
+        """The last deed could not be done."""
+        last = self.steps[-1]
+        if isinstance(last.action, TypeText) and len(last.action.text) > 1:
+            last.action = replace(last.action, text=last.action.text[:-1])
+        else:
+            del self.steps[-1]
+        self._is_open = False
+
+    def _begin(self, action: Action, at_s: float, *, is_open: bool = False) -> Demonstrated:
+        self.steps.append(Demonstrated(action, at_s))
+        self._is_open = is_open
+        return self.steps[-1]
+
+    @property
+    def _open(self) -> Demonstrated | None:
+        """The last action, where more of it may come."""
+        return self.steps[-1] if self.steps and self._is_open else None
+
+    # --- the pointer ---
+
+    def _press(self, down: MouseDown, at_s: float) -> Iterator[Deed]:
+        if self._pressed:  # a second button, which no action has
+            return
+        last, before_s = self._open, self._pressed_s
+        yield from self._hold_modifiers(at_s)
+        self._pressed, self._pressed_s, self._way = down, at_s, [(down.x, down.y)]
+        if last and isinstance(last.action, Click) and _is_one_more(last.action, down, at_s - before_s):
+            last.action = replace(last.action, count=last.action.count + 1)
+            yield Deed(down)
+        else:
+            yield Deed(down, self._begin(Click(down.x, down.y, down.button), at_s, is_open=True))
+
+    def _release(self, up: MouseUp, at_s: float) -> Iterator[Deed]:
+        down, self._pressed = self._pressed, None
+        if down is None or down.button != up.button:
+            self._pressed = down
+            return
+        step, start = self.steps[-1], (down.x, down.y)
+        moved = not all(near(start, point) for point in [*self._way, (up.x, up.y)])
+        if moved and up.button == "left":
+            is_exact = step.action == Click(*start) and not _is_bent(self._way, start, (up.x, up.y))
+            self.inexact += [] if is_exact else [len(self.steps)]
+            step.action, self._is_open = Drag(*start, up.x, up.y), False
+            yield Deed(up)
+        elif moved or at_s - self._pressed_s >= LONG_S:
+            step.action = down
+            yield Deed(up, self._begin(up, at_s))
+        else:
+            yield Deed(up)
+
+    def _turn(self, notch: Scroll, at_s: float) -> Iterator[Deed]:
+        yield from self._hold_modifiers(at_s)
+        last = self._open
+        if last and isinstance(last.action, Scroll) and _goes_on(last.action, notch, at_s - last.at_s):
+            last.action, last.at_s = replace(last.action, clicks=last.action.clicks + 1), at_s
+            yield Deed(notch)
+        else:
+            yield Deed(notch, self._begin(notch, at_s, is_open=True))
+
+    def _hold_modifiers(self, at_s: float) -> Iterator[Deed]:
+        """What is held while a button is pressed, or the wheel turned, is held on the desktop too."""
+        for key in self._modifiers:
+            self._modifiers[key] = True
+            if key not in self._on_desktop:
+                self._on_desktop.append(key)
+                yield Deed(KeyDown(key), self._begin(KeyDown(key), at_s))
+
+    # --- the keyboard ---
+
+    def _key(self, key: str, at_s: float) -> Iterator[Deed]:
+        if key in _MODIFIERS:
+            self._modifiers.setdefault(key, False)
+            return
+        if key in _LOCKS:
+            return
+        chord = [held for held in _MODIFIERS if held in self._modifiers]
+        self._modifiers.update(dict.fromkeys(chord, True))
+        typed = self._open if self._open and isinstance(self._open.action, TypeText) else None
+        if len(key) == 1 and _FOR_CHARACTERS.issuperset(chord):
+            yield self._type(key, typed, at_s)
+        elif typed and not chord and key in ("return", "backspace"):
+            yield self._finish(key, typed, at_s)
+        else:
+            made_by = [held for held in chord if held != "altgr"] if len(key) == 1 else chord
+            combo = KeyCombo((*made_by, "space" if key == " " else key.lower()))
+            yield Deed(combo, self._begin(combo, at_s))
+
+    def _type(self, character: str, typed: Demonstrated | None, at_s: float) -> Deed:
+        typing = TypeText(character)
+        if typed is None:
+            return Deed(typing, self._begin(typing, at_s, is_open=True))
+        typed.action = TypeText(_text(typed) + character)
+        return Deed(typing)
+
+    def _finish(self, key: str, typed: Demonstrated, at_s: float) -> Deed:
+        """Enter ends a text; what is deleted of it was never typed, but for its first character."""
+        combo, text = KeyCombo((key,)), _text(typed)
+        if key == "return":
+            typed.action, self._is_open = TypeText(text, press_enter=True), False
+        elif len(text) > 1:
+            typed.action = TypeText(text[:-1])
+        else:
+            return Deed(combo, self._begin(combo, at_s))
+        return Deed(combo)
+
+    def _let_go(self, key: str, at_s: float) -> Iterator[Deed]:
+        was_of_use = self._modifiers.pop(key, True)
+        if key in self._on_desktop:
+            self._on_desktop.remove(key)
+            yield Deed(KeyUp(key), self._begin(KeyUp(key), at_s))
+        elif not was_of_use and key in _MEAN_SOMETHING_ALONE:
+            yield Deed(KeyCombo((key,)), self._begin(KeyCombo((key,)), at_s))
+
+
+def _is_one_more(click: Click, down: MouseDown, after_s: float) -> bool:
+    at_same = near((click.x, click.y), (down.x, down.y))
+    return at_same and click.button == down.button and click.count < 3 and after_s < AGAIN_S
+
+
+def _goes_on(scroll: Scroll, notch: Scroll, after_s: float) -> bool:
+    at_same = near((scroll.x, scroll.y), (notch.x, notch.y))
+    return at_same and scroll.direction == notch.direction and after_s < TURNING_S
+
+
+def _text(typed: Demonstrated) -> str:
+    return typed.action.text if isinstance(typed.action, TypeText) else ""
+
+
+def near(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether two points are one to a hand."""
+    return max(abs(one[0] - other[0]), abs(one[1] - other[1])) <= NEAR_PX
+
+
+def _is_bent(way: list[tuple[int, int]], start: tuple[int, int], end: tuple[int, int]) -> bool:
+    across, down = end[0] - start[0], end[1] - start[1]
+    length = max(1.0, (across**2 + down**2) ** 0.5)
+    return any(abs(across * (y - start[1]) - down * (x - start[0])) / length > BENT_PX for x, y in way)

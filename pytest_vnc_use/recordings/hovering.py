@@ -1,0 +1,65 @@
+"""Which of the places that a pointer rested at mattered: those that made appear what was acted on next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_vnc_use.recordings.demonstration import near
+from pytest_vnc_use.recordings.format import Screen
+from pytest_vnc_use.recordings.match import mask_of, surroundings
+from pytest_vnc_use.recordings.pictures import Mask, Pixels
+from pytest_vnc_use.safety import points
+from pytest_vnc_use.types import Action, Move
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The pointer came to rest at a point; `screen` is the one before it came."""
+
+    at: tuple[int, int]
+    screen: Screen
+
+
+def needed(rests: Sequence[Rest], action: Action, screen: Screen) -> list[Rest]:
+    """The rests without which the target of an action, on that screen, would have looked different.
+
+    One at the target itself is not: an action takes the pointer there.
+    """
+    kept: list[Rest] = []
+    for rest in reversed(rests):
+        targets = points(action)
+        if not any(near(rest.at, target) for target in targets) and _shows(rest.screen, action, screen):
+            kept.insert(0, rest)
+            action = Move(*rest.at)
+        screen = rest.screen
+    return kept
+
+
+def restored(before: Screen, resting: Screen, now: Screen) -> Screen:
+    """The screen now that the pointer is back, as if it had rested nowhere.
+
+    What it changed by coming back is as `before` it left: not every program looks the same again.
+    """
+
+    def pixels() -> Pixels:
+        here: Pixels = now.pixels()
+        return np.where(resting.pixels() != here, before.pixels(), here)
+
+    return Screen(volatile=tuple({*before.volatile, *now.volatile}), pixels=pixels)
+
+
+def _shows(before: Screen, action: Action, after: Screen) -> bool:
+    """Whether the surroundings of an action's targets became others."""
+    differs = differing(before, after)
+    height, width = differs.shape
+    return bool((differs & mask_of(surroundings(action, (width, height)), differs.shape)).any())
+
+
+def differing(one: Screen, other: Screen) -> Mask:
+    """Where two screens show something else, but for what moves by itself."""
+    before, after = one.pixels(), other.pixels()
+    differs: Mask = (before != after) & ~mask_of((*one.volatile, *other.volatile), after.shape)
+    return differs

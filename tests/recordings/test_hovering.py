@@ -1,0 +1,66 @@
+"""Where a pointer rested, and whether that mattered for what was done next."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pytest_vnc_use.recordings.format import Screen
+from pytest_vnc_use.recordings.hovering import Rest, differing, needed, restored
+from pytest_vnc_use.types import Action, Click, KeyCombo, Region
+
+BAR, MENU, ITEM, FAR = (50, 50), (50, 150), (250, 150), (600, 350)
+
+
+def screen(*shown: tuple[int, int], volatile: tuple[Region, ...] = ()) -> Screen:
+    """A screen on which something shows at these points."""
+    pixels = np.zeros((400, 800), np.uint32)
+    for x, y in shown:
+        pixels[y - 10 : y + 10, x - 10 : x + 10] = 1
+    return Screen(volatile=volatile, pixels=lambda: pixels)
+
+
+@pytest.mark.parametrize(
+    ("rests", "action", "now", "kept"),
+    [
+        ([], Click(*ITEM), [], []),
+        ([(BAR, [])], Click(*MENU), [MENU], [BAR]),
+        ([(BAR, [])], Click(*FAR), [MENU], []),
+        ([(BAR, [])], KeyCombo(("f5",)), [MENU], []),
+        ([(MENU, [])], Click(*MENU), [MENU], []),
+        ([(BAR, []), (MENU, [MENU])], Click(*ITEM), [MENU, ITEM], [BAR, MENU]),
+        ([(FAR, []), (BAR, []), (MENU, [MENU])], Click(*ITEM), [MENU, ITEM], [BAR, MENU]),
+        ([(BAR, []), (ITEM, [MENU])], Click(*ITEM), [MENU, ITEM], []),
+        ([(BAR, []), (MENU, [MENU])], Click(*MENU), [MENU, ITEM], [BAR]),
+    ],
+    ids=[
+        "it never rested",
+        "it opened what is clicked",
+        "it opened something else",
+        "a key has no target",
+        "it rested on what is clicked",
+        "a menu in a menu",
+        "somewhere first",
+        "what is clicked shows that it is rested on",
+        "it opened what is rested on and clicked",
+    ],
+)
+def test_the_rests_that_mattered(
+    rests: list[tuple[tuple[int, int], list[tuple[int, int]]]],
+    action: Action,
+    now: list[tuple[int, int]],
+    kept: list[tuple[int, int]],
+) -> None:
+    rested = [Rest(at, screen(*before)) for at, before in rests]
+    assert [rest.at for rest in needed(rested, action, screen(*now))] == kept
+
+
+def test_what_moves_by_itself_does_not_count() -> None:
+    clock = Region(MENU[0] - 20, MENU[1] - 20, MENU[0] + 20, MENU[1] + 20)
+    assert needed([Rest(BAR, screen())], Click(*MENU), screen(MENU, volatile=(clock,))) == []
+
+
+def test_what_coming_back_changed_is_as_it_was_before() -> None:
+    """A program does not look the same again at BAR, and MENU came by itself while the pointer rested."""
+    back = restored(screen(), screen(MENU, ITEM), screen(MENU, BAR))
+    assert not differing(back, screen(MENU)).any()
