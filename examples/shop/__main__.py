@@ -15,17 +15,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from look import STYLE
 from PySide6.QtWidgets import QApplication
+from rendering import forget_the_users_settings, pin
 from store import Store
 from window import ShopWindow
 
 
 def main() -> int:
+    forget_the_users_settings()
     application = QApplication(sys.argv)
-    application.setStyle("Fusion")
-    application.setStyleSheet(STYLE)
-    application.setCursorFlashTime(0)
+    pin(application)
     window = ShopWindow(Store(Path.cwd()))
     window.showFullScreen()
     return application.exec()

@@ -1,7 +1,6 @@
 """How the shop looks: its colours, and the few kinds of widgets that every page is made of.
 
-Everything stands at a fixed place with a fixed size in pixels, whatever fonts the machine has, so that a click that was
-right once is right everywhere.
+Everything stands at a fixed place with a fixed size in pixels, so that a click that was right once is right everywhere.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ SIDEBAR_WIDTH = 240
 PAGE_WIDTH, PAGE_HEIGHT = 1200, 900
 MARGIN = 48
 FIELD_HEIGHT = 48
+FONT, FONT_SIZE_PX = "Orchard Lane Sans", 17
 
 STYLE = """
-* { font-family: "DejaVu Sans", "Noto Sans", "Liberation Sans", sans-serif; font-size: 17px; color: #22303c; }
+* { font-family: "Orchard Lane Sans"; font-size: 17px; color: #22303c; }
 QWidget#page, QWidget#desk { background: #f3f5f7; }
 QWidget#sheet { background: white; }
 QWidget#sidebar { background: #17324a; }
@@ -64,7 +64,7 @@ QScrollBar:vertical { width: 18px; background: #eef1f4; margin: 0; }
 QScrollBar::handle:vertical { background: #9fb0be; border-radius: 5px; min-height: 40px; margin: 3px; }
 QScrollBar::add-line, QScrollBar::sub-line { height: 0; }
 QTableWidget { gridline-color: #e4e9ed; padding: 0; }
-QTableWidget::item { padding-left: 14px; }
+QTableWidget::item { border: 0; padding-left: 14px; }
 QHeaderView::section {
   background: #e8eef3; border: none; border-bottom: 2px solid #c3ccd4; padding: 8px 14px; font-weight: bold;
   text-align: left;
