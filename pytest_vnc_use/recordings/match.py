@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -24,21 +25,28 @@ class Mismatch:
     problem: str
     region: Region
 
+    @property
+    def mask(self) -> str:
+        """What in the recording's file would leave that part out of all comparisons."""
+        return f'"masks": [{json.dumps(asdict(self.region))}]'
+
 
 @dataclass(frozen=True, eq=False)
 class Gate:
     """What the screen must show before a step, and at the end: what the step before changed, and where it will act.
 
-    `changed` are the pixels that the step before changed, `ignored` those that nothing is said of.
+    `changed` are the pixels that the step before changed, `ignored` those that nothing is said of. Where no step came
+    before, `is_first`, all of the screen must be as it was, but what keeps moving by itself now.
     """
 
     expected: Pixels
     changed: Mask
     ignored: Mask
     targets: tuple[Region, ...] = ()
+    is_first: bool = False
 
-    def mismatch(self, seen: Pixels) -> Mismatch | None:
-        """What is not as recorded; None where the gate is open."""
+    def mismatch(self, seen: Pixels, moving: Iterable[Region] = ()) -> Mismatch | None:
+        """What is not as recorded; None where the gate is open. `moving` is where the screen moves by itself."""
         differs = (self.expected != seen) & ~self.ignored
         if not differs.any():
             return None
@@ -46,6 +54,8 @@ class Gate:
             part = differs[target.top : target.bottom, target.left : target.right]
             if part.any():
                 return Mismatch(f"the surroundings of its target look different ({_told(part)})", _box(part, target))
+        if self.is_first and (found := differs & ~mask_of(moving, differs.shape)).any():
+            return Mismatch(f"it is other before anything was done ({_told(found)} differ)", _box(found))
         if (found := differs & self.changed).any():
             return Mismatch(f"what the step before changed is not as it was then ({_told(found)})", _box(found))
         if differs.mean() > REST_MAY_DIFFER:
@@ -54,9 +64,9 @@ class Gate:
 
 
 def gate(before: Pixels | None, expected: Pixels, left_out: Iterable[Region], targets: tuple[Region, ...] = ()) -> Gate:
-    """The gate to a recorded screen, which became of the one `before` by a step; of none at the start of a run."""
+    """The gate to a recorded screen, which became of the one `before` by a step; of none where nothing was done yet."""
     changed = np.zeros(expected.shape, np.bool_) if before is None else changed_tiles(before, expected)
-    return Gate(expected, changed, mask_of(left_out, expected.shape), targets)
+    return Gate(expected, changed, mask_of(left_out, expected.shape), targets, before is None)
 
 
 def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:

@@ -113,11 +113,14 @@ class RecordedTest:
         """Who decides in a run that begins now, and the eyes and hands for it. Raises RecordingError, DesktopError."""
         task = started.task
         run = _Run(task, planner.name, folder, emit, Recorder(desktop), self._known(task, desktop))
+        before = self._runs[-1].known if self._runs else None
         self._runs.append(run)
         if run.known is None:
             return planner, desktop
         live = None if self.mode == "replay" else planner
-        run.replay = Replay(run.known, live, masks=self._masks, closed=partial(self._closed, run))
+        told = partial(self._closed, run)
+        file = str(self.key.path)
+        run.replay = Replay(run.known, live, before=before, masks=self._masks, file=file, closed=told)
         return run.replay, PatientEyes(desktop, run.replay, started.settings["gate_seconds"])
 
     def judge(self, live: Callable[[], Judge], eyes: Callable[[], Controller], hide: Callable[[str], str]) -> Judge:

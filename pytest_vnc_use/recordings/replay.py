@@ -41,7 +41,8 @@ class Closed:
 class Replay:
     """The port Planner for one run of a recording; it keeps count of where it is.
 
-    `masks` are left out of all comparisons. `closed` is told of the gate that stayed closed.
+    `before` is the run that the test made before this one. `masks` are left out of all comparisons, those that stand in
+    `file`. `closed` is told of the gate that stayed closed.
     """
 
     def __init__(
@@ -49,12 +50,16 @@ class Replay:
         run: RecordedRun,
         live: Planner | None,
         *,
+        before: RecordedRun | None = None,
         masks: tuple[Region, ...] = (),
+        file: str = "",
         closed: Callable[[Closed], None],
     ) -> None:
         self._run = run
         self._live = live
+        self._before = before.steps[-1].screen if before and before.steps else None
         self._masks = masks
+        self._file = file
         self._tell = closed
         self._next = 0
         self._gate = self._gate_to(0)
@@ -77,11 +82,11 @@ class Replay:
     def at_end(self) -> bool:
         return self._next == len(self._run.steps)
 
-    def mismatch(self, frame: FrameRef, png: Callable[[], bytes]) -> Mismatch | None:
+    def mismatch(self, frame: FrameRef, png: Callable[[], bytes], moving: tuple[Region, ...] = ()) -> Mismatch | None:
         """What of a frame is not as the gate says; None, and known from then on, where it is open."""
         if frame == self._passed:
             return None
-        found = self._gate.mismatch(pixels_of(png()))
+        found = self._gate.mismatch(pixels_of(png()), moving)
         self._passed = None if found else frame
         return found
 
@@ -100,7 +105,8 @@ class Replay:
 
     def _gate_to(self, number: int) -> Gate:
         steps = self._run.steps
-        before = steps[number - 1].screen.pixels() if number else None
+        screen_before = steps[number - 1].screen if number else self._before
+        before = screen_before.pixels() if screen_before else None
         screen = steps[number].screen if number < len(steps) else self._run.end
         expected = screen.pixels()
         size = expected.shape[1], expected.shape[0]
@@ -116,11 +122,12 @@ class Replay:
         total = len(self._run.steps)
         where = f"at the end, after {total} steps" if self.at_end else f"before step {self._next + 1} of {total}"
         told = f"the screen is not as recorded {where}: {problem.problem}"
+        failed = 1 if _error_of_last(observation) else 0
         self._tell(Closed(told, self._gate, observation.frame, problem.region))
         if self._live is None:
-            raise RecordingDrifted(f"{told}. {WHAT_TO_DO}")
+            moves = f". Where that part changes by itself, leave it out: {problem.mask} in {self._file!r}"
+            raise RecordingDrifted(f"{told}. {WHAT_TO_DO}{'' if failed else moves}")
         self.taken_over_at = self._next
-        failed = 1 if _error_of_last(observation) else 0
         self.carried_out = self._run.steps[: self._next - failed]
 
 
@@ -188,7 +195,7 @@ class PatientEyes:
         """Whether it is open."""
         deadline, self._awaited = Deadline(self._limit_s), gate
         seen = self._desktop.frame()
-        while is_closed := self._replay.mismatch(seen.ref, lambda: seen.png):  # noqa: B023  # called at once
+        while is_closed := self._replay.mismatch(seen.ref, lambda: seen.png, seen.moving):  # noqa: B023  # at once
             if not deadline.remaining_s:
                 break
             self._desktop.wait_changed(seen.taken_s, min(_LOOK_AGAIN_S, deadline.remaining_s))

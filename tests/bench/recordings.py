@@ -29,6 +29,7 @@ FAULTS = (
     "wrong colour",
     "moved button",
     "stale status",
+    "spelling",
     "another mark",
     "wrong file",
 )

@@ -27,11 +27,12 @@ class Till(QWidget):
         self._name.setGeometry(60, 40, 300, 40)
         self._shown = QLabel("0 apples, total 0.00", self)
         self._shown.setGeometry(60, 120, 400, 40)
-        self._status = QLabel("open", self)
+        self._status = QLabel("opne" if fault == "spelling" else "open", self)
         self._status.setGeometry(60, 280, 400, 40)
-        moved = 100 if fault == "moved button" else 0
-        self._button("Add apple", 60 + moved, self._add)
+        add = self._button("Add apple", 60, self._add)
         self._button("Pay", 300, self._pay)
+        if fault == "moved button":
+            self._name.textChanged.connect(lambda: add.move(160, add.y()))
         self._time = QLabel("0", self)
         self._time.setGeometry(600, 40, 100, 40)
         if clock:
@@ -39,10 +40,11 @@ class Till(QWidget):
             timer.timeout.connect(lambda: self._time.setText(str(int(self._time.text()) + 1)))
             timer.start(200)
 
-    def _button(self, text: str, left: int, clicked: Callable[[], None]) -> None:
+    def _button(self, text: str, left: int, clicked: Callable[[], None]) -> QPushButton:
         button = QPushButton(text, self)
         button.setGeometry(left, 200, 160, 48)
         button.clicked.connect(lambda: QTimer.singleShot(int(1000 * self._random.uniform(0, self._slow_s)), clicked))
+        return button
 
     def _add(self) -> None:
         if self._fault == "no effect":

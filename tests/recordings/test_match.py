@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, replace
+
 import numpy as np
 import pytest
 from drawn import SIZE, drawn
@@ -51,6 +54,24 @@ def test_the_rest_may_differ_up_to_a_limit() -> None:
         now = before.copy()
         now[: int(200 * share), :] = 0x123456
         assert (open_gate.mismatch(now) is None) == is_open, share
+
+
+def test_all_of_a_first_screen_must_be_as_it_was_but_what_moves() -> None:
+    first = gate(None, drawn("pasword"), ())
+    assert first.mismatch(drawn("pasword")) is None
+    closed = first.mismatch(drawn("password"))
+    assert closed is not None
+    assert "before anything was done" in closed.problem
+    assert json.loads(f"{{{closed.mask}}}") == {"masks": [asdict(closed.region)]}
+    assert gate(None, drawn("pasword"), (closed.region,)).mismatch(drawn("password")) is None
+    assert first.mismatch(drawn("password"), (closed.region,)) is None
+    assert first.mismatch(drawn("password"), (replace(closed.region, right=closed.region.right - 1),)) is not None
+
+
+def test_a_first_screen_that_moves_as_a_whole_is_another() -> None:
+    moved = gate(None, drawn("a"), ()).mismatch(drawn("a") ^ 1, (Region(0, 0, *SIZE),))
+    assert moved is not None
+    assert "100% of the screen" in moved.problem
 
 
 def test_what_is_left_out_is_not_compared() -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tills import ADD_WHEN_MOVED, PAY, STEPS, TASK, Steps, Tills
+from tills import ADD, ADD_WHEN_MOVED, PAY, STEPS, TASK, Steps, Tills
 
 from pytest_vnc_use import Outcome
 from pytest_vnc_use.deadline import Deadline
@@ -61,6 +61,7 @@ def test_a_step_is_a_line_and_the_pictures_are_small(recorded: Tills) -> None:
         ("wrong colour", 2),
         ("moved button", 1),
         ("stale status", 4),
+        ("spelling", 0),
     ],
 )
 def test_a_product_that_is_other_stops_the_replay(recorded: Tills, fault: str, steps: int) -> None:
@@ -78,6 +79,43 @@ def test_a_product_that_is_other_stops_the_replay(recorded: Tills, fault: str, s
     assert "as recorded" in html
     assert drift.problem.split(":")[0] in html
     assert contents(recorded) == before
+
+
+def test_a_second_run_begins_as_the_first_one_ended(tills: Tills) -> None:
+    with tills.agent("auto", Steps(*STEPS[:3])) as played:
+        for task in ("Enter alice", "Pay"):
+            played.run(task)
+        assert played.recorded.keep()
+
+    def replayed_after(*hands: tuple[int, int]) -> str:
+        with tills.agent("replay", gate_s=SOON_S) as played:
+            played.run("Enter alice")
+            for point in hands:
+                played.agent.click(*point)
+            try:
+                played.run("Pay")
+            except RecordingDrifted as drifted:
+                return str(drifted)
+        return ""
+
+    assert replayed_after() == ""
+    assert "before step 1 of 3: what the step before changed" in replayed_after(ADD)
+
+
+def test_a_drift_says_what_to_do(recorded: Tills) -> None:
+    with (
+        recorded.agent("replay", None, "--fault=spelling", gate_s=SOON_S) as played,
+        pytest.raises(RecordingDrifted, match="before anything was done") as drift,
+    ):
+        played.run()
+    told = str(drift.value)
+    assert "--vnc-record=rewrite" in told
+    assert repr(str(recorded.key.path)) in told
+    mask = json.loads("{" + told[told.index('"masks"') : told.index("]") + 1] + "}")["masks"]
+    file = recorded.key.path
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | {"masks": mask}), encoding="utf-8")
+    with recorded.agent("replay", None, "--fault=spelling") as played:
+        assert played.run().outcome is Outcome.DONE
 
 
 def test_a_gate_that_stays_closed_is_waited_for_once(recorded: Tills, monkeypatch: pytest.MonkeyPatch) -> None:
