@@ -1,4 +1,4 @@
-"""The examples' desktop and planner: the shop on Qt's own VNC platform, and scripts where no model is configured."""
+"""The examples' desktop, planner and judge: the shop on Qt's own VNC platform; without a model, replayed recordings."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ import pytest
 from scripts import SCRIPTS, Turn
 
 from pytest_vnc_use.planners.scripted import AT_ITS_END, ScriptedPlanner
-from pytest_vnc_use.ports import Planner
+from pytest_vnc_use.ports import Judge, Planner
 from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.types import Decision, Observation
+from pytest_vnc_use.types import Decision, Frame, Observation, Report, Verdict, VerdictKind
 
 SHOP = Path(__file__).parent / "shop"
-WITH_A_MODEL = "run it with a key in GOOGLE_API_KEY and --vnc-planner=gemini"
-
-
-DEBIAN = "libegl1 libgl1 libglib2.0-0 libxkbcommon0 libfontconfig1 libdbus-1-3 fonts-dejavu-core"
+DEBIAN = "libegl1 libgl1 libglib2.0-0 libxkbcommon0 libfontconfig1 libdbus-1-3"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -46,22 +43,11 @@ def vnc_settings(vnc_settings: Settings) -> Settings:
     return settings
 
 
-@pytest.fixture(autouse=True)
-def needs_a_model(request: pytest.FixtureRequest, vnc_settings: Settings) -> None:
-    """Skip, before anything is started, what only a model can do: judge a claim, or a task without a script."""
-    tasks = list(request.node.iter_markers("vnc_task"))
-    if vnc_settings.planner:
-        return
-    if any("expect" in task.kwargs for task in tasks):
-        pytest.skip(f"its claim needs a judge: {WITH_A_MODEL}")
-    if any(task.args[0] not in SCRIPTS for task in tasks):
-        pytest.skip(f"it has no script: {WITH_A_MODEL}")
-
-
 @pytest.fixture
 def vnc_planner(request: pytest.FixtureRequest, vnc_settings: Settings) -> Planner:
-    """The model that the settings name; where they name none, the scripts beside this file."""
-    if vnc_settings.planner:
+    """The model that the settings name; without one nobody, as recordings are replayed, or to make them the scripts."""
+    is_replayed = vnc_settings.record not in ("rewrite", "off") and request.node.get_closest_marker("vnc_task")
+    if vnc_settings.planner or is_replayed:
         planner: Planner = request.getfixturevalue("vnc_planner")
         return planner
     return ScriptedPlanner(scripted_turn, name="examples/scripts.py")
@@ -69,5 +55,32 @@ def vnc_planner(request: pytest.FixtureRequest, vnc_settings: Settings) -> Plann
 
 def scripted_turn(observation: Observation) -> Turn | Decision:
     """The turn that comes next in the script of the task."""
-    script, number = SCRIPTS[observation.task], len(observation.turns)
+    script, number = SCRIPTS.get(observation.task), len(observation.turns)
+    if script is None:
+        return Decision("gave_up", "examples/scripts.py has no script for this task; give a model with --vnc-planner")
     return script[number] if number < len(script) else AT_ITS_END
+
+
+@pytest.fixture
+def vnc_judge(vnc_settings: Settings, tmp_path: Path) -> Judge | None:
+    """The model that the settings name; without one whoever is at the keyboard, where a recording is made."""
+    return None if vnc_settings.planner or vnc_settings.judge else AtTheKeyboard(tmp_path / "claim.png")
+
+
+class AtTheKeyboard:
+    """The port Judge: shows whoever is at the keyboard the screen, and asks. It needs pytest's option -s."""
+
+    def __init__(self, picture: Path) -> None:
+        self._picture = picture
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        self._picture.write_bytes(frame.png)
+        try:
+            answer = input(f"\n{claim}\nLook at {self._picture}. Yes, or no, and what shows it? ")
+        except (EOFError, OSError):
+            return Verdict(claim, "unsure", "nobody is at the keyboard to judge it (pytest -s), and no model is there")
+        said, _, reason = answer.partition(" ")
+        kinds: dict[str, VerdictKind] = {"yes": "holds", "no": "fails"}
+        return Verdict(
+            claim, kinds.get(said.lower().strip(",.:;"), "unsure"), f"whoever recorded it said: {reason or said}"
+        )

@@ -1,4 +1,4 @@
-"""What to do for each sentence of test_shop.py, for runs without a model.
+"""What to do for each sentence of test_shop.py: how its recordings are made where there is no model.
 
 A sentence has a list of turns, and a turn is what can be done without looking again: mostly, what happens on one page.
 Points are pixels of the shop's window at 1440x900. Nothing here says whether a task succeeded; the tests do.
@@ -117,5 +117,9 @@ SCRIPTS: dict[str, list[Turn]] = {
         [open_page("Terms"), click(TERMS, "have the keys scroll the text")],
         [step(Scroll(*TERMS, "down", clicks=20, by="keys"), "read on to the end")],
         [click(ACCEPT, "accept the terms")],
+    ],
+    "Sign in as bob with the password builder and open the gift box": [
+        sign_in("bob", "builder"),
+        [open_page("Gift box")],
     ],
 }

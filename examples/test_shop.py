@@ -1,6 +1,6 @@
 """A shop, tested in sentences. The body of each test checks what the shop wrote to its files; see shop/__main__.py.
 
-Without a model the sentences are carried out by scripts.py, and the tests that need a judge are skipped.
+Without a model the sentences are carried out as their recordings say, which stand in __vnc_recordings__.
 """
 
 from __future__ import annotations

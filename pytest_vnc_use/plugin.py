@@ -19,7 +19,7 @@ from pytest_vnc_use.settings import FIELDS, Settings, environment_layer, merge, 
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent import VncUseAgent
-    from pytest_vnc_use.ports import Desktop, Planner
+    from pytest_vnc_use.ports import Desktop, Judge, Planner
     from pytest_vnc_use.sharing import Desktops
 
 MARKER = (
@@ -229,9 +229,14 @@ def vnc_planner(
     """Who decides what to do. Override to plan with something else than the model that the settings name."""
     from pytest_vnc_use import assembly, recorded_items
 
-    if recorded_items.replays_only(request.node, vnc_settings):
-        return assembly.no_planner()
-    return assembly.build_planner(vnc_settings, vnc_functions)
+    build = functools.partial(assembly.build_planner, vnc_settings, vnc_functions)
+    return recorded_items.planner_of(request.node, vnc_settings, build)
+
+
+@pytest.fixture
+def vnc_judge() -> Judge | None:
+    """Who judges claims; None for the judge that the settings name. Override to judge with something else."""
+    return None
 
 
 @pytest.fixture
@@ -240,6 +245,7 @@ def vnc_agent(
     vnc_settings: Settings,
     vnc_desktop: Desktop,
     vnc_planner: Planner,
+    vnc_judge: Judge | None,
     vnc_functions: Sequence[Callable[..., object]],
 ) -> Iterator[VncUseAgent]:
     """Runs tasks (`run`), judges claims (`verify`, `check`, `saw`), reads values (`extract`), looks (`screenshot`).
@@ -258,6 +264,7 @@ def vnc_agent(
         settings=dataclasses.replace(vnc_settings, server=vnc_desktop.server),
         hitl_mode=False,
         planner=vnc_planner,
+        judge=vnc_judge,
         functions=vnc_functions,
         secrets=secrets,
         observers=[reporting.ItemObserver(item)],

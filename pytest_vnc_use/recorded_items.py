@@ -6,12 +6,12 @@ A plugin of its own, registered by plugin.py.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vnc_use.errors import RecordingDrifted, VncUseError
+from pytest_vnc_use.errors import KeyRejected, RecordingDrifted, VncUseError
 from pytest_vnc_use.notes import SETTINGS
 from pytest_vnc_use.repeating import ARGUMENT, names_of_repetitions
 from pytest_vnc_use.settings import Settings
@@ -27,9 +27,19 @@ HEALED, WRITTEN = "vnc_healed", "vnc_recording"
 """Properties of a test: what was not as recorded, a line each; and what became of its new recording."""
 
 
-def replays_only(item: pytest.Item, settings: Settings) -> bool:
-    """Whether the test's recording is replayed without a model, so that no planner is needed."""
-    return _mode(_key(item), settings, has_planner=bool(settings.planner)) == "replay"
+def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planner]) -> Planner:
+    """What `build` makes; nobody where the test is only replayed, as is one with a recording where a key is missing."""
+    from pytest_vnc_use import assembly
+
+    key = _key(item)
+    if _mode(key, settings, has_planner=bool(settings.planner)) == "replay":
+        return assembly.no_planner()
+    try:
+        return build()
+    except KeyRejected:
+        if key.path.exists() and _mode(key, settings, has_planner=False) == "replay":
+            return assembly.no_planner()
+        raise
 
 
 def recorded_test(

@@ -405,7 +405,7 @@ def test_only_marked_parameters_get_a_desktop(run_on_pad: Callable[[str], pytest
     ).assert_outcomes(passed=4)
 
 
-@pytest.mark.parametrize("fixture", ["vnc_functions", "vnc_settings", "vnc_planner", "vnc_agent"])
+@pytest.mark.parametrize("fixture", ["vnc_functions", "vnc_settings", "vnc_planner", "vnc_judge", "vnc_agent"])
 def test_an_override_of_a_fixture_may_have_parameters(
     run_on_pad: Callable[[str], pytest.RunResult], fixture: str
 ) -> None:
@@ -835,6 +835,6 @@ def test_help_markers_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
     assert "vnc_server (string)" in told
     assert "@pytest.mark.vnc_task(task, *, expect=()" in pytester.runpytest_subprocess("--markers").stdout.str()
     fixtures = pytester.runpytest_subprocess("--fixtures").stdout.str()
-    for fixture in ("vnc_settings", "vnc_desktop", "vnc_planner", "vnc_functions", "vnc_agent"):
+    for fixture in ("vnc_settings", "vnc_desktop", "vnc_planner", "vnc_judge", "vnc_functions", "vnc_agent"):
         assert f"\n{fixture} -- " in fixtures
     assert "no docstring" not in fixtures.partition("vnc_use")[2].partition("\n---")[0]

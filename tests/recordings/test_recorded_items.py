@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tills import TILL
 
+from pytest_vnc_use.assembly.models import GEMINI_KEY_VARIABLES
 from pytest_vnc_use.recordings.format import screens
 from pytest_vnc_use.recordings.recorded_test import mode_of
 from pytest_vnc_use.recordings.store import load
@@ -132,6 +133,20 @@ def test_what_was_recorded_needs_no_planner(recorded: Project) -> None:
     replayed = recorded.run()
     assert replayed.code == 0, replayed.out
     assert "vnc-use: 1 run planned by recording" in replayed.out
+
+
+def test_a_planner_without_its_key_is_none_where_there_is_a_recording(
+    recorded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in GEMINI_KEY_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    (recorded.path / "conftest.py").unlink()
+    replayed = recorded.run("--vnc-planner=gemini")
+    assert replayed.code == 0, replayed.out
+    assert "vnc-use: 1 run planned by recording" in replayed.out
+    assert "no API key is set" in recorded.run("--vnc-planner=gemini", "--vnc-record=rewrite").out
+    recorded.file.unlink()
+    assert "no API key is set" in recorded.run("--vnc-planner=gemini", "--vnc-record=auto").out
 
 
 def test_in_ci_the_planner_is_not_asked(recorded: Project) -> None:
