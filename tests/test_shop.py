@@ -87,7 +87,7 @@ def test_the_examples_recordings_are_replayed_on_any_machine(machine: dict[str, 
 # --- the gift box ----------------------------------------------------------------------------------------------------
 
 SHELF, TOP_OF_BOX, END_OF_BOX, BETWEEN = (400, 216), (1142, 216), (1142, 700), (860, 500)
-BESIDE_THE_POINTER = (795, 480, 845, 520)
+AROUND_THE_POINTER = (795, 440, 885, 560)
 
 
 @pytest.fixture
@@ -119,17 +119,17 @@ class GiftBox:
         """Until the shop has written this to its file."""
         wait_for(lambda: json.loads(self.desktop.read_file("state.json"))[name] == value, f"{name} {value!r}", 60)
 
-    def beside_the_pointer(self) -> Image.Image:
+    def around_the_pointer(self) -> Image.Image:
         screen = Image.open(io.BytesIO(self.hands.screenshot()))
-        return screen.crop(BESIDE_THE_POINTER)
+        return screen.crop(AROUND_THE_POINTER)
 
 
 def test_a_row_is_dragged_without_its_picture_of_which_a_ghost_could_stay(gift_box: GiftBox) -> None:
-    before = gift_box.beside_the_pointer()
+    before = gift_box.around_the_pointer()
     gift_box.hands.perform(MouseDown(*SHELF))
     gift_box.hands.perform(Move(600, 300))
     gift_box.hands.perform(Move(*BETWEEN))
-    assert gift_box.beside_the_pointer() == before
+    assert gift_box.around_the_pointer() == before
     gift_box.hands.perform(MouseUp(*END_OF_BOX))
     gift_box.wait_until("gift_box", ["apples"])
 
