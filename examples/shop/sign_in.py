@@ -39,4 +39,4 @@ class SignIn(Surface):
         if not self._store.sign_in(self._name.text(), self._password.text()):
             self._error.setText("Wrong name or password")
             self._password.setFocus()
-            self._password.selectAll()
+            self._password.clear()
