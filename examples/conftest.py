@@ -16,6 +16,7 @@ from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.types import Decision, Frame, Observation, Report, Verdict, VerdictKind
 
 SHOP = Path(__file__).parent / "shop"
+WITH_A_MODEL = "run it with a key in GOOGLE_API_KEY and --vnc-planner=gemini"
 DEBIAN = "libegl1 libgl1 libglib2.0-0 libxkbcommon0 libfontconfig1 libdbus-1-3"
 
 
@@ -34,10 +35,14 @@ def qt_is_installed() -> None:
 
 @pytest.fixture
 def vnc_settings(vnc_settings: Settings) -> Settings:
-    """The shop, started for each test, unless another desktop or another program is given."""
+    """The shop, started for each test, unless another desktop or another program is given.
+
+    The recordings are of Qt's own platform; other desktops show pointers and frames of their own.
+    """
     server = vnc_settings.server or "qt"
     shop = shlex.join([sys.executable, str(SHOP)]) if server in ("qt", "xvnc") else ""
-    settings = replace(vnc_settings, server=server, app=vnc_settings.app or shop)
+    record = vnc_settings.record or ("" if server == "qt" else "off")
+    settings = replace(vnc_settings, server=server, app=vnc_settings.app or shop, record=record)
     if settings.server == "qt" and sys.platform != "linux":
         pytest.skip("Qt's VNC platform needs Linux; show the shop on a VNC desktop and give --vnc-server=host::port")
     return settings
@@ -57,13 +62,13 @@ def scripted_turn(observation: Observation) -> Turn | Decision:
     """The turn that comes next in the script of the task."""
     script, number = SCRIPTS.get(observation.task), len(observation.turns)
     if script is None:
-        return Decision("gave_up", "examples/scripts.py has no script for this task; give a model with --vnc-planner")
+        pytest.skip(f"it has no script: {WITH_A_MODEL}")
     return script[number] if number < len(script) else AT_ITS_END
 
 
 @pytest.fixture
 def vnc_judge(vnc_settings: Settings, tmp_path: Path) -> Judge | None:
-    """The model that the settings name; without one whoever is at the keyboard, where a recording is made."""
+    """The model that the settings name; without one whoever is at the keyboard, where nothing is replayed."""
     return None if vnc_settings.planner or vnc_settings.judge else AtTheKeyboard(tmp_path / "claim.png")
 
 
@@ -78,7 +83,7 @@ class AtTheKeyboard:
         try:
             answer = input(f"\n{claim}\nLook at {self._picture}. Yes, or no, and what shows it? ")
         except (EOFError, OSError):
-            return Verdict(claim, "unsure", "nobody is at the keyboard to judge it (pytest -s), and no model is there")
+            pytest.skip(f"its claim needs a judge, and nobody is at the keyboard (pytest -s): {WITH_A_MODEL}")
         said, _, reason = answer.partition(" ")
         kinds: dict[str, VerdictKind] = {"yes": "holds", "no": "fails"}
         return Verdict(

@@ -1,9 +1,10 @@
-"""The examples as the model does them; .ci/run and the README run them without one."""
+"""The examples as the model does them, and as recordings of them are made; .ci/run and the README replay them."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -48,7 +49,12 @@ def server(sentence_as_calls: list[Reply], verdict: Reply) -> Iterator[GeminiSer
 
 @pytest.mark.parametrize(("verdict", "code"), [("holds", 0), ("unsure", 1)], indirect=["verdict"])
 def test_an_example_is_done_by_the_model_and_judged(server: GeminiServer, code: int, tmp_path: Path) -> None:
-    options = ["--vnc-planner=gemini", f"--vnc-runs-dir={tmp_path}", f"--html={tmp_path / 'report.html'}"]
+    options = [
+        "--vnc-planner=gemini",
+        "--vnc-record=off",
+        f"--vnc-runs-dir={tmp_path}",
+        f"--html={tmp_path / 'report.html'}",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", EXAMPLE, *options],
         cwd=ROOT,
@@ -62,3 +68,34 @@ def test_an_example_is_done_by_the_model_and_judged(server: GeminiServer, code: 
     assert "planned by gemini (gemini-3.8-flash)" in done.stdout
     assert "gemini-3.8-flash" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert server.refusals == []
+
+
+# --- recordings ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unrecorded(tmp_path: Path) -> Path:
+    """A folder with the examples, without their recordings."""
+    leave_out = shutil.ignore_patterns("__vnc_recordings__", "__pycache__", "runs")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=leave_out)
+    return tmp_path
+
+
+def examined(folder: Path, *options: str, said: str = "") -> str:
+    """What pytest prints of the example, with this at the keyboard."""
+    command = [sys.executable, "-m", "pytest", EXAMPLE, "-p", "no:pytest-vnc", "-p", "no:cacheprovider", "-rs"]
+    done = subprocess.run(
+        [*command, *options], cwd=folder, input=said, capture_output=True, text=True, timeout=100, check=False
+    )
+    return done.stdout
+
+
+def test_an_example_is_recorded_by_its_script_and_what_is_said_at_the_keyboard(unrecorded: Path) -> None:
+    recording = unrecorded / "examples" / "__vnc_recordings__" / "test_shop" / "test_basket.json"
+    assert "no planner is configured" in examined(unrecorded)
+    assert "its claim needs a judge, and nobody is at the keyboard" in examined(unrecorded, "--vnc-record=rewrite")
+    assert not recording.exists()
+    recorded = examined(unrecorded, "--vnc-record=rewrite", "-s", said="yes, it shows 2 and 3.00\n")
+    assert "1 recording written" in recorded, recorded
+    assert "whoever recorded it said: it shows 2 and 3.00" in recording.read_text(encoding="utf-8")
+    assert "1 run planned by recording" in examined(unrecorded)

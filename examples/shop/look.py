@@ -34,7 +34,7 @@ QLineEdit, QPlainTextEdit, QListWidget, QScrollArea, QTableWidget {
   background: white; border: 2px solid #c3ccd4; border-radius: 6px; padding: 4px 10px;
   selection-background-color: #1f6fb2; selection-color: white;
 }
-QLineEdit, QPlainTextEdit { color: black; } /* as the caret is in older versions of Qt; in newer ones it is as the text */
+QLineEdit, QPlainTextEdit { color: black; } /* in some versions of Qt the caret is always black */
 QLineEdit:focus, QPlainTextEdit:focus, QListWidget:focus, QScrollArea:focus { border-color: #1f6fb2; }
 QPushButton {
   background: white; border: 2px solid #9fb0be; border-radius: 6px; padding: 0 12px; color: #17324a; font-weight: bold;
