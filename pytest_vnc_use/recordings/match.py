@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,9 @@ AROUND_PX = (120, 40)
 """So far to each side, and up and down, the surroundings of a target reach."""
 REST_MAY_DIFFER = 0.05
 """The share of the screen that may be other where neither the target is nor what the step before had changed."""
+
+BESIDE_PX = 96
+"""So far to each side of what moves something may belong to it that rests: the hours of a clock, beside its seconds."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Gate:
     """What the screen must show before a step, and at the end: what the step before changed, and where it will act.
 
     `changed` are the pixels that the step before changed, `ignored` those that nothing is said of. Where no step came
-    before, `is_first`, all of the screen must be as it was, but what keeps moving by itself now.
+    before, `is_first`, all of the screen must be as it was, but what keeps moving by itself now, and what is beside it.
     """
 
     expected: Pixels
@@ -54,7 +57,7 @@ class Gate:
             part = differs[target.top : target.bottom, target.left : target.right]
             if part.any():
                 return Mismatch(f"the surroundings of its target look different ({_told(part)})", _box(part, target))
-        if self.is_first and (found := differs & ~mask_of(moving, differs.shape)).any():
+        if self.is_first and (found := differs & ~mask_of(map(_widened, moving), differs.shape)).any():
             return Mismatch(f"it is other before anything was done ({_told(found)} differ)", _box(found))
         if (found := differs & self.changed).any():
             return Mismatch(f"what the step before changed is not as it was then ({_told(found)})", _box(found))
@@ -93,6 +96,10 @@ def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:
         Region(max(0, x - across), max(0, y - down), min(width, x + across), min(height, y + down))
         for x, y in points(action)
     )
+
+
+def _widened(moving: Region) -> Region:
+    return replace(moving, left=max(0, moving.left - BESIDE_PX), right=moving.right + BESIDE_PX)
 
 
 def _told(differs: Mask) -> str:

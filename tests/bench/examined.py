@@ -32,6 +32,7 @@ def replayed(folder: Path, *options: str) -> Sequence[ItemResult]:
     ended = subprocess.run([*pytest, f"--vnc-results={results}", *options], cwd=folder, capture_output=True, text=True)
     if not results.exists():
         raise SystemExit(f"{shlex.join(ended.args)} wrote no results:\n{ended.stdout}\n{ended.stderr}")
+    shutil.rmtree(folder / "runs", ignore_errors=True)
     return read_results(results).tests
 
 

@@ -33,7 +33,7 @@ class Till(QWidget):
         self._button("Pay", 300, self._pay)
         if fault == "moved button":
             self._name.textChanged.connect(lambda: add.move(160, add.y()))
-        self._time = QLabel("0", self)
+        self._time = QLabel("10" if clock else "0", self)
         self._time.setGeometry(600, 40, 100, 40)
         if clock:
             timer = QTimer(self)

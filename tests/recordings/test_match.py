@@ -64,8 +64,16 @@ def test_all_of_a_first_screen_must_be_as_it_was_but_what_moves() -> None:
     assert "before anything was done" in closed.problem
     assert json.loads(f"{{{closed.mask}}}") == {"masks": [asdict(closed.region)]}
     assert gate(None, drawn("pasword"), (closed.region,)).mismatch(drawn("password")) is None
+    beside = replace(closed.region, left=SIZE[0] - 32, right=SIZE[0])
     assert first.mismatch(drawn("password"), (closed.region,)) is None
-    assert first.mismatch(drawn("password"), (replace(closed.region, right=closed.region.right - 1),)) is not None
+    assert first.mismatch(drawn("password"), (beside,)) is not None
+
+
+def test_of_a_clock_the_hours_may_be_other_too() -> None:
+    first = gate(None, drawn("09:41:07"), ())
+    seconds, below = Region(64, 0, 96, 64), Region(64, 64, 96, 96)
+    assert first.mismatch(drawn("16:20:30"), (seconds,)) is None
+    assert first.mismatch(drawn("16:20:30"), (below,)) is not None
 
 
 def test_a_first_screen_that_moves_as_a_whole_is_another() -> None:
