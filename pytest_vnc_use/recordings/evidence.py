@@ -72,7 +72,8 @@ class RecordedJudge:
             self._heard(told, frame, None, None)
             return None, "nothing is recorded of it, and no model is configured"
         self._heard(told, frame, evidence[-1], mismatches[-1])
-        where = f"{mismatches[-1].problem}; to leave that out: {mismatches[-1].mask}" if mismatches[-1] else ""
+        last = mismatches[-1]
+        where = f"{last.problem}; where that changes by itself: {last.mask}" if last else ""
         return None, f"the screen is not as it was when this was judged ({where}), and no model is there to look at it"
 
     def _mismatch(self, evidence: Evidence, seen: Pixels) -> Mismatch | None:
