@@ -57,7 +57,7 @@ class Replay:
         self._masks = masks
         self._tell = closed
         self._next = 0
-        self._gate = self._gate_to(0)
+        self._made: Gate | None = None
         self._passed: FrameRef | None = None
         self.taken_over_at: int | None = None
         """After so many turns the live planner took over; None while it did not."""
@@ -95,8 +95,15 @@ class Replay:
             return Decision("finished", "all recorded steps were carried out, and the screen is as at their end")
         step = self._run.steps[self._next]
         self._next += 1
-        self._gate, self._passed = self._gate_to(self._next), None
+        self._made, self._passed = None, None
         return Decision("act", step.intent, (step.proposal,))
+
+    @property
+    def _gate(self) -> Gate:
+        """Made when it is first asked for: while the program reacts, and not before it is acted upon."""
+        if self._made is None:
+            self._made = self._gate_to(self._next)
+        return self._made
 
     def _gate_to(self, number: int) -> Gate:
         steps = self._run.steps

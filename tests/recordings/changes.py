@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from programs_on_x import Desk, in_terminal
+from programs_on_x import Desk, in_terminal, with_window
 
 from pytest_vnc_use.recordings.recorded_test import Mode
 from pytest_vnc_use.triage import Failure, rule_for
@@ -35,10 +35,7 @@ def counting(*terminal: str, pause: str = "", colour: str = "#406080", zone: str
 STEPS = (Click(200, 200), TypeText("2\n"), TypeText("3\n"))
 TOTAL = ("total.txt", "5\n")
 RECORDED = counting()
-MOVED: Sequence[str] = (
-    *("xdotool", "search", "--sync", "--onlyvisible", "--class", "XTerm"),
-    *("windowmove", "--sync", "--relative", *map(str, MOVED_PX)),
-)
+MOVED = with_window("--class", "XTerm", "windowmove", "--sync", "--relative", *map(str, MOVED_PX))
 
 
 @dataclass(frozen=True)

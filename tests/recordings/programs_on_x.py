@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tills import Steps
 
 from pytest_vnc_use import RunResult, VncUseAgent
+from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.desktops.managed import ManagedDesktop, ManagedDesktops
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import Inconclusive, RecordingDrifted
-from pytest_vnc_use.ports import Planner
+from pytest_vnc_use.ports import Controller, Planner
 from pytest_vnc_use.recordings.recorded_test import Mode, RecordedTest
 from pytest_vnc_use.recordings.replay import NoPlanner
 from pytest_vnc_use.recordings.store import Key
@@ -34,17 +38,27 @@ NOBODY = "nobody"
 
 @dataclass(frozen=True)
 class Program:
-    """`needs` are the commands that it consists of; `saves` is the file that the task leaves, and what is in it."""
+    """`needs` are the commands that it consists of; `saves` is the file that the task leaves, and what is in it.
+
+    `shows` waits until it has come up, where that takes longer than its window does.
+    """
 
     needs: tuple[str, ...]
     command: str
     changed: Mapping[str, str]
     steps: tuple[Action, ...]
     saves: tuple[str, str] = ("", "")
+    shows: Sequence[str] = ()
 
     @property
     def is_installed(self) -> bool:
         return all(map(shutil.which, self.needs))
+
+
+def with_window(*search: str) -> tuple[str, ...]:
+    """A command that waits for a window and does something with it; xdotool breaks off where another window goes."""
+    found = shlex.join(["xdotool", "search", "--sync", "--onlyvisible", *search])
+    return "sh", "-c", f"until {found}; do :; done"
 
 
 def in_terminal(command: str) -> str:
@@ -94,7 +108,7 @@ PROGRAMS = {
         ("list.txt", "apples\nbread\n"),
     ),
     "a page in chromium": Program(
-        ("chromium",),
+        ("chromium", "xdotool"),
         chromium(),
         {
             "a word in the page": chromium("s/pieces are/articles are/"),
@@ -108,6 +122,7 @@ PROGRAMS = {
             TypeText("3", 350, 197, clear_first=True, press_enter=True),
             Click(94, 342),
         ),
+        shows=with_window("--name", "^Order$"),
     ),
     "mousepad": Program(
         ("mousepad",),
@@ -124,9 +139,14 @@ PROGRAMS = {
 
 
 class GoesOn(Steps):
-    """Where a replay hands over to it, it leaves out the steps that were carried out already."""
+    """Where a replay hands over to it, it leaves out the steps that were carried out already; it may take its time."""
+
+    def __init__(self, *actions: Action, thinks_s: float = 0.0) -> None:
+        super().__init__(*actions)
+        self._thinks_s = thinks_s
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        time.sleep(self._thinks_s)
         done = observation.task.partition("the screen shows:")[2].count("\n")
         return Steps(*self._actions[done:]).decide(observation, timeout_s=timeout_s)
 
@@ -178,14 +198,24 @@ class Desk:
     desktops: ManagedDesktops = field(init=False)
 
     def __enter__(self) -> Desk:
-        self.desktops = ManagedDesktops(1, lambda place: XvncDesktop(size=self.size, place=place), self.folder / "desk")
+        self._place = tempfile.TemporaryDirectory(prefix="desk-")  # a unix socket's path must be short
+        folder = Path(self._place.name)
+        self.desktops = ManagedDesktops(1, lambda place: XvncDesktop(size=self.size, place=place), folder)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.desktops.close()
+        self._place.cleanup()
 
     def key(self, name: str) -> Key:
         return Key(self.folder / "test_real.py", f"test_real.py::{name}")
+
+    def playing(self, name: str, mode: Mode, changed: str = "", **options: Any) -> AbstractContextManager[Driven]:
+        """One of `PROGRAMS`, or what is changed of it; where it is not only replayed, with the planner of its steps."""
+        program = PROGRAMS[name]
+        command = program.changed[changed] if changed else program.command
+        steps = () if mode == "replay" else program.steps
+        return self.driven(name, command, mode, steps, first=program.shows, **options)
 
     @contextmanager
     def driven(
@@ -197,21 +227,29 @@ class Desk:
         *,
         first: Sequence[str] = (),
         gate_s: float = 30.0,
+        thinks_s: float = 0.0,
+        seen_through: Callable[[VNCController], Controller] | None = None,
     ) -> Iterator[Driven]:
-        """The program started, and then the command `first` carried out; `steps` are the planner's, if there is one."""
+        """The program started, and then the command `first` carried out.
+
+        `steps` are the planner's, if there is one, and `thinks_s` is what it takes for each. `seen_through` wraps the
+        agent's eyes and hands.
+        """
         recorded = RecordedTest(self.key(name), mode)
-        planner: Planner = GoesOn(*steps) if steps else NoPlanner()
+        planner: Planner = GoesOn(*steps, thinks_s=thinks_s) if steps else NoPlanner()
         settings = Settings(runs_dir=str(self.folder / "runs"), watch=False, gate_seconds=gate_s)
         desktop = self.desktops.lease(name, timeout_s=60)
         try:
             desktop.launch(["sh", "-c", command])
             if first and (ran := desktop.run(first)).exit_code:
                 raise AssertionError(ran)
+            eyes = seen_through(connect(desktop.server, desktop.password)) if seen_through else None
             with VncUseAgent(
                 settings=replace(settings, server=desktop.server),
                 vnc_password=desktop.password,
                 planner=planner,
                 judge=Believes(),
+                controller=eyes,
                 hitl_mode=False,
                 check=True,
                 desktop=desktop,
