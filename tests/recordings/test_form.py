@@ -125,16 +125,22 @@ BAD = {
     "a list": (lambda _: "[]", "is no recording"),
     "cut off": (lambda text: text[: len(text) // 2], "is cut off"),
     "empty": (lambda _: "", "is cut off"),
-    "conflict": (lambda text: f"<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> theirs\n", "conflict marks of a merge"),
+    "conflict": (
+        lambda text: f"<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> theirs\n",
+        "conflict marks of a merge: take one side",
+    ),
     "off the screen": (edited(lambda data: first_step(data)["action"].update(x=5000)), "(5000, 20) is not on a screen"),
-    "no such action": (edited(lambda data: first_step(data)["action"].update(kind="clack")), "steps.0.action: "),
+    "no such action": (
+        edited(lambda data: first_step(data)["action"].update(kind="clack")),
+        "runs 1, steps 1, action: ",
+    ),
     "no such field": (edited(lambda data: first_step(data)["action"].update(cuont=2)), "click has no 'cuont'"),
-    "no such part": (edited(lambda data: first_step(data).update(wait=2)), "steps.0.wait: "),
+    "no such part": (edited(lambda data: first_step(data).update(wait=2)), "runs 1, steps 1, wait: "),
     "a picture elsewhere": (
         edited(lambda data: first_step(data)["screen"].update(picture="../../secret.webp")),
-        "steps.0.screen.picture: ",
+        "runs 1, steps 1, screen, picture: ",
     ),
-    "code for pixels": (edited(lambda data: first_step(data)["screen"].update(pixels="x")), "screen.pixels: "),
+    "code for pixels": (edited(lambda data: first_step(data)["screen"].update(pixels="x")), "screen, pixels: "),
     "no pictures": (edited(lambda data: first_step(data)["screen"].update(picture="none-0.webp")), "cannot be read"),
     "a corner off the screen": (edited(lambda data: first_step(data)["screen"].update(at=[-1, 0])), "corner"),
 }
@@ -149,6 +155,13 @@ def test_a_file_that_cannot_be_used_is_refused_with_what_would_help(file: Path, 
     assert told in str(raised.value)
     assert str(file) in str(raised.value)
     assert any(word in str(raised.value) for word in ("record the test anew", "upgrade"))
+
+
+def test_a_pointer_of_git_lfs_is_told_as_such(file: Path) -> None:
+    picture = next(file.with_suffix("").glob("*-screen-*"))
+    picture.write_text("version https://git-lfs.github.com/spec/v1\n", encoding="utf-8")
+    with pytest.raises(RecordingError, match="is a pointer of Git LFS and no picture yet: run git lfs pull"):
+        load(file)
 
 
 def test_a_damaged_picture_is_refused(file: Path) -> None:
