@@ -222,8 +222,8 @@ def parse(text: str, where: str) -> Recording:
     """The recording in a file's text; `where` names the file. Raises RecordingError."""
     if _CONFLICT.search(text):
         raise RecordingError(
-            f"{where} holds the conflict marks of a merge: take one side of it and of its pictures (git checkout --ours "
-            "or --theirs), or record the test anew with --vnc-record=rewrite"
+            f"{where} holds the conflict marks of a merge: take one side of it and of its pictures (git checkout "
+            "--ours or --theirs), or record the test anew with --vnc-record=rewrite"
         )
     try:
         data = json.loads(text)

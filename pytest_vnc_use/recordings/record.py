@@ -12,7 +12,7 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.json_lines import to_json
 from pytest_vnc_use.ports import Controller
 from pytest_vnc_use.recordings.format import RecordedStep, Screen
-from pytest_vnc_use.recordings.pictures import Mask, pixels_of
+from pytest_vnc_use.recordings.pictures import Mask, pixels_in, pixels_of
 from pytest_vnc_use.screens import CARET_PX
 from pytest_vnc_use.types import (
     CallFunction,
@@ -77,10 +77,10 @@ def moving_parts(frame: Frame, others: Iterable[Frame], *, unseen: bool = False)
 
     With `unseen` also what does not differ there, as too few others may have been looked at.
     """
-    first = pixels_of(frame.png)
+    first = pixels_in(frame)
     differs: Mask = np.zeros(first.shape, np.bool_)
     for other in others:
-        differs |= pixels_of(other.png) != first
+        differs |= pixels_in(other) != first
     for region in frame.moving:
         part = differs[region.top : region.bottom, region.left : region.right]
         if part.any():

@@ -13,7 +13,7 @@ from pytest_vnc_use.ports import Controller, Judge, Planner
 from pytest_vnc_use.recordings.evidence import RecordedJudge
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen
 from pytest_vnc_use.recordings.match import Mismatch, other_than
-from pytest_vnc_use.recordings.pictures import Pixels, pixels_of, png_of
+from pytest_vnc_use.recordings.pictures import Pixels, pixels_in, pixels_of, png_of
 from pytest_vnc_use.recordings.record import Recorder, outermost, screen_at_rest
 from pytest_vnc_use.recordings.replay import Closed, PatientEyes, Replay
 from pytest_vnc_use.recordings.store import Key, load, save
@@ -240,7 +240,7 @@ class RecordedTest:
         """
         moving = screen_at_rest(self._eyes()).volatile if self._eyes else ()
         end = self._runs[-1].ended.end if self._runs and self._runs[-1].ended else None
-        if end is None or other_than(end.pixels(), pixels_of(frame.png), end.volatile):
+        if end is None or other_than(end.pixels(), pixels_in(frame), end.volatile):
             return moving
         return outermost((*moving, *end.volatile))
 

@@ -16,7 +16,7 @@ from pytest_vnc_use.errors import PlannerError, RecordingDrifted
 from pytest_vnc_use.ports import Controller, Planner
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep
 from pytest_vnc_use.recordings.match import Gate, Mismatch, gate, surroundings
-from pytest_vnc_use.recordings.pictures import pixels_of
+from pytest_vnc_use.recordings.pictures import Pixels, pixels_in, pixels_of
 from pytest_vnc_use.transcript import step_line
 from pytest_vnc_use.types import Decision, DesktopAction, Frame, FrameRef, Observation, Region, Settled
 
@@ -77,11 +77,11 @@ class Replay:
     def at_end(self) -> bool:
         return self._next == len(self._run.steps)
 
-    def mismatch(self, frame: FrameRef, png: Callable[[], bytes]) -> Mismatch | None:
+    def mismatch(self, frame: FrameRef, shown: Callable[[], Pixels]) -> Mismatch | None:
         """What of a frame is not as the gate says; None, and known from then on, where it is open."""
         if frame == self._passed:
             return None
-        found = self._gate.mismatch(pixels_of(png()))
+        found = self._gate.mismatch(shown())
         self._passed = None if found else frame
         return found
 
@@ -117,7 +117,7 @@ class Replay:
     def _problem(self, observation: Observation) -> Mismatch | None:
         if error := _error_of_last(observation):
             return Mismatch(f"the step before failed: {error}", Region(0, 0, *_size(self._gate)))
-        return self.mismatch(observation.frame, lambda: observation.load_png(observation.frame))
+        return self.mismatch(observation.frame, lambda: pixels_of(observation.load_png(observation.frame)))
 
     def _close(self, problem: Mismatch, observation: Observation) -> None:
         total = len(self._run.steps)
@@ -195,7 +195,7 @@ class PatientEyes:
         """Whether it is open."""
         deadline, self._awaited = Deadline(self._limit_s), gate
         seen = self._desktop.frame()
-        while is_closed := self._replay.mismatch(seen.ref, lambda: seen.png):  # noqa: B023  # called at once
+        while is_closed := self._replay.mismatch(seen.ref, lambda: pixels_in(seen)):  # noqa: B023  # called at once
             if not deadline.remaining_s:
                 break
             self._desktop.wait_changed(seen.taken_s, min(_LOOK_AGAIN_S, deadline.remaining_s))

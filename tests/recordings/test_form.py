@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import numpy as np
 import pytest
 from drawn import drawn, recording_of
 
+from pytest_vnc_use.backends.capture import Capture
+from pytest_vnc_use.backends.pointer_shape import PointerShape, ShownPointer
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings.format import screens
-from pytest_vnc_use.recordings.pictures import Chain, change, painted_over, picture_of, pixels_of, png_of
+from pytest_vnc_use.recordings.pictures import Chain, change, painted_over, picture_of, pixels_in, pixels_of, png_of
 from pytest_vnc_use.recordings.store import Key, load, save
 
 
@@ -73,6 +76,18 @@ def test_pictures_lose_no_pixel() -> None:
     noise = np.random.default_rng(1).integers(0, 2**24, (61, 83), np.uint32)
     np.testing.assert_array_equal(pixels_of(picture_of(noise)), noise)
     np.testing.assert_array_equal(pixels_of(png_of(noise)), noise)
+
+
+@pytest.mark.parametrize("pointer", [False, True])
+def test_the_pixels_of_a_frame_are_those_of_its_png(pointer: bool) -> None:
+    noise = np.random.default_rng(1).integers(0, 2**32, (61, 83), np.uint32)
+    arrow = ShownPointer(PointerShape(np.full((4, 4), 7, np.uint32), np.ones((4, 4), np.bool_), 0, 0), 30, 20)
+    tiles = np.zeros((2, 3), np.bool_)
+    frame = Capture(noise, 0.0, tiles, tiles, arrow).frame(pointer=pointer)
+    assert frame.pixels is not None
+    np.testing.assert_array_equal(pixels_in(frame), pixels_of(frame.png))
+    np.testing.assert_array_equal(pixels_in(replace(frame, pixels=None)), pixels_of(frame.png))
+    assert (pixels_in(frame)[20, 30] == 7) == pointer
 
 
 def test_a_change_is_as_large_as_what_is_other() -> None:
