@@ -43,7 +43,11 @@ def main(rounds: int) -> int:
                 came.append(results(change, Path(folder)))
         first, healing, after = (Counter(column) for column in zip(*came, strict=True))
         print(row(what, told(first), told(healing), told(after)), flush=True)
-        wrong += len({*first} - {"passed", "inconclusive"} | {*healing} - {"passed", "healed"} | {*after} - {"passed"})
+        wrong += len(
+            {*first} - {"passed", "inconclusive"}
+            | {*healing} - {"passed", "healed"}
+            | {*after} - {"passed", "inconclusive"}
+        )
     return wrong
 
 

@@ -4,8 +4,9 @@
 
 Programs on TigerVNC at 1440x900 are carried out once with a planner that takes 2 s a turn, as a model does, recorded,
 and replayed ROUNDS (10 by default) times, each once it has come up. A step lasts from when its input begins until that
-of the next one does. The program's reaction is from when the last of the input was sent until the last change
-arrives of what the next step waits for; the rest is the step's cost. The last step is left out: none waits for its end.
+of the next one does. It is the input itself, whose hands wait for what a click does before they type there; the
+program's reaction, until the last change arrives of what the next step waits for; and the cost, which is all the rest.
+The last step is left out: none waits for its end.
 """
 
 from __future__ import annotations
@@ -65,10 +66,10 @@ class Timed:
 
 @dataclass(frozen=True)
 class Replayed:
-    """How long a run took, and of each step but the last its reaction and its cost."""
+    """How long a run took, and of each step but the last its input, its reaction and its cost."""
 
     run_s: float
-    steps: list[tuple[float, float]]
+    steps: list[tuple[float, float, float]]
 
 
 def replayed(desk: Desk, name: str) -> Replayed:
@@ -79,8 +80,8 @@ def replayed(desk: Desk, name: str) -> Replayed:
         run_s = time.monotonic() - began_s
         steps = []
         for acted, following in pairwise(driven.agent.controller.acted):  # type: ignore[attr-defined]  # Timed
-            reaction_s = max(0.0, following.changed_s - acted.sent_s)
-            steps.append((reaction_s, following.began_s - acted.began_s - reaction_s))
+            reacted_s = max(acted.sent_s, following.changed_s)
+            steps.append((acted.sent_s - acted.began_s, reacted_s - acted.sent_s, following.began_s - reacted_s))
         return Replayed(run_s, steps)
 
 
@@ -94,7 +95,7 @@ def live_s(desk: Desk, name: str) -> float:
 
 def main(rounds: int) -> None:
     print(f"{machine()}, {SIZE[0]}×{SIZE[1]}, n = {rounds}, medians in ms\n")
-    print(head("program", "step", "reaction", "cost", "largest cost"), flush=True)
+    print(head("program", "step", "input", "reaction", "cost", "largest cost"), flush=True)
     told = []
     with tempfile.TemporaryDirectory(prefix="steps-") as folder, Desk(Path(folder), SIZE) as desk:
         for name, program in PROGRAMS.items():
@@ -105,8 +106,8 @@ def main(rounds: int) -> None:
                 driven.recorded.keep()
             runs = [replayed(desk, name) for _ in range(rounds)]
             for number, times in enumerate(zip(*(run.steps for run in runs), strict=True)):
-                reactions, costs = zip(*times, strict=True)
-                figures = (statistics.median(reactions), statistics.median(costs), max(costs))
+                inputs, reactions, costs = zip(*times, strict=True)
+                figures = (*map(statistics.median, (inputs, reactions, costs)), max(costs))
                 step = f"{number + 1} {program.steps[number].kind}"
                 print(row(name, step, *(f"{1000 * s:.0f}" for s in figures)), flush=True)
             live, replay = live_s(desk, name), statistics.median(run.run_s for run in runs)
