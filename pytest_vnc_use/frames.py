@@ -26,6 +26,8 @@ class Frame:
 
     `taken_s` is that moment on the monotonic clock. `changed` is where the screen changed since the frame before it, of
     the same connection; `moving` is where it keeps changing by itself (a spinner, a video), which may be in `changed`.
+    `pixels` are those of the PNG as an array of shape (height, width), blue in the lowest byte and anything in the
+    highest, where whoever took the frame had them at hand; nobody writes to them.
     """
 
     ref: FrameRef
@@ -33,6 +35,7 @@ class Frame:
     taken_s: float = field(default_factory=time.monotonic, compare=False)
     changed: tuple[Region, ...] = field(default=(), compare=False)
     moving: tuple[Region, ...] = field(default=(), compare=False)
+    pixels: object = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,12 @@ class Capture:
 
     def frame(self, *, pointer: bool = False) -> Frame:
         """The frame of these pixels, encoded here and now; with the `pointer` on it, where it is known."""
-        png = encode_png(self.pointer.drawn_on(self.pixels) if pointer and self.pointer else self.pixels)
+        shown = self.pointer.drawn_on(self.pixels) if pointer and self.pointer else self.pixels
+        png = encode_png(shown)
         height, width = self.pixels.shape
         changed, moving = (tuple(regions(tiles, width, height)) for tiles in (self.changed, self.moving))
-        return Frame(FrameRef(hashlib.sha256(png).hexdigest(), width, height), png, self.taken_s, changed, moving)
+        digest = hashlib.sha256(png).hexdigest()
+        return Frame(FrameRef(digest, width, height), png, self.taken_s, changed, moving, shown)
 
 
 def regions(tiles: Tiles, width: int, height: int) -> Iterator[Region]:

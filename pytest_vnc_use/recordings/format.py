@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal, Union
 
 import numpy as np
@@ -221,24 +221,32 @@ def _line(value: Any) -> str:
 def parse(text: str, where: str) -> Recording:
     """The recording in a file's text; `where` names the file. Raises RecordingError."""
     if _CONFLICT.search(text):
-        raise RecordingError(f"{where} holds the conflict marks of a merge: take one side, or record the test anew")
+        raise RecordingError(
+            f"{where} holds the conflict marks of a merge: take one side of it and of its pictures (git checkout "
+            "--ours or --theirs), or record the test anew with --vnc-record=rewrite"
+        )
     try:
         data = json.loads(text)
     except ValueError as exc:
         raise RecordingError(f"{where} is cut off, or no JSON: {exc}; {ANEW}") from exc
-    _check_version(data, where)
     try:
-        return Recording.model_validate(data)
+        return Recording.model_validate(_upgraded(data, where))
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "it"
+        place = _told_place(first["loc"]) or "it"
         raise RecordingError(f"{where} is damaged: {place}: {first['msg']}, got {first['input']!r}; {ANEW}") from exc
+
+
+def _told_place(parts: Iterable[str | int]) -> str:
+    """`("runs", 0, "steps", 1, "action")` is `runs 1, steps 2, action`, counted as people do."""
+    return "".join(f" {part + 1}" if isinstance(part, int) else f", {part}" for part in parts).removeprefix(", ")
 
 
 ANEW = "take it back from version control, or record the test anew with --vnc-record=rewrite"
 
 
-def _check_version(data: Any, where: str) -> None:
+def _upgraded(data: Any, where: str) -> JsonObject:
+    """The data as this version has it; what an older one lacks is put in here, of which there is none yet."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise RecordingError(f'{where} is no recording: "format" must be {FORMAT!r}; {ANEW}')
     version = data.get("version")
@@ -249,3 +257,4 @@ def _check_version(data: Any, where: str) -> None:
             f"{where} was written by a newer pytest-vnc-use: its version is {version}, this one reads up to {VERSION}; "
             "upgrade pytest-vnc-use, or record the test anew with --vnc-record=rewrite"
         )
+    return data

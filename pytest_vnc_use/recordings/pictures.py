@@ -13,12 +13,14 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from pytest_vnc_use.types import Frame
+
 Pixels = npt.NDArray[np.uint32]
-"""Shape (height, width); one number a pixel, which is the same for the same colour."""
+"""Shape (height, width); one number a pixel, 0xRRGGBB."""
 Mask = npt.NDArray[np.bool_]
 TILE_PX = 8
 """What changed is known and kept by tiles of so many pixels a side."""
-_COLOUR = np.frombuffer(bytes([255, 255, 255, 0]), np.uint32)[0]
+_COLOUR = np.uint32(0xFFFFFF)
 
 
 def pixels_of(picture: bytes) -> Pixels:
@@ -26,8 +28,16 @@ def pixels_of(picture: bytes) -> Pixels:
     return _numbers(Image.open(io.BytesIO(picture)).convert("RGBA"))
 
 
+def pixels_in(frame: Frame) -> Pixels:
+    """The pixels of a frame; its PNG is decoded only where they are not at hand."""
+    if isinstance(frame.pixels, np.ndarray):
+        shown: Pixels = frame.pixels & _COLOUR
+        return shown
+    return pixels_of(frame.png)
+
+
 def _numbers(image: Image.Image) -> Pixels:
-    numbers: Pixels = np.asarray(image).view(np.uint32)[..., 0] & _COLOUR
+    numbers: Pixels = np.frombuffer(image.tobytes("raw", "BGRA"), "<u4").reshape(image.height, image.width) & _COLOUR
     return numbers
 
 
@@ -35,20 +45,21 @@ def picture_of(pixels: Pixels, shown: Mask | None = None) -> bytes:
     """WebP of the pixels; those that are not `shown` are transparent."""
     alpha = np.uint32(~_COLOUR)
     numbers = pixels | alpha if shown is None else np.where(shown, pixels | alpha, np.uint32(0))
-    height, width = pixels.shape
-    rgba = np.ascontiguousarray(numbers).view(np.uint8).reshape(height, width, 4)
     file = io.BytesIO()
-    Image.fromarray(rgba).save(file, "WEBP", lossless=True)
+    _image(numbers, "RGBA", "BGRA").save(file, "WEBP", lossless=True)
     return file.getvalue()
 
 
 def png_of(pixels: Pixels) -> bytes:
     """PNG (8-bit RGB), as run folders keep it."""
-    height, width = pixels.shape
     file = io.BytesIO()
-    rgba = np.ascontiguousarray(pixels).view(np.uint8).reshape(height, width, 4)
-    Image.fromarray(rgba[..., :3]).save(file, "PNG", compress_level=1)
+    _image(pixels, "RGB", "BGRX").save(file, "PNG", compress_level=1)
     return file.getvalue()
+
+
+def _image(pixels: Pixels, mode: str, raw_mode: str) -> Image.Image:
+    height, width = pixels.shape
+    return Image.frombytes(mode, (width, height), pixels.astype("<u4").tobytes(), "raw", raw_mode)
 
 
 def changed_tiles(before: Pixels, now: Pixels) -> Mask:

@@ -12,11 +12,12 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.json_lines import to_json
 from pytest_vnc_use.ports import Controller
 from pytest_vnc_use.recordings.format import RecordedStep, Screen
-from pytest_vnc_use.recordings.pictures import Mask, pixels_of
+from pytest_vnc_use.recordings.pictures import Mask, pixels_in, pixels_of
 from pytest_vnc_use.screens import CARET_PX
 from pytest_vnc_use.types import (
     CallFunction,
     Frame,
+    FrameRef,
     Proposal,
     Region,
     RunEvent,
@@ -33,6 +34,8 @@ LONGEST_WATCH_S = 5.0
 _SAMPLES = 9
 _SAMPLE_S = 0.15
 """Pictures of what moves by itself, over both phases of a caret, and how far they are apart."""
+_REACH_PX = 4
+"""So far what turns or glows reaches, now and then, over the edges of the tiles in which it is known to move."""
 VERIFY = "verify"
 """The function by which a model asks a judge; it changes nothing, and is not done again."""
 
@@ -43,7 +46,18 @@ def screen_at_rest(eyes: Controller) -> Screen:
     while eyes.changed_since(time.monotonic() - QUIET_S) and deadline.remaining_s:
         eyes.wait_changed(time.monotonic(), _SAMPLE_S)
     frame = eyes.frame()
-    return Screen(volatile=tuple(_volatile(eyes, frame)), pixels=partial(pixels_of, frame.png))
+    return Screen(volatile=outermost(_volatile(eyes, frame)), pixels=partial(pixels_of, frame.png))
+
+
+def outermost(regions: Iterable[Region]) -> tuple[Region, ...]:
+    """The regions, each once, without those that are within another."""
+    distinct = tuple(dict.fromkeys(regions))
+    return tuple(each for each in distinct if not any(_is_within(each, other) for other in distinct if other != each))
+
+
+def _is_within(inner: Region, outer: Region) -> bool:
+    across = outer.left <= inner.left and inner.right <= outer.right
+    return across and outer.top <= inner.top and inner.bottom <= outer.bottom
 
 
 def _volatile(eyes: Controller, frame: Frame) -> Iterator[Region]:
@@ -59,28 +73,35 @@ def _samples(eyes: Controller) -> Iterator[Frame]:
 
 
 def moving_parts(frame: Frame, others: Iterable[Frame], *, unseen: bool = False) -> Iterator[Region]:
-    """Of what moves by itself what differs in `others`: of a caret its own box, else all of the tiles that it is in.
+    """Of what moves by itself what differs in `others`: of a caret its own box, else its tiles and a little around.
 
     With `unseen` also what does not differ there, as too few others may have been looked at.
     """
-    first = pixels_of(frame.png)
+    first = pixels_in(frame)
     differs: Mask = np.zeros(first.shape, np.bool_)
     for other in others:
-        differs |= pixels_of(other.png) != first
+        differs |= pixels_in(other) != first
     for region in frame.moving:
         part = differs[region.top : region.bottom, region.left : region.right]
         if part.any():
-            yield _caret_or_all(part, region)
+            yield _caret_of(part, region) or _grown(region, frame.ref)
         elif unseen:
-            yield region
+            yield _grown(region, frame.ref)
 
 
-def _caret_or_all(part: Mask, region: Region) -> Region:
+def _caret_of(part: Mask, region: Region) -> Region | None:
+    """The box of what differs in a region; None where it is larger than a caret, or not full, as a clock's digit is."""
     rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
-    if np.ptp(columns) >= CARET_PX[0] or np.ptp(rows) >= CARET_PX[1]:
-        return region
-    left, top = region.left + int(columns[0]), region.top + int(rows[0])
-    return Region(left, top, left + int(np.ptp(columns)) + 1, top + int(np.ptp(rows)) + 1)
+    top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
+    if right - left > CARET_PX[0] or bottom - top > CARET_PX[1] or not part[top:bottom, left:right].all():
+        return None
+    x, y = region.left, region.top
+    return Region(x + int(left), y + int(top), x + int(right), y + int(bottom))
+
+
+def _grown(region: Region, screen: FrameRef) -> Region:
+    right, bottom = min(screen.width, region.right + _REACH_PX), min(screen.height, region.bottom + _REACH_PX)
+    return Region(max(0, region.left - _REACH_PX), max(0, region.top - _REACH_PX), right, bottom)
 
 
 class Recorder:

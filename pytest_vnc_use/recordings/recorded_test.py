@@ -12,9 +12,9 @@ from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.ports import Controller, Judge, Planner
 from pytest_vnc_use.recordings.evidence import RecordedJudge
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen
-from pytest_vnc_use.recordings.match import Mismatch
-from pytest_vnc_use.recordings.pictures import Pixels, pixels_of, png_of
-from pytest_vnc_use.recordings.record import Recorder, screen_at_rest
+from pytest_vnc_use.recordings.match import Mismatch, other_than
+from pytest_vnc_use.recordings.pictures import Pixels, pixels_in, pixels_of, png_of
+from pytest_vnc_use.recordings.record import Recorder, outermost, screen_at_rest
 from pytest_vnc_use.recordings.replay import Closed, PatientEyes, Replay
 from pytest_vnc_use.recordings.store import Key, load, save
 from pytest_vnc_use.trace import RunFolder
@@ -231,11 +231,21 @@ class RecordedTest:
         (self._runs[-1].claims if self._runs else self._opening).append(evidence)
 
     def _evidence(self, claim: str, judged: Verdict | Reading, frame: Frame) -> Evidence:
-        moving = screen_at_rest(self._eyes()).volatile if self._eyes else ()
         told = {"verdict": judged.kind} if isinstance(judged, Verdict) else {"verdict": "read", "value": judged.value}
-        screen = Screen(volatile=moving, pixels=partial(pixels_of, frame.png))
+        screen = Screen(volatile=self._volatile(frame), pixels=partial(pixels_of, frame.png))
         region, model = judged.region, judged.model
         return Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **told)
+
+    def _volatile(self, frame: Frame) -> tuple[Region, ...]:
+        """What moves by itself now; and what did at the run's end, where the screen is still that.
+
+        While a judge thinks, carets come to rest.
+        """
+        moving = screen_at_rest(self._eyes()).volatile if self._eyes else ()
+        end = self._runs[-1].ended.end if self._runs and self._runs[-1].ended else None
+        if end is None or other_than(end.pixels(), pixels_in(frame), end.volatile):
+            return moving
+        return outermost((*moving, *end.volatile))
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from pytest_vnc_use.errors import PlannerError, RecordingDrifted
 from pytest_vnc_use.ports import Controller, Planner
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep
 from pytest_vnc_use.recordings.match import Gate, Mismatch, gate, surroundings
-from pytest_vnc_use.recordings.pictures import pixels_of
+from pytest_vnc_use.recordings.pictures import Pixels, pixels_in, pixels_of
 from pytest_vnc_use.transcript import step_line
 from pytest_vnc_use.types import Decision, DesktopAction, Frame, FrameRef, Observation, Region, Settled
 
@@ -62,7 +62,7 @@ class Replay:
         self._file = file
         self._tell = closed
         self._next = 0
-        self._gate = self._gate_to(0)
+        self._made: Gate | None = None
         self._passed: FrameRef | None = None
         self.taken_over_at: int | None = None
         """After so many turns the live planner took over; None while it did not."""
@@ -82,11 +82,13 @@ class Replay:
     def at_end(self) -> bool:
         return self._next == len(self._run.steps)
 
-    def mismatch(self, frame: FrameRef, png: Callable[[], bytes], moving: tuple[Region, ...] = ()) -> Mismatch | None:
+    def mismatch(
+        self, frame: FrameRef, shown: Callable[[], Pixels], moving: tuple[Region, ...] = ()
+    ) -> Mismatch | None:
         """What of a frame is not as the gate says; None, and known from then on, where it is open."""
         if frame == self._passed:
             return None
-        found = self._gate.mismatch(pixels_of(png()), moving)
+        found = self._gate.mismatch(shown(), moving)
         self._passed = None if found else frame
         return found
 
@@ -100,8 +102,15 @@ class Replay:
             return Decision("finished", "all recorded steps were carried out, and the screen is as at their end")
         step = self._run.steps[self._next]
         self._next += 1
-        self._gate, self._passed = self._gate_to(self._next), None
+        self._made, self._passed = None, None
         return Decision("act", step.intent, (step.proposal,))
+
+    @property
+    def _gate(self) -> Gate:
+        """Made when it is first asked for: while the program reacts, and not before it is acted upon."""
+        if self._made is None:
+            self._made = self._gate_to(self._next)
+        return self._made
 
     def _gate_to(self, number: int) -> Gate:
         steps = self._run.steps
@@ -116,7 +125,7 @@ class Replay:
     def _problem(self, observation: Observation) -> Mismatch | None:
         if error := _error_of_last(observation):
             return Mismatch(f"the step before failed: {error}", Region(0, 0, *_size(self._gate)))
-        return self.mismatch(observation.frame, lambda: observation.load_png(observation.frame))
+        return self.mismatch(observation.frame, lambda: pixels_of(observation.load_png(observation.frame)))
 
     def _close(self, problem: Mismatch, observation: Observation) -> None:
         total = len(self._run.steps)
@@ -195,7 +204,7 @@ class PatientEyes:
         """Whether it is open."""
         deadline, self._awaited = Deadline(self._limit_s), gate
         seen = self._desktop.frame()
-        while is_closed := self._replay.mismatch(seen.ref, lambda: seen.png, seen.moving):  # noqa: B023  # at once
+        while is_closed := self._replay.mismatch(seen.ref, lambda: pixels_in(seen), seen.moving):  # noqa: B023  # at once
             if not deadline.remaining_s:
                 break
             self._desktop.wait_changed(seen.taken_s, min(_LOOK_AGAIN_S, deadline.remaining_s))

@@ -33,6 +33,7 @@ from pytest_vnc_use.trace import write_atomically
 FOLDER = "__vnc_recordings__"
 _LONGEST_NAME = 100
 _LOCK_S = 60.0
+_LFS_POINTER = b"version https://git-lfs"
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ def _load_picture(path: Path, name: str) -> bytes:
         picture = source.read_bytes()
     except OSError as exc:
         raise RecordingError(f"a picture of {str(path)!r} cannot be read: {exc}; {ANEW}") from exc
+    if picture.startswith(_LFS_POINTER):
+        raise RecordingError(f"{str(source)!r} is a pointer of Git LFS and no picture yet: run git lfs pull")
     if _digest(picture) not in name:
         raise RecordingError(f"{str(source)!r} is damaged: its digest is not in its name; {ANEW}")
     return picture

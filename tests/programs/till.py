@@ -1,7 +1,8 @@
 """A Qt program for tests of recordings: a till with a price, a count and a total, and faults that options switch on.
 
 It writes `total.txt` whenever Pay is clicked. `--fault=NAME` names what is wrong with it; `--slow=SECONDS` is how long
-it takes to react at most; with `--clock` something on it keeps changing by itself, beside the caret of its field.
+it takes to react at most; with `--clock` something on it keeps changing by itself, beside the caret of its field, until
+there is a file `noon`.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ class Till(QWidget):
         if fault == "moved button":
             self._name.textChanged.connect(lambda: add.move(160, add.y()))
         self._time = QLabel("10" if clock else "0", self)
-        self._time.setGeometry(600, 40, 100, 40)
+        self._time.setGeometry(612, 40, 100, 40)
         if clock:
             timer = QTimer(self)
-            timer.timeout.connect(lambda: self._time.setText(str(int(self._time.text()) + 1)))
+            timer.timeout.connect(self._tick)
             timer.start(200)
 
     def _button(self, text: str, left: int, clicked: Callable[[], None]) -> QPushButton:
@@ -45,6 +46,10 @@ class Till(QWidget):
         button.setGeometry(left, 200, 160, 48)
         button.clicked.connect(lambda: QTimer.singleShot(int(1000 * self._random.uniform(0, self._slow_s)), clicked))
         return button
+
+    def _tick(self) -> None:
+        if not Path("noon").exists():
+            self._time.setText(str(int(self._time.text()) + 1))
 
     def _add(self) -> None:
         if self._fault == "no effect":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import numpy as np
 import pytest
 from drawn import drawn, recording_of
 
+from pytest_vnc_use.backends.capture import Capture
+from pytest_vnc_use.backends.pointer_shape import PointerShape, ShownPointer
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings.format import screens
-from pytest_vnc_use.recordings.pictures import Chain, change, painted_over, picture_of, pixels_of, png_of
+from pytest_vnc_use.recordings.pictures import Chain, change, painted_over, picture_of, pixels_in, pixels_of, png_of
 from pytest_vnc_use.recordings.store import Key, load, save
 
 
@@ -75,6 +78,18 @@ def test_pictures_lose_no_pixel() -> None:
     np.testing.assert_array_equal(pixels_of(png_of(noise)), noise)
 
 
+@pytest.mark.parametrize("pointer", [False, True])
+def test_the_pixels_of_a_frame_are_those_of_its_png(pointer: bool) -> None:
+    noise = np.random.default_rng(1).integers(0, 2**32, (61, 83), np.uint32)
+    arrow = ShownPointer(PointerShape(np.full((4, 4), 7, np.uint32), np.ones((4, 4), np.bool_), 0, 0), 30, 20)
+    tiles = np.zeros((2, 3), np.bool_)
+    frame = Capture(noise, 0.0, tiles, tiles, arrow).frame(pointer=pointer)
+    assert frame.pixels is not None
+    np.testing.assert_array_equal(pixels_in(frame), pixels_of(frame.png))
+    np.testing.assert_array_equal(pixels_in(replace(frame, pixels=None)), pixels_of(frame.png))
+    assert (pixels_in(frame)[20, 30] == 7) == pointer
+
+
 def test_a_change_is_as_large_as_what_is_other() -> None:
     before = np.zeros((200, 300), np.uint32)
     now = before.copy()
@@ -125,16 +140,22 @@ BAD = {
     "a list": (lambda _: "[]", "is no recording"),
     "cut off": (lambda text: text[: len(text) // 2], "is cut off"),
     "empty": (lambda _: "", "is cut off"),
-    "conflict": (lambda text: f"<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> theirs\n", "conflict marks of a merge"),
+    "conflict": (
+        lambda text: f"<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> theirs\n",
+        "conflict marks of a merge: take one side",
+    ),
     "off the screen": (edited(lambda data: first_step(data)["action"].update(x=5000)), "(5000, 20) is not on a screen"),
-    "no such action": (edited(lambda data: first_step(data)["action"].update(kind="clack")), "steps.0.action: "),
+    "no such action": (
+        edited(lambda data: first_step(data)["action"].update(kind="clack")),
+        "runs 1, steps 1, action: ",
+    ),
     "no such field": (edited(lambda data: first_step(data)["action"].update(cuont=2)), "click has no 'cuont'"),
-    "no such part": (edited(lambda data: first_step(data).update(wait=2)), "steps.0.wait: "),
+    "no such part": (edited(lambda data: first_step(data).update(wait=2)), "runs 1, steps 1, wait: "),
     "a picture elsewhere": (
         edited(lambda data: first_step(data)["screen"].update(picture="../../secret.webp")),
-        "steps.0.screen.picture: ",
+        "runs 1, steps 1, screen, picture: ",
     ),
-    "code for pixels": (edited(lambda data: first_step(data)["screen"].update(pixels="x")), "screen.pixels: "),
+    "code for pixels": (edited(lambda data: first_step(data)["screen"].update(pixels="x")), "screen, pixels: "),
     "no pictures": (edited(lambda data: first_step(data)["screen"].update(picture="none-0.webp")), "cannot be read"),
     "a corner off the screen": (edited(lambda data: first_step(data)["screen"].update(at=[-1, 0])), "corner"),
 }
@@ -149,6 +170,13 @@ def test_a_file_that_cannot_be_used_is_refused_with_what_would_help(file: Path, 
     assert told in str(raised.value)
     assert str(file) in str(raised.value)
     assert any(word in str(raised.value) for word in ("record the test anew", "upgrade"))
+
+
+def test_a_pointer_of_git_lfs_is_told_as_such(file: Path) -> None:
+    picture = next(file.with_suffix("").glob("*-screen-*"))
+    picture.write_text("version https://git-lfs.github.com/spec/v1\n", encoding="utf-8")
+    with pytest.raises(RecordingError, match="is a pointer of Git LFS and no picture yet: run git lfs pull"):
+        load(file)
 
 
 def test_a_damaged_picture_is_refused(file: Path) -> None:

@@ -1,0 +1,55 @@
+"""What a replay makes of changes that are no fault of the program: a table in Markdown.
+
+    python tests/bench/run.py harmless [ROUNDS]
+
+A program is recorded in a terminal on TigerVNC, and replayed with one change after the other, ROUNDS (3 by default)
+times: without a model (`replay`), where it may pass or be inconclusive; then with a planner that goes on where the
+replay stops (`auto`), where it must pass; and what that wrote without a model again.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from changes import CHANGES, Change, record, replay
+from programs_on_x import Desk
+from ratios import head, machine, row
+
+GATE_S = 5.0
+
+
+def results(change: Change, folder: Path) -> tuple[str, ...]:
+    with Desk(folder) as desk:
+        record(desk, change)
+    with Desk(folder) as desk:
+        return tuple(replay(desk, change, mode, gate_s=GATE_S)[0] for mode in ("replay", "auto", "replay"))
+
+
+def told(came: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}×" if len(came) > 1 else name for name, count in came.most_common())
+
+
+def main(rounds: int) -> int:
+    wrong = 0
+    print(f"{machine()}, each {rounds} times\n")
+    print(head("what is other", "without a model", "with one", "what that wrote, without one"), flush=True)
+    for what, change in CHANGES.items():
+        came = []
+        for _ in range(rounds):
+            with tempfile.TemporaryDirectory(prefix="harmless-") as folder:
+                came.append(results(change, Path(folder)))
+        first, healing, after = (Counter(column) for column in zip(*came, strict=True))
+        print(row(what, told(first), told(healing), told(after)), flush=True)
+        wrong += len(
+            {*first} - {"passed", "inconclusive"}
+            | {*healing} - {"passed", "healed"}
+            | {*after} - {"passed", "inconclusive"}
+        )
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(min(1, main(int(sys.argv[1]) if sys.argv[1:] else 3)))

@@ -1,0 +1,55 @@
+"""Real programs on TigerVNC: what was recorded passes again, also where harmless things are other.
+
+All of it many times over, and beside a model's time: tests/bench/run.py real_programs, harmless, replayed_steps.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from changes import CHANGES, NEEDS, record, replay
+from programs_on_x import NOBODY, PROGRAMS, Desk
+from vnc_servers import require
+
+SOON_S = 5.0
+"""How long a gate is waited for that will not open."""
+
+
+@pytest.mark.parametrize("name", ["nano in xterm", "a page in chromium", "mousepad"])
+def test_a_real_program_is_replayed_and_another_version_of_it_is_seen(tmp_path: Path, name: str) -> None:
+    program = PROGRAMS[name]
+    if not program.is_installed:
+        pytest.skip(f"not installed: {', '.join(program.needs)}")
+    with (
+        Desk(tmp_path) as desk,
+        desk.playing(name, "auto") as driven,
+    ):
+        driven.test(program.saves)
+        assert driven.recorded.keep()
+    with Desk(tmp_path) as desk:
+        for _ in range(3):
+            with desk.playing(name, "replay") as driven:
+                assert driven.seen_by(program.saves) == NOBODY
+        with desk.playing(name, "replay", next(iter(program.changed)), gate_s=SOON_S) as driven:
+            assert driven.seen_by(program.saves) != NOBODY
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "the window manager puts the window elsewhere",
+        "a clock shows another time",
+        "a caret blinks that did not",
+        "the desktop has another colour",
+        "up to 2 s before each reaction",
+    ],
+)
+def test_harmless_changes_pass_or_are_healed_and_are_never_the_products_fault(tmp_path: Path, what: str) -> None:
+    for program in NEEDS:
+        require(program)
+    change = CHANGES[what]
+    with Desk(tmp_path) as desk:
+        record(desk, change)
+        assert replay(desk, change, "replay", gate_s=SOON_S)[0] in ("passed", "inconclusive")
+        assert replay(desk, change, "auto", gate_s=SOON_S)[0] in ("passed", "healed")
