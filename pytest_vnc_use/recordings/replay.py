@@ -17,11 +17,33 @@ from pytest_vnc_use.ports import Controller, Planner
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep
 from pytest_vnc_use.recordings.match import Gate, Mismatch, gate, surroundings
 from pytest_vnc_use.recordings.pictures import Pixels, pixels_in, pixels_of
+from pytest_vnc_use.safety import Point, points
 from pytest_vnc_use.transcript import step_line
-from pytest_vnc_use.types import Decision, DesktopAction, Frame, FrameRef, Observation, Region, Settled
+from pytest_vnc_use.types import (
+    Click,
+    Decision,
+    DesktopAction,
+    Drag,
+    Frame,
+    FrameRef,
+    MouseDown,
+    MouseUp,
+    Observation,
+    Region,
+    Settled,
+    TypeText,
+    Wait,
+)
 
 _LOOK_AGAIN_S = 0.25
 """So often the screen is compared at least: what moves by itself, such as a caret, is no change that is waited for."""
+_NEAR_PX = 8
+_APART_S, _ELSEWHERE_S = 0.5, 0.26
+"""So long after a button was let go it is pressed again, near there or elsewhere: whoever was recorded was slower.
+
+Qt, GTK and browsers take for a double click what comes within 0.4 to 0.5 s and a few pixels; xterm what comes within
+0.25 s, wherever it is.
+"""
 WHAT_TO_DO = (
     "If the product is meant to look so now, record the test anew (--vnc-record=rewrite), or let a model go on from "
     "here (--vnc-record=auto), both with a planner; if not, it has a fault"
@@ -182,6 +204,7 @@ class PatientEyes:
         self._limit_s = limit_s
         self._awaited: Gate | None = None
         self._seen: Frame | None = None
+        self._let_go: tuple[Point, float] | None = None
 
     def frame(self) -> Frame:
         """The screen once it is as recorded, or has not become so; of each gate it is waited for once."""
@@ -214,7 +237,19 @@ class PatientEyes:
 
     def perform(self, action: DesktopAction) -> None:
         self._seen = None
+        where = points(action) if isinstance(action, (Click, Drag, MouseDown, MouseUp, TypeText)) else ()
+        if where and self._let_go and not isinstance(action, MouseUp):
+            self._keep_apart(where[0], *self._let_go)
         self._desktop.perform(action)
+        if where:
+            self._let_go = where[-1], time.monotonic()
+
+    def _keep_apart(self, point: Point, before: Point, let_go_s: float) -> None:
+        """Wait until two clicks are no double click."""
+        near = max(abs(point[0] - before[0]), abs(point[1] - before[1])) <= _NEAR_PX
+        due_s = let_go_s + (_APART_S if near else _ELSEWHERE_S) - time.monotonic()
+        if due_s > 0:
+            self._desktop.perform(Wait(due_s))
 
     def close(self) -> None:
         self._desktop.close()

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from changes import CHANGES, NEEDS, record, replay
-from programs_on_x import NOBODY, PROGRAMS, Desk
+from programs_on_x import NOBODY, PROGRAMS, Desk, Program, in_terminal
 from vnc_servers import require
+
+from pytest_vnc_use.types import Click, TypeText
 
 SOON_S = 5.0
 """How long a gate is waited for that will not open."""
@@ -33,6 +35,20 @@ def test_a_real_program_is_replayed_and_another_version_of_it_is_seen(tmp_path: 
                 assert driven.seen_by(program.saves) == NOBODY
         with desk.playing(name, "replay", next(iter(program.changed)), gate_s=SOON_S) as driven:
             assert driven.seen_by(program.saves) != NOBODY
+
+
+def test_clicks_that_were_apart_are_no_double_click(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """xterm selects a word by two clicks within 0.25 s, be they on different words."""
+    require("xterm")
+    steps = (Click(300, 200), TypeText("two apples\n"), Click(300, 300), Click(90, 80))
+    monkeypatch.setitem(PROGRAMS, "clicks", Program(("xterm",), in_terminal("cat"), {}, steps))
+    with Desk(tmp_path) as desk, desk.playing("clicks", "auto") as driven:
+        driven.test()
+        assert driven.recorded.keep()
+    with Desk(tmp_path) as desk:
+        for _ in range(3):
+            with desk.playing("clicks", "replay") as driven:
+                assert driven.seen_by() == NOBODY
 
 
 @pytest.mark.parametrize(
