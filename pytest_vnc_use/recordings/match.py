@@ -56,13 +56,13 @@ class Gate:
         for target in self.targets:
             part = differs[target.top : target.bottom, target.left : target.right]
             if part.any():
-                return Mismatch(f"the surroundings of its target look different ({_told(part)})", _box(part, target))
+                return Mismatch(f"the surroundings of its target look different ({_told(part)})", box_of(part, target))
         if self.is_first and (found := differs & ~mask_of(map(_widened, moving), differs.shape)).any():
-            return Mismatch(f"it is other before anything was done ({_told(found)} differ)", _box(found))
+            return Mismatch(f"it is other before anything was done ({_told(found)} differ)", box_of(found))
         if (found := differs & self.changed).any():
-            return Mismatch(f"what the step before changed is not as it was then ({_told(found)})", _box(found))
+            return Mismatch(f"what the step before changed is not as it was then ({_told(found)})", box_of(found))
         if differs.mean() > REST_MAY_DIFFER:
-            return Mismatch(f"{differs.mean():.0%} of the screen look different ({_told(differs)})", _box(differs))
+            return Mismatch(f"{differs.mean():.0%} of the screen look different ({_told(differs)})", box_of(differs))
         return None
 
 
@@ -86,7 +86,7 @@ def other_than(expected: Pixels, seen: Pixels, left_out: Iterable[Region]) -> Mi
         height, width = seen.shape
         return Mismatch(f"the screen has {width} x {height} pixels", Region(0, 0, width, height))
     differs = (expected != seen) & ~mask_of(left_out, expected.shape)
-    return Mismatch(f"{_told(differs)} differ", _box(differs)) if differs.any() else None
+    return Mismatch(f"{_told(differs)} differ", box_of(differs)) if differs.any() else None
 
 
 def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:
@@ -107,7 +107,8 @@ def _told(differs: Mask) -> str:
     return "1 pixel" if count == 1 else f"{count:,} pixels"
 
 
-def _box(differs: Mask, within: Region = Region(0, 0, 0, 0)) -> Region:  # noqa: B008  # frozen
+def box_of(differs: Mask, within: Region = Region(0, 0, 0, 0)) -> Region:  # noqa: B008  # frozen
+    """The smallest region that holds all that differs, at least one pixel; `differs` is of the part `within`."""
     rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
     left, top = within.left, within.top
     return Region(left + int(columns[0]), top + int(rows[0]), left + int(columns[-1]) + 1, top + int(rows[-1]) + 1)

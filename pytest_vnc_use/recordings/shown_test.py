@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from pytest_vnc_use.errors import RunFolderUnwritable, SettingsError
 from pytest_vnc_use.json_lines import to_json
 from pytest_vnc_use.proposal import test_source
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, RecordedStep, Recording, Screen
 from pytest_vnc_use.recordings.hovering import differing
+from pytest_vnc_use.recordings.match import box_of
 from pytest_vnc_use.recordings.store import Key, save
 from pytest_vnc_use.types import Action, Region
 
@@ -86,10 +85,7 @@ def write(wanted: Wanted, steps: Sequence[ShownStep], end: Screen) -> None:
 def what_changed(start: Screen, end: Screen) -> Region | None:
     """All that is other at the end than it was at the start, but for what moves by itself; None where nothing is."""
     differs = differing(start, end)
-    if not differs.any():
-        return None
-    rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
-    return Region(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+    return box_of(differs) if differs.any() else None
 
 
 def _recording(
