@@ -234,9 +234,11 @@ def vnc_planner(
 
 
 @pytest.fixture
-def vnc_judge() -> Judge | None:
+def vnc_judge(request: pytest.FixtureRequest, vnc_settings: Settings) -> Judge | None:
     """Who judges claims; None for the judge that the settings name. Override to judge with something else."""
-    return None
+    from pytest_vnc_use import recorded_items
+
+    return recorded_items.judge_of(request.node, vnc_settings)
 
 
 @pytest.fixture

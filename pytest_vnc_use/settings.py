@@ -208,9 +208,10 @@ class Settings:
     repeat: int = _setting(1, _count, "carry out each test so many times, and tell how reliable it is, as pass^k")
     record: str = _setting(
         "",
-        _one_of("", "auto", "replay", "rewrite", "off"),
+        _one_of("", "auto", "replay", "rewrite", "demonstrate", "off"),
         "recordings: replay (no model is asked), auto (replay; the model heals what is other, and what is new is "
-        "recorded), rewrite, or off (auto where a test has a recording, with CI=true replay there; else off)",
+        "recorded), rewrite, demonstrate (rewrite, by a person who does each task in a VNC viewer), or off (auto where "
+        "a test has a recording, with CI=true replay there; else off)",
     )
     healed: str = _setting("pass", _one_of("pass", "fail"), "what becomes of a test that passed after it was healed")
     gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits for the screen to be as recorded")
