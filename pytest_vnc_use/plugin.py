@@ -274,7 +274,7 @@ def vnc_agent(
         check=True,
         desktop=vnc_desktop,
         budget=spending.budget_of(item, vnc_settings),
-        recorded=recorded_items.recorded_test(item, vnc_settings, vnc_planner, secrets),
+        recorded=recorded_items.recorded_test(item, vnc_settings, vnc_planner, secrets, vnc_desktop.password),
     )
     item.stash[notes.RUNS] = agent.runs
     item.stash[notes.HIDE] = _redaction(secrets, vnc_settings, vnc_desktop)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use.errors import KeyRejected, RecordingDrifted, SettingsError, VncUseError
-from pytest_vnc_use.notes import SETTINGS, desktop_of
+from pytest_vnc_use.notes import SETTINGS
 from pytest_vnc_use.repeating import ARGUMENT, names_of_repetitions
 from pytest_vnc_use.settings import Settings
 
@@ -59,15 +59,18 @@ def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planne
 
 
 def recorded_test(
-    item: pytest.Item, settings: Settings, planner: Planner, secrets: Mapping[str, str]
+    item: pytest.Item, settings: Settings, planner: Planner, secrets: Mapping[str, str], password: str | None
 ) -> RecordedTest | None:
-    """The test as its recording has it; None where it is neither replayed nor recorded. Raises RecordingError."""
+    """The test as its recording has it; None where it is neither replayed nor recorded. Raises RecordingError.
+
+    `secrets` are those that it declares; `password` is its desktop's.
+    """
     from pytest_vnc_use.recordings.recorded_test import RecordedTest
     from pytest_vnc_use.recordings.replay import NoPlanner
 
     key = _key(item, secrets)
     mode = _mode(key, settings, has_planner=not isinstance(planner, NoPlanner))
-    show = _show(item, settings, secrets) if mode == "demonstrate" else None
+    show = _show(item, settings, secrets, password) if mode == "demonstrate" else None
     item.stash[RECORDED] = None if mode == "off" else RecordedTest(key, mode, show)
     return item.stash[RECORDED]
 
@@ -109,7 +112,7 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
     return AtTheKeyboard(ask)
 
 
-def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str]) -> Show:
+def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], password: str | None) -> Show:
     """Has a task done by a person. Raises SettingsError where there is no terminal to tell them."""
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
@@ -120,7 +123,7 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str]) -> 
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
 
-    return ShownTasks(settings, secrets, desktop_of(item).password, say)
+    return ShownTasks(settings, secrets, password, say)
 
 
 @contextmanager

@@ -41,6 +41,11 @@ CLAIMED = f"""{HEAD}
 def test_till():
     pass
 """
+CALLED = f"""
+def test_till(vnc_agent):
+    vnc_agent.run("{TASK}")
+    assert vnc_agent.verify("the till says paid")
+"""
 SECRET = "w0nder-land"
 PAYING = (Click(130, 224), Click(150, 224), Click(380, 224))
 
@@ -225,13 +230,13 @@ def test_a_claim_is_judged_by_whoever_is_at_the_terminal(
 ) -> None:
     mask = Region(700, 300, 780, 380)
     save(file_in(tmp_path), Recording(test="test_till.py::test_till", screen_size=(800, 400), masks=(mask,)))
-    done = done_by(demonstrate(CLAIMED, answers="yes, it stands below\n"))
+    done = done_by(demonstrate(CALLED, answers="yes, it stands below\n"))
     assert done.code == 0, done.out
     assert recording(tmp_path).masks == (mask,), "they outlive a new recording"
     (claim,) = recording(tmp_path).runs[0].claims
     told = (claim.claim, claim.verdict, claim.reason)
     assert told == ("the till says paid", "holds", "whoever recorded it said: it stands below")
-    done = replayed(start, CLAIMED)
+    done = replayed(start, CALLED)
     assert done.code == 0, done.out
 
 
