@@ -80,13 +80,13 @@ class Session:
         self._limit = threading.Timer(TIMEOUT_S, self.process.kill)
         self._limit.start()
 
-    def person(self) -> Person:
+    def person(self, password: str = "") -> Person:
         """Somebody who does the next task, where pytest says that it can be done."""
         assert self.process.stdout
         for line in self.process.stdout:
             self._said += line
             if "vncviewer" in line:
-                return Person(line.split()[-1])
+                return Person(line.split()[-1], password)
         raise AssertionError(f"nobody was asked to do a task:\n{self._said}")
 
     def ended(self) -> Ended:
@@ -261,20 +261,21 @@ def test_a_test_that_fails_is_not_recorded(
     assert ("inconclusive" in done.out) == (source == CLAIMED and not answers)
 
 
-@pytest.mark.parametrize("pieces", [True, False], ids=["in pieces", "not declared"])
+@pytest.mark.parametrize("pieces", [True, False], ids=["in pieces", "the password"])
 def test_what_would_tell_a_secret_is_not_recorded(
     demonstrate: Callable[..., Session], tmp_path: Path, pieces: bool
 ) -> None:
     source = PAID.replace(f'"{TASK}"', f'"{TASK}", secrets=["TILL_NAME"]') if pieces else PAID
-    session = demonstrate(source, **{"TILL_NAME" if pieces else "GOOGLE_API_KEY": SECRET})
-    with session.person() as person:
+    session = demonstrate(source, **{"TILL_NAME" if pieces else "VNC_USE_PASSWORD": SECRET})
+    with session.person("" if pieces else SECRET) as person:
+        assert person.name, "it was let in"
         enter(person, SECRET[:3])
         if pieces:
             person.press(0xFF57)
         person.type(SECRET[3:])
     done = session.ended()
     assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
-    assert ("typed in several pieces" if pieces else "'GOOGLE_API_KEY', so nothing is written") in done.out
+    assert ("typed in several pieces" if pieces else "'VNC_USE_PASSWORD', so nothing is written") in done.out
     assert SECRET not in done.out
 
 
