@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,13 @@ import vnc_servers
 from painted import PaintedController
 from person import Person
 from tills import TILL
+from vnc_servers import VncServer
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use import assembly, showing
+from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.deadline import DeadlineExceeded
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.logging_utils import Redactor
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.trace import read_trace
@@ -307,6 +311,27 @@ def test_the_time_for_it_is_limited(demonstrate: Callable[..., Session], tmp_pat
     assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
     assert re.search(r"within \d+ s, then close it", done.out)
     assert "seconds= in the marker, or --vnc-seconds, allows it" in done.out
+
+
+@contextmanager
+def closed_later(session: showing.Session) -> Iterator[None]:
+    """As if a viewer was closed, so that no mistake of the limit's waits for ever."""
+    timer = threading.Timer(TIMEOUT_S, session.hear, (None, 0.0))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def test_then_the_viewer_is_sent_away(tigervnc: VncServer) -> None:
+    said: list[str] = []
+    shown = showing.Showing(said.append, "do it", Redactor({}), Redactor({}))
+    with closing(connect(tigervnc.address)) as desktop:
+        with pytest.raises(DeadlineExceeded):
+            shown.of(desktop, 3.0, until=closed_later)
+        with pytest.raises(OSError, match="Errno"):
+            Person(said[-1].split()[-1])
 
 
 def test_ctrl_c_ends_the_session(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
