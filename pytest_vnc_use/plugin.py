@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.settings import FIELDS, Settings, environment_layer, merge, option_name
+from pytest_vnc_use.settings import FIELDS, TOPICS, Settings, environment_layer, merge, option_name
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent import VncUseAgent
@@ -36,10 +36,11 @@ DESKTOPS = pytest.StashKey["Desktops"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("vnc-use", "tests of graphical programs over VNC (pytest-vnc-use)")
     for name, field in FIELDS.items():
+        if name in TOPICS:
+            group = parser.getgroup(f"vnc-use-{TOPICS[name]}", f"tests over VNC (pytest-vnc-use), {TOPICS[name]}")
         about = field.metadata["help"]
-        default = "" if field.default in ("", ()) else f" (default: {_shown(field.default)})"
+        default = "" if field.default in ("", (), None) else f" (default: {_shown(field.default)})"
         shown = {"metavar": _metavar(name), "help": about + default}
         group.addoption(option_name(name), dest=f"vnc_{name}", default=None, **shown)
         parser.addini(f"vnc_{name}", f"{about}; as {option_name(name)}", default=None)
