@@ -122,9 +122,10 @@ def test_no_outcome_is_shown_as_success(write_run, outcome):
         ("recording, or where that drifts gemini (g-3)", False, "carried out as recorded"),
         ("recording, or where that drifts gemini (g-3)", True, "done, says the planner"),
         ("gemini (g-3)", False, "done, says the planner"),
+        ("a person", False, "done by a person"),
     ],
 )
-def test_a_replayed_run_is_told_as_one(write_run, frames, planner, drifted, told):
+def test_a_run_that_no_model_did_is_told_as_one(write_run, frames, planner, drifted, told):
     drift = Drifted("other", frames[0].ref, frames[1].ref, Region(0, 0, 9, 9), healed=True)
     run = write_run(end=RunEnded(Outcome.DONE, ""), planner=planner, events=[drift] if drifted else [])
     assert words.outcome_in_words(read_trace(run)) == (told, "plain")
