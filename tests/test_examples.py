@@ -110,7 +110,7 @@ def test_an_example_is_recorded_by_demonstration(unrecorded: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=200,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stdout

@@ -32,7 +32,7 @@ from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.trace import read_trace
 from pytest_vnc_use.types import Action, Click, Region, TypeText
 
-TIMEOUT_S = 100
+TIMEOUT_S = 240
 TASK = "Enter alice, add two apples and pay"
 HEAD = "import pytest\n"
 PAID = f"""{HEAD}
