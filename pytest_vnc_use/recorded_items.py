@@ -167,8 +167,10 @@ def pytest_runtest_makereport(
     if call.when == "call":
         item.stash[PASSED] = report.passed and not hasattr(report, "wasxfail")
         _note(item, report, [(HEALED, line) for line in recorded.healed])
-    elif call.when == "teardown" and report.passed and item.stash.get(PASSED, False):
-        _note(item, report, [(WRITTEN, told) for told in _written(recorded)])
+    elif call.when == "teardown":
+        if report.passed and item.stash.get(PASSED, False):
+            _note(item, report, [(WRITTEN, told) for told in _written(recorded)])
+        del item.stash[RECORDED]  # pytest keeps the item to the session's end, and with it the screens
     return report
 
 

@@ -45,6 +45,19 @@ def vnc_planner():
     return ScriptedPlanner(next_turn)
 """
 
+KEPT = """
+import gc, pathlib, pytest
+from pytest_vnc_use.backends.framebuffer import Framebuffer
+from pytest_vnc_use.recordings.recorded_test import RecordedTest
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logfinish():
+    gc.collect()
+    kept = [type(each).__name__ for each in gc.get_objects() if isinstance(each, (Framebuffer, RecordedTest))]
+    with pathlib.Path("kept.txt").open("a") as file:
+        print(kept, file=file)
+"""
+
 
 @dataclass
 class Ended:
@@ -133,6 +146,13 @@ def test_what_was_recorded_needs_no_planner(recorded: Project) -> None:
     replayed = recorded.run()
     assert replayed.code == 0, replayed.out
     assert "vnc-use: 1 run planned by recording" in replayed.out
+
+
+def test_of_a_test_that_is_over_no_screen_is_kept(recorded: Project) -> None:
+    recorded.write("conftest.py", KEPT)
+    replayed = recorded.run("--vnc-repeat=2")
+    assert replayed.code == 0, replayed.out
+    assert (recorded.path / "kept.txt").read_text(encoding="utf-8").splitlines() == ["[]", "[]"]
 
 
 def test_a_planner_without_its_key_is_none_where_there_is_a_recording(
