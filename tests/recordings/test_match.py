@@ -115,10 +115,16 @@ def test_what_moves_by_itself_does_not_tell_that_a_step_was_done(
     before: tuple[Region, ...], now: tuple[Region, ...]
 ) -> None:
     blinked = drawn("Add").copy()
-    blinked[30:44, 20] ^= 0xFFFFFF
+    for part in before:
+        blinked[part.top : part.bottom, part.left : part.right] ^= 0xFFFFFF
     opened = gate(blinked, drawn("Add"), now, left_out_before=before)
-    assert opened.changed.any()
-    assert (opened.tells, opened.caret) == (not before, None)
+    assert opened.changed.any() == bool(before)
+    assert (opened.tells, opened.caret) == (False, None)
+
+
+def test_where_more_than_a_caret_changed_the_rest_tells() -> None:
+    opened = gate(drawn("Add"), drawn("Added"), (MOVED,), left_out_before=(CARET,))
+    assert (opened.tells, opened.caret) == (True, None)
 
 
 def test_what_is_left_out_is_not_compared() -> None:
