@@ -14,7 +14,7 @@ from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.trace import RunFolder
-from pytest_vnc_use.types import Click, KeyCombo, Settled
+from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, Settled
 
 NAME = "a caret is moved"
 STEPS = (Click(300, 200), *(KeyCombo((key,)) for key in "abc"))
@@ -31,17 +31,22 @@ AT_ONCE, SLOWLY, NEVER = (terminal(moves) for moves in (r"printf '\033[5C'", r"s
 
 
 class Waits:
-    """The port Controller: the desktop's, with a note of how often it was waited for quiet."""
+    """The port Controller: the desktop's, with a note of the actions after which it was waited for quiet."""
 
     def __init__(self, desktop: VNCController) -> None:
         self._desktop = desktop
-        self.settled = 0
+        self._done: list[DesktopAction] = []
+        self.settled: list[DesktopAction] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._desktop, name)
 
+    def perform(self, action: DesktopAction) -> None:
+        self._desktop.perform(action)
+        self._done.append(action)
+
     def settle(self, *, briefly: bool = False) -> Settled:
-        self.settled += 1
+        self.settled += self._done[-1:]
         return self._desktop.settle(briefly=briefly)
 
 
@@ -64,7 +69,8 @@ def test_a_caret_is_waited_for_where_it_went_and_quiet_only_at_the_end(desk: Des
     (run,) = recording.runs
     with desk.driven(NAME, command, "replay", seen_through=Waits) as driven:
         result = driven.run()
-        assert driven.agent.controller.settled == 1  # type: ignore[attr-defined]  # Waits
+        settled = driven.agent.controller.settled  # type: ignore[attr-defined]  # Waits
+        assert [action for action in settled if action in STEPS[1:]] == [STEPS[-1]]
     folder = RunFolder(result.run_folder)
     screens = [*(step.screen for step in run.steps[2:]), run.end]
     for step, after in zip(result.steps[1:], screens, strict=True):
