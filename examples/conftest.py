@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from scripts import SCRIPTS, Turn
 
+from pytest_vnc_use.planners.keyboard_judge import AtTheKeyboard
 from pytest_vnc_use.planners.scripted import AT_ITS_END, ScriptedPlanner
 from pytest_vnc_use.ports import Judge, Planner
 from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.types import Decision, Frame, Observation, Report, Verdict, VerdictKind
+from pytest_vnc_use.types import Decision, Observation
 
 SHOP = Path(__file__).parent / "shop"
 WITH_A_MODEL = "run it with a key in GOOGLE_API_KEY and --vnc-planner=gemini"
@@ -67,25 +68,17 @@ def scripted_turn(observation: Observation) -> Turn | Decision:
 
 
 @pytest.fixture
-def vnc_judge(vnc_settings: Settings, tmp_path: Path) -> Judge | None:
+def vnc_judge(request: pytest.FixtureRequest, vnc_settings: Settings) -> Judge | None:
     """The model that the settings name; without one whoever is at the keyboard, where nothing is replayed."""
-    return None if vnc_settings.planner or vnc_settings.judge else AtTheKeyboard(tmp_path / "claim.png")
+    if vnc_settings.planner or vnc_settings.judge or vnc_settings.record == "demonstrate":
+        judge: Judge | None = request.getfixturevalue("vnc_judge")
+        return judge
+    return AtTheKeyboard(asked)
 
 
-class AtTheKeyboard:
-    """The port Judge: shows whoever is at the keyboard the screen, and asks. It needs pytest's option -s."""
-
-    def __init__(self, picture: Path) -> None:
-        self._picture = picture
-
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        self._picture.write_bytes(frame.png)
-        try:
-            answer = input(f"\n{claim}\nLook at {self._picture}. Yes, or no, and what shows it? ")
-        except (EOFError, OSError):
-            pytest.skip(f"its claim needs a judge, and nobody is at the keyboard (pytest -s): {WITH_A_MODEL}")
-        said, _, reason = answer.partition(" ")
-        kinds: dict[str, VerdictKind] = {"yes": "holds", "no": "fails"}
-        return Verdict(
-            claim, kinds.get(said.lower().strip(",.:;"), "unsure"), f"whoever recorded it said: {reason or said}"
-        )
+def asked(question: str) -> str:
+    """The answer of whoever is at the keyboard; without anybody, the test is skipped."""
+    try:
+        return input(question)
+    except (EOFError, OSError):
+        pytest.skip(f"its claim needs a judge, and nobody is at the keyboard (pytest -s): {WITH_A_MODEL}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.settings import FIELDS, Settings, environment_layer, merge, option_name
+from pytest_vnc_use.settings import FIELDS, TOPICS, Settings, environment_layer, merge, option_name
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent import VncUseAgent
@@ -36,10 +36,11 @@ DESKTOPS = pytest.StashKey["Desktops"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("vnc-use", "tests of graphical programs over VNC (pytest-vnc-use)")
     for name, field in FIELDS.items():
+        if name in TOPICS:
+            group = parser.getgroup(f"vnc-use-{TOPICS[name]}", f"tests over VNC (pytest-vnc-use), {TOPICS[name]}")
         about = field.metadata["help"]
-        default = "" if field.default in ("", ()) else f" (default: {_shown(field.default)})"
+        default = "" if field.default in ("", (), None) else f" (default: {_shown(field.default)})"
         shown = {"metavar": _metavar(name), "help": about + default}
         group.addoption(option_name(name), dest=f"vnc_{name}", default=None, **shown)
         parser.addini(f"vnc_{name}", f"{about}; as {option_name(name)}", default=None)
@@ -234,9 +235,11 @@ def vnc_planner(
 
 
 @pytest.fixture
-def vnc_judge() -> Judge | None:
+def vnc_judge(request: pytest.FixtureRequest, vnc_settings: Settings) -> Judge | None:
     """Who judges claims; None for the judge that the settings name. Override to judge with something else."""
-    return None
+    from pytest_vnc_use import recorded_items
+
+    return recorded_items.judge_of(request.node, vnc_settings)
 
 
 @pytest.fixture
@@ -272,7 +275,7 @@ def vnc_agent(
         check=True,
         desktop=vnc_desktop,
         budget=spending.budget_of(item, vnc_settings),
-        recorded=recorded_items.recorded_test(item, vnc_settings, vnc_planner, secrets),
+        recorded=recorded_items.recorded_test(item, vnc_settings, vnc_planner, secrets, vnc_desktop.password),
     )
     item.stash[notes.RUNS] = agent.runs
     item.stash[notes.HIDE] = _redaction(secrets, vnc_settings, vnc_desktop)

@@ -6,19 +6,22 @@ A plugin of its own, registered by plugin.py.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vnc_use.errors import KeyRejected, RecordingDrifted, VncUseError
+from pytest_vnc_use.errors import KeyRejected, RecordingDrifted, SettingsError, VncUseError
 from pytest_vnc_use.notes import SETTINGS
 from pytest_vnc_use.repeating import ARGUMENT, names_of_repetitions
 from pytest_vnc_use.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.ports import Planner
+    from pytest_vnc_use.ports import Judge, Planner
     from pytest_vnc_use.recordings.recorded_test import Mode, RecordedTest
+    from pytest_vnc_use.recordings.shown import Show
     from pytest_vnc_use.recordings.store import Key
 
 RECORDED = pytest.StashKey["RecordedTest | None"]()
@@ -26,13 +29,26 @@ PASSED = pytest.StashKey[bool]()
 HEALED, WRITTEN = "vnc_healed", "vnc_recording"
 """Properties of a test: what was not as recorded, a line each; and what became of its new recording."""
 
+ONE_PERSON = (
+    "--vnc-record=demonstrate needs one process, as there is one person at one terminal: run it without pytest-xdist's "
+    "-n and --dist"
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.stash[SETTINGS].record == "demonstrate" and config.getoption("dist", "no") != "no":
+        raise pytest.UsageError(ONE_PERSON)
+
 
 def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planner]) -> Planner:
-    """What `build` makes; nobody where the test is only replayed, as is one with a recording where a key is missing."""
+    """What `build` makes; nobody where the test is only replayed, as is one with a recording where a key is missing.
+
+    Nor is a model asked where a person does the tasks.
+    """
     from pytest_vnc_use import assembly
 
     key = _key(item)
-    if _mode(key, settings, has_planner=bool(settings.planner)) == "replay":
+    if _mode(key, settings, has_planner=bool(settings.planner)) in ("replay", "demonstrate"):
         return assembly.no_planner()
     try:
         return build()
@@ -43,15 +59,19 @@ def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planne
 
 
 def recorded_test(
-    item: pytest.Item, settings: Settings, planner: Planner, secrets: Iterable[str]
+    item: pytest.Item, settings: Settings, planner: Planner, secrets: Mapping[str, str], password: str | None
 ) -> RecordedTest | None:
-    """The test as its recording has it; None where it is neither replayed nor recorded. Raises RecordingError."""
+    """The test as its recording has it; None where it is neither replayed nor recorded. Raises RecordingError.
+
+    `secrets` are those that it declares; `password` is its desktop's.
+    """
     from pytest_vnc_use.recordings.recorded_test import RecordedTest
     from pytest_vnc_use.recordings.replay import NoPlanner
 
     key = _key(item, secrets)
     mode = _mode(key, settings, has_planner=not isinstance(planner, NoPlanner))
-    item.stash[RECORDED] = None if mode == "off" else RecordedTest(key, mode)
+    show = _show(item, settings, secrets, password) if mode == "demonstrate" else None
+    item.stash[RECORDED] = None if mode == "off" else RecordedTest(key, mode, show)
     return item.stash[RECORDED]
 
 
@@ -72,6 +92,52 @@ def _key(item: pytest.Item, secrets: Iterable[str] = ()) -> Key:
         name = f"{name.removesuffix(f'-{repetition}]')}]" if name.endswith(f"-{repetition}]") else name
     parameters = set(getattr(getattr(item, "callspec", None), "params", ())) - {ARGUMENT}
     return Key(item.path, item.path.name + colons + name, tuple(sorted(parameters)), tuple(sorted(secrets)))
+
+
+# --- by demonstration ------------------------------------------------------------------------------------------------
+
+
+def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
+    """Whoever is at the terminal where a person does the tasks and no judge is configured; else None."""
+    from pytest_vnc_use import assembly
+
+    if settings.record != "demonstrate" or assembly.judge_of(settings):
+        return None
+    from pytest_vnc_use.planners.keyboard_judge import AtTheKeyboard
+
+    def ask(question: str) -> str:
+        with _at_the_terminal(item.config):
+            return input(f"{question}> ")
+
+    return AtTheKeyboard(ask)
+
+
+def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], password: str | None) -> Show:
+    """Has a task done by a person. Raises SettingsError where there is no terminal to tell them."""
+    if hasattr(item.config, "workerinput"):
+        raise SettingsError(ONE_PERSON)
+    from pytest_vnc_use.demonstrating import ShownTasks
+
+    def say(line: str) -> None:
+        with _at_the_terminal(item.config):
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+
+    return ShownTasks(settings, secrets, password, say)
+
+
+@contextmanager
+def _at_the_terminal(config: pytest.Config) -> Iterator[None]:
+    """Past pytest's capturing, with the terminal's keyboard."""
+    capturing = config.pluginmanager.getplugin("capturemanager")
+    if capturing is None:  # with -p no:capture
+        yield
+        return
+    capturing.suspend(in_=True)
+    try:
+        yield
+    finally:
+        capturing.resume()
 
 
 # --- a test's end ----------------------------------------------------------------------------------------------------

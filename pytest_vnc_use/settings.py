@@ -130,6 +130,9 @@ class Settings:
     model: str = _setting(
         "", str, "the planner's model (gemini-3.8-flash, claude-sonnet-5, gpt-5.5; must be given with --vnc-base-url)"
     )
+    environment: str = _setting(
+        "desktop", _one_of("desktop", "browser"), "Computer Use environment the model is told of: desktop or browser"
+    )
     base_url: str = _setting(
         "",
         str,
@@ -152,15 +155,24 @@ class Settings:
         _one_of("computer_toolset_20260801", "computer_20251124", "computer_20250124"),
         "with --vnc-planner=anthropic: the computer use tool that the model takes",
     )
+    include_thoughts: bool = _setting(False, _switch, "ask the model for summaries of its thoughts")
+    detect_prompt_injection: bool = _setting(False, _switch, "have the model's service look for prompt injection")
+    disabled_safety_policies: tuple[str, ...] = _setting(
+        (), _words, "categories for which the model need not ask for confirmation, comma-separated"
+    )
+    include_initial_screenshot: bool = _setting(True, _switch, "send the first screenshot with the task")
+    keep_screenshots: int = _setting(3, _count, "how many of the newest screenshots each request carries")
+    picture_bytes: int = _setting(
+        0,
+        _count_or_none,
+        "most bytes of a screenshot that a model is sent, to plan or to judge; larger ones are scaled down (0: any)",
+    )
     judge: str = _setting(
         "", _one_of("", *PLANNERS), "who judges claims: gemini, anthropic or openai (the planner's, where not given)"
     )
     judge_model: str = _setting("", str, "the model that judges claims (the planner's, where not given)")
     votes: int = _setting(
         1, _odd, "by how many votes of the judge a claim is decided, an odd number: a majority must agree"
-    )
-    environment: str = _setting(
-        "desktop", _one_of("desktop", "browser"), "Computer Use environment the model is told of: desktop or browser"
     )
     exclude: tuple[str, ...] = _setting((), _words, "actions of the model's that it may not use, comma-separated")
     policy: str = _setting("", str, "TOML file that says which actions are allowed without a person")
@@ -187,34 +199,23 @@ class Settings:
         "type text by keys as far as the server takes them, or all of it by the clipboard, as where the desktop's "
         "keyboard layout has no Latin letters",
     )
-    include_thoughts: bool = _setting(False, _switch, "ask the model for summaries of its thoughts")
-    detect_prompt_injection: bool = _setting(False, _switch, "have the model's service look for prompt injection")
-    disabled_safety_policies: tuple[str, ...] = _setting(
-        (), _words, "categories for which the model need not ask for confirmation, comma-separated"
-    )
-    include_initial_screenshot: bool = _setting(True, _switch, "send the first screenshot with the task")
-    keep_screenshots: int = _setting(3, _count, "how many of the newest screenshots each request carries")
-    picture_bytes: int = _setting(
-        0,
-        _count_or_none,
-        "most bytes of a screenshot that a model is sent, to plan or to judge; larger ones are scaled down (0: any)",
-    )
     tokens: int | None = _setting(None, _limit(_count), "most tokens of one test, in and out, its judge's too")
     dollars: float | None = _setting(None, _limit(_dollars), "most US dollars that the models may cost in one test")
     max_steps: int | None = _setting(None, _limit(_count), "most steps of the session, over all its processes")
     max_seconds: float | None = _setting(None, _limit(_seconds), "seconds from its start in which the session asks")
     max_tokens: int | None = _setting(None, _limit(_count), "most tokens of the session, over all its processes")
     max_dollars: float | None = _setting(None, _limit(_dollars), "most US dollars of the session, over all processes")
-    repeat: int = _setting(1, _count, "carry out each test so many times, and tell how reliable it is, as pass^k")
+    prices: str = _setting("", str, "TOML file with prices of models, over those that are known here")
     record: str = _setting(
         "",
-        _one_of("", "auto", "replay", "rewrite", "off"),
+        _one_of("", "auto", "replay", "rewrite", "demonstrate", "off"),
         "recordings: replay (no model is asked), auto (replay; the model heals what is other, and what is new is "
-        "recorded), rewrite, or off (auto where a test has a recording, with CI=true replay there; else off)",
+        "recorded), rewrite, demonstrate (rewrite, by a person who does each task in a VNC viewer), or off (auto where "
+        "a test has a recording, with CI=true replay there; else off)",
     )
     healed: str = _setting("pass", _one_of("pass", "fail"), "what becomes of a test that passed after it was healed")
     gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits for the screen to be as recorded")
-    prices: str = _setting("", str, "TOML file with prices of models, over those that are known here")
+    repeat: int = _setting(1, _count, "carry out each test so many times, and tell how reliable it is, as pass^k")
     runs_dir: str = _setting("runs", str, "folder under which every run leaves its run folder")
     results: str = _setting(
         "", str, "JSON file that tells how the tests of a session ended (vnc-results.json in the folder of the runs)"
@@ -240,6 +241,15 @@ class Settings:
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
+TOPICS = {
+    "server": "desktops",
+    "planner": "models",
+    "exclude": "runs",
+    "tokens": "costs",
+    "record": "recordings",
+    "repeat": "results",
+}
+"""What the settings are about, each from the named one on: the groups of `pytest --help`."""
 TIMING = tuple(name for name, field in FIELDS.items() if field.metadata["read"] in (_seconds, _pause))
 """The settings that are durations, in seconds."""
 

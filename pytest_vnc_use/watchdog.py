@@ -130,6 +130,11 @@ class Watchdog:
             self._closed.set()
         self._desktop.close()
 
+    @property
+    def watched(self) -> Watched:
+        """The connection as it is by now."""
+        return self._desktop
+
     # --- what is seen ---
 
     def _look(self) -> Frame:

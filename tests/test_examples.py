@@ -99,3 +99,20 @@ def test_an_example_is_recorded_by_its_script_and_what_is_said_at_the_keyboard(u
     assert "1 recording written" in recorded, recorded
     assert "whoever recorded it said: it shows 2 and 3.00" in recording.read_text(encoding="utf-8")
     assert "1 run planned by recording" in examined(unrecorded)
+
+
+def test_an_example_is_recorded_by_demonstration(unrecorded: Path) -> None:
+    recording = unrecorded / "examples" / "__vnc_recordings__" / "test_shop" / "test_basket.json"
+    options = ["-k", "test_basket", "-p", "no:pytest-vnc", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "examples/demonstrate.py", *options],
+        cwd=unrecorded,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "1 recording written" in done.stdout
+    assert '"planner": "a person"' in recording.read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from gemini_server import GeminiServer, Reply, calls, daily_quota, hang, text, w
 from vnc_servers import VncServer
 
 from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.settings import TOPICS
 
 IN_PROCESS = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")  # which warns when it is imported
 PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'programs' / 'pad.py'))}"
@@ -832,6 +834,10 @@ def test_other_plugins_live_beside_it(pytester: pytest.Pytester, pad: QtDesktop,
 def test_help_markers_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
     told = pytester.runpytest_subprocess("--help").stdout.str()
     assert "--vnc-server=SERVER" in told
+    assert "(default: None)" not in told
+    topics = re.findall(r"^tests over VNC \(pytest-vnc-use\), (\w+):\n  (--[\w-]+)", told, re.MULTILINE)
+    assert ("desktops", "--vnc-server") in topics
+    assert [topic for topic, _ in topics] == list(TOPICS.values())
     assert "vnc_server (string)" in told
     assert "@pytest.mark.vnc_task(task, *, expect=()" in pytester.runpytest_subprocess("--markers").stdout.str()
     fixtures = pytester.runpytest_subprocess("--fixtures").stdout.str()

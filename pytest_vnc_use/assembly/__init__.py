@@ -16,6 +16,7 @@ from pytest_vnc_use.assembly.desktops import (
     same_desktop as same_desktop,
     same_start as same_start,
     settle_rules as settle_rules,
+    vnc_behind as vnc_behind,
 )
 from pytest_vnc_use.assembly.models import (
     API_KEY_VARIABLES as API_KEY_VARIABLES,
@@ -28,6 +29,7 @@ from pytest_vnc_use.assembly.models import (
     build_planner as build_planner,
     build_policy as build_policy,
     given_planner as given_planner,
+    judge_of as judge_of,
     model_that_judges as model_that_judges,
     no_planner as no_planner,
 )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.backends.devtools import Browser
     from pytest_vnc_use.backends.elements import Element
     from pytest_vnc_use.backends.settle import SettleRules
+    from pytest_vnc_use.backends.vnc import VNCController
     from pytest_vnc_use.desktops.managed import ManagedDesktops, Startable
     from pytest_vnc_use.desktops.pool import Lease
 
@@ -292,6 +293,25 @@ def connect(
     from pytest_vnc_use.backends.browsing import BrowsingController
 
     return BrowsingController(hands, _browser_of(settings, read_file or given_desktop(settings).read_file))
+
+
+def vnc_behind(controller: Controller) -> VNCController:
+    """The VNC connection that eyes and hands are of. Raises SettingsError where they are of something else."""
+    from pytest_vnc_use.backends.browsing import BrowsingController
+    from pytest_vnc_use.backends.vnc import VNCController
+    from pytest_vnc_use.watchdog import Watchdog
+
+    match controller:
+        case BrowsingController():
+            return vnc_behind(controller.hands)
+        case Watchdog():
+            return vnc_behind(controller.watched)
+        case VNCController():
+            return controller
+    raise SettingsError(
+        "--vnc-record=demonstrate shows a person the desktop over the run's own VNC connection, and this one is driven "
+        f"by a {type(controller).__name__!r}: leave the agent's controller to the plugin, or have a planner do the task"
+    )
 
 
 def settle_rules(settings: Settings) -> SettleRules:

@@ -57,12 +57,12 @@ class BrowsingController:
     """
 
     def __init__(self, hands: Controller, browser: Callable[[], Browser]) -> None:
-        self._hands = hands
+        self.hands = hands
         self._browser = browser
 
     def frame(self) -> Frame:
         """The screen now. Raises DesktopError."""
-        return self._hands.frame()
+        return self.hands.frame()
 
     def perform(self, action: DesktopAction) -> None:
         """Carry out one action. Raises ActionError where it cannot be done, DesktopError where the desktop is gone."""
@@ -74,30 +74,30 @@ class BrowsingController:
             case _:
                 done = False
         if not done:
-            self._hands.perform(action)
+            self.hands.perform(action)
 
     def settle(self, *, briefly: bool = False) -> Settled:
         """Wait until the screen is quiet. Raises DesktopError."""
-        return self._hands.settle(briefly=briefly)
+        return self.hands.settle(briefly=briefly)
 
     def changed_since(self, moment_s: float) -> bool:
         """Whether the screen changed after that moment but for what moves by itself. Raises DesktopError."""
-        return self._hands.changed_since(moment_s)
+        return self.hands.changed_since(moment_s)
 
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
         """The same, waited for. Raises DesktopError."""
-        return self._hands.wait_changed(moment_s, timeout_s)
+        return self.hands.wait_changed(moment_s, timeout_s)
 
     def passed_frames(self) -> tuple[Frame, ...]:
         """Frames that came and went since the last action began."""
-        return self._hands.passed_frames()
+        return self.hands.passed_frames()
 
     def close(self) -> None:
         """End the connection; a second call does nothing."""
-        self._hands.close()
+        self.hands.close()
 
     def _browse(self, do: Callable[[Browser], None]) -> bool:
-        self._hands.perform(Wait(0.0))  # what changes on the screen from here on is the action's effect
+        self.hands.perform(Wait(0.0))  # what changes on the screen from here on is the action's effect
         try:
             do(self._browser())
         except CommandRefused:

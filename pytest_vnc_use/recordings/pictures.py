@@ -5,6 +5,7 @@ Pictures are lossless WebP: a screen of a program takes a third of the bytes tha
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from pytest_vnc_use.types import Frame
+from pytest_vnc_use.types import Frame, FrameRef
 
 Pixels = npt.NDArray[np.uint32]
 """Shape (height, width); one number a pixel, 0xRRGGBB."""
@@ -55,6 +56,12 @@ def png_of(pixels: Pixels) -> bytes:
     file = io.BytesIO()
     _image(pixels, "RGB", "BGRX").save(file, "PNG", compress_level=1)
     return file.getvalue()
+
+
+def frame_of(pixels: Pixels) -> Frame:
+    """A frame that shows the pixels."""
+    png = png_of(pixels)
+    return Frame(FrameRef(hashlib.sha256(png).hexdigest(), pixels.shape[1], pixels.shape[0]), png)
 
 
 def _image(pixels: Pixels, mode: str, raw_mode: str) -> Image.Image:

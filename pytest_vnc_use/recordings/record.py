@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -138,21 +138,17 @@ def _grown(region: Region, screen: FrameRef) -> Region:
 
 
 class Recorder:
-    """Collects the steps of one run that are carried out live. `eyes` are the desktop's.
+    """Collects the steps of one run that are carried out live. `screen` looks at the screen at rest.
 
     Waits and looks are left out, as gates stand for them, and so is what could not be done. `holds_secret` where a step
     told something that no recording may hold, and that nobody could put back: the desktop's password, or a key.
     """
 
-    def __init__(self, eyes: Controller) -> None:
+    def __init__(self, screen: Callable[[], Screen]) -> None:
+        self.screen = screen
         self.steps: list[RecordedStep] = []
         self.holds_secret = False
-        self._eyes = eyes
         self._begun: tuple[Proposal, Screen] | None = None
-
-    def screen(self) -> Screen:
-        """The screen at rest. Raises DesktopError."""
-        return screen_at_rest(self._eyes)
 
     def observe(self, event: RunEvent) -> None:
         match event:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,9 +12,10 @@ from pytest_vnc_use.ports import Controller, Judge, Planner
 from pytest_vnc_use.recordings.evidence import RecordedJudge
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen
 from pytest_vnc_use.recordings.match import Mismatch, other_than
-from pytest_vnc_use.recordings.pictures import Pixels, pixels_in, pixels_of, png_of
+from pytest_vnc_use.recordings.pictures import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.record import Recorder, outermost, screen_at_rest
 from pytest_vnc_use.recordings.replay import Closed, PatientEyes, Replay
+from pytest_vnc_use.recordings.shown import Show, ShownRun
 from pytest_vnc_use.recordings.store import Key, load, save
 from pytest_vnc_use.trace import RunFolder
 from pytest_vnc_use.types import (
@@ -33,7 +33,7 @@ from pytest_vnc_use.types import (
     Verdict,
 )
 
-Mode = Literal["auto", "replay", "rewrite", "off"]
+Mode = Literal["auto", "replay", "rewrite", "demonstrate", "off"]
 
 
 def mode_of(asked: str, *, exists: bool, ci: bool, has_planner: bool) -> Mode:
@@ -83,11 +83,13 @@ class _Heard:
 class RecordedTest:
     """A RunObserver that gives an agent what to replay, and collects what to write once the test has passed.
 
-    Raises RecordingError where the recording cannot be used.
+    With the mode `demonstrate`, `show` has each task done by a person. Raises RecordingError where the recording cannot
+    be used.
     """
 
-    def __init__(self, key: Key, mode: Mode) -> None:
+    def __init__(self, key: Key, mode: Mode, show: Show | None = None) -> None:
         self.key = key
+        self._show = show
         self.mode = mode
         self.healed: list[str] = []
         """What was not as recorded, and was done or judged anew."""
@@ -112,7 +114,12 @@ class RecordedTest:
     ) -> tuple[Planner, Controller]:
         """Who decides in a run that begins now, and the eyes and hands for it. Raises RecordingError, DesktopError."""
         task = started.task
-        run = _Run(task, planner.name, folder, emit, Recorder(desktop), self._known(task, desktop))
+        if self._show:
+            shown = ShownRun(partial(self._show, task, desktop), desktop)
+            self._runs.append(_Run(task, shown.name, folder, emit, Recorder(shown.screen)))
+            return shown, shown
+        recorder = Recorder(partial(screen_at_rest, desktop))
+        run = _Run(task, planner.name, folder, emit, recorder, self._known(task, desktop))
         before = self._runs[-1].known if self._runs else None
         self._runs.append(run)
         if run.known is None:
@@ -147,12 +154,13 @@ class RecordedTest:
         if self._recording is None:
             return (
                 f"there is no recording of {self.key.test!r} at {where}: run it once with --vnc-record=auto and a "
-                "planner, such as --vnc-planner=gemini, and keep what that writes under version control"
+                "planner, such as --vnc-planner=gemini, or do it yourself with --vnc-record=demonstrate, and keep what "
+                "that writes under version control"
             )
         there = repr(known.task) if known else "nothing"
         return (
             f"{where} has no recording of the task {task!r}, in its place is {there}; record the test anew with "
-            "--vnc-record=auto or rewrite, and a planner"
+            "--vnc-record=auto or rewrite, and a planner, or with --vnc-record=demonstrate"
         )
 
     def _check_size(self, screen: FrameRef) -> None:
@@ -183,7 +191,7 @@ class RecordedTest:
 
     @property
     def _records(self) -> bool:
-        return self.mode in ("auto", "rewrite")
+        return self.mode in ("auto", "rewrite", "demonstrate")
 
     def _end(self, event: RunEnded) -> None:
         run, self._current = self._current, None
@@ -200,7 +208,7 @@ class RecordedTest:
         self._tell(run, closed.problem, closed.gate.expected, closed.seen, closed.region, healed=healed)
 
     def _tell(self, run: _Run, problem: str, expected: Pixels, seen: FrameRef, region: Region, *, healed: bool) -> None:
-        recorded = run.folder.store(_frame_of(expected))
+        recorded = run.folder.store(frame_of(expected))
         run.emit(Drifted(problem, recorded, seen, region, healed))
         if healed:
             self.healed.append(problem)
@@ -297,8 +305,3 @@ def _masks_of(key: Key) -> tuple[Region, ...]:
     except RecordingError:
         return ()
     return recording.masks if recording else ()
-
-
-def _frame_of(pixels: Pixels) -> Frame:
-    png = png_of(pixels)
-    return Frame(FrameRef(hashlib.sha256(png).hexdigest(), pixels.shape[1], pixels.shape[0]), png)

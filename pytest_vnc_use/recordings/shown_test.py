@@ -15,10 +15,9 @@ from pytest_vnc_use.proposal import test_source
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, RecordedStep, Recording, Screen
 from pytest_vnc_use.recordings.hovering import differing
 from pytest_vnc_use.recordings.match import box_of
+from pytest_vnc_use.recordings.shown import PERSON, Shown
 from pytest_vnc_use.recordings.store import Key, save
-from pytest_vnc_use.types import Action, Region
-
-PERSON = "a person"
+from pytest_vnc_use.types import Region
 
 
 @dataclass(frozen=True)
@@ -62,20 +61,12 @@ class Wanted:
                 raise SettingsError(f"{str(path)!r} exists and is not written over: give another --out, or remove it")
 
 
-@dataclass(frozen=True)
-class ShownStep:
-    """An action that was shown, and the screen before it."""
-
-    action: Action
-    screen: Screen
-
-
-def write(wanted: Wanted, steps: Sequence[ShownStep], end: Screen) -> None:
+def write(wanted: Wanted, shown: Shown) -> None:
     """Write the test and its recording; at least one step. Raises RunFolderUnwritable."""
-    changed = what_changed(steps[0].screen, end)
+    changed = what_changed(shown.steps[0].screen, shown.end)
     claims = wanted.expect or (f"the screen shows that this is done: {wanted.task}",)
     try:
-        save(wanted.key.path, _recording(wanted, steps, end, claims, changed))
+        save(wanted.key.path, _recording(wanted, shown, claims, changed))
         with wanted.out.open("x", encoding="utf-8") as file:
             file.write(_source(wanted, claims, changed))
     except OSError as exc:
@@ -88,20 +79,18 @@ def what_changed(start: Screen, end: Screen) -> Region | None:
     return box_of(differs) if differs.any() else None
 
 
-def _recording(
-    wanted: Wanted, steps: Sequence[ShownStep], end: Screen, claims: Sequence[str], changed: Region | None
-) -> Recording:
+def _recording(wanted: Wanted, shown: Shown, claims: Sequence[str], changed: Region | None) -> Recording:
     told = "this was said of it when it was shown" if wanted.expect else "proposed when it was shown, judged by nobody"
-    height, width = end.pixels().shape
+    height, width = shown.end.pixels().shape
     run = RecordedRun(
         task=wanted.task,
         planner=PERSON,
         steps=tuple(
-            RecordedStep.model_validate({"action": to_json(step.action), "screen": step.screen}) for step in steps
+            RecordedStep.model_validate({"action": to_json(step.action), "screen": step.screen}) for step in shown.steps
         ),
-        end=end,
+        end=shown.end,
         claims=tuple(
-            Evidence(claim=claim, verdict="holds", reason=told, region=changed, model=PERSON, screen=end)
+            Evidence(claim=claim, verdict="holds", reason=told, region=changed, model=PERSON, screen=shown.end)
             for claim in claims
         ),
     )

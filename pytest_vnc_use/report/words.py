@@ -58,6 +58,8 @@ _OUTCOMES: dict[Outcome, tuple[str, Tone]] = {
     Outcome.BLOCKED: ("blocked", "bad"),
     Outcome.WAITING: ("waits for approval", "doubt"),
 }
+_REPLAYED: tuple[str, Tone] = ("carried out as recorded", "plain")
+_SHOWN: tuple[str, Tone] = ("done by a person", "plain")
 
 
 def action_in_words(action: Action) -> str:
@@ -133,7 +135,12 @@ def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
     """How the run ended, and what colour that has."""
     if trace.ended is None:
         return _OUTCOMES[Outcome.WAITING] if trace.asked else ("no end recorded: it still runs, or was killed", "bad")
-    return _OUTCOMES[trace.ended.outcome] if trace.ended.outcome and not trace.ended.error else ("broke", "bad")
+    if trace.ended.outcome is None or trace.ended.error:
+        return "broke", "bad"
+    if trace.ended.outcome is Outcome.DONE and trace.started.planner == "a person":
+        return _SHOWN
+    was_replayed = trace.started.planner.startswith("recording") and not trace.drifts
+    return _REPLAYED if was_replayed and trace.ended.outcome is Outcome.DONE else _OUTCOMES[trace.ended.outcome]
 
 
 def planner_in_words(trace: Trace) -> str:

@@ -11,6 +11,7 @@ from pytest_vnc_use.types import (
     CallFunction,
     Click,
     Drag,
+    Drifted,
     InvalidAction,
     Judged,
     KeyCombo,
@@ -22,6 +23,7 @@ from pytest_vnc_use.types import (
     OpenAddress,
     Outcome,
     Proposal,
+    Region,
     Ruling,
     RunEnded,
     Scroll,
@@ -111,6 +113,22 @@ def test_no_outcome_is_shown_as_success(write_run, outcome):
     text, tone = words.outcome_in_words(read_trace(write_run(end=RunEnded(outcome, ""))))
     assert text.startswith(outcome.value.split("_")[0])
     assert tone != "good"
+
+
+@pytest.mark.parametrize(
+    ("planner", "drifted", "told"),
+    [
+        ("recording", False, "carried out as recorded"),
+        ("recording, or where that drifts gemini (g-3)", False, "carried out as recorded"),
+        ("recording, or where that drifts gemini (g-3)", True, "done, says the planner"),
+        ("gemini (g-3)", False, "done, says the planner"),
+        ("a person", False, "done by a person"),
+    ],
+)
+def test_a_run_that_no_model_did_is_told_as_one(write_run, frames, planner, drifted, told):
+    drift = Drifted("other", frames[0].ref, frames[1].ref, Region(0, 0, 9, 9), healed=True)
+    run = write_run(end=RunEnded(Outcome.DONE, ""), planner=planner, events=[drift] if drifted else [])
+    assert words.outcome_in_words(read_trace(run)) == (told, "plain")
 
 
 def test_a_run_that_broke(write_run):
