@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles
 from pytest_vnc_use.safety import points
+from pytest_vnc_use.screens import CARET_PX
 from pytest_vnc_use.types import Action, Region
 
 AROUND_PX = (120, 40)
@@ -40,6 +43,7 @@ class Gate:
 
     `changed` are the pixels that the step before changed, `ignored` those that nothing is said of. Where no step came
     before, `is_first`, all of the screen must be as it was, but what keeps moving by itself now, and what is beside it.
+    It `tells` the screen from that before the step, be it in what stays as it is, be it by where a `caret` went.
     """
 
     expected: Pixels
@@ -47,14 +51,28 @@ class Gate:
     ignored: Mask
     targets: tuple[Region, ...] = ()
     is_first: bool = False
+    tells: bool = True
+    caret: Region | None = None
 
-    def mismatch(self, seen: Pixels, moving: Iterable[Region] = ()) -> Mismatch | None:
-        """What is not as recorded; None where the gate is open. `moving` is where the screen moves by itself."""
+    def mismatch(self, seen: Pixels, moving: Iterable[Region] = (), acted_on: Pixels | None = None) -> Mismatch | None:
+        """What is not as recorded; None where the gate is open.
+
+        `moving` is where the screen moves by itself, `acted_on` what it showed before the step.
+        """
+        return self._other(seen, moving) or self._unmoved(seen, acted_on)
+
+    def _unmoved(self, seen: Pixels, acted_on: Pixels | None) -> Mismatch | None:
+        """A caret blinks: it is there once what was there before has changed."""
+        if self.caret is None or acted_on is None or (_part(acted_on, self.caret) != _part(seen, self.caret)).any():
+            return None
+        return Mismatch("the caret has not come to where the step before moved it", self.caret)
+
+    def _other(self, seen: Pixels, moving: Iterable[Region]) -> Mismatch | None:
         differs = (self.expected != seen) & ~self.ignored
         if not differs.any():
             return None
         for target in self.targets:
-            part = differs[target.top : target.bottom, target.left : target.right]
+            part = _part(differs, target)
             if part.any():
                 return Mismatch(f"the surroundings of its target look different ({_told(part)})", box_of(part, target))
         if self.is_first and (found := differs & ~mask_of(map(_widened, moving), differs.shape)).any():
@@ -66,17 +84,51 @@ class Gate:
         return None
 
 
-def gate(before: Pixels | None, expected: Pixels, left_out: Iterable[Region], targets: tuple[Region, ...] = ()) -> Gate:
+def gate(
+    before: Pixels | None,
+    expected: Pixels,
+    left_out: Iterable[Region],
+    targets: tuple[Region, ...] = (),
+    *,
+    left_out_before: Iterable[Region] = (),
+) -> Gate:
     """The gate to a recorded screen, which became of the one `before` by a step; of none where nothing was done yet."""
-    changed = np.zeros(expected.shape, np.bool_) if before is None else changed_tiles(before, expected)
-    return Gate(expected, changed, mask_of(left_out, expected.shape), targets, before is None)
+    ignored = mask_of(left_out, expected.shape)
+    if before is None:
+        return Gate(expected, np.zeros(expected.shape, np.bool_), ignored, targets, is_first=True)
+    stays = (before != expected) & ~ignored & ~mask_of(left_out_before, expected.shape)
+    caret = None if stays.any() else _moved_caret(tuple(left_out_before), tuple(left_out))
+    tells = bool(stays.any()) or caret is not None
+    return Gate(expected, changed_tiles(before, expected), ignored, targets, tells=tells, caret=caret)
+
+
+def _moved_caret(before: Sequence[Region], now: Sequence[Region]) -> Region | None:
+    """Where one caret went, of two screens of which these parts move; None where it is not clear that one did."""
+    gone, come = _carets_apart(before, now), _carets_apart(now, before)
+    return come[0] if len(gone) == len(come) == 1 else None
+
+
+def _carets_apart(parts: Sequence[Region], others: Sequence[Region]) -> list[Region]:
+    """The parts no larger than a caret that have no pixel in common with the others."""
+    width, height = CARET_PX
+    small = [part for part in parts if part.right - part.left <= width and part.bottom - part.top <= height]
+    return [part for part in small if not any(_overlap(part, other) for other in others)]
+
+
+def _overlap(one: Region, other: Region) -> bool:
+    across = one.left < other.right and other.left < one.right
+    return across and one.top < other.bottom and other.top < one.bottom
+
+
+def _part(screen: npt.NDArray[Any], part: Region) -> npt.NDArray[Any]:
+    return screen[part.top : part.bottom, part.left : part.right]
 
 
 def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:
     """The pixels of all regions."""
     mask = np.zeros(shape, np.bool_)
     for region in regions:
-        mask[region.top : region.bottom, region.left : region.right] = True
+        _part(mask, region)[:] = True
     return mask
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from pytest_vnc_use.json_lines import to_json
 from pytest_vnc_use.ports import Controller
 from pytest_vnc_use.recordings.format import RecordedStep, Screen
 from pytest_vnc_use.recordings.pictures import Mask, pixels_in, pixels_of
-from pytest_vnc_use.screens import CARET_PX
+from pytest_vnc_use.screens import BAR_PX, CARET_PX
 from pytest_vnc_use.types import (
     CallFunction,
     Frame,
@@ -36,6 +38,9 @@ _SAMPLE_S = 0.15
 """Pictures of what moves by itself, over both phases of a caret, and how far they are apart."""
 _REACH_PX = 4
 """So far what turns or glows reaches, now and then, over the edges of the tiles in which it is known to move."""
+_CLEAR_PX = 16
+"""So many rows that rest lie between a caret and what else moves, if it is to be told from that."""
+_LEAST_BAR_PX = 8
 VERIFY = "verify"
 """The function by which a model asks a judge; it changes nothing, and is not done again."""
 
@@ -84,9 +89,37 @@ def moving_parts(frame: Frame, others: Iterable[Frame], *, unseen: bool = False)
     for region in frame.moving:
         part = differs[region.top : region.bottom, region.left : region.right]
         if part.any():
-            yield _caret_of(part, region) or _grown(region, frame.ref)
+            yield from _moving_in(part, region, frame.ref)
         elif unseen:
             yield _grown(region, frame.ref)
+
+
+def _moving_in(part: Mask, region: Region, screen: FrameRef) -> Iterator[Region]:
+    """A caret's box; else the region, but for a caret clear of what else moves there: in a field below a spinner."""
+    if caret := _caret_of(part, region):
+        yield caret
+        return
+    bands = [replace(region, top=region.top + top, bottom=region.top + bottom) for top, bottom in _bands(part)]
+    bars = [_bar_of(part[band.top - region.top : band.bottom - region.top], band) for band in bands]
+    if any(bars):
+        yield from (bar or _grown(band, screen) for bar, band in zip(bars, bands, strict=True))
+    else:
+        yield _grown(region, screen)
+
+
+def _bands(part: Mask) -> Iterator[tuple[int, int]]:
+    """Top and bottom of what is clear of each other, from the top of a region to its bottom."""
+    rows = np.flatnonzero(part.any(axis=1))
+    gaps = np.flatnonzero(np.diff(rows) > _CLEAR_PX)
+    cuts = [int(rows[gap] + rows[gap + 1]) // 2 for gap in gaps]
+    yield from pairwise([0, *cuts, part.shape[0]])
+
+
+def _bar_of(part: Mask, band: Region) -> Region | None:
+    """The box of a caret that is a bar."""
+    caret = _caret_of(part, band)
+    is_bar = caret and caret.right - caret.left <= BAR_PX[0] and caret.bottom - caret.top >= _LEAST_BAR_PX
+    return caret if is_bar else None
 
 
 def _caret_of(part: Mask, region: Region) -> Region | None:

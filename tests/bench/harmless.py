@@ -1,10 +1,11 @@
 """What a replay makes of changes that are no fault of the program: a table in Markdown.
 
-    python tests/bench/run.py harmless [ROUNDS]
+    python tests/bench/run.py harmless [ROUNDS [WORD …]]
 
 A program is recorded in a terminal on TigerVNC, and replayed with one change after the other, ROUNDS (3 by default)
 times: without a model (`replay`), where it may pass or be inconclusive; then with a planner that goes on where the
 replay stops (`auto`), where it must pass; and what that wrote without a model again.
+With WORDs only those changes whose name has one of them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from changes import CHANGES, Change, record, replay
@@ -24,7 +26,7 @@ GATE_S = 5.0
 def results(change: Change, folder: Path) -> tuple[str, ...]:
     with Desk(folder) as desk:
         record(desk, change)
-    with Desk(folder) as desk:
+    with change.desk(folder) as desk:
         return tuple(replay(desk, change, mode, gate_s=GATE_S)[0] for mode in ("replay", "auto", "replay"))
 
 
@@ -32,11 +34,13 @@ def told(came: Counter[str]) -> str:
     return ", ".join(f"{name} {count}×" if len(came) > 1 else name for name, count in came.most_common())
 
 
-def main(rounds: int) -> int:
+def main(rounds: int, words: Sequence[str]) -> int:
     wrong = 0
     print(f"{machine()}, each {rounds} times\n")
     print(head("what is other", "without a model", "with one", "what that wrote, without one"), flush=True)
     for what, change in CHANGES.items():
+        if words and not any(word in what for word in words):
+            continue
         came = []
         for _ in range(rounds):
             with tempfile.TemporaryDirectory(prefix="harmless-") as folder:
@@ -52,4 +56,4 @@ def main(rounds: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(min(1, main(int(sys.argv[1]) if sys.argv[1:] else 3)))
+    sys.exit(min(1, main(int(sys.argv[1]) if sys.argv[1:] else 3, sys.argv[2:])))

@@ -25,7 +25,7 @@ from ratios import head, machine, row
 
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.recordings.record import screen_at_rest
-from pytest_vnc_use.types import DesktopAction
+from pytest_vnc_use.types import DesktopAction, Wait
 
 SIZE = (1440, 900)
 MODEL_S = 2.0
@@ -56,7 +56,8 @@ class Timed:
     def perform(self, action: DesktopAction) -> None:
         began_s, changed_s = time.monotonic(), self._changed_s()
         self._hands.perform(action)
-        self.acted.append(Acted(began_s, time.monotonic(), changed_s))
+        if not isinstance(action, Wait):  # which keeps two clicks apart
+            self.acted.append(Acted(began_s, time.monotonic(), changed_s))
 
     def _changed_s(self) -> float:
         screen = self._hands._screen

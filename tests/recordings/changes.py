@@ -1,14 +1,17 @@
 """What may be other from one day to the next, and is no fault of the program: a terminal that counts apples.
 
-A change is another command line, or a command that is carried out once the program shows.
+A change is another command line, a command that is carried out once the program shows, or another theme of the
+window manager.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from programs_on_x import Desk, in_terminal, with_window
 
@@ -17,7 +20,7 @@ from pytest_vnc_use.triage import Failure, rule_for
 from pytest_vnc_use.types import Action, Click, TypeText
 
 NAME = "apples are counted"
-NEEDS = ("xterm", "xclock", "xsetroot", "xdotool")
+NEEDS = ("openbox", "xterm", "xclock", "xsetroot", "xdotool")
 COUNT = """n=0; while printf 'apples: '; read more; do {pause}
 n=$((n + more)); echo "$n apples, $((n * 250)) cents"; echo $n > total.txt; done"""
 SLOWLY = "sleep $(awk -v seed=$(date +%N) 'BEGIN { srand(seed); print 2 * rand() }')"
@@ -32,6 +35,29 @@ def counting(*terminal: str, pause: str = "", colour: str = "#406080", zone: str
     return f"xsetroot -solid '{colour}'; {clock} exec {xterm}"
 
 
+@dataclass(frozen=True)
+class Theme:
+    """One of openbox's themes, of which in each of its lines `old` is replaced by `new`."""
+
+    name: str
+    old: str = ""
+    new: str = ""
+
+    def environment(self, folder: Path) -> Mapping[str, str]:
+        """What lets openbox find it, among the settings of a system's administrator."""
+        theme = Path("/usr/share/themes", self.name, "openbox-3")
+        shutil.copytree(theme, folder / "theme" / theme.name)
+        text = (theme / "themerc").read_text(encoding="utf-8")
+        (folder / "theme" / theme.name / "themerc").write_text(text.replace(self.old, self.new), encoding="utf-8")
+        settings = Path("/etc/xdg/openbox/rc.xml").read_text(encoding="utf-8")
+        assert USUAL_THEME in settings
+        (folder / "openbox").mkdir()
+        themed = settings.replace(USUAL_THEME, f"<name>{folder / 'theme'}</name>", 1)
+        (folder / "openbox" / "rc.xml").write_text(themed, encoding="utf-8")
+        return {"XDG_CONFIG_DIRS": str(folder)}
+
+
+USUAL_THEME = "<name>Clearlooks</name>"
 STEPS = (Click(200, 200), TypeText("2\n"), TypeText("3\n"))
 TOTAL = ("total.txt", "5\n")
 RECORDED = counting()
@@ -47,6 +73,11 @@ class Change:
     steps: tuple[Action, ...] = STEPS
     recorded: str = RECORDED
     masks: tuple[Mapping[str, int], ...] = ()
+    theme: Theme | None = None
+
+    def desk(self, folder: Path) -> Desk:
+        """A desktop on which the change is to be seen, with recordings and runs in `folder`."""
+        return Desk(folder, environment=self.theme.environment(folder) if self.theme else {})
 
 
 WITH_CLOCK, OTHER_TIME = counting(zone="UTC"), counting(zone="Asia/Kathmandu")
@@ -54,6 +85,8 @@ AFTER_MOVED = (Click(STEPS[0].x + MOVED_PX[0], STEPS[0].y + MOVED_PX[1]), *STEPS
 CHANGES = {
     "none": Change(),
     "the window manager puts the window elsewhere": Change(first=MOVED, steps=AFTER_MOVED),
+    "the window manager has another theme": Change(theme=Theme("Onyx")),
+    "the window manager draws no shadow under its titles": Change(theme=Theme("Clearlooks", "shadow=y", "shadow=n")),
     "a clock shows another time": Change(OTHER_TIME, recorded=WITH_CLOCK),
     "a clock shows another time, behind a mask": Change(OTHER_TIME, recorded=WITH_CLOCK, masks=(MASK,)),
     "a caret blinks that did not": Change(counting("-bc")),

@@ -195,13 +195,16 @@ class Desk:
 
     folder: Path
     size: tuple[int, int] = SIZE
+    environment: Mapping[str, str] = field(default_factory=dict)
     desktops: ManagedDesktops = field(init=False)
 
     def __enter__(self) -> Desk:
         self._place = tempfile.TemporaryDirectory(prefix="desk-")  # a unix socket's path must be short
-        folder = Path(self._place.name)
-        self.desktops = ManagedDesktops(1, lambda place: XvncDesktop(size=self.size, place=place), folder)
+        self.desktops = ManagedDesktops(1, self._start, Path(self._place.name))
         return self
+
+    def _start(self, place: Path) -> XvncDesktop:
+        return XvncDesktop(size=self.size, place=place, environment=self.environment)
 
     def __exit__(self, *_: object) -> None:
         self.desktops.close()

@@ -82,6 +82,51 @@ def test_a_first_screen_that_moves_as_a_whole_is_another() -> None:
     assert "100% of the screen" in moved.problem
 
 
+CARET, MOVED = Region(20, 30, 21, 44), Region(27, 30, 28, 44)
+
+
+def test_where_only_a_caret_moved_it_must_have_come_there() -> None:
+    screen = drawn("Add")
+    opened = gate(screen, screen, (MOVED,), left_out_before=(CARET,))
+    assert (opened.tells, opened.caret) == (True, MOVED)
+    came = screen.copy()
+    came[30:44, 27] ^= 0xFFFFFF
+    gone = screen.copy()
+    gone[30:44, 20] ^= 0xFFFFFF
+    assert opened.mismatch(came, (), screen) is None
+    for still in (screen, gone):
+        closed = opened.mismatch(still, (), screen)
+        assert closed is not None
+        assert (closed.problem, closed.region) == ("the caret has not come to where the step before moved it", MOVED)
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ((CARET,), (CARET,)),
+        ((), (MOVED,)),
+        ((CARET,), ()),
+        ((CARET,), (MOVED, Region(90, 30, 91, 44))),
+        ((CARET,), (Region(27, 30, 59, 62),)),
+        ((Region(10, 20, 42, 52),), (MOVED,)),
+    ],
+)
+def test_what_moves_by_itself_does_not_tell_that_a_step_was_done(
+    before: tuple[Region, ...], now: tuple[Region, ...]
+) -> None:
+    blinked = drawn("Add").copy()
+    for part in before:
+        blinked[part.top : part.bottom, part.left : part.right] ^= 0xFFFFFF
+    opened = gate(blinked, drawn("Add"), now, left_out_before=before)
+    assert opened.changed.any() == bool(before)
+    assert (opened.tells, opened.caret) == (False, None)
+
+
+def test_where_more_than_a_caret_changed_the_rest_tells() -> None:
+    opened = gate(drawn("Add"), drawn("Added"), (MOVED,), left_out_before=(CARET,))
+    assert (opened.tells, opened.caret) == (True, None)
+
+
 def test_what_is_left_out_is_not_compared() -> None:
     left_out = (Region(15, 25, 100, 50),)
     assert gate(drawn(""), drawn("total 3.00"), left_out).mismatch(drawn("total 3.01")) is None

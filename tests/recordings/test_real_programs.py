@@ -55,6 +55,7 @@ def test_clicks_that_were_apart_are_no_double_click(tmp_path: Path, monkeypatch:
     "what",
     [
         "the window manager puts the window elsewhere",
+        "the window manager has another theme",
         "a clock shows another time",
         "a caret blinks that did not",
         "the desktop has another colour",
@@ -67,5 +68,6 @@ def test_harmless_changes_pass_or_are_healed_and_are_never_the_products_fault(tm
     change = CHANGES[what]
     with Desk(tmp_path) as desk:
         record(desk, change)
+    with change.desk(tmp_path) as desk:
         assert replay(desk, change, "replay", gate_s=SOON_S)[0] in ("passed", "inconclusive")
         assert replay(desk, change, "auto", gate_s=SOON_S)[0] in ("passed", "healed")

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from itertools import cycle
 
+import pytest
 from drawn import drawn
 from painted import PaintedController
 from test_evidence import CLAIM, Says
@@ -62,6 +63,24 @@ def test_what_is_left_out_is_on_the_screen() -> None:
 def test_of_a_caret_only_its_own_box_is_left_out() -> None:
     caret = Region(70, 66, 72, 86)
     assert screen_at_rest(Turning(drawn("total 3.00"), filled(caret), moving=(TILE,))).volatile == (caret,)
+
+
+@pytest.mark.parametrize(
+    ("below", "volatile"),
+    [
+        (Region(70, 100, 72, 115), (Region(60, 60, 100, 91), Region(70, 100, 72, 115))),
+        (Region(70, 91, 72, 106), (Region(60, 60, 100, 132),)),
+        (Region(70, 100, 74, 115), (Region(60, 60, 100, 132),)),
+        (Region(70, 100, 72, 106), (Region(60, 60, 100, 132),)),
+    ],
+    ids=["a caret", "too near", "too wide", "too low"],
+)
+def test_a_caret_below_what_turns_is_left_out_for_itself(below: Region, volatile: tuple[Region, ...]) -> None:
+    turned = filled(Region(66, 66, 90, 76))
+    both = turned.copy()
+    both[below.top : below.bottom, below.left : below.right] = 0
+    column = Region(64, 64, 96, 128)
+    assert screen_at_rest(Turning(drawn("total 3.00"), both, turned, moving=(column,))).volatile == volatile
 
 
 def test_a_digit_of_a_clock_is_no_caret() -> None:

@@ -1,0 +1,88 @@
+"""A step after which only a blinking caret is elsewhere: its gate opens once the caret has come there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from programs_on_x import Desk, in_terminal
+from vnc_servers import require
+
+from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.errors import RecordingDrifted
+from pytest_vnc_use.recordings.pictures import pixels_of
+from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.trace import RunFolder
+from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, Settled
+
+NAME = "a caret is moved"
+STEPS = (Click(300, 200), *(KeyCombo((key,)) for key in "abc"))
+"""TigerVNC's pointer leaves the picture with the first of them."""
+
+
+def terminal(moves: str) -> str:
+    """A blinking caret that each key makes do so."""
+    keys = f'stty raw -echo; while [ -n "$(dd bs=1 count=1 2>/dev/null)" ]; do {moves}; done'
+    return in_terminal(keys).replace("xterm", "xterm -bc", 1)
+
+
+AT_ONCE, SLOWLY, NEVER = (terminal(moves) for moves in (r"printf '\033[5C'", r"sleep 1.5; printf '\033[5C'", ":"))
+
+
+class Waits:
+    """The port Controller: the desktop's, with a note of the actions after which it was waited for quiet."""
+
+    def __init__(self, desktop: VNCController) -> None:
+        self._desktop = desktop
+        self._done: list[DesktopAction] = []
+        self.settled: list[DesktopAction] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._desktop, name)
+
+    def perform(self, action: DesktopAction) -> None:
+        self._desktop.perform(action)
+        self._done.append(action)
+
+    def settle(self, *, briefly: bool = False) -> Settled:
+        self.settled += self._done[-1:]
+        return self._desktop.settle(briefly=briefly)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """With a recording of `STEPS`, which were done on another desktop."""
+    require("xterm")
+    folder = tmp_path_factory.mktemp("carets")
+    with Desk(folder) as desk, desk.driven(NAME, AT_ONCE, "auto", STEPS) as driven:
+        driven.run()
+        assert driven.recorded.keep()
+    with Desk(folder) as desk:
+        yield desk
+
+
+@pytest.mark.parametrize("command", [AT_ONCE, SLOWLY])
+def test_a_caret_is_waited_for_where_it_went_and_quiet_only_at_the_end(desk: Desk, command: str) -> None:
+    recording = load(desk.key(NAME).path)
+    assert recording is not None
+    (run,) = recording.runs
+    with desk.driven(NAME, command, "replay", seen_through=Waits) as driven:
+        result = driven.run()
+        settled = driven.agent.controller.settled  # type: ignore[attr-defined]  # Waits
+        assert [action for action in settled if action in STEPS[1:]] == [STEPS[-1]]
+    folder = RunFolder(result.run_folder)
+    screens = [*(step.screen for step in run.steps[2:]), run.end]
+    for step, after in zip(result.steps[1:], screens, strict=True):
+        (caret,) = after.volatile
+        box = slice(caret.top, caret.bottom), slice(caret.left, caret.right)
+        before, seen = (pixels_of(folder.load_png(frame)) for frame in (step.frame_before, step.frame_after))
+        assert (before[box] != seen[box]).any()
+
+
+def test_a_caret_that_stays_where_it_was_is_seen(desk: Desk) -> None:
+    with (
+        desk.driven(NAME, NEVER, "replay", gate_s=10.0) as driven,
+        pytest.raises(RecordingDrifted, match="before step 3 of 4: the caret has not come to where"),
+    ):
+        driven.run()
