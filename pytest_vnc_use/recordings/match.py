@@ -43,7 +43,8 @@ class Gate:
 
     `changed` are the pixels that the step before changed, `ignored` those that nothing is said of. Where no step came
     before, `is_first`, all of the screen must be as it was, but what keeps moving by itself now, and what is beside it.
-    It `tells` the screen from that before the step, be it in what stays as it is, be it by where a `caret` went.
+    What moves now where `carets` were recorded is one of these, and hides nothing of what is around it. The gate
+    `tells` the screen from that before the step, be it in what stays as it is, be it by where a `caret` went.
     """
 
     expected: Pixels
@@ -51,6 +52,7 @@ class Gate:
     ignored: Mask
     targets: tuple[Region, ...] = ()
     is_first: bool = False
+    carets: tuple[Region, ...] = ()
     tells: bool = True
     caret: Region | None = None
 
@@ -75,13 +77,18 @@ class Gate:
             part = _part(differs, target)
             if part.any():
                 return Mismatch(f"the surroundings of its target look different ({_told(part)})", box_of(part, target))
-        if self.is_first and (found := differs & ~mask_of(map(_widened, moving), differs.shape)).any():
+        if self.is_first and (found := differs & ~self._moves(moving)).any():
             return Mismatch(f"it is other before anything was done ({_told(found)} differ)", box_of(found))
         if (found := differs & self.changed).any():
             return Mismatch(f"what the step before changed is not as it was then ({_told(found)})", box_of(found))
         if differs.mean() > REST_MAY_DIFFER:
             return Mismatch(f"{differs.mean():.0%} of the screen look different ({_told(differs)})", box_of(differs))
         return None
+
+    def _moves(self, moving: Iterable[Region]) -> Mask:
+        """What keeps moving by itself now, and what is beside it, as the hours of a clock are."""
+        unknown = (part for part in moving if not any(_overlap(part, caret) for caret in self.carets))
+        return mask_of(map(_widened, unknown), self.expected.shape)
 
 
 def gate(
@@ -93,11 +100,13 @@ def gate(
     left_out_before: Iterable[Region] = (),
 ) -> Gate:
     """The gate to a recorded screen, which became of the one `before` by a step; of none where nothing was done yet."""
+    left_out = tuple(left_out)
     ignored = mask_of(left_out, expected.shape)
     if before is None:
-        return Gate(expected, np.zeros(expected.shape, np.bool_), ignored, targets, is_first=True)
+        nothing = np.zeros(expected.shape, np.bool_)
+        return Gate(expected, nothing, ignored, targets, is_first=True, carets=_carets_apart(left_out, ()))
     stays = (before != expected) & ~ignored & ~mask_of(left_out_before, expected.shape)
-    caret = None if stays.any() else _moved_caret(tuple(left_out_before), tuple(left_out))
+    caret = None if stays.any() else _moved_caret(tuple(left_out_before), left_out)
     tells = bool(stays.any()) or caret is not None
     return Gate(expected, changed_tiles(before, expected), ignored, targets, tells=tells, caret=caret)
 
@@ -108,11 +117,11 @@ def _moved_caret(before: Sequence[Region], now: Sequence[Region]) -> Region | No
     return come[0] if len(gone) == len(come) == 1 else None
 
 
-def _carets_apart(parts: Sequence[Region], others: Sequence[Region]) -> list[Region]:
+def _carets_apart(parts: Sequence[Region], others: Sequence[Region]) -> tuple[Region, ...]:
     """The parts no larger than a caret that have no pixel in common with the others."""
     width, height = CARET_PX
     small = [part for part in parts if part.right - part.left <= width and part.bottom - part.top <= height]
-    return [part for part in small if not any(_overlap(part, other) for other in others)]
+    return tuple(part for part in small if not any(_overlap(part, other) for other in others))
 
 
 def _overlap(one: Region, other: Region) -> bool:

@@ -76,6 +76,15 @@ def test_of_a_clock_the_hours_may_be_other_too() -> None:
     assert first.mismatch(drawn("16:20:30"), (below,)) is not None
 
 
+def test_a_caret_that_was_recorded_hides_nothing_of_the_text_beside_it() -> None:
+    caret, tile = Region(75, 30, 77, 45), Region(64, 0, 96, 64)
+    first = gate(None, drawn("pasword"), (caret,))
+    assert first.mismatch(drawn("password"), (tile,)) is not None
+    blinked = drawn("pasword").copy()
+    blinked[30:45, 75:77] ^= 0xFFFFFF
+    assert first.mismatch(blinked, (tile,)) is None
+
+
 def test_a_first_screen_that_moves_as_a_whole_is_another() -> None:
     moved = gate(None, drawn("a"), ()).mismatch(drawn("a") ^ 1, (Region(0, 0, *SIZE),))
     assert moved is not None
