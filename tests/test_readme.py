@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,12 @@ def test_ci_runs_the_readmes_two_commands() -> None:
 def test_the_options_that_are_named_exist(pytestconfig: pytest.Config) -> None:
     for option in set(re.findall(r"--(vnc-[a-z-]+)", README)):
         assert pytestconfig.getoption(option.replace("-", "_"), default="no") != "no", option
+
+
+def test_the_packages_description_is_its_head() -> None:
+    """pytest-metadata parses all of it at every start of pytest."""
+    description = metadata("pytest-vnc-use")["Description"]
+    assert description.strip().startswith("# pytest-vnc-use\n")
+    assert "@pytest.mark.vnc_task(" in description
+    assert "## Try it" in README
+    assert "## Try it" not in description
