@@ -16,6 +16,7 @@ from pytest_vnc_use.ports import Controller
 from pytest_vnc_use.screens import still_shows
 from pytest_vnc_use.trace import RunFolder
 from pytest_vnc_use.types import (
+    SECRET_MARK,
     Action,
     CallFunction,
     Click,
@@ -147,10 +148,10 @@ class Actor:
             case CallFunction(name=name, arguments=arguments):
                 return self._call_function(name, arguments)
             case TypeText(text=text):
-                shown = self.reveal(text)
+                shown = self._revealed(text)
                 perform_text(self.controller, dataclasses.replace(action, text=shown), holds_secret=shown != text)
             case OpenAddress(address=address):
-                shown = self.reveal(address)
+                shown = self._revealed(address)
                 perform_text(self.controller, OpenAddress(shown), holds_secret=shown != address)
             case Wait(duration_s=duration_s):
                 self.controller.perform(Wait(min(duration_s, deadline.remaining_s)))
@@ -165,6 +166,7 @@ class Actor:
     def _revealed(self, value: Any) -> Any:
         match value:
             case str():
+                check_known(value, self.reveal)
                 return self.reveal(value)
             case list() | tuple():
                 return [self._revealed(item) for item in value]
@@ -180,6 +182,16 @@ class Actor:
             return str(self.functions[name](**{key: self._revealed(value) for key, value in arguments.items()}))
         except Exception as exc:  # a user's function may raise anything, and the planner is told what
             raise ActionError(f"{name} raised {type(exc).__name__}: {exc}") from exc
+
+
+def check_known(text: str, reveal: Callable[[str], str]) -> None:
+    """Raises ActionError where the text names a secret that nobody declared: its name must not be typed for it."""
+    for mark in SECRET_MARK.finditer(text):
+        if reveal(mark.group()) == mark.group():
+            raise ActionError(
+                f"the secret {mark[1]!r} is not known here: declare it, as secrets=[{mark[1]!r}] in the marker, "
+                f"secrets={{{mark[1]!r}: …}} in Python, or --secret {mark[1]}"
+            )
 
 
 def perform_text(controller: Controller, action: DesktopAction, *, holds_secret: bool) -> None:

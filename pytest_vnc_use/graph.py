@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import langsmith
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph import END, START, StateGraph
@@ -27,6 +28,7 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use import safety
 from pytest_vnc_use.acting import Actor, bounded
+from pytest_vnc_use.checkpoints import SealedCheckpoints
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, PlannerError, ProgramCrashed, RunFolderError
 from pytest_vnc_use.history import History
@@ -74,7 +76,7 @@ class Parts:
     `announce` is told the first frame. `conceal` takes declared secrets out of what will be acted on, which the actor
     reveals again; `hide` takes all secrets out of what is told and kept. `crash` says that a signal ended the program
     under test, and which. With `watch`, a model whose answer comes when the screen has changed is asked again.
-    `request_s` as in Observation.
+    `request_s` as in Observation. `trust` also a checkpoint that another wrote.
     """
 
     actor: Actor
@@ -88,6 +90,7 @@ class Parts:
     crash: Callable[[], str] = str
     watch: bool = True
     request_s: float | None = None
+    trust: bool = False
 
 
 class NodeBroke(Exception):
@@ -165,8 +168,9 @@ class TaskGraph:
             "configurable": {"thread_id": self._run_id},
             "recursion_limit": 10 * self._parts.limits.steps + 100,
         }
+        own = SealedCheckpoints(JsonPlusSerializer(allowed_msgpack_modules=None), self._run_id, self._parts.trust)
         with closing(database):
-            yield graph.compile(checkpointer=SqliteSaver(database)), config
+            yield graph.compile(checkpointer=SqliteSaver(database, serde=own)), config
 
     def _kept_to_itself(self, node: Callable[[CUAState], CUAState]) -> Callable[[CUAState], CUAState]:
         """The node, its errors kept out of LangGraph's hands: it writes their text, secrets too, into a checkpoint."""

@@ -160,8 +160,11 @@ def test_the_desktop_may_come_from_the_environment(
     elsewhere = trace.read_text(encoding="utf-8").replace(desktop.server, "127.0.0.1::1")
     trace.write_text(elsewhere, encoding="utf-8")
     run_id = trace.parent.name
-    assert cua_vnc(tmp_path, [], "deny", run_id).returncode == 9
-    assert cua_vnc(tmp_path, [], "deny", "--vnc", desktop.server, run_id).returncode == 5
+    changed = cua_vnc(tmp_path, [], "deny", run_id)
+    assert changed.returncode == 2
+    assert "server='127.0.0.1::1'" in changed.stderr
+    assert cua_vnc(tmp_path, [], "deny", "--trust", run_id).returncode == 9
+    assert cua_vnc(tmp_path, [], "deny", "--trust", "--vnc", desktop.server, run_id).returncode == 5
 
 
 def test_a_run_that_waits_is_denied_later(tmp_path: Path, desktop: QtDesktop) -> None:
