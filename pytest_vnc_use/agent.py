@@ -16,7 +16,7 @@ from pytest_vnc_use.acting import Actor, check_known, functions_by_name
 from pytest_vnc_use.budget import Budget
 from pytest_vnc_use.claims import Claims
 from pytest_vnc_use.driver_lock import only_driver
-from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
+from pytest_vnc_use.errors import SettingsError, VncUseError
 from pytest_vnc_use.execution import read_execution, secrets_of
 from pytest_vnc_use.hands import Hands
 from pytest_vnc_use.history import History
@@ -26,6 +26,7 @@ from pytest_vnc_use.ports import Approver, Controller, Desktop, Judge, Planner, 
 from pytest_vnc_use.recordings.recorded_test import RecordedTest
 from pytest_vnc_use.resuming import Again, AnyPlanner, GoesOn
 from pytest_vnc_use.safety import Policy, ReviewContext, deny_unasked
+from pytest_vnc_use.setting_paths import absolute_files
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.trace import RunFolder, new_run_id, read_trace, to_json
 from pytest_vnc_use.transcript import transcript
@@ -104,7 +105,8 @@ class VncUseAgent(Claims, Hands, GoesOn):
     ) -> None:
         super().__init__()
         given = {"server": vnc_server, "screen_size": screen_size, "steps": step_limit, "seconds": seconds_timeout}
-        self.settings = settings or assembly.settings_of({**given, "exclude": excluded_actions, "planner": "gemini"})
+        settings = settings or assembly.settings_of({**given, "exclude": excluded_actions, "planner": "gemini"})
+        self.settings = absolute_files(settings, Path.cwd())
         self._password = vnc_password
         self._secrets = dict(secrets or {})
         self._request_s_at_first = self.settings.request_seconds
@@ -195,13 +197,12 @@ class VncUseAgent(Claims, Hands, GoesOn):
         with only_driver(folder):
             trace = read_trace(folder.path)
             resuming.check_origin(trace, trust=trust)
+            resuming.check_step(trace, step)
             ends_here = answer is False and trace.asked is not None and trace.asked.ruling.ends_run
             self._keep_own(run_id, again.get("policy"), assembly.no_planner() if ends_here else again.get("planner"))
             if not ends_here and folder.path not in self.runs:
                 resuming.check_needs(trace.started, self.settings, self._given(run_id))
                 self.budget.recall(trace.exchanges, len(trace.steps))
-            if step is not None and (trace.asked is None or trace.asked.number != step):
-                raise RunFolderError(f"run {run_id!r} does not wait with step {step!r}; look at what it waits with now")
             history = History.of(trace)
             result = self._drive(folder, trace.started, history, approver, lambda run: run.resume(answer), trust=trust)
         return self._checked(result, None)

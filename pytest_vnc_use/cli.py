@@ -37,7 +37,8 @@ from pytest_vnc_use import assembly, record_command
 from pytest_vnc_use.agent import VncUseAgent
 from pytest_vnc_use.command_runs import StepPrinter, approver_here, drive
 from pytest_vnc_use.errors import SettingsError, VncUseError
-from pytest_vnc_use.failure import harmless
+from pytest_vnc_use.failure import LONGEST_ERROR, harmless
+from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.resuming import Again, check_origin
 from pytest_vnc_use.settings import FIELDS, Settings, environment_layer, read_value
 from pytest_vnc_use.trace import read_trace
@@ -98,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(arguments.command(arguments))
     except VncUseError as exc:
-        print(harmless(f"error: {exc}", hide=str), file=sys.stderr)
+        print(cut(harmless(f"error: {exc}", hide=str), LONGEST_ERROR), file=sys.stderr)
         return USAGE
 
 
@@ -323,14 +324,15 @@ def _typable(execution: Execution, arguments: argparse.Namespace) -> Mapping[str
 def _policy_check(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.policy import explain, load_policy
 
-    print(explain(load_policy(arguments.file)))
+    print(harmless(explain(load_policy(arguments.file)), hide=str))
     return 0
 
 
 def _policy_test(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.policy import load_policy, replay_rulings
 
-    print(replay_rulings(load_policy(arguments.file), [Path(run) for run in arguments.run]))
+    rulings = replay_rulings(load_policy(arguments.file), [Path(run) for run in arguments.run])
+    print(harmless(rulings, hide=str))
     return 0
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 
 from pytest_vnc_use.agent import VncUseAgent
 from pytest_vnc_use.errors import InfraError, VncUseError
-from pytest_vnc_use.failure import harmless
+from pytest_vnc_use.failure import LONGEST_ERROR, harmless
+from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.ports import Approver
-from pytest_vnc_use.transcript import plain, step_line
+from pytest_vnc_use.transcript import line, plain, step_line
 from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
 
 EXIT_CODES = {
@@ -30,9 +31,9 @@ class TerminalApprover:
 
     def approve(self, asked: ApprovalAsked) -> bool:
         confirmation = asked.proposal.confirmation
-        print(f"step {asked.number} wants to be confirmed: {plain(str(asked.proposal.action))}")
-        print(f"  the model says: {plain(confirmation.explanation if confirmation else asked.proposal.intent)}")
-        print(f"  ruled by: {plain(asked.ruling.rule)}")
+        print(f"step {asked.number} wants to be confirmed: {line(asked.proposal.action)}")
+        print(f"  the model says: {line(confirmation.explanation if confirmation else asked.proposal.intent)}")
+        print(f"  ruled by: {line(asked.ruling.rule)}")
         try:
             return input("carry it out? [y/N] ").strip().lower() in ("y", "yes")
         except EOFError:  # Ctrl-D
@@ -68,8 +69,8 @@ def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str
 
 
 def _broken(agent: VncUseAgent, word: str, message: str, code: int) -> int:
-    print(harmless(message, hide=str), file=sys.stderr)
-    print(word, *agent.runs[-1:])
+    print(cut(harmless(message, hide=str), LONGEST_ERROR), file=sys.stderr)
+    print(word, *(plain(str(run)) for run in agent.runs[-1:]))
     return code
 
 
@@ -77,11 +78,11 @@ def _conclude(agent: VncUseAgent, result: RunResult, claims: Sequence[str]) -> i
     """Judge the claims of a run that is done, and print what it came to."""
     verdicts = [agent.verify(claim) for claim in claims] if result.outcome is Outcome.DONE else []
     for verdict in verdicts:
-        print(plain(str(verdict)))
+        print(line(verdict))
     if result.message:
-        print(plain(result.message))
+        print(line(result.message))
     if result.outcome is Outcome.WAITING:
         step = len(result.steps) + 1
         print(f"nobody to ask here: `cua-vnc approve {result.run_id} --step {step}` or `deny` answers it")
-    print(f"{result.outcome} {result.run_folder}")
+    print(f"{result.outcome} {plain(str(result.run_folder))}")
     return EXIT_CODES[result.outcome] if all(verdict.holds for verdict in verdicts) else CLAIM_FAILED

@@ -27,11 +27,12 @@ from langgraph.types import Command, StateSnapshot, interrupt
 from typing_extensions import assert_never
 
 from pytest_vnc_use import safety
-from pytest_vnc_use.acting import Actor, bounded
+from pytest_vnc_use.acting import LONGEST_TOLD, Actor, bounded, readable
 from pytest_vnc_use.checkpoints import SealedCheckpoints
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, PlannerError, ProgramCrashed, RunFolderError
 from pytest_vnc_use.history import History
+from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.ports import Planner
 from pytest_vnc_use.screens import same_screen
 from pytest_vnc_use.standstill import STALLED, fingerprint, repeats
@@ -208,7 +209,7 @@ class TaskGraph:
         except RUN_ENDS as exc:
             return self._cut_short(exc)
         self._model_s = time.monotonic() - started
-        number, decision = state["turn"] + 1, answer.decision
+        number, decision = state["turn"] + 1, readable(answer.decision)
         self.history.decided(number, decision)
         self._parts.emit(TurnDecided(number, decision, self._model_s))
         decided = self._cut_short(answer.cut_short) if answer.cut_short else self._decided(decision, state)
@@ -358,9 +359,8 @@ class TaskGraph:
             raise ProgramCrashed("\n".join([f"the program under test ended: {headline} at step {step}", *output]))
 
     def _ended(self, outcome: Outcome, message: str) -> CUAState:
-        return CUAState(
-            outcome=outcome.value, message=self._parts.hide(message), pending=[], elapsed_s=self._deadline.spent_s
-        )
+        told = cut(self._parts.hide(message), LONGEST_TOLD)
+        return CUAState(outcome=outcome.value, message=told, pending=[], elapsed_s=self._deadline.spent_s)
 
     def _cut_short(self, reason: Exception) -> CUAState:
         match reason:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -16,6 +16,9 @@ from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
 from pytest_vnc_use.types import JsonObject
 
 T = TypeVar("T")
+DEEPEST = 100
+"""Levels of JSON inside each other; no model needs so many, and what is deeper breaks those that read it."""
+TOO_DEEP = f"must not be more than {DEEPEST} levels of JSON deep"
 
 
 @cache
@@ -43,6 +46,12 @@ def from_json(form: Any, data: Any) -> Any:
         first = exc.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "it"
         raise RunFolderError(f"{place} does not fit: {first['msg']}, got {first['input']!r}") from exc
+
+
+def is_shallow(value: Any, levels: int = DEEPEST) -> bool:
+    """Whether a value of JSON's types is no more than so many levels deep."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return levels >= 0 and all(is_shallow(item, levels - 1) for item in inner)
 
 
 class JsonLines:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from unittest import TestCase
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.marker import TaskSpec, task_spec
 from pytest_vnc_use.notes import SPECS
+from pytest_vnc_use.setting_paths import absolute_command
 
 OF_A_TEST = ("app", "tokens", "dollars", "record")
 """What one of several markers says for all of them."""
@@ -24,12 +27,20 @@ def read(item: pytest.Item) -> None:
     """
     item.stash[SPECS] = ()
     try:
-        item.stash[SPECS] = _specs(item)
+        item.stash[SPECS] = tuple(_seen_from(item.config.invocation_params.dir, spec) for spec in _specs(item))
     except SettingsError as exc:
         problem = f"{item.nodeid}: {exc}"
         if not hasattr(item.config, "workerinput"):
             raise pytest.UsageError(problem) from exc
         item.stash[_PROBLEM] = problem
+
+
+def _seen_from(base: Path, spec: TaskSpec) -> TaskSpec:
+    """The spec with absolute paths: by the time that it is used, a fixture may have changed the working folder."""
+    paths = {name: str(base / str(spec.settings[name])) for name in ("policy",) if spec.settings.get(name)}
+    if app := spec.settings.get("app"):
+        paths["app"] = absolute_command(str(app), base)
+    return replace(spec, settings={**spec.settings, **paths})
 
 
 def error_of(item: pytest.Item) -> SettingsError | None:

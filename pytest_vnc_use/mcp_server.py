@@ -35,7 +35,7 @@ from pytest_vnc_use.settings import TIMING, Settings, merge
 from pytest_vnc_use.story import RunLine, RunStory, line_of, story_of
 from pytest_vnc_use.suite import Suite, SuiteResult
 from pytest_vnc_use.trace import RunFolder, Trace, read_trace
-from pytest_vnc_use.transcript import plain, step_line
+from pytest_vnc_use.transcript import line, plain, step_line
 from pytest_vnc_use.types import ApprovalAsked, Limits, Outcome, RunEvent, RunResult, Step, StepFinished, TurnDecided
 
 try:
@@ -106,7 +106,7 @@ def _question(asked: ApprovalAsked) -> ElicitRequestFormParams:
         f"The model says: {wish.explanation if wish else asked.proposal.intent}",
         f"Ruled by: {asked.ruling.rule}",
     ]
-    return ElicitRequestFormParams(message="\n".join(map(plain, lines)), requested_schema=_ANSWER_SCHEMA)
+    return ElicitRequestFormParams(message="\n".join(map(line, lines)), requested_schema=_ANSWER_SCHEMA)
 
 
 async def _answer(ctx: AnyContext, asked: ApprovalAsked, timeout_s: float) -> bool:

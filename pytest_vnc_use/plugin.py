@@ -166,9 +166,11 @@ def vnc_settings(request: pytest.FixtureRequest) -> Settings:
     Of several markers, what they all say alike; what only one says holds for its own task.
     """
     from pytest_vnc_use import marked_items, notes
+    from pytest_vnc_use.setting_paths import absolute_files
 
     agreed = marked_items.agreed(request.node.stash[notes.SPECS])
-    return merge(*request.config.stash[LAYERS], (agreed, lambda name: f"vnc_task({name}=…)"))
+    settings = merge(*request.config.stash[LAYERS], (agreed, lambda name: f"vnc_task({name}=…)"))
+    return absolute_files(settings, request.config.invocation_params.dir)
 
 
 @pytest.fixture
@@ -187,9 +189,11 @@ def vnc_desktop(
     it is for the next test, unless its program has ended or the next test wants another.
     """
     from pytest_vnc_use import assembly
+    from pytest_vnc_use.setting_paths import absolute_desktop
 
     app = shlex.join(map(str, vnc_app)) if isinstance(vnc_app, (list, tuple)) else str(vnc_app)
-    settings = dataclasses.replace(vnc_settings, app=app)
+    settings = absolute_desktop(vnc_settings, request.config.invocation_params.dir)
+    settings = settings if app == vnc_settings.app else dataclasses.replace(settings, app=app)
     desktops = _desktops(request.config)
     if settings.scope == "test":
         desktop = desktops.lease(settings, request.node.nodeid)

@@ -192,16 +192,18 @@ def _written(recorded: RecordedTest) -> Iterator[str]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Healed tests are listed, so that nobody takes them for unchanged; then what was recorded."""
-    healed = [(report.nodeid, line) for report in _reports(terminalreporter, "call") for line in _told(report, HEALED)]
+    from pytest_vnc_use.plain_text import line
+
+    healed = [(report.nodeid, told) for report in _reports(terminalreporter, "call") for told in _told(report, HEALED)]
     if healed:
         count = len({nodeid for nodeid, _ in healed})
         terminalreporter.section(f"{count} healed: look whether the product may differ so", yellow=True)
-        for nodeid, line in healed:
-            terminalreporter.write_line(f"HEALED {nodeid}: {line}", yellow=True)
+        for nodeid, told in healed:
+            terminalreporter.write_line(line(f"HEALED {nodeid}: {told}"), yellow=True)
     written = [told for report in _reports(terminalreporter, "teardown") for told in _told(report, WRITTEN)]
     for told in sorted(set(written)):
         count = written.count(told)
-        terminalreporter.write_line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {told}")
+        terminalreporter.write_line(line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {told}"))
 
 
 def _told(report: Any, name: str) -> list[str]:

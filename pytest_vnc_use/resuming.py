@@ -13,7 +13,7 @@ from typing import TypedDict, Union
 
 from typing_extensions import Unpack
 
-from pytest_vnc_use.errors import SettingsError, VncUseError
+from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.ports import Approver, Planner
 from pytest_vnc_use.safety import Policy
 from pytest_vnc_use.settings import FIELDS, Settings
@@ -95,6 +95,13 @@ def _named_settings(started: RunStarted) -> Iterator[str]:
         default = FIELDS[name].default if name in FIELDS else None
         if name not in _HARMLESS and value and value not in (default, list(default) if default == () else default):
             yield f"{plain(name)}={plain(str(value))[:200]!r}"
+
+
+def check_step(trace: Trace, step: int | None) -> None:
+    """Raises RunFolderError where it is not this step that the run waits with."""
+    if step is not None and (trace.asked is None or trace.asked.number != step):
+        run_id = trace.path.name
+        raise RunFolderError(f"run {run_id!r} does not wait with step {step!r}; look at what it waits with now")
 
 
 def check_needs(started: RunStarted, settings: Settings, given: Given) -> None:

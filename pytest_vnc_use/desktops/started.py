@@ -97,7 +97,7 @@ class StartedDesktop:
         if self._program is not None:
             self._session.end(self._program)
             self._program = None
-        self._program = self._session.start("program", command)
+        self._program = self._session.start("program", command, attended=True)
         return self._program
 
     def _check_not_stopped(self, wish: str) -> None:
