@@ -24,7 +24,7 @@ from pytest_vnc_use.logging_utils import Redactor, RunLogger
 from pytest_vnc_use.planners.reenactment import Reenactment
 from pytest_vnc_use.ports import Approver, Controller, Desktop, Judge, Planner, RunObserver
 from pytest_vnc_use.recordings.recorded_test import RecordedTest
-from pytest_vnc_use.resuming import Again, AnyPlanner, GoesOn
+from pytest_vnc_use.resuming import Again, AnyPlanner, Given, GoesOn
 from pytest_vnc_use.safety import Policy, ReviewContext, deny_unasked
 from pytest_vnc_use.setting_paths import absolute_files
 from pytest_vnc_use.settings import Settings
@@ -70,9 +70,8 @@ class VncUseAgent(Claims, Hands, GoesOn):
     `desktop` is what is driven, where that is known: it is connected to where it is then, also after its `reset()`, and
     once it or its program has ended, a lost connection is not made anew. `planner` may also be a callable, see
     planners/callables.py; it, `judge` and `controller` replace what would be built from the other arguments. `settings`
-    may be replaced: its limits and its timing then hold from the next run, look or claim on, `request_seconds` also for
-    a planner that was given, and so does all that the planner and the judge are built from, where they are. Of no use
-    by then are `start_seconds` and `lease_seconds`: the desktop is there. `recorded` is replayed, or recorded anew.
+    may be replaced: from the next run, look or claim on, its limits and timing hold, `request_seconds` also for a given
+    planner, and planner and judge are built from it. `recorded` is replayed, or recorded anew.
     """
 
     _connected_as: Settings | None = None
@@ -114,8 +113,7 @@ class VncUseAgent(Claims, Hands, GoesOn):
         self._start_redactor = Redactor({**self._secrets, **assembly.api_keys()})
         self._redactor = Redactor({**self._secrets, **assembly.ambient_secrets(self.settings, vnc_password)})
         self._hitl_mode = hitl_mode
-        self._policy = policy or assembly.build_policy(self.settings, ask=hitl_mode)
-        self._has_policy = policy is not None
+        self._policy, self._has_policy = policy or assembly.build_policy(self.settings, ask=hitl_mode), bool(policy)
         self._own_policies: dict[str, Policy] = {}
         self._own_planners: dict[str, Planner] = {}
         self._place = desktop or assembly.given_desktop(self.settings)
@@ -166,7 +164,7 @@ class VncUseAgent(Claims, Hands, GoesOn):
             screen=NO_FRAME,
             server=self.server,
             test_id=self._test_id,
-            limits=limits or self._limits(),
+            limits=limits or Limits(self.settings.steps, self.settings.seconds, self.settings.stall),
             expect=tuple(expect),
             settings=to_json(self.settings),
             own_policy=policy is not None or self._has_policy,
@@ -201,7 +199,10 @@ class VncUseAgent(Claims, Hands, GoesOn):
             ends_here = answer is False and trace.asked is not None and trace.asked.ruling.ends_run
             self._keep_own(run_id, again.get("policy"), assembly.no_planner() if ends_here else again.get("planner"))
             if not ends_here and folder.path not in self.runs:
-                resuming.check_needs(trace.started, self.settings, self._given(run_id))
+                has_policy = self._has_policy or run_id in self._own_policies
+                planner, has_judge = self._own_planners.get(run_id) or self._planner, self._judge is not None
+                given = Given(self._secrets, self._functions, planner, lambda: self.planner, has_policy, has_judge)
+                resuming.check_needs(trace.started, self.settings, given)
                 self.budget.recall(trace.exchanges, len(trace.steps))
             history = History.of(trace)
             result = self._drive(folder, trace.started, history, approver, lambda run: run.resume(answer), trust=trust)
@@ -213,16 +214,6 @@ class VncUseAgent(Claims, Hands, GoesOn):
             self._own_policies[run_id] = policy
         if planner is not None:
             self._own_planners[run_id] = assembly.given_planner(planner)
-
-    def _given(self, run_id: str) -> resuming.Given:
-        return resuming.Given(
-            secrets=self._secrets.keys(),
-            functions=self._functions.keys(),
-            planner=self._planner or self._own_planners.get(run_id),
-            would_plan=lambda: self.planner,
-            has_policy=run_id in self._own_policies or self._has_policy,
-            has_judge=self._judge is not None,
-        )
 
     def _checked(self, result: RunResult, check: bool | None) -> RunResult:
         if (self._check if check is None else check) and result.outcome is not Outcome.DONE:
@@ -299,9 +290,6 @@ class VncUseAgent(Claims, Hands, GoesOn):
     def _review(self, policy: Policy, context: ReviewContext, proposal: Proposal) -> Ruling:
         ruling = policy.review(proposal, context)
         return ruling if self._hitl_mode or ruling.kind != "ask" else deny_unasked(ruling)
-
-    def _limits(self) -> Limits:
-        return Limits(self.settings.steps, self.settings.seconds, self.settings.stall)
 
     def _tell(self, logger: RunLogger | None, event: RunEvent) -> None:
         event = self.budget.hear(event)

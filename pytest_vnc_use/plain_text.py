@@ -11,9 +11,13 @@ def plain(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
+_SLACK = 100
+"""What is cut already, and says so, is not cut again."""
+
+
 def cut(text: str, most: int = LONGEST) -> str:
     """The text; of one that is longer than `most` characters, its beginning and how long it is."""
-    return text if len(text) <= most else f"(the first {most} of {len(text)} characters) {text[:most]}"
+    return text if len(text) <= most + _SLACK else f"(the first {most} of {len(text)} characters) {text[:most]}"
 
 
 def line(text: object) -> str:

@@ -164,9 +164,11 @@ def pytest_runtest_makereport(
     recorded = item.stash.get(RECORDED, None)
     if recorded is None:
         return report
+    from pytest_vnc_use.plain_text import cut
+
     if call.when == "call":
         item.stash[PASSED] = report.passed and not hasattr(report, "wasxfail")
-        _note(item, report, [(HEALED, line) for line in recorded.healed])
+        _note(item, report, [(HEALED, cut(told)) for told in recorded.healed])
     elif call.when == "teardown":
         if report.passed and item.stash.get(PASSED, False):
             _note(item, report, [(WRITTEN, told) for told in _written(recorded)])

@@ -286,7 +286,7 @@ def test_no_control_character_reaches_the_terminal_and_no_megabytes(painted_proj
 
         @pytest.mark.vnc_task("Look")
         def test_healed(vnc_agent, record_property):
-            record_property("vnc_healed", EVIL + "long " * 600_000)
+            record_property("vnc_healed", EVIL + "long " * 600)
             assert vnc_agent.verify("it is so")
     """)
     options = ("-v", "-rA", "--vnc-policy=", "--junitxml=junit.xml", "--html=report.html", "--self-contained-html")

@@ -17,7 +17,7 @@ from pathlib import PurePath
 
 from pytest_vnc_use.desktops.bounded import bounded_run
 from pytest_vnc_use.desktops.folder import MOST_BYTES, too_large
-from pytest_vnc_use.desktops.session import exit_code_elsewhere
+from pytest_vnc_use.desktops.process import exit_code_elsewhere
 from pytest_vnc_use.errors import DesktopError, SettingsError
 from pytest_vnc_use.ports import Ran
 

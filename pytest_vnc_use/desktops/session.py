@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -22,9 +21,10 @@ from pathlib import Path
 from typing import IO
 from weakref import WeakSet
 
-from pytest_vnc_use.desktops import cleaning, sitter
+from pytest_vnc_use.desktops import cleaning
 from pytest_vnc_use.desktops.attended import Attended
 from pytest_vnc_use.desktops.folder import opened_to_write
+from pytest_vnc_use.desktops.process import Process, text_of
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.ports import Ran
 
@@ -46,53 +46,6 @@ _NOT_FOR_THE_DESKTOP = (
     *("GOOGLE_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
 )
 """Variables that would lead a program to the screen of whoever runs the tests, or give it the tests' own secrets."""
-
-
-class Process:
-    """A process of a session; `title` is what messages call it, such as "the program 'python shop'"."""
-
-    def __init__(
-        self,
-        role: str,
-        title: str,
-        popen: subprocess.Popen[bytes] | Attended,
-        log: Path,
-        *,
-        elsewhere: bool = False,
-    ) -> None:
-        self.role = role
-        self.title = title
-        self.popen = popen
-        self.log = log
-        self._elsewhere = elsewhere
-
-    @property
-    def exit_code(self) -> int | None:
-        """None while it runs; -n where signal n ended it."""
-        code = self.popen.poll()
-        return exit_code_elsewhere(code) if code is not None and self._elsewhere else code
-
-    @property
-    def output(self) -> str:
-        """What it wrote to its standard output and error, a megabyte of it; empty once the file of it is gone."""
-        try:
-            with open(os.open(self.log, os.O_RDONLY | os.O_NONBLOCK), "rb") as log:
-                return _text_of(log)
-        except OSError:  # the session is stopped, or the program has put something else in its place
-            return ""
-
-    def output_tail(self, lines: int = 20) -> str:
-        """The last lines of that."""
-        return "\n".join(self.output.splitlines()[-lines:])
-
-    @property
-    def end(self) -> str:
-        """How it ended, such as `exited with -11 (SIGSEGV)`; empty while it runs."""
-        return "" if self.exit_code is None else f"exited with {_told_exit_code(self.exit_code)}"
-
-    def told(self, what: str) -> str:
-        """A sentence about it, and the last lines of its output."""
-        return f"{self.title} {what}\n{self.output_tail() or '(it printed nothing)'}"
 
 
 class Session:
@@ -203,7 +156,7 @@ class Session:
             finally:
                 if attended.poll() is None:
                     attended.kill()
-            return Ran(code, _text_of(stdout), _text_of(stderr))
+            return Ran(code, text_of(stdout), text_of(stderr))
 
     def stop(self) -> None:
         """End all processes and remove the folder; a second call does nothing.
@@ -315,11 +268,6 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
-def exit_code_elsewhere(code: int) -> int:
-    """What a client such as `docker exec` ends with for a command that signal n ended, 128 + n, as -n."""
-    return 128 - code if code - 128 in signal.valid_signals() else code
-
-
 def remove_leftovers() -> None:
     """Remove what sessions of this user left behind that were killed together with their guard."""
     temporary = Path(tempfile.gettempdir()).resolve()
@@ -373,18 +321,6 @@ def _not_started(command: Sequence[str], exc: OSError) -> DesktopError:
     return DesktopError(f"cannot start {command[0]!r}: {exc.strerror}; give a program that is on PATH, or its path")
 
 
-def _text_of(file: IO[bytes]) -> str:
-    """What is in the file; of what is too long, the beginning and the end."""
-    size = os.fstat(file.fileno()).st_size
-    file.seek(0)
-    if size <= sitter.HEAD + sitter.TAIL + 100:
-        return file.read(size).decode("utf-8", "replace")
-    head, cut = file.read(sitter.HEAD), sitter.LEFT_OUT.match(file.read(100))
-    left_out = size - sitter.HEAD - sitter.TAIL + (int(cut[1]) - len(cut[0]) if cut else 0)
-    file.seek(size - sitter.TAIL)
-    return (head + sitter.CUT % left_out + file.read(sitter.TAIL)).decode("utf-8", "replace")
-
-
 def _shown(command: Sequence[str]) -> str:
     return textwrap.shorten(shlex.join(command), _SHOWN_CHARACTERS, placeholder=" …")
 
@@ -392,13 +328,3 @@ def _shown(command: Sequence[str]) -> str:
 def _seen_from_here(word: str) -> str:
     path = Path(word)
     return str(path.absolute()) if "/" in word and path.exists() else word
-
-
-def _told_exit_code(code: int) -> str:
-    """`3`, or `-11 (SIGSEGV)`."""
-    if code >= 0:
-        return str(code)
-    try:
-        return f"{code} ({signal.Signals(-code).name})"
-    except ValueError:  # a real-time signal has no name
-        return str(code)

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_vnc_use.desktops.folder import WorkingFolder
-from pytest_vnc_use.desktops.session import Process, Session
+from pytest_vnc_use.desktops.process import Process
+from pytest_vnc_use.desktops.session import Session
 from pytest_vnc_use.errors import DesktopError, SettingsError
 from pytest_vnc_use.ports import Ran
 
