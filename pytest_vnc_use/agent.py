@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from pytest_vnc_use import assembly, failure, graph, resuming
-from pytest_vnc_use.acting import Actor, check_known, functions_by_name
+from pytest_vnc_use.acting import LONGEST_TOLD, Actor, check_known, functions_by_name
 from pytest_vnc_use.budget import Budget
 from pytest_vnc_use.claims import Claims
 from pytest_vnc_use.driver_lock import only_driver
@@ -21,6 +21,7 @@ from pytest_vnc_use.execution import read_execution, secrets_of
 from pytest_vnc_use.hands import Hands
 from pytest_vnc_use.history import History
 from pytest_vnc_use.logging_utils import Redactor, RunLogger
+from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.planners.reenactment import Reenactment
 from pytest_vnc_use.ports import Approver, Controller, Desktop, Judge, Planner, RunObserver
 from pytest_vnc_use.recordings.recorded_test import RecordedTest
@@ -246,7 +247,8 @@ class VncUseAgent(Claims, Hands, GoesOn):
                 state = run.resume(approver.approve(question))
         except BaseException as exc:
             # whatever ended the run, Ctrl-C included, is written down before it goes on its way
-            emit(RunEnded(None, "the run broke", f"{type(exc).__name__}: {exc}", traceback.format_exc()))
+            told, trace = (cut(self._redactor.hide(each), LONGEST_TOLD) for each in (str(exc), traceback.format_exc()))
+            emit(RunEnded(None, "the run broke", f"{type(exc).__name__}: {told}", trace))
             if isinstance(exc, VncUseError):
                 exc.args, exc.__cause__ = (self._redactor.hide(str(exc)),), None  # what caused it may tell a secret
             raise

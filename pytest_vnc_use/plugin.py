@@ -96,7 +96,9 @@ def _settings(config: pytest.Config) -> Settings:
 
             load_policy(settings.policy)
     except SettingsError as exc:
-        raise pytest.UsageError(str(exc)) from exc
+        from pytest_vnc_use.failure import harmless
+
+        raise pytest.UsageError(harmless(str(exc), str)) from exc
     return settings
 
 

@@ -117,10 +117,11 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], pas
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
     from pytest_vnc_use.demonstrating import ShownTasks
+    from pytest_vnc_use.failure import harmless
 
     def say(line: str) -> None:
         with _at_the_terminal(item.config):
-            sys.stdout.write(f"{line}\n")
+            sys.stdout.write(f"{harmless(line, str)}\n")
             sys.stdout.flush()
 
     return ShownTasks(settings, secrets, password, say)

@@ -204,8 +204,6 @@ def test_a_strangers_run_folder_has_nothing_run_here(tmp_path: Path, desktop: Qt
             assert named in refused.stderr
         assert "\x1b" not in refused.stderr
     assert not (tmp_path / "owned").exists()
-    cua_vnc(tmp_path, [], "resume", "--trust", trace.parent.name)
-    assert "planner" in refused.stderr
 
 
 def test_a_run_that_is_not_there_is_told(tmp_path: Path, desktop: QtDesktop) -> None:
