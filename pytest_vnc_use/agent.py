@@ -247,8 +247,9 @@ class VncUseAgent(Claims, Hands, GoesOn):
                 state = run.resume(approver.approve(question))
         except BaseException as exc:
             # whatever ended the run, Ctrl-C included, is written down before it goes on its way
-            told, trace = (cut(self._redactor.hide(each), LONGEST_TOLD) for each in (str(exc), traceback.format_exc()))
-            emit(RunEnded(None, "the run broke", f"{type(exc).__name__}: {told}", trace))
+            told = cut(self._redactor.hide(f"{type(exc).__name__}: {exc}"), LONGEST_TOLD)
+            way = cut(self._redactor.hide(traceback.format_exc()), 10 * LONGEST_TOLD)
+            emit(RunEnded(None, "the run broke", told, way))
             if isinstance(exc, VncUseError):
                 exc.args, exc.__cause__ = (self._redactor.hide(str(exc)),), None  # what caused it may tell a secret
             raise

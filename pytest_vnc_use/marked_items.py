@@ -13,7 +13,6 @@ import pytest
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.marker import TaskSpec, task_spec
 from pytest_vnc_use.notes import SPECS
-from pytest_vnc_use.setting_paths import absolute_command
 
 OF_A_TEST = ("app", "tokens", "dollars", "record")
 """What one of several markers says for all of them."""
@@ -27,7 +26,7 @@ def read(item: pytest.Item) -> None:
     """
     item.stash[SPECS] = ()
     try:
-        item.stash[SPECS] = tuple(_seen_from(item.config.invocation_params.dir, spec) for spec in _specs(item))
+        item.stash[SPECS] = _specs(item)
     except SettingsError as exc:
         from pytest_vnc_use.failure import harmless
 
@@ -37,12 +36,14 @@ def read(item: pytest.Item) -> None:
         item.stash[_PROBLEM] = problem
 
 
+def tasks_of(item: pytest.Item) -> tuple[TaskSpec, ...]:
+    """What the item's markers say, with absolute paths: by now a fixture may have changed the working folder."""
+    return tuple(_seen_from(item.config.invocation_params.dir, spec) for spec in item.stash.get(SPECS, ()))
+
+
 def _seen_from(base: Path, spec: TaskSpec) -> TaskSpec:
-    """The spec with absolute paths: by the time that it is used, a fixture may have changed the working folder."""
-    paths = {name: str(base / str(spec.settings[name])) for name in ("policy",) if spec.settings.get(name)}
-    if app := spec.settings.get("app"):
-        paths["app"] = absolute_command(str(app), base)
-    return replace(spec, settings={**spec.settings, **paths})
+    policy = spec.settings.get("policy")
+    return replace(spec, settings={**spec.settings, "policy": str(base / str(policy))}) if policy else spec
 
 
 def error_of(item: pytest.Item) -> SettingsError | None:

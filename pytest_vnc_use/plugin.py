@@ -168,11 +168,9 @@ def vnc_settings(request: pytest.FixtureRequest) -> Settings:
     Of several markers, what they all say alike; what only one says holds for its own task.
     """
     from pytest_vnc_use import marked_items, notes
-    from pytest_vnc_use.setting_paths import absolute_files
 
     agreed = marked_items.agreed(request.node.stash[notes.SPECS])
-    settings = merge(*request.config.stash[LAYERS], (agreed, lambda name: f"vnc_task({name}=…)"))
-    return absolute_files(settings, request.config.invocation_params.dir)
+    return merge(*request.config.stash[LAYERS], (agreed, lambda name: f"vnc_task({name}=…)"))
 
 
 @pytest.fixture
@@ -266,8 +264,10 @@ def vnc_agent(
     _register_the_rest(request.config)
     from pytest_vnc_use import marked_items, notes, recorded_items, reporting, spending
     from pytest_vnc_use.agent import VncUseAgent
+    from pytest_vnc_use.setting_paths import absolute_files
 
     item, secrets = request.node, marked_items.declared_secrets(request.node)
+    vnc_settings = absolute_files(vnc_settings, request.config.invocation_params.dir)
     agent = VncUseAgent(
         vnc_password=vnc_desktop.password,
         settings=dataclasses.replace(vnc_settings, server=vnc_desktop.server),
@@ -310,11 +310,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
         return (yield)
     from unittest import SkipTest
 
-    from pytest_vnc_use import notes, scenario
+    from pytest_vnc_use import marked_items, scenario
 
     agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
     tell = functools.partial(pyfuncitem.add_report_section, "call", "checks")
     with scenario.checks_told(agent, tell, skips=(pytest.skip.Exception, SkipTest)):
-        if specs := pyfuncitem.stash.get(notes.SPECS, ()):
+        if specs := marked_items.tasks_of(pyfuncitem):
             scenario.carry_out(agent, specs, judge_end_state=scenario.checks_nothing(pyfuncitem.obj))
         return (yield)
