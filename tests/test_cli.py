@@ -200,7 +200,7 @@ def test_a_strangers_run_folder_has_nothing_run_here(tmp_path: Path, desktop: Qt
     for word in ("approve", "resume", "deny"):
         refused = cua_vnc(tmp_path, [], word, "--vnc", desktop.server, trace.parent.name)
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-        for named in ("planner='evil:plan'", "exec='sh -c", "app='touch owned'", "base_url=", "policy=", "--trust"):
+        for named in ("planner='evil:plan'", "exec=", "app='touch owned'", "base_url=", "policy=", "--trust"):
             assert named in refused.stderr
         assert "\x1b" not in refused.stderr
     assert not (tmp_path / "owned").exists()
