@@ -11,14 +11,18 @@ from typing import Any
 from typing_extensions import assert_never
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
-from pytest_vnc_use.errors import ActionError, ActionInterrupted, SettingsError
+from pytest_vnc_use.errors import ActionError, ActionInterrupted, PlannerError, SettingsError
+from pytest_vnc_use.json_lines import TOO_DEEP, is_shallow
+from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.ports import Controller
 from pytest_vnc_use.screens import still_shows
 from pytest_vnc_use.trace import RunFolder
 from pytest_vnc_use.types import (
+    SECRET_MARK,
     Action,
     CallFunction,
     Click,
+    Decision,
     DesktopAction,
     Drag,
     Frame,
@@ -31,6 +35,7 @@ from pytest_vnc_use.types import (
     MouseUp,
     Move,
     OpenAddress,
+    Proposal,
     Scroll,
     SettledReason,
     Step,
@@ -147,10 +152,10 @@ class Actor:
             case CallFunction(name=name, arguments=arguments):
                 return self._call_function(name, arguments)
             case TypeText(text=text):
-                shown = self.reveal(text)
+                shown = self._revealed(text)
                 perform_text(self.controller, dataclasses.replace(action, text=shown), holds_secret=shown != text)
             case OpenAddress(address=address):
-                shown = self.reveal(address)
+                shown = self._revealed(address)
                 perform_text(self.controller, OpenAddress(shown), holds_secret=shown != address)
             case Wait(duration_s=duration_s):
                 self.controller.perform(Wait(min(duration_s, deadline.remaining_s)))
@@ -165,6 +170,7 @@ class Actor:
     def _revealed(self, value: Any) -> Any:
         match value:
             case str():
+                check_known(value, self.reveal)
                 return self.reveal(value)
             case list() | tuple():
                 return [self._revealed(item) for item in value]
@@ -182,6 +188,16 @@ class Actor:
             raise ActionError(f"{name} raised {type(exc).__name__}: {exc}") from exc
 
 
+def check_known(text: str, reveal: Callable[[str], str]) -> None:
+    """Raises ActionError where the text names a secret that nobody declared: its name must not be typed for it."""
+    for mark in SECRET_MARK.finditer(text):
+        if reveal(mark.group()) == mark.group():
+            raise ActionError(
+                f"the secret {mark[1]!r} is not known here: declare it, as secrets=[{mark[1]!r}] in the marker, "
+                f"secrets={{{mark[1]!r}: …}} in Python, or --secret {mark[1]}"
+            )
+
+
 def perform_text(controller: Controller, action: DesktopAction, *, holds_secret: bool) -> None:
     """Type; where the text holds a secret, an ActionError that may name characters of it is told without them."""
     try:
@@ -195,14 +211,32 @@ def perform_text(controller: Controller, action: DesktopAction, *, holds_secret:
 
 
 def bounded(step: Step) -> Step:
-    """The step with no more of its output and its error than a model, or a reader of the report, can do with."""
-    return dataclasses.replace(step, output=_cut(step.output), error=_cut(step.error))
+    """The step with no more of what was said and told than a model, or a reader of the report, can do with."""
+    return dataclasses.replace(
+        step,
+        proposal=dataclasses.replace(step.proposal, intent=cut(step.proposal.intent, LONGEST_TOLD)),
+        ruling=dataclasses.replace(step.ruling, explanation=cut(step.ruling.explanation, LONGEST_TOLD)),
+        words=cut(step.words, LONGEST_TOLD),
+        output=cut(step.output, LONGEST_TOLD),
+        error=cut(step.error, LONGEST_TOLD),
+    )
 
 
-def _cut(text: str) -> str:
-    if len(text) <= LONGEST_TOLD:
-        return text
-    return f"(the first {LONGEST_TOLD} of {len(text)} characters) {text[:LONGEST_TOLD]}"
+def readable(decision: Decision) -> Decision:
+    """The decision, with what no reader of its JSON can take put out of it. Raises PlannerError for its `params`."""
+    if not is_shallow(decision.params):
+        raise PlannerError(f"the params that the planner finished with {TOO_DEEP}")
+    return dataclasses.replace(decision, proposals=tuple(map(_readable, decision.proposals)))
+
+
+def _readable(proposal: Proposal) -> Proposal:
+    action = proposal.action
+    given = action.arguments if isinstance(action, CallFunction) else {}
+    if is_shallow(given) and is_shallow(proposal.as_proposed):
+        return proposal
+    name = str(proposal.as_proposed.get("name") or getattr(action, "name", action.kind))
+    problem = f"the arguments of {cut(name, 100)!r} {TOO_DEEP}"
+    return dataclasses.replace(proposal, action=InvalidAction(name, problem), as_proposed={"name": name, "args": {}})
 
 
 def functions_by_name(functions: Sequence[Callable[..., object]]) -> dict[str, Callable[..., object]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Union
@@ -12,6 +13,8 @@ ScrollMeans = Literal["wheel", "keys"]
 TypingMeans = Literal["keys", "clipboard"]
 HistoryDirection = Literal["back", "forward"]
 JsonObject = Mapping[str, Any]
+SECRET_MARK = re.compile(r"<secret:([A-Za-z_][A-Za-z0-9_]*)>")
+"""What stands for a secret's value, by its name, until just before it is typed."""
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from pytest_vnc_use import assembly, failure, graph
-from pytest_vnc_use.acting import Actor, functions_by_name
+from pytest_vnc_use import assembly, failure, graph, resuming
+from pytest_vnc_use.acting import LONGEST_TOLD, Actor, check_known, functions_by_name
 from pytest_vnc_use.budget import Budget
 from pytest_vnc_use.claims import Claims
 from pytest_vnc_use.driver_lock import only_driver
-from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
+from pytest_vnc_use.errors import SettingsError, VncUseError
 from pytest_vnc_use.execution import read_execution, secrets_of
 from pytest_vnc_use.hands import Hands
 from pytest_vnc_use.history import History
 from pytest_vnc_use.logging_utils import Redactor, RunLogger
+from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.planners.reenactment import Reenactment
 from pytest_vnc_use.ports import Approver, Controller, Desktop, Judge, Planner, RunObserver
 from pytest_vnc_use.recordings.recorded_test import RecordedTest
+from pytest_vnc_use.resuming import Again, AnyPlanner, Given, GoesOn
 from pytest_vnc_use.safety import Policy, ReviewContext, deny_unasked
+from pytest_vnc_use.setting_paths import absolute_files
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.trace import RunFolder, new_run_id, read_trace, to_json
 from pytest_vnc_use.transcript import transcript
@@ -37,7 +40,6 @@ from pytest_vnc_use.types import (
     Judged,
     Limits,
     ModelAsked,
-    Observation,
     Outcome,
     Proposal,
     Report,
@@ -55,7 +57,7 @@ from pytest_vnc_use.verification import check_asked, end_state_claim, verify_fun
 Self = TypeVar("Self", bound="VncUseAgent")
 
 
-class VncUseAgent(Claims, Hands):
+class VncUseAgent(Claims, Hands, GoesOn):
     """Drives one VNC desktop. Connects on first use; close it, or use it in a `with` statement.
 
     `vnc_server` is `host::port`, `host:display` or the path of a unix socket. `excluded_actions` are names of the
@@ -69,9 +71,8 @@ class VncUseAgent(Claims, Hands):
     `desktop` is what is driven, where that is known: it is connected to where it is then, also after its `reset()`, and
     once it or its program has ended, a lost connection is not made anew. `planner` may also be a callable, see
     planners/callables.py; it, `judge` and `controller` replace what would be built from the other arguments. `settings`
-    may be replaced: its limits and its timing then hold from the next run, look or claim on, `request_seconds` also for
-    a planner that was given, and so does all that the planner and the judge are built from, where they are. Of no use
-    by then are `start_seconds` and `lease_seconds`: the desktop is there. `recorded` is replayed, or recorded anew.
+    may be replaced: from the next run, look or claim on, its limits and timing hold, `request_seconds` also for a given
+    planner, and planner and judge are built from it. `recorded` is replayed, or recorded anew.
     """
 
     _connected_as: Settings | None = None
@@ -90,7 +91,7 @@ class VncUseAgent(Claims, Hands):
         *,
         settings: Settings | None = None,
         policy: Policy | None = None,
-        planner: Planner | Callable[[Observation], object] | None = None,
+        planner: AnyPlanner | None = None,
         judge: Judge | None = None,
         controller: Controller | None = None,
         functions: Sequence[Callable[..., object]] | None = None,
@@ -104,7 +105,8 @@ class VncUseAgent(Claims, Hands):
     ) -> None:
         super().__init__()
         given = {"server": vnc_server, "screen_size": screen_size, "steps": step_limit, "seconds": seconds_timeout}
-        self.settings = settings or assembly.settings_of({**given, "exclude": excluded_actions, "planner": "gemini"})
+        settings = settings or assembly.settings_of({**given, "exclude": excluded_actions, "planner": "gemini"})
+        self.settings = absolute_files(settings, Path.cwd())
         self._password = vnc_password
         self._secrets = dict(secrets or {})
         self._request_s_at_first = self.settings.request_seconds
@@ -112,7 +114,7 @@ class VncUseAgent(Claims, Hands):
         self._start_redactor = Redactor({**self._secrets, **assembly.api_keys()})
         self._redactor = Redactor({**self._secrets, **assembly.ambient_secrets(self.settings, vnc_password)})
         self._hitl_mode = hitl_mode
-        self._policy = policy or assembly.build_policy(self.settings, ask=hitl_mode)
+        self._policy, self._has_policy = policy or assembly.build_policy(self.settings, ask=hitl_mode), bool(policy)
         self._own_policies: dict[str, Policy] = {}
         self._own_planners: dict[str, Planner] = {}
         self._place = desktop or assembly.given_desktop(self.settings)
@@ -138,7 +140,7 @@ class VncUseAgent(Claims, Hands):
         expect: Sequence[str] = (),
         limits: Limits | None = None,
         policy: Policy | None = None,
-        planner: Planner | Callable[[Observation], object] | None = None,
+        planner: AnyPlanner | None = None,
         approver: Approver | None = None,
         check: bool | None = None,
         run_id: str | None = None,
@@ -163,15 +165,15 @@ class VncUseAgent(Claims, Hands):
             screen=NO_FRAME,
             server=self.server,
             test_id=self._test_id,
-            limits=limits or self._limits(),
+            limits=limits or Limits(self.settings.steps, self.settings.seconds, self.settings.stall),
             expect=tuple(expect),
             settings=to_json(self.settings),
-            own_policy=policy is not None,
+            own_policy=policy is not None or self._has_policy,
+            own_judge=self._judge is not None,
+            secrets=tuple(self._secrets),
+            functions=tuple(self._functions),
         )
-        if policy:
-            self._own_policies[folder.path.name] = policy
-        if planner is not None:
-            self._own_planners[folder.path.name] = assembly.given_planner(planner)
+        self._keep_own(folder.path.name, policy, planner)
         with only_driver(folder):
             result = self._drive(folder, started, History(), approver, lambda run: run.start(started.task))
         return self._checked(result, check)
@@ -187,39 +189,32 @@ class VncUseAgent(Claims, Hands):
         limits = again.limits(self.settings.seconds)
         return self.run(again.task, limits=limits, planner=again, approver=approver, check=check)
 
-    def approve(
-        self, run_id: str, *, step: int | None = None, approver: Approver | None = None, policy: Policy | None = None
-    ) -> RunResult:
-        """Carry out the action that a run waits with, and go on; also in another process than the run's first.
-
-        With `step`, only if it is that step's action that the run waits with. A run that was started with a `policy` of
-        its own goes on under that; another process must give it again. Raises RunFolderError, SettingsError.
-        """
-        return self._go_on(run_id, True, step, approver, policy)
-
-    def deny(self, run_id: str, *, step: int | None = None, policy: Policy | None = None) -> RunResult:
-        """Refuse the action that a run waits with; the run ends as `denied`, or goes on where the policy says so."""
-        return self._go_on(run_id, False, step, None, policy)
-
-    def resume(self, run_id: str, *, approver: Approver | None = None, policy: Policy | None = None) -> RunResult:
-        """Go on with a run that was interrupted or killed, from its last step; a waiting one still waits."""
-        return self._go_on(run_id, None, None, approver, policy)
-
     def _go_on(
-        self, run_id: str, answer: bool | None, step: int | None, approver: Approver | None, policy: Policy | None
+        self, run_id: str, answer: bool | None, step: int | None, approver: Approver | None, again: Again
     ) -> RunResult:
-        folder = RunFolder.open(Path(self.settings.runs_dir, run_id))
-        if policy:
-            self._own_policies[run_id] = policy
+        folder, trust = RunFolder.open(Path(self.settings.runs_dir, run_id)), again.get("trust", False)
         with only_driver(folder):
             trace = read_trace(folder.path)
-            if trace.started.own_policy and run_id not in self._own_policies:
-                raise SettingsError(f"run {run_id!r} was started with a policy of its own; give it again as policy=…")
-            if step is not None and (trace.asked is None or trace.asked.number != step):
-                raise RunFolderError(f"run {run_id!r} does not wait with step {step!r}; look at what it waits with now")
+            resuming.check_origin(trace, trust=trust)
+            resuming.check_step(trace, step)
+            ends_here = answer is False and trace.asked is not None and trace.asked.ruling.ends_run
+            self._keep_own(run_id, again.get("policy"), assembly.no_planner() if ends_here else again.get("planner"))
+            if not ends_here and folder.path not in self.runs:
+                has_policy = self._has_policy or run_id in self._own_policies
+                planner, has_judge = self._own_planners.get(run_id) or self._planner, self._judge is not None
+                given = Given(self._secrets, self._functions, planner, lambda: self.planner, has_policy, has_judge)
+                resuming.check_needs(trace.started, self.settings, given)
+                self.budget.recall(trace.exchanges, len(trace.steps))
             history = History.of(trace)
-            result = self._drive(folder, trace.started, history, approver, lambda run: run.resume(answer))
+            result = self._drive(folder, trace.started, history, approver, lambda run: run.resume(answer), trust=trust)
         return self._checked(result, None)
+
+    def _keep_own(self, run_id: str, policy: Policy | None, planner: AnyPlanner | None) -> None:
+        """What holds for one run in place of the agent's."""
+        if policy:
+            self._own_policies[run_id] = policy
+        if planner is not None:
+            self._own_planners[run_id] = assembly.given_planner(planner)
 
     def _checked(self, result: RunResult, check: bool | None) -> RunResult:
         if (self._check if check is None else check) and result.outcome is not Outcome.DONE:
@@ -233,6 +228,8 @@ class VncUseAgent(Claims, Hands):
         history: History,
         approver: Approver | None,
         advance: Callable[[graph.TaskGraph], CUAState],
+        *,
+        trust: bool = False,
     ) -> RunResult:
         """Advance a run until it ends or waits; whatever breaks it is written down."""
         self._logger = RunLogger(folder, self._redactor, self._start_redactor)
@@ -240,7 +237,7 @@ class VncUseAgent(Claims, Hands):
         self._newest_steps = ()
         emit = partial(self._tell, self._logger)
         try:
-            run = graph.TaskGraph(self._parts(folder, started, emit), history)
+            run = graph.TaskGraph(dataclasses.replace(self._parts(folder, started, emit), trust=trust), history)
             state = advance(run)
             while "outcome" not in state:
                 question = self._redactor.hide_in(graph.asked(state))
@@ -250,7 +247,9 @@ class VncUseAgent(Claims, Hands):
                 state = run.resume(approver.approve(question))
         except BaseException as exc:
             # whatever ended the run, Ctrl-C included, is written down before it goes on its way
-            emit(RunEnded(None, "the run broke", f"{type(exc).__name__}: {exc}", traceback.format_exc()))
+            told = cut(self._redactor.hide(f"{type(exc).__name__}: {exc}"), LONGEST_TOLD)
+            way = cut(self._redactor.hide(traceback.format_exc()), 10 * LONGEST_TOLD)
+            emit(RunEnded(None, "the run broke", told, way))
             if isinstance(exc, VncUseError):
                 exc.args, exc.__cause__ = (self._redactor.hide(str(exc)),), None  # what caused it may tell a secret
             raise
@@ -295,9 +294,6 @@ class VncUseAgent(Claims, Hands):
         ruling = policy.review(proposal, context)
         return ruling if self._hitl_mode or ruling.kind != "ask" else deny_unasked(ruling)
 
-    def _limits(self) -> Limits:
-        return Limits(self.settings.steps, self.settings.seconds, self.settings.stall)
-
     def _tell(self, logger: RunLogger | None, event: RunEvent) -> None:
         event = self.budget.hear(event)
         if isinstance(event, ModelAsked):
@@ -333,6 +329,7 @@ class VncUseAgent(Claims, Hands):
                 yield Frame(ref, RunFolder(self.runs[-1]).load_png(ref))
 
     def _typed(self, text: str) -> str:
+        check_known(text, self._declared.reveal)
         return self._declared.reveal(text)
 
     def _acted(self) -> None:

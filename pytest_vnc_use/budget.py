@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -166,6 +167,13 @@ class Budget:
         self._steps += 1
         if self._ledger:
             self._ledger.settle("", Amount(steps=1))
+
+    def recall(self, exchanges: Iterable[ModelExchange], steps: int) -> None:
+        """Count what a run used in another process, which goes on here."""
+        for exchange in exchanges:
+            price = self._prices.of(exchange.model)
+            self._settled.add(exchange.model, exchange.usage, None, price.dollars(exchange.usage) if price else None)
+        self._steps += steps
 
     def _expected(self, asked: ModelAsked) -> Amount:
         price = self._prices.of(asked.model)

@@ -11,6 +11,7 @@ from typing import TypeVar
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import SettingsError, TaskFailed
 from pytest_vnc_use.extraction import Form, unread
+from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.ports import Controller, Judge
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.types import (
@@ -158,6 +159,7 @@ class Claims(ABC):
     def _told(self, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> Verdict:
         usage = sum((each.usage for each in all_of_it), Usage())
         told = self._hidden(replace(verdict, looks=len(all_of_it), usage=usage))
+        told = replace(told, reason=cut(told.reason))  # in this order: half a secret would not be known as one
         self.verdicts.append(told)
         self._record(Judged(told), frames)
         return told
@@ -184,6 +186,7 @@ class Claims(ABC):
         frame = self.controller.frame()
         reading = form.read(self.judge, question, frame, timeout_s=self.settings.seconds, report=self._report)
         problem = form.problem(reading)
+        reading, problem = replace(reading, reason=cut(reading.reason)), cut(problem)
         self.extracted.append(reading)
         self._record(Extracted(reading, form.name, problem), [frame])
         if problem:

@@ -16,7 +16,8 @@ Exit codes of run, approve, deny, resume and reenact:
     130 Ctrl-C
 
 The last line printed names the outcome, or `infra`, `defect` or `interrupted`, and the run folder. approve, deny and
-resume go on with the settings and the claims that the run was started with.
+resume go on with the settings and the claims that the run was started with; secrets must be given again (--secret), and
+a run that was not made here, or was changed, is gone on with only with --trust.
 
 Exit codes of doctor: 0 where all works that was asked for, 1 where something does not (a line of it begins with FAIL),
 2 and 130 as above. What is missing and was not asked for (`--`) is no failure.
@@ -25,31 +26,28 @@ Exit codes of doctor: 0 where all works that was asked for, 1 where something do
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_vnc_use import assembly, record_command
 from pytest_vnc_use.agent import VncUseAgent
-from pytest_vnc_use.errors import InfraError, VncUseError
-from pytest_vnc_use.failure import harmless
-from pytest_vnc_use.ports import Approver
+from pytest_vnc_use.command_runs import StepPrinter, approver_here, drive
+from pytest_vnc_use.errors import SettingsError, VncUseError
+from pytest_vnc_use.failure import LONGEST_ERROR, harmless
+from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.resuming import Again, check_origin
 from pytest_vnc_use.settings import FIELDS, Settings, environment_layer, read_value
 from pytest_vnc_use.trace import read_trace
-from pytest_vnc_use.transcript import plain, step_line
-from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
+from pytest_vnc_use.transcript import plain
+from pytest_vnc_use.types import RunResult
 
-EXIT_CODES = {
-    Outcome.DONE: 0,
-    Outcome.GAVE_UP: 3,
-    Outcome.STEP_LIMIT: 4,
-    Outcome.TIME_LIMIT: 4,
-    Outcome.DENIED: 5,
-    Outcome.BLOCKED: 6,
-    Outcome.WAITING: 7,
-    Outcome.BUDGET: 8,
-}
+if TYPE_CHECKING:
+    from pytest_vnc_use.execution import Execution
+
 PLACE_OPTIONS = {
     "--vnc": "server",
     "--password-env": "password_env",
@@ -64,7 +62,10 @@ ABOUT = {
     "package.module:name, a callable of your own",
 }
 """Where a command differs from pytest's option."""
-ABOUT_ANSWERS = {"server": f"{ABOUT['server']} (where the run was, or else VNC_USE_SERVER)"}
+ABOUT_ANSWERS = {
+    "server": f"{ABOUT['server']} (where the run was, or else VNC_USE_SERVER)",
+    "planner": "who decides what to do from now on (who did so far, where the run folder can say who that was)",
+}
 RUN_OPTIONS = {
     "--planner": "planner",
     "--model": "model",
@@ -89,29 +90,7 @@ ABOUT_DOCTOR = {
     "planner": "who decides what to do: gemini; with it, or with --model, it fails that there is no key",
     "model": "the model to look for",
 }
-CLAIM_FAILED, DOCTOR_FAILED, USAGE, INFRA, DEFECT, CTRL_C = 1, 1, 2, 9, 70, 130
-
-
-class TerminalApprover:
-    """Asks the person at the terminal."""
-
-    def approve(self, asked: ApprovalAsked) -> bool:
-        confirmation = asked.proposal.confirmation
-        print(f"step {asked.number} wants to be confirmed: {plain(str(asked.proposal.action))}")
-        print(f"  the model says: {plain(confirmation.explanation if confirmation else asked.proposal.intent)}")
-        print(f"  ruled by: {plain(asked.ruling.rule)}")
-        try:
-            return input("carry it out? [y/N] ").strip().lower() in ("y", "yes")
-        except EOFError:  # Ctrl-D
-            return False
-
-
-class StepPrinter:
-    """Prints each step as it is finished."""
-
-    def observe(self, event: RunEvent) -> None:
-        if isinstance(event, StepFinished):
-            print(step_line(event.step), flush=True)
+DOCTOR_FAILED, USAGE, CTRL_C = 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -120,29 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(arguments.command(arguments))
     except VncUseError as exc:
-        print(harmless(f"error: {exc}", hide=str), file=sys.stderr)
+        print(cut(harmless(f"error: {exc}", hide=str), LONGEST_ERROR), file=sys.stderr)
         return USAGE
-
-
-def _drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str]) -> int:
-    """Run, judge, and print what it came to; the outcome and the run folder last, whatever happened."""
-    try:
-        with agent:
-            return _conclude(agent, run(), claims)
-    except InfraError as exc:
-        return _broken(agent, "infra", f"infra: {type(exc).__name__}: {exc}", INFRA)
-    except KeyboardInterrupt:
-        return _broken(agent, "interrupted", "`cua-vnc resume` goes on with the run", CTRL_C)
-    except VncUseError:
-        raise
-    except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a claim that fails
-        return _broken(agent, "defect", f"{type(exc).__name__}: {exc}; please report it with the run folder", DEFECT)
-
-
-def _broken(agent: VncUseAgent, word: str, message: str, code: int) -> int:
-    print(harmless(message, hide=str), file=sys.stderr)
-    print(word, *agent.runs[-1:])
-    return code
 
 
 # --- the commands' arguments -----------------------------------------------------------------------------------------
@@ -161,7 +119,9 @@ def parser() -> argparse.ArgumentParser:
     ):
         answer = commands.add_parser(name, help=about, description=about)
         answer.add_argument("run_id", help="name of the run's folder under --runs-dir")
-        _add_options(answer, PLACE_OPTIONS, ABOUT_ANSWERS, needs_server=False)
+        _add_options(answer, {**PLACE_OPTIONS, "--planner": "planner"}, ABOUT_ANSWERS, needs_server=False)
+        _add_secret(answer)
+        _add_trust(answer, "go on with a run that you did not make on this machine, as its folder says")
         if name != "resume":
             answer.add_argument("--step", type=int, help="answer only if it is this step that the run waits with")
         answer.set_defaults(command=command)
@@ -185,7 +145,22 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="where no terminal is there to ask at, let the run wait for `cua-vnc approve` instead of denying",
     )
     _add_options(run, {**PLACE_OPTIONS, **RUN_OPTIONS}, needs_server=not _server_from_outside())
+    _add_secret(run)
     run.set_defaults(command=_run)
+
+
+def _add_secret(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--secret",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="environment variable whose value may be typed, as <secret:NAME>: only its name is written; repeatable",
+    )
+
+
+def _add_trust(parser: argparse.ArgumentParser, about: str) -> None:
+    parser.add_argument("--trust", action="store_true", help=about)
 
 
 def _server_from_outside() -> object:
@@ -214,11 +189,13 @@ def _add_reenact(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help=about,
         description=f"{about[0].upper()}{about[1:]}: in order, each after the screen is quiet, up to the first that "
         "fails. No screen is compared and nothing is judged: `done` says that all were carried out, not that they did "
-        "what they did then. What failed then is left out. Secrets come from the environment variables whose names "
-        "stand in the trace as <secret:NAME>.",
+        "what they did then. What failed then is left out. Secrets, <secret:NAME> in the trace, come from the "
+        "environment: those of a run that you made here, and those that --secret names.",
     )
     reenact.add_argument("execution", metavar="RUN", help="a run folder, or an action trace (execution.json)")
     _add_options(reenact, {**PLACE_OPTIONS, **REENACT_OPTIONS}, needs_server=not _server_from_outside())
+    _add_secret(reenact)
+    _add_trust(reenact, "type whatever variable of the environment the trace names, wherever it came from")
     reenact.set_defaults(command=_reenact)
 
 
@@ -257,6 +234,7 @@ def _add_mcp(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--answer-seconds", default="300", help="how long a person may take to confirm an action (default: 300)"
     )
     _add_options(mcp, {**PLACE_OPTIONS, **RUN_OPTIONS}, needs_server=False)
+    _add_secret(mcp)
     mcp.set_defaults(command=_mcp)
 
 
@@ -268,39 +246,50 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     return assembly.settings_of({**given, "planner": given["planner"] or "gemini"})
 
 
-def _approver() -> Approver | None:
-    """The person at the terminal, where there is a terminal."""
-    return TerminalApprover() if sys.stdin is not None and sys.stdin.isatty() else None
-
-
 def _run(arguments: argparse.Namespace) -> int:
-    approver = _approver()
+    approver = approver_here()
     ask = approver is not None or arguments.wait_for_approval
-    agent = VncUseAgent(settings=_settings(arguments), hitl_mode=ask, observers=[StepPrinter()])
+    settings, secrets = _settings(arguments), _secrets(arguments.secret)
+    agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[StepPrinter()])
     run = partial(agent.run, arguments.task, expect=arguments.expect, approver=approver)
-    return _drive(agent, run, arguments.expect)
+    return drive(agent, run, arguments.expect)
+
+
+def _secrets(names: Sequence[str]) -> dict[str, str]:
+    """The values of environment variables. Raises SettingsError where one is not set."""
+    for name in names:
+        if not os.environ.get(name):
+            raise SettingsError(f"--secret {name} names an environment variable that is not set, or is empty")
+    return {name: os.environ[name] for name in names}
 
 
 def _approve(arguments: argparse.Namespace) -> int:
-    return _go_on(arguments, lambda agent: agent.approve(arguments.run_id, step=arguments.step, approver=_approver()))
+    given = {"step": arguments.step, "approver": approver_here()}
+    return _go_on(arguments, lambda agent, again: agent.approve(arguments.run_id, **given, **again))
 
 
 def _deny(arguments: argparse.Namespace) -> int:
-    return _go_on(arguments, lambda agent: agent.deny(arguments.run_id, step=arguments.step))
+    return _go_on(arguments, lambda agent, again: agent.deny(arguments.run_id, step=arguments.step, **again))
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    return _go_on(arguments, lambda agent: agent.resume(arguments.run_id, approver=_approver()))
+    return _go_on(arguments, lambda agent, again: agent.resume(arguments.run_id, approver=approver_here(), **again))
 
 
-def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent], RunResult]) -> int:
+def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again], RunResult]) -> int:
     """Go on with a run as it was started, on the desktop that is given now, or else on the one that it was on."""
     place = {field: getattr(arguments, field) for field in PLACE_OPTIONS.values()}
-    started = read_trace(Path(assembly.settings_of(place).runs_dir, arguments.run_id)).started
+    runs_dir = assembly.settings_of(place).runs_dir
+    trace = read_trace(Path(runs_dir, arguments.run_id))
+    check_origin(trace, trust=arguments.trust)
     place = {field: value for field, value in place.items() if value is not None}
-    known = {**started.settings, "server": started.server or None, **place}
-    agent = VncUseAgent(settings=assembly.settings_of(known), observers=[StepPrinter()])
-    return _drive(agent, lambda: advance(agent), started.expect)
+    known = {**trace.started.settings, "server": trace.started.server or None, **place, "runs_dir": runs_dir}
+    if arguments.planner and arguments.planner != known.get("planner"):
+        known |= {"planner": arguments.planner, "model": "", "base_url": ""}  # these were another's
+    secrets = _secrets(arguments.secret)
+    agent = VncUseAgent(settings=assembly.settings_of(known), secrets=secrets, observers=[StepPrinter()])
+    again = Again(trust=arguments.trust, planner=agent.planner if arguments.planner else None)
+    return drive(agent, lambda: advance(agent, again), trace.started.expect)
 
 
 def _reenact(arguments: argparse.Namespace) -> int:
@@ -308,9 +297,9 @@ def _reenact(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.planners.reenactment import Reenactment
 
     given = {field: getattr(arguments, field) for field in (*PLACE_OPTIONS.values(), *REENACT_OPTIONS.values())}
-    settings, approver = assembly.settings_of({**given, "planner": ""}), _approver()
+    settings, approver = assembly.settings_of({**given, "planner": ""}), approver_here()
     execution = read_execution(Path(arguments.execution))
-    planner, secrets = Reenactment(execution), secrets_of(execution)
+    planner, secrets = Reenactment(execution), secrets_of(execution, _typable(execution, arguments))
     if secrets:
         print(f"typed from the environment: {', '.join(secrets)}")
     agent = VncUseAgent(
@@ -321,34 +310,29 @@ def _reenact(arguments: argparse.Namespace) -> int:
         observers=[StepPrinter()],
     )
     run = partial(agent.run, planner.task, limits=planner.limits(settings.seconds), approver=approver)
-    return _drive(agent, run, ())
+    return drive(agent, run, ())
 
 
-def _conclude(agent: VncUseAgent, result: RunResult, claims: Sequence[str]) -> int:
-    """Judge the claims of a run that is done, and print what it came to."""
-    verdicts = [agent.verify(claim) for claim in claims] if result.outcome is Outcome.DONE else []
-    for verdict in verdicts:
-        print(plain(str(verdict)))
-    if result.message:
-        print(plain(result.message))
-    if result.outcome is Outcome.WAITING:
-        step = len(result.steps) + 1
-        print(f"nobody to ask here: `cua-vnc approve {result.run_id} --step {step}` or `deny` answers it")
-    print(f"{result.outcome} {result.run_folder}")
-    return EXIT_CODES[result.outcome] if all(verdict.holds for verdict in verdicts) else CLAIM_FAILED
+def _typable(execution: Execution, arguments: argparse.Namespace) -> Mapping[str, str]:
+    """The environment, as far as a trace may have it typed: by default what the user's own run was given."""
+    if arguments.trust:
+        return os.environ
+    own = {name: os.environ.get(name, "") for name in execution.own_secrets}
+    return own | _secrets(arguments.secret)
 
 
 def _policy_check(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.policy import explain, load_policy
 
-    print(explain(load_policy(arguments.file)))
+    print(harmless(explain(load_policy(arguments.file)), hide=str))
     return 0
 
 
 def _policy_test(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.policy import load_policy, replay_rulings
 
-    print(replay_rulings(load_policy(arguments.file), [Path(run) for run in arguments.run]))
+    rulings = replay_rulings(load_policy(arguments.file), [Path(run) for run in arguments.run])
+    print(harmless(rulings, hide=str))
     return 0
 
 
@@ -375,7 +359,7 @@ def _mcp(arguments: argparse.Namespace) -> int:
     fields = (*PLACE_OPTIONS.values(), *RUN_OPTIONS.values())
     given = {field: value for field in fields if (value := getattr(arguments, field)) is not None}
     answer_within_s = read_value("seconds", arguments.answer_seconds, "--answer-seconds")
-    serve(_settings(arguments), given, answer_within_s=answer_within_s)
+    serve(_settings(arguments), given, answer_within_s=answer_within_s, secrets=_secrets(arguments.secret))
     return 0
 
 

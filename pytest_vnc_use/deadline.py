@@ -8,14 +8,29 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from pytest_vnc_use.errors import ModelUnavailable
+
 Result = TypeVar("Result")
 Answer = TypeVar("Answer")
 
 _MEANWHILE_S = 1.0
+_LATE_S = 2.0
 
 
 class DeadlineExceeded(Exception):
     """The time was up before the work was done."""
+
+
+def within(work: Callable[[float], Result], deadline: Deadline, what: str) -> Result:
+    """`work(seconds)`, as long as the deadline and a little longer; somebody else's code may never return.
+
+    Who keeps to the seconds says itself what went wrong. Raises ModelUnavailable: who does `what` hangs.
+    """
+    left_s = deadline.remaining_s
+    try:
+        return Deadline(left_s + _LATE_S).call(lambda: work(left_s))
+    except DeadlineExceeded as exc:
+        raise ModelUnavailable(f"who {what} has not answered within {left_s:g} s") from exc
 
 
 class Deadline:

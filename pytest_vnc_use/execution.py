@@ -15,7 +15,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable, SettingsE
 from pytest_vnc_use.harness_trace import FINISH, actions_of, finished_with, words_for
 from pytest_vnc_use.trace import from_json, read_trace, to_json
 from pytest_vnc_use.types import (
+    SECRET_MARK,
     Action,
     Confirmation,
     JsonObject,
@@ -42,7 +42,6 @@ from pytest_vnc_use.types import (
 )
 
 FINAL, PARTIAL, ERROR = "execution.json", "partial_execution.json", "error.txt"
-_PLACEHOLDER = re.compile(r"<secret:([A-Za-z_][A-Za-z0-9_]*)>")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +75,8 @@ class Execution:
     task: str = ""
     params: JsonObject = field(default_factory=dict)
     steps: tuple[ExecutionStep, ...] = ()
+    own_secrets: tuple[str, ...] = ()
+    """Names of the secrets that this user's own run was given; none of a run from elsewhere."""
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ def _found(run_folder: Path) -> Path | None:
 def _records_in(file: Path) -> list[dict[str, Any]]:
     try:
         told = json.loads(file.read_bytes())
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, RecursionError) as exc:
         raise RunFolderError(f"it must be JSON: {exc}") from exc
     if not isinstance(told, list) or not all(isinstance(record, dict) for record in told):
         raise RunFolderError(f"it must be a list of actions with their params, got {told!r:.100}")
@@ -223,8 +224,9 @@ def _parsed(records: list[dict[str, Any]], folder: Path) -> Execution:
     )
     execution = Execution(params=finished_with(records), steps=steps)
     with suppress(RunFolderError):  # no run folder of ours is around it
-        started = read_trace(folder).started
-        return replace(execution, run_id=started.run_id, task=started.task)
+        trace = read_trace(folder)
+        own = trace.started.secrets if trace.is_own else ()
+        return replace(execution, run_id=trace.started.run_id, task=trace.started.task, own_secrets=own)
     return execution
 
 
@@ -241,10 +243,10 @@ def secrets_of(execution: Execution, known: Mapping[str, str] = os.environ) -> d
         if not known.get(name):
             raise SettingsError(
                 f"step {number} of the action trace needs the secret {name!r}: set the environment variable of that "
-                "name, which a test declares with secrets="
+                f"name, and name it: --secret {name} (secrets= in Python)"
             )
     return {name: known[name] for name in found}
 
 
 def _secrets_in(action: Action) -> list[str]:
-    return _PLACEHOLDER.findall(json.dumps(to_json(action)))
+    return SECRET_MARK.findall(json.dumps(to_json(action)))

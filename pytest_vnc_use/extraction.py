@@ -9,7 +9,10 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_vnc_use.deadline import Deadline, within
 from pytest_vnc_use.errors import Inconclusive, SettingsError
+from pytest_vnc_use.json_lines import TOO_DEEP, is_shallow
+from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.ports import Reader
 from pytest_vnc_use.types import Frame, JsonObject, Reading, Report
 
@@ -44,11 +47,18 @@ class Form(Generic[T]):
         return cls(name, adapter, _bindable(schema, name))
 
     def read(self, reader: object, question: str, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
-        """What the reader sees, not yet known to be of this form. Raises PlannerError, Inconclusive."""
+        """What the reader sees in time, not yet known to be of this form. Raises PlannerError, Inconclusive."""
         if not isinstance(reader, Reader):
             name = type(reader).__name__
             raise Inconclusive(f"nobody can read values: {name} only judges claims; configure --vnc-judge=gemini")
-        return reader.read(question, self.schema, frame, timeout_s=timeout_s, report=report)
+
+        def read(left_s: float) -> Reading:
+            return reader.read(question, self.schema, frame, timeout_s=left_s, report=report)
+
+        reading = within(read, Deadline(timeout_s), "reads a value")
+        if not is_shallow(reading.value):
+            raise Inconclusive(f"extract: what was read {TOO_DEEP}")
+        return reading
 
     def problem(self, reading: Reading) -> str:
         """What is wrong with the value that was read; "" where it is of this form."""
@@ -72,7 +82,7 @@ def unread(form: str, reading: Reading, problem: str) -> Inconclusive:
     """The error of a value that is not of the form; it shows what was read."""
     if reading.value is None:
         return Inconclusive(f"extract: no {form} is on the screen for {reading.question!r}: {reading.reason}")
-    shown = json.dumps(reading.value, ensure_ascii=False)
+    shown = cut(json.dumps(reading.value, ensure_ascii=False))
     return Inconclusive(f"extract: what was read is no {form}: {problem}\n  read: {shown}\n  reason: {reading.reason}")
 
 

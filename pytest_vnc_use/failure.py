@@ -20,9 +20,12 @@ from pytest_vnc_use.errors import (
     ScreenFrozen,
     VncUseError,
 )
+from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.ports import Desktop
 from pytest_vnc_use.transcript import plain
 
+LONGEST_ERROR = 20_000
+"""Characters of an error, with the last words of a program, that are told."""
 _REAPED_WITHIN_S = 1.0
 """How long after its connection closed a program that died may take to be known as ended."""
 
@@ -93,7 +96,7 @@ def told(error: VncUseError, fault: Fault, places: Sequence[str], hide: Callable
             lines = [str(error), *where]
         case _:
             lines = [str(error), *where, ended]
-    return harmless("\n".join(filter(None, lines)), hide)
+    return cut(harmless("\n".join(filter(None, lines)), hide), LONGEST_ERROR)
 
 
 def _named(error: VncUseError) -> str:

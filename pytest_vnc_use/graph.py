@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import langsmith
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph import END, START, StateGraph
@@ -26,10 +27,12 @@ from langgraph.types import Command, StateSnapshot, interrupt
 from typing_extensions import assert_never
 
 from pytest_vnc_use import safety
-from pytest_vnc_use.acting import Actor, bounded
+from pytest_vnc_use.acting import LONGEST_TOLD, Actor, bounded, readable
+from pytest_vnc_use.checkpoints import SealedCheckpoints
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, PlannerError, ProgramCrashed, RunFolderError
 from pytest_vnc_use.history import History
+from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.ports import Planner
 from pytest_vnc_use.screens import same_screen
 from pytest_vnc_use.standstill import STALLED, fingerprint, repeats
@@ -74,7 +77,7 @@ class Parts:
     `announce` is told the first frame. `conceal` takes declared secrets out of what will be acted on, which the actor
     reveals again; `hide` takes all secrets out of what is told and kept. `crash` says that a signal ended the program
     under test, and which. With `watch`, a model whose answer comes when the screen has changed is asked again.
-    `request_s` as in Observation.
+    `request_s` as in Observation. `trust` also a checkpoint that another wrote.
     """
 
     actor: Actor
@@ -88,6 +91,7 @@ class Parts:
     crash: Callable[[], str] = str
     watch: bool = True
     request_s: float | None = None
+    trust: bool = False
 
 
 class NodeBroke(Exception):
@@ -165,8 +169,9 @@ class TaskGraph:
             "configurable": {"thread_id": self._run_id},
             "recursion_limit": 10 * self._parts.limits.steps + 100,
         }
+        own = SealedCheckpoints(JsonPlusSerializer(allowed_msgpack_modules=None), self._run_id, self._parts.trust)
         with closing(database):
-            yield graph.compile(checkpointer=SqliteSaver(database)), config
+            yield graph.compile(checkpointer=SqliteSaver(database, serde=own)), config
 
     def _kept_to_itself(self, node: Callable[[CUAState], CUAState]) -> Callable[[CUAState], CUAState]:
         """The node, its errors kept out of LangGraph's hands: it writes their text, secrets too, into a checkpoint."""
@@ -204,7 +209,7 @@ class TaskGraph:
         except RUN_ENDS as exc:
             return self._cut_short(exc)
         self._model_s = time.monotonic() - started
-        number, decision = state["turn"] + 1, answer.decision
+        number, decision = state["turn"] + 1, readable(answer.decision)
         self.history.decided(number, decision)
         self._parts.emit(TurnDecided(number, decision, self._model_s))
         decided = self._cut_short(answer.cut_short) if answer.cut_short else self._decided(decision, state)
@@ -354,9 +359,8 @@ class TaskGraph:
             raise ProgramCrashed("\n".join([f"the program under test ended: {headline} at step {step}", *output]))
 
     def _ended(self, outcome: Outcome, message: str) -> CUAState:
-        return CUAState(
-            outcome=outcome.value, message=self._parts.hide(message), pending=[], elapsed_s=self._deadline.spent_s
-        )
+        told = cut(self._parts.hide(message), LONGEST_TOLD)
+        return CUAState(outcome=outcome.value, message=told, pending=[], elapsed_s=self._deadline.spent_s)
 
     def _cut_short(self, reason: Exception) -> CUAState:
         match reason:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -16,6 +16,9 @@ from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
 from pytest_vnc_use.types import JsonObject
 
 T = TypeVar("T")
+DEEPEST = 100
+"""Levels of JSON inside each other; no model needs so many, and what is deeper breaks those that read it."""
+TOO_DEEP = f"must not be more than {DEEPEST} levels of JSON deep"
 
 
 @cache
@@ -45,35 +48,52 @@ def from_json(form: Any, data: Any) -> Any:
         raise RunFolderError(f"{place} does not fit: {first['msg']}, got {first['input']!r}") from exc
 
 
-class JsonLines:
-    """A file of JSON objects, one a line, that a kill -9 of its writer leaves readable."""
+def is_shallow(value: Any, levels: int = DEEPEST) -> bool:
+    """Whether a value of JSON's types is no more than so many levels deep."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return levels >= 0 and all(is_shallow(item, levels - 1) for item in inner)
 
-    def __init__(self, path: Path) -> None:
+
+class JsonLines:
+    """A file of JSON objects, one a line, that a kill -9 of its writer leaves readable.
+
+    `seal` makes of a line, and the line before it, what is written.
+    """
+
+    def __init__(self, path: Path, seal: Callable[[bytes, bytes], bytes] = lambda line, _: line) -> None:
         self.path = path
+        self._seal = seal
         self._is_whole = False
+        self._last = b""
 
     def append(self, value: JsonObject) -> None:
         """Write one line. A character that UTF-8 cannot hold (half a surrogate pair) becomes "?"."""
-        line = json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+        line = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         try:
             if not self._is_whole:
                 self._drop_torn_line()
-            self._is_whole = False
+                self._last = (self.lines() or [b""])[-1]
+            self._is_whole, line = False, self._seal(line, self._last)
             with self.path.open("ab") as file:
-                file.write(line.encode("utf-8", "replace"))
-            self._is_whole = True
+                file.write(line + b"\n")
+            self._is_whole, self._last = True, line
         except OSError as exc:
             raise RunFolderUnwritable(f"cannot write {str(self.path)!r}: {exc}") from exc
 
     def read(self) -> Iterator[dict[str, Any]]:
         """The objects of all whole lines; none where there is no file. Raises RunFolderError at a damaged line."""
-        for number, line in enumerate(self._whole_lines(), start=1):
+        return self.parsed(self.lines())
+
+    def parsed(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        """The objects of lines of this file, from its first on. Raises RunFolderError at a damaged line."""
+        for number, line in enumerate(lines, start=1):
             yield self._parse(number, line)
 
     def count(self) -> int:
-        return len(self._whole_lines())
+        return len(self.lines())
 
-    def _whole_lines(self) -> list[bytes]:
+    def lines(self) -> list[bytes]:
+        """All whole lines, as they are; none where there is no file. Raises RunFolderError."""
         try:
             return self.path.read_bytes().split(b"\n")[:-1]
         except FileNotFoundError:
@@ -84,7 +104,7 @@ class JsonLines:
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
         try:
             value = json.loads(line)
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise RunFolderError(f"{str(self.path)!r} is damaged: line {number} is not JSON: {exc}") from exc
         if not isinstance(value, dict):
             raise RunFolderError(f"{str(self.path)!r} is damaged: line {number} is {value!r}, not a JSON object")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from unittest import TestCase
 
 import pytest
@@ -26,10 +28,22 @@ def read(item: pytest.Item) -> None:
     try:
         item.stash[SPECS] = _specs(item)
     except SettingsError as exc:
-        problem = f"{item.nodeid}: {exc}"
+        from pytest_vnc_use.failure import harmless
+
+        problem = harmless(f"{item.nodeid}: {exc}", str)
         if not hasattr(item.config, "workerinput"):
             raise pytest.UsageError(problem) from exc
         item.stash[_PROBLEM] = problem
+
+
+def tasks_of(item: pytest.Item) -> tuple[TaskSpec, ...]:
+    """What the item's markers say, with absolute paths: by now a fixture may have changed the working folder."""
+    return tuple(_seen_from(item.config.invocation_params.dir, spec) for spec in item.stash.get(SPECS, ()))
+
+
+def _seen_from(base: Path, spec: TaskSpec) -> TaskSpec:
+    policy = spec.settings.get("policy")
+    return replace(spec, settings={**spec.settings, "policy": str(base / str(policy))}) if policy else spec
 
 
 def error_of(item: pytest.Item) -> SettingsError | None:

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from pytest_vnc_use import assembly
@@ -34,7 +35,7 @@ from pytest_vnc_use.settings import TIMING, Settings, merge
 from pytest_vnc_use.story import RunLine, RunStory, line_of, story_of
 from pytest_vnc_use.suite import Suite, SuiteResult
 from pytest_vnc_use.trace import RunFolder, Trace, read_trace
-from pytest_vnc_use.transcript import plain, step_line
+from pytest_vnc_use.transcript import line, plain, step_line
 from pytest_vnc_use.types import ApprovalAsked, Limits, Outcome, RunEvent, RunResult, Step, StepFinished, TurnDecided
 
 try:
@@ -105,7 +106,7 @@ def _question(asked: ApprovalAsked) -> ElicitRequestFormParams:
         f"The model says: {wish.explanation if wish else asked.proposal.intent}",
         f"Ruled by: {asked.ruling.rule}",
     ]
-    return ElicitRequestFormParams(message="\n".join(map(plain, lines)), requested_schema=_ANSWER_SCHEMA)
+    return ElicitRequestFormParams(message="\n".join(map(line, lines)), requested_schema=_ANSWER_SCHEMA)
 
 
 async def _answer(ctx: AnyContext, asked: ApprovalAsked, timeout_s: float) -> bool:
@@ -200,12 +201,15 @@ class Tools:
     The docstrings of the tools are what a coding agent reads of them.
     """
 
-    def __init__(self, settings: Settings, given: Mapping[str, str], answer_within_s: float) -> None:
+    def __init__(
+        self, settings: Settings, given: Mapping[str, str], answer_within_s: float, secrets: Mapping[str, str]
+    ) -> None:
         self._settings = settings
+        self._secrets = dict(secrets)
         self._given = dict(given)
         self._answer_within_s = answer_within_s
         self._runs_dir = Path(settings.runs_dir).resolve()
-        self._redactor = Redactor(assembly.ambient_secrets(settings))
+        self._redactor = Redactor({**secrets, **assembly.ambient_secrets(settings)})
         self.desk = Desk()
 
     async def run_task(
@@ -249,7 +253,8 @@ class Tools:
     async def _advanced(self, ctx: AnyContext, advance: Callable[[VncUseAgent], RunResult]) -> Trace:
         """The trace of a run once it has ended or waits; of one that is done, with its claims judged."""
         watch = Watch(ctx)
-        agent = VncUseAgent(settings=self._settings, hitl_mode=_can_ask(ctx), observers=[watch])
+        settings, secrets, ask = self._settings, self._secrets, _can_ask(ctx)
+        agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[watch])
         return await self.desk.do(partial(self._drive, agent, advance), watch.stop)
 
     def _drive(self, agent: VncUseAgent, advance: Callable[[VncUseAgent], RunResult]) -> Trace:
@@ -331,13 +336,19 @@ def _step(trace: Trace, number: int) -> Step:
 # --- the server ------------------------------------------------------------------------------------------------------
 
 
-def serve(settings: Settings, given: Mapping[str, str], *, answer_within_s: float) -> None:
+def serve(
+    settings: Settings,
+    given: Mapping[str, str],
+    *,
+    answer_within_s: float,
+    secrets: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Serve a client until it closes stdin; Ctrl-C and SIGTERM end the process at once, and what it was doing.
 
     `given` are the settings that the user spelled out, which the tests are run with over those of their project. An
-    answer that comes later than `answer_within_s` is a no.
+    answer that comes later than `answer_within_s` is a no. `secrets` are values by name, which tasks may have typed.
     """
-    tools = Tools(settings, given, answer_within_s)
+    tools = Tools(settings, given, answer_within_s, secrets)
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, lambda number, _: _leave(tools.desk, 128 + number))
     try:

@@ -96,7 +96,9 @@ def _settings(config: pytest.Config) -> Settings:
 
             load_policy(settings.policy)
     except SettingsError as exc:
-        raise pytest.UsageError(str(exc)) from exc
+        from pytest_vnc_use.failure import harmless
+
+        raise pytest.UsageError(harmless(str(exc), str)) from exc
     return settings
 
 
@@ -187,9 +189,11 @@ def vnc_desktop(
     it is for the next test, unless its program has ended or the next test wants another.
     """
     from pytest_vnc_use import assembly
+    from pytest_vnc_use.setting_paths import absolute_desktop
 
     app = shlex.join(map(str, vnc_app)) if isinstance(vnc_app, (list, tuple)) else str(vnc_app)
-    settings = dataclasses.replace(vnc_settings, app=app)
+    settings = absolute_desktop(vnc_settings, request.config.invocation_params.dir)
+    settings = settings if app == vnc_settings.app else dataclasses.replace(settings, app=app)
     desktops = _desktops(request.config)
     if settings.scope == "test":
         desktop = desktops.lease(settings, request.node.nodeid)
@@ -260,8 +264,10 @@ def vnc_agent(
     _register_the_rest(request.config)
     from pytest_vnc_use import marked_items, notes, recorded_items, reporting, spending
     from pytest_vnc_use.agent import VncUseAgent
+    from pytest_vnc_use.setting_paths import absolute_files
 
     item, secrets = request.node, marked_items.declared_secrets(request.node)
+    vnc_settings = absolute_files(vnc_settings, request.config.invocation_params.dir)
     agent = VncUseAgent(
         vnc_password=vnc_desktop.password,
         settings=dataclasses.replace(vnc_settings, server=vnc_desktop.server),
@@ -304,11 +310,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
         return (yield)
     from unittest import SkipTest
 
-    from pytest_vnc_use import notes, scenario
+    from pytest_vnc_use import marked_items, scenario
 
     agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
     tell = functools.partial(pyfuncitem.add_report_section, "call", "checks")
     with scenario.checks_told(agent, tell, skips=(pytest.skip.Exception, SkipTest)):
-        if specs := pyfuncitem.stash.get(notes.SPECS, ()):
+        if specs := marked_items.tasks_of(pyfuncitem):
             scenario.carry_out(agent, specs, judge_end_state=scenario.checks_nothing(pyfuncitem.obj))
         return (yield)

@@ -132,7 +132,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as exc:
         raise SettingsError(f"the policy file {str(path)!r} cannot be read: {exc.strerror}") from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise SettingsError(f"{path}: must be a TOML file in UTF-8: {exc}") from exc
     return tables
 

@@ -117,10 +117,11 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], pas
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
     from pytest_vnc_use.demonstrating import ShownTasks
+    from pytest_vnc_use.failure import harmless
 
     def say(line: str) -> None:
         with _at_the_terminal(item.config):
-            sys.stdout.write(f"{line}\n")
+            sys.stdout.write(f"{harmless(line, str)}\n")
             sys.stdout.flush()
 
     return ShownTasks(settings, secrets, password, say)
@@ -164,9 +165,11 @@ def pytest_runtest_makereport(
     recorded = item.stash.get(RECORDED, None)
     if recorded is None:
         return report
+    from pytest_vnc_use.plain_text import cut
+
     if call.when == "call":
         item.stash[PASSED] = report.passed and not hasattr(report, "wasxfail")
-        _note(item, report, [(HEALED, line) for line in recorded.healed])
+        _note(item, report, [(HEALED, cut(told)) for told in recorded.healed])
     elif call.when == "teardown":
         if report.passed and item.stash.get(PASSED, False):
             _note(item, report, [(WRITTEN, told) for told in _written(recorded)])
@@ -192,16 +195,18 @@ def _written(recorded: RecordedTest) -> Iterator[str]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Healed tests are listed, so that nobody takes them for unchanged; then what was recorded."""
-    healed = [(report.nodeid, line) for report in _reports(terminalreporter, "call") for line in _told(report, HEALED)]
+    from pytest_vnc_use.plain_text import line
+
+    healed = [(report.nodeid, told) for report in _reports(terminalreporter, "call") for told in _told(report, HEALED)]
     if healed:
         count = len({nodeid for nodeid, _ in healed})
         terminalreporter.section(f"{count} healed: look whether the product may differ so", yellow=True)
-        for nodeid, line in healed:
-            terminalreporter.write_line(f"HEALED {nodeid}: {line}", yellow=True)
+        for nodeid, told in healed:
+            terminalreporter.write_line(line(f"HEALED {nodeid}: {told}"), yellow=True)
     written = [told for report in _reports(terminalreporter, "teardown") for told in _told(report, WRITTEN)]
     for told in sorted(set(written)):
         count = written.count(told)
-        terminalreporter.write_line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {told}")
+        terminalreporter.write_line(line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {told}"))
 
 
 def _told(report: Any, name: str) -> list[str]:

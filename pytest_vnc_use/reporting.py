@@ -185,6 +185,8 @@ class _PicturesBesideReport:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say who planned: a model, or a script."""
+    from pytest_vnc_use.plain_text import line
+
     planner_of = {
         run["folder"]: run["planner"]
         for reports in terminalreporter.stats.values()
@@ -195,4 +197,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     planners = [*planner_of.values()]
     for planner in sorted(set(planners)):
         count = planners.count(planner)
-        terminalreporter.write_line(f"vnc-use: {count} {'run' if count == 1 else 'runs'} planned by {planner}")
+        terminalreporter.write_line(line(f"vnc-use: {count} {'run' if count == 1 else 'runs'} planned by {planner}"))

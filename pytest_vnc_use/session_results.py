@@ -59,7 +59,8 @@ class _Session:
     """Hears of each test, and tells of all at the end."""
 
     def __init__(self, settings: Settings) -> None:
-        self._file = Path(settings.results or Path(settings.runs_dir, FILE))
+        self._shown = Path(settings.results or Path(settings.runs_dir, FILE))
+        self._file = self._shown.absolute()
         self._repeat = settings.repeat
         self._started_at = _now()
         self._tests: dict[str, ItemResult] = {}
@@ -104,11 +105,13 @@ class _Session:
             _tell_github(results)
         except (OSError, RunFolderError) as exc:
             return f"the results could not be written: {exc}"
-        return f"results in {self._file}"
+        return f"results in {self._shown}"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        for line in self._lines:
-            terminalreporter.write_line(f"vnc-use: {line}")
+        from pytest_vnc_use.plain_text import line
+
+        for told in self._lines:
+            terminalreporter.write_line(line(f"vnc-use: {told}"))
 
 
 def _now() -> str:

@@ -101,6 +101,8 @@ def _properties(spent: Spent) -> Iterator[tuple[str, object]]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What the session's models cost, and each of its tests."""
+    from pytest_vnc_use.plain_text import line
+
     paid = [*_paid(terminalreporter)]
     if not paid:
         return
@@ -116,7 +118,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             f"vnc-use:   no usage was told of {counts[UNCOUNTED]:,} of them, reckoned at {counts[RECKONED]:,} tokens"
         )
     for nodeid, properties in sorted(paid, key=lambda each: -each[1][INPUT])[:_MOST_TESTS]:
-        terminalreporter.write_line(f"vnc-use:   {_price(properties.get(DOLLARS))} {nodeid}")
+        terminalreporter.write_line(line(f"vnc-use:   {_price(properties.get(DOLLARS))} {nodeid}"))
 
 
 def _paid(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[str, dict[str, Any]]]:

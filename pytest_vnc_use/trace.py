@@ -7,6 +7,7 @@
       checkpoints.sqlite  the graph's own, which this module never opens
       logs/               what the desktop's processes printed, see logs.py
 
+A line of the trace is sealed, with the line before it (see seal.py): so it is known whether this user wrote all of it.
 A line is one write that ends in a newline. What has none was cut off by the death of its writer: readers pass over it,
 the next writer removes it. Readers ignore fields and kinds of event unknown to them; a higher version they refuse.
 """
@@ -28,6 +29,7 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
 from pytest_vnc_use.json_lines import JsonLines, from_json as from_json, to_json as to_json
+from pytest_vnc_use.seal import are_sealed, sealed
 from pytest_vnc_use.types import (
     ApprovalAsked,
     Decision,
@@ -77,7 +79,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._trace = JsonLines(path / "trace.jsonl")
+        self._trace = JsonLines(path / "trace.jsonl", sealed)
         self._exchanges = Exchanges(path)
         self._lock = Lock()
 
@@ -204,7 +206,8 @@ class Trace:
 
     `turns` hold the same steps as `steps`. `open_step` was begun and never finished: nobody knows whether its action
     was carried out. `asked` waits for a person's answer. `exchanges` are without their bodies (see `read_exchanges`).
-    `ended` is None while a run goes on, and after it was killed.
+    `ended` is None while a run goes on, and after it was killed. `is_own` where this user wrote all of it on this
+    machine, and nobody changed it since.
     """
 
     path: Path
@@ -219,6 +222,7 @@ class Trace:
     extracted: tuple[Extracted, ...] = ()
     drifts: tuple[Drifted, ...] = ()
     ended: RunEnded | None = None
+    is_own: bool = False
 
     @property
     def usage(self) -> Usage:
@@ -238,7 +242,7 @@ def read_trace(path: Path) -> Trace:
 
     Raises RunFolderError where it is missing, damaged, of a newer version, or of a run that never saw a screen.
     """
-    header, events = _open_trace(path)
+    header, events, is_own = _open_trace(path)
     story = _Story()
     for event in events:
         story.hear(event)
@@ -258,6 +262,7 @@ def read_trace(path: Path) -> Trace:
         extracted=tuple(story.extracted),
         drifts=tuple(story.drifts),
         ended=story.ended,
+        is_own=is_own,
     )
 
 
@@ -312,13 +317,15 @@ class _Story:
         return tuple(Turn(decision, tuple(steps.get(number, ()))) for number, decision in self.decisions.items())
 
 
-def _open_trace(path: Path) -> tuple[Header, Iterator[RunEvent]]:
+def _open_trace(path: Path) -> tuple[Header, Iterator[RunEvent], bool]:
     file = JsonLines(path / "trace.jsonl")
     if not file.path.is_file():
         raise RunFolderError(f"{str(path)!r} is not a run folder: it has no {file.path.name}")
-    lines = file.read()
+    written = file.lines()
+    lines = file.parsed(written)
     header = _header(file.path, next(lines, {}))
-    return header, (_parse(file.path, _EVENT, line) for line in lines if line.get("kind") in _KINDS)
+    events = (_parse(file.path, _EVENT, line) for line in lines if line.get("kind") in _KINDS)
+    return header, events, are_sealed(written) and header.run_id == path.name
 
 
 def _header(path: Path, line: JsonObject) -> Header:

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_vnc_use.plain_text import line as line, plain as plain
 from pytest_vnc_use.types import Action, Outcome, RunResult, Step
 
 LAST_STEPS = 5
-
-
-def plain(text: str) -> str:
-    """The text on one line, without control characters: no escape sequence of a model's reaches a terminal."""
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def told_action(action: Action) -> str:
     """`click(x=10, y=20)`."""
     values = {name: value for name, value in vars(action).items() if name != "kind"}
     given = ", ".join(f"{name}={value!r}" for name, value in values.items() if value is not None and value is not False)
-    return f"{action.kind}({plain(given)})"
+    return f"{action.kind}({line(given)})"
 
 
 def step_line(step: Step) -> str:
     """`3 click(x=10, y=20): open the basket` and, where there is one, the error."""
-    reason = plain(step.proposal.intent or step.words)
-    line = f"{step.number} {told_action(step.proposal.action)}" + (f": {reason}" if reason else "")
+    reason = line(step.proposal.intent or step.words)
+    told = f"{step.number} {told_action(step.proposal.action)}" + (f": {reason}" if reason else "")
     if step.asked_again:
-        line += f"\n  asked again {times(step.asked_again)}: the screen changed while the model thought"
-    return line + (f"\n  failed: {plain(step.error)}" if step.error else "")
+        told += f"\n  asked again {times(step.asked_again)}: the screen changed while the model thought"
+    return told + (f"\n  failed: {line(step.error)}" if step.error else "")
 
 
 def times(count: int) -> str:
@@ -43,8 +39,8 @@ def transcript(steps: Sequence[Step]) -> str:
 def told_failure(headline: str, result: RunResult) -> str:
     """A failure in a few lines: what, the task, the last steps with their reasons, where the run folder is."""
     lines = transcript(result.steps[-LAST_STEPS:]).splitlines()
-    steps = [f"last steps of {len(result.steps)}:", *(f"  {line}" for line in lines)] if lines else ["no step was made"]
-    return "\n  ".join([headline, f"task: {plain(result.task)}", *steps, f"run folder: {result.run_folder}"])
+    steps = [f"last steps of {len(result.steps)}:", *(f"  {each}" for each in lines)] if lines else ["no step was made"]
+    return "\n  ".join([headline, f"task: {line(result.task)}", *steps, f"run folder: {result.run_folder}"])
 
 
 ADVICE = {
@@ -56,5 +52,5 @@ ADVICE = {
 
 def told_end(result: RunResult) -> str:
     """The failure of a run that did not end as done, and what would help where a setting may."""
-    told = told_failure(f"the task ended as {result.outcome}: {plain(result.message)}", result)
+    told = told_failure(f"the task ended as {result.outcome}: {line(result.message)}", result)
     return f"{told}\n  {ADVICE[result.outcome]}" if result.outcome in ADVICE else told

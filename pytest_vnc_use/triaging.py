@@ -13,6 +13,7 @@ import pytest
 
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.notes import FOUND, HIDE, PLACE, RUNS, VERDICTS, Found, desktop_of, forget, is_ours
+from pytest_vnc_use.plain_text import line
 
 if TYPE_CHECKING:
     from pytest_vnc_use.failure import Fault
@@ -49,7 +50,7 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
         _tell_plainly(item, report, error, fault, word)
     else:
         _tell_beside(item, report, fault)
-    message = failure.harmless(_headline(report, word), item.stash.get(HIDE, str))
+    message = line(failure.harmless(_headline(report, word), item.stash.get(HIDE, str)))
     item.stash.setdefault(FOUND, Found(word, rule.when, message))
     _let_know(call, error, rule, message)
 

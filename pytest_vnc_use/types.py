@@ -14,6 +14,7 @@ from typing import Any, Literal, TypedDict, Union
 
 from pytest_vnc_use.actions import (
     HISTORY_KEYS as HISTORY_KEYS,
+    SECRET_MARK as SECRET_MARK,
     Action as Action,
     Button as Button,
     CallFunction as CallFunction,
@@ -274,7 +275,8 @@ class RunStarted:
     """`started_at` is UTC in ISO 8601; `screen` the first frame; `expect` the claims to judge once it is done.
 
     `settings` are those of the agent by name, with which a run goes on in another process; nothing in them is secret.
-    With `own_policy` it was ruled by a policy object of its own, which no run folder can hold.
+    With `own_policy` it was ruled by a policy object, with `own_judge` a judge was given: no run folder can hold these.
+    `secrets` and `functions` are the names of those that the run was given.
     """
 
     run_id: str
@@ -288,6 +290,9 @@ class RunStarted:
     expect: tuple[str, ...] = ()
     settings: JsonObject = field(default_factory=dict)
     own_policy: bool = False
+    own_judge: bool = False
+    secrets: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
     kind: Literal["run"] = "run"
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pytest_vnc_use.errors import Inconclusive
 from pytest_vnc_use.frames import FrameRef, Region
+from pytest_vnc_use.plain_text import line
 
 VerdictKind = Literal["holds", "fails", "unsure"]
 
@@ -62,7 +63,7 @@ class Verdict:
     def __str__(self) -> str:
         votes = f" (votes: {', '.join(self.votes)})" if len(self.votes) > 1 else ""
         looks = f" (asked on {self.looks} screens)" if self.looks > 1 else ""
-        return f"{self.kind}{votes}{looks}: {self.claim!r}: {self.reason}"
+        return f"{self.kind}{votes}{looks}: {self.claim!r}: {line(self.reason)}"
 
     def __repr__(self) -> str:
         return f"<Verdict {self}>"

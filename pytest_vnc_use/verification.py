@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import get_args
 
-from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.deadline import Deadline, within
 from pytest_vnc_use.errors import Inconclusive, ProductFailed, SettingsError, TaskFailed
 from pytest_vnc_use.ports import Judge
 from pytest_vnc_use.types import Frame, Report, Usage, Verdict, VerdictKind, report_to_nobody
@@ -37,8 +38,11 @@ class Verifier:
         deadline = Deadline(timeout_s)
         ballots: list[Verdict] = []
         while not _is_decided([ballot.kind for ballot in ballots], votes):
-            ballots.append(self.judge.judge(claim, frame, timeout_s=deadline.remaining_s, report=self.report))
+            ballots.append(within(partial(self._asked, claim, frame), deadline, "judges a claim"))
         return replace(_counted(ballots, votes), claim=claim, frame=frame.ref)
+
+    def _asked(self, claim: str, frame: Frame, timeout_s: float) -> Verdict:
+        return self.judge.judge(claim, frame, timeout_s=timeout_s, report=self.report)
 
 
 def _is_decided(kinds: Sequence[VerdictKind], votes: int) -> bool:

@@ -132,6 +132,80 @@ def test_an_approved_run_has_the_functions_that_it_was_started_with(tmp_path: Pa
     assert listed.output.startswith("no list of elements is available here: ")
 
 
+def test_a_secret_is_given_again_or_the_run_does_not_go_on(
+    tmp_path: Path, desktop: QtDesktop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PW", "qzj")
+    typed = calls(
+        ("click", wants_confirmation({"x": 500, "y": 500}, "this signs in")), ("type", {"text": "<secret:PW>"})
+    )
+    with GeminiServer([typed, text("signed in")]) as server:
+        task = ("--vnc", desktop.server, "--task", "Sign in with <secret:PW>")
+        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--secret", "PW", *task)
+        assert waiting.returncode == 7, waiting.stderr
+        run_id = Path(last_line(waiting)[1]).name
+        desktop.write_file("events.txt", "")
+        for word in ("approve", "resume"):
+            refused = at_server(server, tmp_path, word, run_id)
+            assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+            assert "--secret PW" in refused.stderr
+        assert desktop.read_file("events.txt") == ""
+        approved = at_server(server, tmp_path, "approve", "--secret", "PW", run_id)
+        assert approved.returncode == 0, approved.stderr
+    events = desktop.read_file("events.txt").splitlines()
+    assert [line for line in events if line.startswith("text")] == ["text q", "text z", "text j"]
+    assert "qzj" not in approved.stdout
+
+
+def test_a_planner_that_was_a_callable_goes_on_as_that_or_is_given_again(tmp_path: Path, desktop: QtDesktop) -> None:
+    (tmp_path / "plans.py").write_text(
+        "from pytest_vnc_use.types import Click, Confirmation, Proposal\n"
+        "def plan(seen):\n"
+        "    return None if seen.turns else Proposal(Click(9, 9), confirmation=Confirmation('buys'))\n"
+    )
+    start = "import sys; from plans import plan; from pytest_vnc_use import VncUseAgent; "
+    run = start + "print(VncUseAgent(sys.argv[1], planner=plan).run('Buy', run_id='r1').outcome)"
+    with GeminiServer([]) as server:
+        first = [sys.executable, "-c", run, desktop.server]
+        subprocess.run(first, cwd=tmp_path, env=environment(server), check=True, timeout=60)
+        refused = at_server(server, tmp_path, "approve", "r1")
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert "planned by 'callable (plans:plan)'" in refused.stderr
+        assert "--planner" in refused.stderr
+        approved = at_server(server, tmp_path, "approve", "--planner", "plans:plan", "r1")
+        assert (approved.returncode, server.requests) == (0, []), approved.stderr
+
+
+def test_a_strangers_run_folder_has_nothing_run_here(tmp_path: Path, desktop: QtDesktop) -> None:
+    """It names a program, a command, a planner that imports its own module, a policy and a server for the key."""
+    (tmp_path / "evil.py").write_text("open('owned', 'w')\ndef plan(seen): return None\n")
+    with GeminiServer([RISKY]) as server:
+        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--vnc", desktop.server, "--task", "Buy")
+    trace = tmp_path / last_line(waiting)[1] / "trace.jsonl"
+    header, started, *rest = trace.read_text(encoding="utf-8").splitlines()
+    told = json.loads(started)
+    told["settings"] |= {
+        "planner": "evil:plan",
+        "exec": "sh -c 'touch owned'",
+        "app": "touch owned",
+        "policy": "evil.toml",
+    }
+    told["settings"] |= {
+        "base_url": "http://evil.example/v1\x1b[2J",
+        "model": "m",
+        "cdp": "evil:1",
+        "prices": "evil.toml",
+    }
+    trace.write_text("\n".join([header, json.dumps(told), *rest, ""]), encoding="utf-8")
+    for word in ("approve", "resume", "deny"):
+        refused = cua_vnc(tmp_path, [], word, "--vnc", desktop.server, trace.parent.name)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        for named in ("planner='evil:plan'", "exec=", "app='touch owned'", "base_url=", "policy=", "--trust"):
+            assert named in refused.stderr
+        assert "\x1b" not in refused.stderr
+    assert not (tmp_path / "owned").exists()
+
+
 def test_a_run_that_is_not_there_is_told(tmp_path: Path, desktop: QtDesktop) -> None:
     done = cua_vnc(tmp_path, [], "approve", "--vnc", desktop.server, "nosuchrun")
     assert done.returncode == 2
@@ -160,8 +234,11 @@ def test_the_desktop_may_come_from_the_environment(
     elsewhere = trace.read_text(encoding="utf-8").replace(desktop.server, "127.0.0.1::1")
     trace.write_text(elsewhere, encoding="utf-8")
     run_id = trace.parent.name
-    assert cua_vnc(tmp_path, [], "deny", run_id).returncode == 9
-    assert cua_vnc(tmp_path, [], "deny", "--vnc", desktop.server, run_id).returncode == 5
+    changed = cua_vnc(tmp_path, [], "deny", run_id)
+    assert changed.returncode == 2
+    assert "server='127.0.0.1::1'" in changed.stderr
+    assert cua_vnc(tmp_path, [], "deny", "--trust", run_id).returncode == 9
+    assert cua_vnc(tmp_path, [], "deny", "--trust", "--vnc", desktop.server, run_id).returncode == 5
 
 
 def test_a_run_that_waits_is_denied_later(tmp_path: Path, desktop: QtDesktop) -> None:

@@ -279,7 +279,11 @@ def test_at_an_address_from_outside_with_a_secret_of_the_environment(
 ) -> None:
     happened(desktop)
     typed = record("type_text", text="<secret:PIN>")
-    done = reenact(trace_of(tmp_path, CLICK, typed), VNC_USE_SERVER=desktop.server, PIN="qzj")
+    trace = trace_of(tmp_path, CLICK, typed)
+    unnamed = reenact(trace, VNC_USE_SERVER=desktop.server, PIN="qzj")
+    assert (unnamed.returncode, happened(desktop)) == (2, [])
+    assert "--secret PIN" in unnamed.stderr
+    done = reenact(trace, "--secret", "PIN", VNC_USE_SERVER=desktop.server, PIN="qzj")
     assert done.returncode == 0, done.stderr
     *_, message, end = done.stdout.splitlines()
     assert message == "carried out 2 actions again; nothing was judged"

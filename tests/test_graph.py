@@ -465,7 +465,8 @@ def test_only_declared_secrets_are_ever_typed(
     fishing = "<secret:GOOGLE_API_KEY> <secret:VNC_PASSWORD>"
     agent = agent_of(act(Proposal(TypeText(fishing))), finished("the-key"), vnc_password="pass")
     result = agent.run("type the password, pass")
-    assert controller.performed == [TypeText(fishing)]
+    assert controller.performed == []
+    assert "the secret 'GOOGLE_API_KEY' is not known here" in result.steps[0].error
     assert "the-key" not in result.message
     trace = read_trace(result.run_folder)
     assert "pass" in agent._planner.seen[0].task  # type: ignore[union-attr]

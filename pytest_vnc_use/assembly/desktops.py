@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vnc_use.assembly.models import counted_in
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
+from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.ports import Controller, Desktop
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.types import Frame
@@ -177,7 +178,7 @@ def _given_desktop(settings: Settings, holder: str) -> Desktop:
             if len(servers) == 1:
                 raise
             servers.remove(leased.server)
-            warnings.warn(f"passed over: {exc}", stacklevel=3)
+            warnings.warn(line(f"passed over: {exc}"), stacklevel=3)
         except BaseException:  # whatever it was, Ctrl-C too: the lease is given back
             leased.release()
             raise

@@ -6,8 +6,8 @@ A session that is named again with a minus sign is no longer the desktop's; its 
 
 Every process of a desktop carries FOLDER in its environment, under the name MARK, and hands it on to its children. The
 ids of the sessions that were started find a program that overwrote its environment. Who does both, `env -i setsid …`,
-is not found, and lives on; so does another user's program in a session of its own. Formats of the files: proc(5). Linux
-only.
+is ended by the sitter of the program that started it, see sitter.py. Who is not found is another user's program in a
+session of its own; and what does both where its sitter was killed first. Formats of the files: proc(5). Linux only.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ MARK = "VNC_DESKTOP_FOLDER"
 GRACE_S = 3.0
 _COMMAND_S = 30.0
 """How long a noted command may take; then it is killed, and the next one has its turn."""
+_SITTER = b"vnc-use sitter\n"
+"""The name of processes that end what they have started by themselves, and must not be killed before they did."""
 _KILLS = 5
 """How often what is still there is killed; a program that forks at that moment leaves a child for the next time."""
 
@@ -57,21 +59,21 @@ def end_processes(folder: Path, sessions: Collection[int], spare: Collection[int
     return _end(partial(_processes, lambda pid: pid not in spare and _belongs(pid, mark, sessions)))
 
 
-def end_session(session: int) -> dict[int, str]:
-    """End the processes of one session only, likewise."""
-    return _end(partial(_processes, lambda pid: _session_of(pid) == session))
+def end_sessions(sessions: Collection[int]) -> dict[int, str]:
+    """End the processes of some sessions only, likewise."""
+    return _end(partial(_processes, lambda pid: _session_of(pid) in sessions))
 
 
 def _end(find: Callable[[], Iterable[int]]) -> dict[int, str]:
     _signal_and_wait(find(), signal.SIGTERM)
-    for _ in range(_KILLS):
+    for again in range(_KILLS):
         left = list(find())
-        if not _signal_and_wait(left, signal.SIGKILL):
+        if not _signal_and_wait(left, signal.SIGKILL, spare_sitters=not again):
             break
     return dict(_named(left))
 
 
-def _signal_and_wait(pids: Iterable[int], number: signal.Signals) -> bool:
+def _signal_and_wait(pids: Iterable[int], number: signal.Signals, *, spare_sitters: bool = False) -> bool:
     """Signal them all and wait until all have ended, GRACE_S at most. False where there was nobody to signal."""
     signalled, watched = False, set()
     with ExitStack() as stack:
@@ -79,7 +81,7 @@ def _signal_and_wait(pids: Iterable[int], number: signal.Signals) -> bool:
             with suppress(ProcessLookupError):
                 watched.add(descriptor := os.pidfd_open(pid))
                 stack.callback(os.close, descriptor)
-                signalled |= _signal(pid, number)
+                signalled |= (spare_sitters and _is_sitter(pid)) or _signal(pid, number)
         if signalled:
             _wait_ended(watched, time.monotonic() + GRACE_S)
         return signalled
@@ -92,6 +94,12 @@ def _signal(pid: int, number: signal.Signals) -> bool:
     except PermissionError:
         return False
     return True
+
+
+def _is_sitter(pid: int) -> bool:
+    with suppress(OSError):  # it ended meanwhile
+        return _content(pid, "comm") == _SITTER
+    return False
 
 
 def _named(pids: Iterable[int]) -> Iterator[tuple[int, str]]:

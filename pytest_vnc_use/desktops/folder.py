@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from itertools import islice
 from pathlib import Path
 
 from pytest_vnc_use.errors import DesktopError
+
+MOST_BYTES = 64 * 2**20
+"""The largest file that is read."""
+_MOST_LISTED = 1000
+"""Files that are looked at to tell which there are."""
+_HOW = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+"""So that no pipe is waited for, and no link leads out of the folder that was put there meanwhile."""
+
+
+def too_large(size: int) -> str:
+    """What is said of a file that is not read."""
+    advice = "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
+    return f"it has {size:,} bytes, more than the {MOST_BYTES:,} that are read; {advice}"
 
 
 class WorkingFolder:
@@ -17,10 +33,11 @@ class WorkingFolder:
         """Text of a file.
 
         Raises FileNotFoundError where there is none: a program that did not write it is no fault of the desktop's.
-        Raises DesktopError where it is not UTF-8 text, or lies outside the folder.
+        Raises DesktopError where it is not UTF-8 text, is no regular file or too large a one, or lies outside the
+        folder.
         """
         try:
-            return self._inside(name).read_text(encoding="utf-8")
+            return self._content(self._inside(name)).decode().replace("\r\n", "\n").replace("\r", "\n")
         except FileNotFoundError:
             found = f"the program's working folder has no file {name!r}; it has {self._listing()}"
             raise FileNotFoundError(found) from None
@@ -32,9 +49,19 @@ class WorkingFolder:
         path = self._inside(name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            with open(opened_to_write(path), "w", encoding="utf-8") as file:
+                file.write(text)
         except OSError as exc:
             raise DesktopError(f"cannot write {name!r} in the program's working folder: {exc}") from exc
+
+    def _content(self, path: Path) -> bytes:
+        """All of a file, as it was when it was opened. Raises OSError."""
+        with open(os.open(path, os.O_RDONLY | _HOW), "rb") as file:
+            size = _check_regular(file.fileno())
+            content = file.read(MOST_BYTES + 1) if size <= MOST_BYTES else b""
+        if (size := max(size, len(content))) > MOST_BYTES:
+            raise OSError(too_large(size))
+        return content
 
     def _inside(self, name: str) -> Path:
         path = (self.path / name).resolve()
@@ -46,5 +73,26 @@ class WorkingFolder:
         return path
 
     def _listing(self) -> str:
-        names = sorted(p.relative_to(self.path).as_posix() for p in self.path.rglob("*") if p.is_file())
+        found = islice(self.path.rglob("*"), _MOST_LISTED)
+        names = sorted(p.relative_to(self.path).as_posix() for p in found if p.is_file())
         return ", ".join(map(repr, names[:20])) or "no files"
+
+
+def opened_to_write(path: Path) -> int:
+    """The descriptor of an emptied regular file, to write and to read. Raises OSError where something else is there."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _HOW, 0o666)
+    try:
+        _check_regular(descriptor)
+        os.truncate(descriptor, 0)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_regular(descriptor: int) -> int:
+    """The size of a regular file. Raises OSError for anything else: what comes out of a pipe may never end."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError("it is no regular file, but a directory, a pipe or a device")
+    return status.st_size

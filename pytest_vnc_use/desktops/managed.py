@@ -15,10 +15,10 @@ from pytest_vnc_use.desktops.started import check_linux
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 from pytest_vnc_use.ports import Desktop, Ran
 
-_MEMORY_MB = 40
-"""Proportional set size of one desktop with xterm: TigerVNC at 1440x900 27 to 30 MB, openbox 5, xterm 5 (measured)."""
-_PROCESSES = 3
-"""Of one desktop: X server, window manager, guard."""
+_MEMORY_MB = 45
+"""Proportional set size of a desktop with xterm: TigerVNC at 1440x900 27 to 30 MB, openbox, xterm, sitter 5 each."""
+_PROCESSES = 4
+"""Of one desktop: X server, window manager, guard, the sitter of its program."""
 
 
 class Startable(Desktop, Protocol):

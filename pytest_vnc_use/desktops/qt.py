@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.listening import greets_with_rfb, vnc_port
-from pytest_vnc_use.desktops.session import Process
+from pytest_vnc_use.desktops.process import Process
 from pytest_vnc_use.desktops.started import ANSWERS_WITHIN_S, StartedDesktop, check_linux, check_size
 from pytest_vnc_use.errors import DesktopError, DesktopRefused
 

@@ -15,7 +15,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from pytest_vnc_use.desktops.session import exit_code_elsewhere
+from pytest_vnc_use.desktops.bounded import bounded_run
+from pytest_vnc_use.desktops.folder import MOST_BYTES, too_large
+from pytest_vnc_use.desktops.process import exit_code_elsewhere
 from pytest_vnc_use.errors import DesktopError, SettingsError
 from pytest_vnc_use.ports import Ran
 
@@ -27,16 +29,22 @@ _FIRST_PORT = 5900
 _HERE = b"here\n"
 """What every script says first: whoever leads there has done so, and what follows is the command's own."""
 _MISSING = b"missing\n"
-_NO_FILE = 44
+_NO_FILE, _NOT_REGULAR, _TOO_LARGE = 44, 45, 46
 
 _CHECK = 'command -v "$1" >/dev/null || { echo missing; exit 127; }; echo here; '
 _RUN = _CHECK + 'exec "$@"'
 _READ = f"""
 echo here
 [ -e "$1" ] || {{ find . -maxdepth 3 -type f ! -path '*/.*' | head -n 20; exit {_NO_FILE}; }}
-exec cat "$1"
+[ -f "$1" ] || exit {_NOT_REGULAR}
+size=$(wc -c < "$1") && [ "$size" -le {MOST_BYTES} ] || {{ echo "$size"; exit {_TOO_LARGE}; }}
+exec head -c {MOST_BYTES} "$1"
 """
-_WRITE = 'echo here; mkdir -p "$(dirname "$1")" && cat > "$1" && wc -c < "$1"'
+_WRITE = f"""
+echo here
+[ -e "$1" ] && [ ! -f "$1" ] && exit {_NOT_REGULAR}
+mkdir -p "$(dirname "$1")" && cat > "$1" && wc -c < "$1"
+"""
 _END = """
 echo here
 for again in 1 2 3 4 5; do
@@ -85,6 +93,10 @@ class Reach:
         """Text of a file in the working folder there. Raises FileNotFoundError where there is none, DesktopError."""
         done = self._file(_READ, name)
         output = done.stdout[len(_HERE) :]
+        _check_regular(done, f"read {name!r}")
+        if done.returncode == _TOO_LARGE:
+            problem = too_large(int(output or 0))
+            raise DesktopError(f"cannot read {name!r} in the program's working folder: {problem}")
         if done.returncode == _NO_FILE:
             raise FileNotFoundError(f"the program's working folder has no file {name!r}; it has {_listed(output)}")
         if done.returncode:
@@ -98,6 +110,7 @@ class Reach:
         """Write a file in the working folder there, and the folders on its way. Raises DesktopError."""
         content = text.encode()
         done = self._file(_WRITE, name, content)
+        _check_regular(done, f"write {name!r}")
         if done.returncode:
             raise DesktopError(f"cannot write {name!r} in the program's working folder: {_last_line(done.stderr)}")
         if (arrived := int(done.stdout[len(_HERE) :])) != len(content):
@@ -142,9 +155,7 @@ class Reach:
     def _call(self, words: Sequence[str], timeout_s: float, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         """In a session of its own, where `ssh` finds no terminal on which to ask for a password, and fails instead."""
         try:
-            return subprocess.run(
-                words, input=given, capture_output=True, timeout=timeout_s, start_new_session=os.name == "posix"
-            )
+            return bounded_run(words, given, timeout_s)
         except OSError as exc:
             problem = f"cannot start {words[0]!r}: {exc.strerror}"
             raise DesktopError(f"{problem}; give a command that leads to the desktop, such as 'ssh HOST'") from exc
@@ -192,6 +203,12 @@ def _address(server: str) -> dict[str, str]:
         return {}
     port = int(number) if host.endswith(":") else _FIRST_PORT + int(number)
     return {"host": host.removesuffix(":").strip("[]") or "localhost", "port": str(port)}
+
+
+def _check_regular(done: subprocess.CompletedProcess[bytes], wish: str) -> None:
+    if done.returncode == _NOT_REGULAR:
+        problem = "it is no regular file, but a directory, a pipe or a device"
+        raise DesktopError(f"cannot {wish} in the program's working folder: {problem}")
 
 
 def _inside(name: str) -> str:

@@ -33,7 +33,9 @@ class Program:
         try:
             cleaning.note_command(self._session.folder, reach.ending(_PART))
             before = screen.frame().png
-            self._process = self._session.start("program", reach.words(command, _PART), client_of=command)
+            self._process = self._session.start(
+                "program", reach.words(command, _PART), client_of=command, attended=True
+            )
             self._await_change(before, screen, timeout_s)
         except BaseException:  # whatever it was, Ctrl-C too: nothing that was started stays behind
             self._session.stop()

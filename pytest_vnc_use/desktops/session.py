@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -22,12 +22,14 @@ from typing import IO
 from weakref import WeakSet
 
 from pytest_vnc_use.desktops import cleaning
+from pytest_vnc_use.desktops.attended import Attended
+from pytest_vnc_use.desktops.folder import opened_to_write
+from pytest_vnc_use.desktops.process import Process, text_of
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.ports import Ran
 
 PREFIX = "vnc-use-"
 _SHOWN_CHARACTERS = 80
-_LOGGED_BYTES = 1_000_000
 _GUARD = """
 told=
 while read -r session; do told="$told $session"; done
@@ -44,48 +46,6 @@ _NOT_FOR_THE_DESKTOP = (
     *("GOOGLE_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
 )
 """Variables that would lead a program to the screen of whoever runs the tests, or give it the tests' own secrets."""
-
-
-class Process:
-    """A process of a session; `title` is what messages call it, such as "the program 'python shop'"."""
-
-    def __init__(
-        self, role: str, title: str, popen: subprocess.Popen[bytes], log: Path, *, elsewhere: bool = False
-    ) -> None:
-        self.role = role
-        self.title = title
-        self.popen = popen
-        self.log = log
-        self._elsewhere = elsewhere
-
-    @property
-    def exit_code(self) -> int | None:
-        """None while it runs; -n where signal n ended it."""
-        code = self.popen.poll()
-        return exit_code_elsewhere(code) if code is not None and self._elsewhere else code
-
-    @property
-    def output(self) -> str:
-        """What it wrote to its standard output and error, the last megabyte; empty once the file of it is gone."""
-        try:
-            with self.log.open("rb") as log:
-                log.seek(max(0, os.fstat(log.fileno()).st_size - _LOGGED_BYTES))
-                return log.read().decode("utf-8", "replace")
-        except OSError:  # the session is stopped, or the program has put something else in its place
-            return ""
-
-    def output_tail(self, lines: int = 20) -> str:
-        """The last lines of that."""
-        return "\n".join(self.output.splitlines()[-lines:])
-
-    @property
-    def end(self) -> str:
-        """How it ended, such as `exited with -11 (SIGSEGV)`; empty while it runs."""
-        return "" if self.exit_code is None else f"exited with {_told_exit_code(self.exit_code)}"
-
-    def told(self, what: str) -> str:
-        """A sentence about it, and the last lines of its output."""
-        return f"{self.title} {what}\n{self.output_tail() or '(it printed nothing)'}"
 
 
 class Session:
@@ -106,6 +66,7 @@ class Session:
         self.environment = {**inherited, **environment, cleaning.MARK: str(self.folder)}
         self._processes: list[Process] = []
         self._staying: list[Process] = []
+        self._commands: list[Attended] = []
         self._stopped = False
         self._guard = self._start_guard()
         _sessions.add(self)
@@ -118,17 +79,22 @@ class Session:
         *,
         pass_fds: Collection[int] = (),
         client_of: Sequence[str] = (),
+        attended: bool = False,
     ) -> Process:
         """Start a process that runs until the session stops; `role` names it in messages and names its log.
 
         Words of the command that are relative paths with a slash, seen from here, are made absolute first, since it
-        starts elsewhere. Where the command is but a client, such as `docker exec`, `client_of` is the command that it
+        starts elsewhere. One that is `attended` has a sitter, which bounds its log and ends whatever it has started.
+        Where the command is but a client, such as `docker exec`, `client_of` is the command that it
         runs elsewhere: the one that messages name. Raises DesktopError where it cannot be started.
         """
         log = self._logs / f"{role.replace(' ', '-')}.txt"
         with self._new_log(log) as output:
             words = [_seen_from_here(word) for word in command]
-            popen = self._popen(words, output, output, environment or {}, pass_fds)
+            if attended:
+                popen: Attended | subprocess.Popen[bytes] = self._attended(words, output, output)
+            else:
+                popen = self._popen(words, output, environment or {}, pass_fds)
         title = f"the {role} {_shown(client_of or command)!r}"
         process = Process(role, title, popen, log, elsewhere=bool(client_of))
         self._processes.append(process)
@@ -137,7 +103,8 @@ class Session:
 
     def end(self, process: Process) -> None:
         """End one process, and what it started in its session. Raises DesktopError where that cannot be done."""
-        _check_ended(cleaning.end_session(process.popen.pid))
+        popen = process.popen
+        _check_ended(cleaning.end_sessions(popen.sessions if isinstance(popen, Attended) else (popen.pid,)))
         self._forget(process)
 
     def mark_start(self) -> None:
@@ -175,18 +142,21 @@ class Session:
     def run(self, command: Sequence[str], timeout_s: float) -> Ran:
         """Run a command until it ends. Raises DesktopError where it cannot start or does not end in time.
 
-        Its output goes through files: a program that it leaves in the background would keep a pipe open.
+        Of an output that is longer than a megabyte the beginning and the end are kept. A command that takes longer is
+        killed, with all that it has started; what it leaves in the background stays until the next reset, or the end.
         """
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-            popen = self._popen(command, stdout, stderr)
+            attended = self._attended(command, stdout, stderr)
+            self._commands = [each for each in self._commands if not each.is_over] + [attended]
             try:
-                code = popen.wait(timeout_s)
+                code = attended.wait(timeout_s)
             except subprocess.TimeoutExpired as exc:
                 problem = f"the command {_shown(command)!r} has not ended within {timeout_s:g} s"
                 raise DesktopError(f"{problem}; give it a longer timeout_s, or end it with '&' in a shell") from exc
             finally:
-                _kill_unless_ended(popen)
-            return Ran(code, _text_of(stdout), _text_of(stderr))
+                if attended.poll() is None:
+                    attended.kill()
+            return Ran(code, text_of(stdout), text_of(stderr))
 
     def stop(self) -> None:
         """End all processes and remove the folder; a second call does nothing.
@@ -200,6 +170,8 @@ class Session:
         for process in self._processes:
             if process.popen.pid not in left:
                 process.popen.wait()
+        for command in self._commands:
+            command.wait()
         self._guard.communicate()  # with its input it ends
         os.close(self._lock)
         _check_ended(left)
@@ -215,33 +187,33 @@ class Session:
         """The program may have removed the folder of the logs: it lies in its own."""
         try:
             path.parent.mkdir(exist_ok=True)
-            return path.open("wb")
+            return open(opened_to_write(path), "wb")
         except OSError as exc:
-            problem = f"cannot keep in {str(path)!r} what is printed: {exc.strerror}"
+            problem = f"cannot keep in {str(path)!r} what is printed: {exc.strerror or exc}"
             raise DesktopError(f"{problem}; leave 'logs' in the program's working folder alone") from exc
 
     def _popen(
-        self,
-        command: Sequence[str],
-        stdout: IO[bytes],
-        stderr: IO[bytes],
-        environment: Mapping[str, str] | None = None,
-        pass_fds: Collection[int] = (),
+        self, command: Sequence[str], output: IO[bytes], environment: Mapping[str, str], pass_fds: Collection[int]
     ) -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(
                 command,
                 cwd=self.working_folder,
-                env={**self.environment, **(environment or {})},
+                env={**self.environment, **environment},
                 stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
                 pass_fds=pass_fds,
             )
         except OSError as exc:
-            problem = f"cannot start {command[0]!r}: {exc.strerror}"
-            raise DesktopError(f"{problem}; give a program that is on PATH, or the path of one") from exc
+            raise _not_started(command, exc) from exc
+
+    def _attended(self, command: Sequence[str], stdout: IO[bytes], stderr: IO[bytes]) -> Attended:
+        try:
+            return Attended(command, self.working_folder, self.environment, stdout, stderr)
+        except OSError as exc:
+            raise _not_started(command, exc) from exc
 
     def _forget(self, process: Process) -> None:
         """It has ended, and its number may be another process's soon."""
@@ -296,17 +268,13 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
-def exit_code_elsewhere(code: int) -> int:
-    """What a client such as `docker exec` ends with for a command that signal n ended, 128 + n, as -n."""
-    return 128 - code if code - 128 in signal.valid_signals() else code
-
-
 def remove_leftovers() -> None:
     """Remove what sessions of this user left behind that were killed together with their guard."""
     temporary = Path(tempfile.gettempdir()).resolve()
     for folder in (*temporary.glob(f"{PREFIX}*"), *temporary.glob(f"pytest-{PREFIX}*/*/{PREFIX}*")):
         with suppress(OSError):  # it is in use, or another process is removing it
-            if folder.stat().st_uid == os.getuid():
+            status = folder.lstat()  # a link may lead to a folder of this user's that is something else
+            if status.st_uid == os.getuid() and stat.S_ISDIR(status.st_mode):
                 _clean_unless_locked(folder)
 
 
@@ -349,17 +317,8 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def _kill_unless_ended(popen: subprocess.Popen[bytes]) -> None:
-    if popen.poll() is None:
-        with suppress(PermissionError):  # another user's, such as sudo starts: no waiting for that
-            os.killpg(popen.pid, signal.SIGKILL)
-            popen.kill()
-            popen.wait()
-
-
-def _text_of(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode("utf-8", "replace")
+def _not_started(command: Sequence[str], exc: OSError) -> DesktopError:
+    return DesktopError(f"cannot start {command[0]!r}: {exc.strerror}; give a program that is on PATH, or its path")
 
 
 def _shown(command: Sequence[str]) -> str:
@@ -369,13 +328,3 @@ def _shown(command: Sequence[str]) -> str:
 def _seen_from_here(word: str) -> str:
     path = Path(word)
     return str(path.absolute()) if "/" in word and path.exists() else word
-
-
-def _told_exit_code(code: int) -> str:
-    """`3`, or `-11 (SIGSEGV)`."""
-    if code >= 0:
-        return str(code)
-    try:
-        return f"{code} ({signal.Signals(-code).name})"
-    except ValueError:  # a real-time signal has no name
-        return str(code)

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_vnc_use.desktops.folder import WorkingFolder
-from pytest_vnc_use.desktops.session import Process, Session
+from pytest_vnc_use.desktops.process import Process
+from pytest_vnc_use.desktops.session import Session
 from pytest_vnc_use.errors import DesktopError, SettingsError
 from pytest_vnc_use.ports import Ran
 
@@ -97,7 +98,7 @@ class StartedDesktop:
         if self._program is not None:
             self._session.end(self._program)
             self._program = None
-        self._program = self._session.start("program", command)
+        self._program = self._session.start("program", command, attended=True)
         return self._program
 
     def _check_not_stopped(self, wish: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops import cleaning, x_ping
 from pytest_vnc_use.desktops.credentials import new_password, write_authority_file, write_password_file
-from pytest_vnc_use.desktops.session import Process
+from pytest_vnc_use.desktops.process import Process
 from pytest_vnc_use.desktops.started import ANSWERS_WITHIN_S, StartedDesktop, check_linux, check_size
 from pytest_vnc_use.desktops.x_display import XDisplay, socket_path
 from pytest_vnc_use.desktops.x_state import StartState

@@ -19,6 +19,7 @@ from typing import Any, Union, cast
 
 from pytest_vnc_use.errors import InfraError, PlannerError, SettingsError
 from pytest_vnc_use.failure import lines_in
+from pytest_vnc_use.json_lines import TOO_DEEP, is_shallow
 from pytest_vnc_use.planners.scripted import decision_of
 from pytest_vnc_use.ports import Planner
 from pytest_vnc_use.trace import to_json
@@ -146,6 +147,8 @@ def scroll(x: int, y: int, *, dx: int = 0, dy: int = 0) -> Scroll:
 
 def finish(params: Mapping[str, Any] | None = None, *, message: str = "") -> Decision:
     """The task is done; `params` are the run's `params`, and as JSON its message where none is given."""
+    if not is_shallow(params or {}):
+        raise ValueError(f"the params of a planner that is finished {TOO_DEEP}")
     told = to_json(dict(params or {}))
     return Decision("finished", message or json.dumps(told, ensure_ascii=False), params=told)
 

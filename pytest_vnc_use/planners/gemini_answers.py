@@ -13,6 +13,7 @@ from operator import getitem
 from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused, KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
+from pytest_vnc_use.json_lines import DEEPEST, is_shallow
 from pytest_vnc_use.planners.gemini_actions import FunctionCall
 from pytest_vnc_use.planners.retry import Failure
 from pytest_vnc_use.types import JsonObject, Usage
@@ -39,9 +40,6 @@ WHOLE = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED", ""})
 
 PASSING = frozenset({408, 429, 499, 500, 502, 503, 504})
 """HTTP statuses after which the same request may succeed."""
-
-DEEPEST = 100
-"""Levels of JSON: as many as protobuf reads and writes, and far fewer than Python can copy."""
 
 
 class NotJson(Exception):
@@ -75,14 +73,9 @@ def read_json(text: str) -> JsonObject:
         json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as exc:
         raise NotJson(f"the model's service sent something that is not JSON: {exc}") from exc
-    if not _is_shallow(body, DEEPEST):
+    if not is_shallow(body):
         raise NotJson(f"the model's service sent something that is not JSON: more than {DEEPEST} levels deep")
     return _object(body)
-
-
-def _is_shallow(value: Any, levels: int) -> bool:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels >= 0 and all(_is_shallow(item, levels - 1) for item in inner)
 
 
 def read_answer(body: JsonObject) -> Answer:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_vnc_use.json_lines import TOO_DEEP, is_shallow
 from pytest_vnc_use.planners.gemini_actions import PIXELS_A_NOTCH, Unreadable, split_keys
 from pytest_vnc_use.planners.pixels import SentScreen, number_of, while_held
 from pytest_vnc_use.planners.turn_results import proposals_of
@@ -92,10 +93,11 @@ def read_function_call(item: JsonObject, *, functions: Collection[str]) -> tuple
     name = item["name"]
     try:
         arguments = json.loads(item["arguments"] or "{}")
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         arguments, problem = {}, f"the arguments of {name!r} must be JSON: {exc}"
     else:
-        problem = "" if isinstance(arguments, dict) else f"the arguments of {name!r} must be a JSON object"
+        problem = "" if is_shallow(arguments) else f"the arguments of {name!r} {TOO_DEEP}"
+        problem = problem if isinstance(arguments, dict) else f"the arguments of {name!r} must be a JSON object"
     if name not in functions:
         problem = f"there is no function {name!r}; use one of those that you were given"
     action = InvalidAction(name, problem) if problem else CallFunction(name, arguments)

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any, Union, get_args
 
 from pytest_vnc_use.errors import PlannerError, RunFolderError
+from pytest_vnc_use.json_lines import is_shallow
 from pytest_vnc_use.trace import from_json, to_json
-from pytest_vnc_use.types import Action, Decision, Observation, Proposal
+from pytest_vnc_use.types import Action, CallFunction, Decision, Observation, Proposal
 
 ScriptedTurn = Union[Decision, Sequence[Union[Action, Proposal]]]
 """One turn: a whole decision, or just what to do."""
@@ -70,6 +71,8 @@ def _proposal(item: Any, whose: str) -> Proposal:
     proposal = item if isinstance(item, Proposal) else Proposal(item)
     if not isinstance(proposal.action, get_args(Action)):
         raise PlannerError(f"{whose} must hold actions or proposals, got {item!r}")
+    if isinstance(proposal.action, CallFunction) and not is_shallow(proposal.action.arguments):
+        return proposal  # the loop tells its planner
     try:
         return replace(proposal, action=from_json(type(proposal.action), to_json(proposal.action)))
     except RunFolderError as exc:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.logs import read_logs
+from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.report import words
 from pytest_vnc_use.report.links import Link
 from pytest_vnc_use.report.picture import mark_action, mark_region
@@ -177,7 +178,7 @@ def _state(step: Step) -> tuple[str, Tone]:
 
 
 def _step_title(step: Step, badge: str) -> str:
-    return f'<p class="vnc-what">{badge}{step.number}. {escape(words.action_in_words(step.proposal.action))}</p>'
+    return f'<p class="vnc-what">{badge}{step.number}. {escape(cut(words.action_in_words(step.proposal.action)))}</p>'
 
 
 def _step_story(step: Step, reason: str) -> str:

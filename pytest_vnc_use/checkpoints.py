@@ -1,0 +1,46 @@
+"""The checkpoints of a run, read only where this user's own run wrote them: what is in one is carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.seal import is_seal_of, seal_of
+
+
+class Serializer(Protocol):
+    """Makes bytes of a value, and of bytes a value; each with the name of its kind."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]: ...
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any: ...
+
+
+@dataclass(frozen=True)
+class SealedCheckpoints:
+    """A serializer that seals what it writes, and reads nothing else, unless another's is to be trusted too.
+
+    `serializer` must make nothing but plain values of what it reads: LangGraph's would call whatever is named there.
+    """
+
+    serializer: Serializer
+    run_id: str
+    trust: bool = False
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        kind, data = self.serializer.dumps_typed(obj)
+        return f"{kind} {seal_of(*self._parts(kind, data))}", data
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Raises RunFolderError for what is not sealed, or with another seal."""
+        kind, _, seal = data[0].partition(" ")
+        if not self.trust and not is_seal_of(seal, *self._parts(kind, data[1])):
+            raise RunFolderError(
+                f"the checkpoint of run {self.run_id!r} was not written by you here, or was changed since; "
+                "where you trust it, say --trust (trust=True)"
+            )
+        return self.serializer.loads_typed((kind, data[1]))
+
+    def _parts(self, kind: str, data: bytes) -> tuple[bytes, ...]:
+        return b"checkpoint", self.run_id.encode(), kind.encode(), data

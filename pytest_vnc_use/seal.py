@@ -1,0 +1,103 @@
+"""Seals: by them a run folder that this user made on this machine is told from one that came from elsewhere.
+
+A seal is a keyed hash (HMAC-SHA256). The key is random, is made at first use, and lies in a file that only the user can
+read; a run folder never holds it. Where no such file can be made, the key lives as long as the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import itertools
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+_KEY_BYTES = 32
+_LENGTH = 32
+"""Hexadecimal digits of a seal."""
+_BEFORE, _AFTER = b',"seal":"', b'"}'
+_TAIL = len(_BEFORE) + _LENGTH + len(_AFTER)
+
+
+def seal_of(*parts: bytes) -> str:
+    """The seal of all parts, in this order; no other division into parts has the same one."""
+    summed = hmac.new(_key(), digestmod=hashlib.sha256)
+    for part in parts:
+        summed.update(b"%d:" % len(part) + part)
+    return summed.hexdigest()[:_LENGTH]
+
+
+def is_seal_of(seal: str, *parts: bytes) -> bool:
+    return hmac.compare_digest(seal.encode(), seal_of(*parts).encode())
+
+
+# --- lines that hold together ----------------------------------------------------------------------------------------
+
+
+def sealed(line: bytes, before: bytes) -> bytes:
+    """The line, a JSON object with a field, with one field more: the seal of it and of the line before it.
+
+    The first line has none before it, and no seal: that of the second is its own too.
+    """
+    return line[:-1] + _BEFORE + seal_of(before, line).encode() + _AFTER if before else line
+
+
+def are_sealed(lines: Sequence[bytes]) -> bool:
+    """Whether each line but the first is sealed, none is missing in between, and none was changed."""
+    pairs = itertools.pairwise(lines)
+    return len(lines) > 1 and all(sealed(line[:-_TAIL] + b"}", before) == line for before, line in pairs)
+
+
+# --- the key ---------------------------------------------------------------------------------------------------------
+
+
+def key_file() -> Path:
+    """Where the key lies. Raises RuntimeError where the user has no home."""
+    if sys.platform == "win32":
+        state = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        state = Path.home() / "Library" / "Application Support"
+    else:
+        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return state / "pytest-vnc-use" / "seal.key"
+
+
+@cache
+def _key() -> bytes:
+    try:
+        file = key_file()
+        return _read(file) or _made(file)
+    except (OSError, RuntimeError):  # a home that is read-only, or none: what this process seals, only it knows again
+        return secrets.token_bytes(_KEY_BYTES)
+
+
+def _read(file: Path) -> bytes:
+    """The key; empty where there is none, or others may have read or written it."""
+    with suppress(FileNotFoundError), file.open("rb") as opened:
+        status = os.fstat(opened.fileno())
+        is_private = os.name != "posix" or (status.st_uid == os.getuid() and not status.st_mode & 0o077)
+        key = opened.read(_KEY_BYTES + 1) if stat.S_ISREG(status.st_mode) and is_private else b""
+        return key if len(key) == _KEY_BYTES else b""
+    return b""
+
+
+def _made(file: Path) -> bytes:
+    """A new key, or that of the process that made one at the same moment."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = file.with_name(f".{secrets.token_hex(8)}.tmp")
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
+        opened.write(secrets.token_bytes(_KEY_BYTES))
+    try:
+        with suppress(FileExistsError):
+            os.link(draft, file)
+        if not _read(file):
+            draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+    return _read(file)
