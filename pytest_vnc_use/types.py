@@ -45,9 +45,11 @@ from pytest_vnc_use.frames import (
     EncodingChoice as EncodingChoice,
     Frame as Frame,
     FrameRef as FrameRef,
+    Glance as Glance,
     Region as Region,
     Settled as Settled,
     SettledReason as SettledReason,
+    Transient as Transient,
 )
 from pytest_vnc_use.verdicts import Reading as Reading, Usage as Usage, Verdict as Verdict, VerdictKind as VerdictKind
 
@@ -370,6 +372,7 @@ RunEvent = Union[
     Judged,
     Extracted,
     Drifted,
+    Transient,
     RunEnded,
 ]
 
