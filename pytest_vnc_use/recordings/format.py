@@ -116,6 +116,17 @@ def _same(pixels: Pixels) -> Pixels:
     return pixels
 
 
+def merged(parts: Iterable[Volatile]) -> tuple[Volatile, ...]:
+    """Return the parts, each region once, without those that are within another."""
+    distinct = tuple({part.region: part for part in parts}.values())
+    return tuple(each for each in distinct if not any(_is_within(each, other) for other in distinct if other != each))
+
+
+def _is_within(inner: Volatile, outer: Volatile) -> bool:
+    across = outer.left <= inner.left and inner.right <= outer.right
+    return across and outer.top <= inner.top and inner.bottom <= outer.bottom
+
+
 class Screen(_Part):
     """A screen at rest: the picture of what is other than on the screen before it, and where that picture's corner is.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -22,17 +22,26 @@ APART_PX = 16
 """Two differences with so many equal rows or columns between them are two."""
 
 
+MOST_MASKS = 4
+
+
 @dataclass(frozen=True)
 class Mismatch:
-    """What is not as recorded, in words, and within which part of the screen."""
+    """What is not as recorded, in words, within which part of the screen, and in which boxes of it."""
 
     problem: str
     region: Region
+    boxes: tuple[Region, ...] = ()
+
+    @property
+    def masks(self) -> tuple[Region, ...]:
+        """Return what would have to be left out of all comparisons; all of the region, where that are many boxes."""
+        return self.boxes if 0 < len(self.boxes) <= MOST_MASKS else (self.region,)
 
     @property
     def mask(self) -> str:
-        """Return what in the recording's file would leave that part out of all comparisons."""
-        return f'"masks": [{json.dumps(asdict(self.region))}]'
+        """Return what in the recording's file would leave all of it out of all comparisons."""
+        return f'"masks": {json.dumps([asdict(each) for each in self.masks])}'
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +61,7 @@ class Gate:
     parts: tuple[Volatile, ...] = ()
     targets: tuple[Region, ...] = ()
     is_first: bool = False
+    whole: str = "it is other before anything was done"
     tells: bool = True
     caret: Region | None = None
 
@@ -65,17 +75,16 @@ class Gate:
         differs = differing(self.expected, seen) & ~self.ignored
         found = differs & self.compared
         if found.any():
-            return Mismatch(f"{self._place(found)} ({pixels_in_words(found)})", box_of(found))
+            return _mismatch(self._place(found), found)
         if differs.mean() > REST_MAY_DIFFER:
-            words = f"{differs.mean():.0%} of the screen look different ({pixels_in_words(differs)})"
-            return Mismatch(words, box_of(differs))
+            return _mismatch(f"{differs.mean():.0%} of the screen look different", differs)
         return None
 
     def _place(self, found: Mask) -> str:
         if any(target.part_of(found).any() for target in self.targets):
             return "the surroundings of its target look different"
         if self.is_first:
-            return "it is other before anything was done"
+            return self.whole
         if (found & self.changed).any():
             return "what the step before changed is not as it was then"
         return "it is other where no step has changed it, or an earlier one"
@@ -117,7 +126,8 @@ class BlinkWatch:
     def look(self, seen: Pixels) -> Mismatch | None:
         """Take in the screen; return where a look is missing so far, None once all of them were seen."""
         for part, unseen in self._unseen.items():
-            unseen.discard(look_of(part, seen))  # type: ignore[arg-type]  # None, where it shows another, is no member
+            if (look := look_of(part, seen)) is not None:
+                unseen.discard(look)
         missing = next((part for part, unseen in self._unseen.items() if unseen), None)
         if missing is None:
             return None
@@ -158,7 +168,8 @@ def gate(
     stays = bool((differing(before, expected) & ~left_out).any())
     caret = None if stays else _moved_caret(parts_before, parts)
     changed = changed_tiles(before, expected)
-    return Gate(expected, compared, changed, ignored, with_looks, targets, tells=stays or caret is not None, caret=caret)
+    tells = stays or caret is not None
+    return Gate(expected, compared, changed, ignored, with_looks, targets, tells=tells, caret=caret)
 
 
 def _moved_caret(before: Sequence[Volatile], now: Sequence[Volatile]) -> Region | None:
@@ -185,11 +196,15 @@ def other_than(
     expected: Pixels, seen: Pixels, parts: Iterable[Volatile] = (), masks: Iterable[Region] = ()
 ) -> Mismatch | None:
     """Return where a screen differs from the one that was evidence; None where nowhere."""
-    found = gate(expected, tuple(parts), masks=tuple(masks)).mismatch(seen)
-    if found is None or seen.shape != expected.shape:
-        return found
-    where = pixels_in_words(differing(expected, seen) & mask_of([found.region], expected.shape))
-    return Mismatch(f"{where} differ", found.region)
+    evidence = gate(expected, tuple(parts), masks=tuple(masks))
+    return replace(evidence, whole="it is not the screen that was judged").mismatch(seen)
+
+
+def _mismatch(problem: str, found: Mask) -> Mismatch:
+    """Return a mismatch that tells how many pixels differ, and where."""
+    box = box_of(found)
+    where = f"from ({box.left}, {box.top}) to ({box.right}, {box.bottom})"
+    return Mismatch(f"{problem} ({pixels_in_words(found)} {where})", box, tuple(boxes_of(found)))
 
 
 def _other_size(seen: Pixels) -> Mismatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -13,10 +13,11 @@ import numpy as np
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.json_lines import to_json
 from pytest_vnc_use.ports import Controller
-from pytest_vnc_use.recordings.format import RecordedStep, Screen, Volatile, volatile
+from pytest_vnc_use.recordings.format import RecordedStep, Screen, Volatile, merged, volatile
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing, pixels_in, pixels_of
 from pytest_vnc_use.screens import BAR_PX, CARET_PX
 from pytest_vnc_use.types import (
+    Action,
     CallFunction,
     Frame,
     FrameRef,
@@ -44,6 +45,10 @@ _REACH_PX = 4
 _CLEAR_PX = 16
 """So many rows that rest lie between a caret and what else moves, if it is to be told from that."""
 _LEAST_BAR_PX = 8
+_MOST_TRANSIENTS = 4
+"""So many frames that came and went are kept with a step."""
+_READING = frozenset({"get_browser_state", "list_elements"})
+"""Functions by which a model reads a page or a desktop, through `--vnc-cdp` and `--vnc-elements`."""
 VERIFY = "verify"
 """The function by which a model asks a judge; it changes nothing, and is not done again."""
 
@@ -58,17 +63,6 @@ def screen_at_rest(eyes: Controller) -> Screen:
     parts = _watched(frame, eyes) if frame.moving else ()
     quiet_s = QUIET_S if is_quiet else 0.0
     return Screen(volatile=merged(parts), quiet_s=quiet_s, pixels=partial(pixels_of, frame.png))
-
-
-def merged(parts: Iterable[Volatile]) -> tuple[Volatile, ...]:
-    """Return the parts, each region once, without those that are within another."""
-    distinct = tuple({part.region: part for part in parts}.values())
-    return tuple(each for each in distinct if not any(_is_within(each, other) for other in distinct if other != each))
-
-
-def _is_within(inner: Volatile, outer: Volatile) -> bool:
-    across = outer.left <= inner.left and inner.right <= outer.right
-    return across and outer.top <= inner.top and inner.bottom <= outer.bottom
 
 
 def _watched(frame: Frame, eyes: Controller) -> list[Volatile]:
@@ -195,14 +189,15 @@ def _grown(region: Region, screen: FrameRef) -> Region:
 
 
 class Recorder:
-    """Collects the steps of one run that are carried out live. `screen` looks at the screen at rest.
+    """Collects the steps of one run that are carried out live. `screen` looks at the screen at rest, `load` at a frame.
 
     Waits and looks are left out, as gates stand for them, and so is what could not be done. `holds_secret` where a step
     told something that no recording may hold, and that nobody could put back: the desktop's password, or a key.
     """
 
-    def __init__(self, screen: Callable[[], Screen]) -> None:
+    def __init__(self, screen: Callable[[], Screen], load: Callable[[FrameRef], Pixels]) -> None:
         self.screen = screen
+        self._load = load
         self.steps: list[RecordedStep] = []
         self.holds_secret = False
         self._begun: tuple[Proposal, Screen] | None = None
@@ -216,13 +211,29 @@ class Recorder:
                 if not step.error:
                     self.steps.append(_recorded(step, screen))
                     self.holds_secret |= step.proposal.action != proposal.action
+                self._keep_transients(step.passed)
+            case StepFinished(step=step):
+                self._keep_transients(step.passed)
             case _:
                 pass
+
+    def _keep_transients(self, passed: Sequence[FrameRef]) -> None:
+        """Keep what the screen showed for a moment with the newest step."""
+        if not self.steps or not passed:
+            return
+        newest = self.steps[-1]
+        shown = [Screen(pixels=partial(self._load, frame)) for frame in passed[:_MOST_TRANSIENTS]]
+        self.steps[-1] = newest.model_copy(update={"transients": (*newest.transients, *shown)})
 
 
 def _is_look(proposal: Proposal) -> bool:
     action = proposal.action
     return isinstance(action, (Wait, TakeScreenshot)) or (isinstance(action, CallFunction) and action.name == VERIFY)
+
+
+def _is_answered(action: Action) -> bool:
+    """Tell whether a function of the user's answers; what reads the screen for a model is none."""
+    return isinstance(action, CallFunction) and action.name not in _READING
 
 
 def _recorded(step: Step, screen: Screen) -> RecordedStep:
@@ -235,5 +246,6 @@ def _recorded(step: Step, screen: Screen) -> RecordedStep:
             "call": "" if call == proposal.action.kind else call,
             "confirmation": proposal.confirmation,
             "screen": screen,
+            "answer": step.output if _is_answered(proposal.action) else None,
         }
     )
