@@ -73,6 +73,7 @@ class Claims(ABC):
     def _frames_of_run(self, steps: int) -> Iterator[Frame]:
         """Kept frames of the last steps of the newest run, newest first; none once something was done after it."""
 
+    @abstractmethod
     def _will_judge(self) -> None:
         """Is called before the screen is looked at for a judge."""
 

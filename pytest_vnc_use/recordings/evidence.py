@@ -24,8 +24,8 @@ class RecordedJudge:
     """The ports Judge and Reader: what was said of a screen is said again of the same screen, and of no other.
 
     The `live` judge is asked for all else; without one it is unsure. `hide` takes secrets out of a claim. `masks` are
-    left out of all comparisons, so they are evidence of nothing. `eyes` watch what blinks. `heard` is told of what was asked, and of the frame; then of the evidence that is there
-    again, or of that which is not, and where.
+    left out of all comparisons, so they are evidence of nothing. `eyes` watch what blinks. `heard` is told of what was
+    asked, and of the frame; then of the evidence that is there again, or of that which is not, and where.
     """
 
     def __init__(

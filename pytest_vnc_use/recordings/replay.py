@@ -40,7 +40,7 @@ class Closed:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What the test's runs before this one came to: the screen before the last step, and all that was changed so far."""
+    """What the runs before this one came to: the screen before the last step, and all that was changed so far."""
 
     screen: Screen | None = None
     touched: Mask | None = None
