@@ -60,7 +60,7 @@ def test_how_long_the_end_was_watched_is_written_down_and_that_it_stays(saved: T
 def test_what_happens_after_the_last_gate_fails_the_test(saved: Tills, later: str) -> None:
     with saved.agent("replay", None, later) as played:
         assert played.run().outcome is Outcome.DONE  # the body runs meanwhile
-        with pytest.raises(RecordingDrifted, match=r"did not stay as recorded at the end.*--vnc-record=rewrite"):
+        with pytest.raises(RecordingDrifted, match=r"(?s)did not stay as recorded at the end.*--vnc-record=rewrite"):
             played.agent.end_body()
     (drift,) = read_trace(played.agent.runs[-1]).drifts
     assert drift.recorded != drift.seen
