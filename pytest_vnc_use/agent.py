@@ -332,6 +332,19 @@ class VncUseAgent(Claims, Hands, GoesOn):
         check_known(text, self._declared.reveal)
         return self._declared.reveal(text)
 
+    def _will_act(self) -> None:
+        if self._recorded:
+            self._recorded.leave()
+
+    def _will_judge(self) -> None:
+        if self._recorded:
+            self._recorded.conclude()
+
+    def end_body(self) -> None:
+        """Say that the test's body is over: a replay's end must still be on the screen. Raises RecordingDrifted."""
+        if self._recorded:
+            self._recorded.end_body(self.controller)
+
     def _acted(self) -> None:
         self._newest_steps = ()
 

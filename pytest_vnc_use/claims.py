@@ -74,6 +74,10 @@ class Claims(ABC):
     def _frames_of_run(self, steps: int) -> Iterator[Frame]:
         """Kept frames of the last steps of the newest run, newest first; none once something was done after it."""
 
+    @abstractmethod
+    def _will_judge(self) -> None:
+        """Is called before the screen is looked at for a judge."""
+
     # --- claims ------------------------------------------------------------------------------------------------------
 
     def verify(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
@@ -88,6 +92,7 @@ class Claims(ABC):
         """
         votes = self._votes(votes)
         check_asked(claim, votes, within_s)
+        self._will_judge()
         verdicts = []
         for frame in looks_within(self.controller, within_s):
             verdicts.append(self._judged(claim, frame, votes))
@@ -106,6 +111,7 @@ class Claims(ABC):
         check_asked(claim, votes)
         if steps < 1:
             raise SettingsError(f"steps must be at least 1, got {steps!r}")
+        self._will_judge()
         frames = list(islice(_distinct(self._kept(steps)), MOST_FRAMES))
         verdicts = []
         for frame in frames:
@@ -183,6 +189,7 @@ class Claims(ABC):
         form = Form.of(model)
         if not question.strip():
             raise SettingsError(f"a question must say what is to be read, got {question!r}")
+        self._will_judge()
         frame = self.controller.frame()
         reading = form.read(self.judge, question, frame, timeout_s=self.settings.seconds, report=self._report)
         problem = form.problem(reading)

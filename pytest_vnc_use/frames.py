@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 SettledReason = Literal["settled", "animated", "nothing_changed", "limit"]
 EncodingChoice = Literal["auto", "raw", "zrle", "tight"]
@@ -39,6 +39,14 @@ class Frame:
 
 
 @dataclass(frozen=True)
+class Glance:
+    """What the screen showed at one moment, as an array like a frame's `pixels`; not encoded, and not kept."""
+
+    pixels: object = field(repr=False)
+    taken_s: float = field(default_factory=time.monotonic, compare=False)
+
+
+@dataclass(frozen=True)
 class Settled:
     """Why a wait for the screen returned: quiet again, quiet but for animated tiles, never changed, or time was up."""
 
@@ -55,6 +63,19 @@ class Region:
     right: int
     bottom: int
 
+    def is_within(self, size: tuple[int, int]) -> bool:
+        """Tell whether it is no larger than a width and a height."""
+        return self.right - self.left <= size[0] and self.bottom - self.top <= size[1]
+
+    def meets(self, other: Region) -> bool:
+        """Tell whether both have a pixel in common."""
+        across = self.left < other.right and other.left < self.right
+        return across and self.top < other.bottom and other.top < self.bottom
+
+    def part_of(self, screen: Any) -> Any:
+        """Return this part of an array of shape (height, width, …), as a view."""
+        return screen[self.top : self.bottom, self.left : self.right]
+
 
 @dataclass(frozen=True)
 class Drifted:
@@ -66,6 +87,16 @@ class Drifted:
     region: Region | None = None
     healed: bool = False
     kind: Literal["drifted"] = "drifted"
+
+
+@dataclass(frozen=True)
+class Transient:
+    """A replay showed something for a moment, within `region`, that its recording did not; `problem` tells where."""
+
+    problem: str
+    seen: FrameRef
+    region: Region
+    kind: Literal["transient"] = "transient"
 
 
 NO_FRAME = FrameRef("", 0, 0)

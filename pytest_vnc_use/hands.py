@@ -21,11 +21,16 @@ class Hands(ABC):
         """The text with the values of its secrets."""
 
     @abstractmethod
+    def _will_act(self) -> None:
+        """Is called before an action is carried out."""
+
+    @abstractmethod
     def _acted(self) -> None:
         """Is called once an action was carried out."""
 
     def perform(self, action: DesktopAction) -> Frame:
         """Carry out one action and wait for the screen to answer. Raises ActionError, DesktopError."""
+        self._will_act()
         self.controller.perform(action)
         return self._settled_frame()
 
@@ -41,6 +46,7 @@ class Hands(ABC):
     def type_text(self, text: str, *, press_enter: bool = False, clear_first: bool = False) -> Frame:
         """Type at the focus."""
         shown = self._typed(text)
+        self._will_act()
         action = TypeText(shown, press_enter=press_enter, clear_first=clear_first)
         perform_text(self.controller, action, holds_secret=shown != text)
         return self._settled_frame()

@@ -11,6 +11,7 @@ from pytest_vnc_use.types import (
     Decision,
     DesktopAction,
     Frame,
+    Glance,
     JsonObject,
     Observation,
     Reading,
@@ -42,6 +43,9 @@ class Watching(Protocol):
 
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
         """The same, waited for. Raises DesktopError."""
+
+    def glance(self) -> Glance:
+        """Return what the screen shows now; it does not count as a frame that was taken. Raises DesktopError."""
 
     def passed_frames(self) -> tuple[Frame, ...]:
         """Frames that came and went between those that were taken, oldest first; each told once.

@@ -59,6 +59,7 @@ def checks_told(
                 raise failed from exc
             tell(str(failed))
         raise
+    getattr(agent, "end_body", lambda: None)()
     if failed := unmet():
         raise failed
 

@@ -20,7 +20,7 @@ from pytest_vnc_use.recordings.demonstration import Deed, Demonstrated, Demonstr
 from pytest_vnc_use.recordings.format import Screen
 from pytest_vnc_use.recordings.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.recordings.pictures import pixels_of
-from pytest_vnc_use.recordings.record import moving_parts, screen_at_rest
+from pytest_vnc_use.recordings.record import Moving, screen_at_rest
 from pytest_vnc_use.recordings.shown import Shown, ShownStep
 from pytest_vnc_use.safety import points
 from pytest_vnc_use.transcript import told_action
@@ -144,8 +144,10 @@ class Session:
         self._desktop.settle()
         frame = self._desktop.frame()
         self._check_size()
-        moving = moving_parts(frame, self._looks, unseen=True) if frame.moving else ()
-        return Screen(volatile=tuple(moving), pixels=partial(pixels_of, frame.png))
+        moving = Moving(frame)
+        for look in self._looks:
+            moving.look(look)
+        return Screen(volatile=tuple(moving.parts(unseen=True)), pixels=partial(pixels_of, frame.png))
 
     def _check_size(self) -> None:
         if self._desktop.size != self._size:

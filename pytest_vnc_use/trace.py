@@ -47,6 +47,7 @@ from pytest_vnc_use.types import (
     Step,
     StepFinished,
     StepStarted,
+    Transient,
     Turn,
     TurnDecided,
     Usage,
@@ -221,6 +222,7 @@ class Trace:
     verdicts: tuple[Verdict, ...] = ()
     extracted: tuple[Extracted, ...] = ()
     drifts: tuple[Drifted, ...] = ()
+    transients: tuple[Transient, ...] = ()
     ended: RunEnded | None = None
     is_own: bool = False
 
@@ -261,6 +263,7 @@ def read_trace(path: Path) -> Trace:
         verdicts=tuple(story.verdicts),
         extracted=tuple(story.extracted),
         drifts=tuple(story.drifts),
+        transients=tuple(story.transients),
         ended=story.ended,
         is_own=is_own,
     )
@@ -279,6 +282,7 @@ class _Story:
     verdicts: list[Verdict] = field(default_factory=list)
     extracted: list[Extracted] = field(default_factory=list)
     drifts: list[Drifted] = field(default_factory=list)
+    transients: list[Transient] = field(default_factory=list)
     ended: RunEnded | None = None
 
     def hear(self, event: RunEvent) -> None:
@@ -305,6 +309,8 @@ class _Story:
                 self.extracted.append(event)
             case Drifted():
                 self.drifts.append(event)
+            case Transient():
+                self.transients.append(event)
             case RunEnded():
                 self.ended = event
             case _:

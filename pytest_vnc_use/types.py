@@ -46,9 +46,11 @@ from pytest_vnc_use.frames import (
     EncodingChoice as EncodingChoice,
     Frame as Frame,
     FrameRef as FrameRef,
+    Glance as Glance,
     Region as Region,
     Settled as Settled,
     SettledReason as SettledReason,
+    Transient as Transient,
 )
 from pytest_vnc_use.verdicts import Reading as Reading, Usage as Usage, Verdict as Verdict, VerdictKind as VerdictKind
 
@@ -375,6 +377,7 @@ RunEvent = Union[
     Judged,
     Extracted,
     Drifted,
+    Transient,
     RunEnded,
 ]
 

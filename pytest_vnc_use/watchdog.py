@@ -11,7 +11,7 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError, DesktopRefused, ScreenFrozen
 from pytest_vnc_use.ports import Controller
 from pytest_vnc_use.screens import same_screen
-from pytest_vnc_use.types import DesktopAction, Frame, Move, Settled, TakeScreenshot, Wait
+from pytest_vnc_use.types import DesktopAction, Frame, Glance, Move, Settled, TakeScreenshot, Wait
 
 UNANSWERED_ACTIONS = 3
 """Carried out without a pixel changing, so many actions make a screen suspect of being frozen."""
@@ -119,6 +119,10 @@ class Watchdog:
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
         """The same, waited for. Raises DesktopError."""
         return self._surviving(lambda: self._desktop.wait_changed(moment_s, timeout_s))
+
+    def glance(self) -> Glance:
+        """Return what the screen shows now, without taking a frame. Raises DesktopError."""
+        return self._surviving(lambda: self._desktop.glance())
 
     def passed_frames(self) -> tuple[Frame, ...]:
         """Frames that came and went between those that were taken; those of a lost connection are lost."""

@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from PIL import Image
 
 from pytest_vnc_use.errors import ActionError, ConnectionLost
+from pytest_vnc_use.recordings.pictures import pixels_in
 from pytest_vnc_use.types import (
     Decision,
     DesktopAction,
     Frame,
     FrameRef,
+    Glance,
     KeyCombo,
     Observation,
     Proposal,
@@ -65,6 +67,9 @@ class PaintedController:
 
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
         return self.changed_since(moment_s)
+
+    def glance(self) -> Glance:
+        return Glance(pixels_in(self.frame()))
 
     def passed_frames(self) -> tuple[Frame, ...]:
         return ()

@@ -11,7 +11,7 @@ from pytest_vnc_use.backends.devtools_page import CommandRefused
 from pytest_vnc_use.backends.elements import MOST_NAME, Element, Size, cut, elements_function, same_size
 from pytest_vnc_use.errors import ActionError, DesktopError
 from pytest_vnc_use.ports import Controller, Desktop
-from pytest_vnc_use.types import DesktopAction, Frame, OpenAddress, Settled, TraverseHistory, Wait
+from pytest_vnc_use.types import DesktopAction, Frame, Glance, OpenAddress, Settled, TraverseHistory, Wait
 
 MOST_TEXT = 6000
 """Of a page's text, so many characters are told to a model."""
@@ -87,6 +87,10 @@ class BrowsingController:
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
         """The same, waited for. Raises DesktopError."""
         return self.hands.wait_changed(moment_s, timeout_s)
+
+    def glance(self) -> Glance:
+        """Return what the screen shows now, without taking a frame. Raises DesktopError."""
+        return self.hands.glance()
 
     def passed_frames(self) -> tuple[Frame, ...]:
         """Frames that came and went since the last action began."""

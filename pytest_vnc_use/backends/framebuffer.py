@@ -18,7 +18,7 @@ from pytest_vnc_use.backends.pointer_shape import PointerShape, ShownPointer
 from pytest_vnc_use.backends.rectangles import COLOUR_BITS, Pixels, Rectangle
 from pytest_vnc_use.backends.settle import Mark, SettleRules, judge
 from pytest_vnc_use.errors import DesktopError
-from pytest_vnc_use.types import Region, Settled
+from pytest_vnc_use.types import Glance, Region, Settled
 
 
 class Framebuffer:
@@ -139,6 +139,12 @@ class Framebuffer:
             self._looked_s = seen.taken_s
             self._passed.look(seen)
             return seen
+
+    def glance(self, *, pointer: bool = False) -> Glance:
+        """Return a copy of the pixels as they are, which does not count as looked at; with the `pointer` on it."""
+        with self._condition:
+            pixels, drawn = self._pixels.copy(), self._pointer() if pointer else None
+        return Glance(drawn.drawn_on(pixels) if drawn else pixels)
 
     def parts_since(self, moment_s: float) -> tuple[float, list[tuple[Region, Pixels]]]:
         """Copies of all parts in which a pixel changed from a moment on, and when they were made."""

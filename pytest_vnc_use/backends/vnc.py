@@ -25,6 +25,7 @@ from pytest_vnc_use.types import (
     Drag,
     EncodingChoice,
     Frame,
+    Glance,
     KeyCombo,
     KeyDown,
     KeyUp,
@@ -171,6 +172,11 @@ class VNCController:
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
         """The same, waited for. Raises DesktopError."""
         return self._screen.wait_changed(moment_s, timeout_s)
+
+    def glance(self) -> Glance:
+        """Return what the screen shows now, without taking a frame. Raises ConnectionLost."""
+        self._connection.round_trip(_ANSWER_S)
+        return self._screen.glance(pointer=self._show_pointer)
 
     def passed_frames(self) -> tuple[Frame, ...]:
         """Frames that came, stayed for 0.2 s or longer, and went between those that were taken; oldest first, once."""

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 
+from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive
-from pytest_vnc_use.ports import Judge, Reader
+from pytest_vnc_use.ports import Controller, Judge, Reader
 from pytest_vnc_use.recordings.format import Evidence
-from pytest_vnc_use.recordings.match import Mismatch, other_than
-from pytest_vnc_use.recordings.pictures import Pixels, pixels_of
+from pytest_vnc_use.recordings.match import BlinkWatch, Mismatch, is_small, other_than
+from pytest_vnc_use.recordings.pictures import Pixels, pixels_in, pixels_of
 from pytest_vnc_use.types import Frame, JsonObject, Reading, Region, Report, Verdict
 
 UNJUDGED = "have it judged anew with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
 Live = Callable[[], Judge]
+_BLINKS_S = 4.0
+"""So long each look of what blinks is waited for."""
+_LOOK_AGAIN_S = 0.1
 
 
 class RecordedJudge:
     """The ports Judge and Reader: what was said of a screen is said again of the same screen, and of no other.
 
     The `live` judge is asked for all else; without one it is unsure. `hide` takes secrets out of a claim. `masks` are
-    left out of all comparisons. `heard` is told of what was asked, and of the frame; then of the evidence that is there
-    again, or of that which is not, and where.
+    left out of all comparisons, so they are evidence of nothing. `eyes` watch what blinks. `heard` is told of what was
+    asked, and of the frame; then of the evidence that is there again, or of that which is not, and where.
     """
 
     def __init__(
@@ -29,12 +34,14 @@ class RecordedJudge:
         live: Live | None,
         *,
         masks: tuple[Region, ...],
+        eyes: Callable[[], Controller],
         hide: Callable[[str], str],
         heard: Callable[[str, Frame, Evidence | None, Mismatch | None], None],
     ) -> None:
         self._evidence = evidence
         self._live = live
         self._masks = masks
+        self._eyes = eyes
         self._hide = hide
         self._heard = heard
 
@@ -73,8 +80,29 @@ class RecordedJudge:
             return None, "nothing is recorded of it, and no model is configured"
         self._heard(told, frame, evidence[-1], mismatches[-1])
         last = mismatches[-1]
-        where = f"{last.problem}; where that changes by itself: {last.mask}" if last else ""
+        where = last.problem if last else ""
         return None, f"the screen is not as it was when this was judged ({where}), and no model is there to look at it"
 
     def _mismatch(self, evidence: Evidence, seen: Pixels) -> Mismatch | None:
-        return other_than(evidence.screen.pixels(), seen, (*self._masks, *evidence.screen.volatile))
+        if hidden := next(self._hidden(evidence), None):
+            return Mismatch("what it is about was left out of the comparison, as it changes by itself", hidden)
+        parts = evidence.screen.volatile
+        return other_than(evidence.screen.pixels(), seen, parts, self._masks) or self._not_blinking(evidence)
+
+    def _hidden(self, evidence: Evidence) -> Iterator[Region]:
+        """Return what no comparison looks at and the evidence may be about; a caret hides nothing."""
+        endless = [part.region for part in evidence.screen.volatile if part.kind == "endless"]
+        for region in (*self._masks, *endless):
+            if not is_small(region) and (evidence.region is None or evidence.region.meets(region)):
+                yield region
+
+    def _not_blinking(self, evidence: Evidence) -> Mismatch | None:
+        """Return what has not shown all of its looks again, of what blinks where the evidence is."""
+        blinking = [part for part in evidence.screen.volatile if part.kind == "blinks"]
+        about = [part for part in blinking if evidence.region is None or evidence.region.meets(part.region)]
+        if not about:
+            return None
+        eyes, watch, deadline = self._eyes(), BlinkWatch(about), Deadline(_BLINKS_S)
+        while (missing := watch.look(pixels_in(eyes.glance()))) and deadline.remaining_s:
+            eyes.wait_changed(time.monotonic(), _LOOK_AGAIN_S)
+        return missing

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Annotated, Any, Literal, Union
 
 import numpy as np
@@ -17,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings.pictures import Pixels
 from pytest_vnc_use.safety import points
+from pytest_vnc_use.screens import CARET_PX
 from pytest_vnc_use.types import (
     CallFunction,
     Click,
@@ -38,7 +40,7 @@ from pytest_vnc_use.types import (
 )
 
 FORMAT: Literal["pytest-vnc-use recording"] = "pytest-vnc-use recording"
-VERSION = 1
+VERSION = 2
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
 
 Repeatable = Union[
@@ -71,34 +73,89 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+_PICTURE = r"^([\w-]+\.webp)?$"
+LONGEST_QUIET_S = 60.0
+
+
 def _not_there() -> Pixels:
     return np.zeros((0, 0), np.uint32)
+
+
+class Look(_Part):
+    """What a volatile region showed at one time, as a small picture."""
+
+    picture: str = Field(default="", pattern=_PICTURE)
+    pixels: Callable[[], Pixels] = Field(default=_not_there, exclude=True, repr=False)
+
+
+class Volatile(_Part):
+    """A region of a screen that changes by itself, in pixels.
+
+    A `caret` may be there or not. What `blinks` shows its `looks` in turn, and must show each of them again. What is
+    `unstable` shows one of its `looks`. Of what is `endless`, such as a clock, nothing is known, and nothing compared.
+    """
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+    kind: Literal["caret", "blinks", "unstable", "endless"] = "endless"
+    looks: tuple[Look, ...] = ()
+
+    @property
+    def region(self) -> Region:
+        return Region(self.left, self.top, self.right, self.bottom)
+
+
+def volatile(region: Region, kind: Literal["caret", "blinks", "unstable", "endless"], *looks: Pixels) -> Volatile:
+    """Return a volatile region that has shown these looks."""
+    return Volatile(**vars(region), kind=kind, looks=tuple(Look(pixels=partial(_same, look)) for look in looks))
+
+
+def _same(pixels: Pixels) -> Pixels:
+    return pixels
+
+
+def merged(parts: Iterable[Volatile]) -> tuple[Volatile, ...]:
+    """Return the parts, each region once, without those that are within another."""
+    distinct = tuple({part.region: part for part in parts}.values())
+    return tuple(each for each in distinct if not any(_is_within(each, other) for other in distinct if other != each))
+
+
+def _is_within(inner: Volatile, outer: Volatile) -> bool:
+    across = outer.left <= inner.left and inner.right <= outer.right
+    return across and outer.top <= inner.top and inner.bottom <= outer.bottom
 
 
 class Screen(_Part):
     """A screen at rest: the picture of what is other than on the screen before it, and where that picture's corner is.
 
-    `volatile` are the parts that kept changing by themselves, which no comparison looks at.
+    `volatile` are the parts that kept changing by themselves. Nothing else changed for `quiet_s` before it was taken.
     """
 
-    picture: str = Field(default="", pattern=r"^([\w-]+\.webp)?$")
+    picture: str = Field(default="", pattern=_PICTURE)
     at: tuple[int, int] = (0, 0)
-    volatile: tuple[Region, ...] = ()
+    volatile: tuple[Volatile, ...] = ()
+    quiet_s: float = Field(default=0.0, ge=0, le=LONGEST_QUIET_S)
     pixels: Callable[[], Pixels] = Field(default=_not_there, exclude=True, repr=False)
 
 
 class RecordedStep(_Part):
     """One action, why the planner wanted it and what it called it, and the screen before it.
 
-    `near` is a picture of what is around the target, for whoever reads the recording.
+    `near` is a picture of what is around the target, for whoever reads the recording. `answer` is what a function of
+    the user's returned; None where no function was called. `transients` are what the screen showed for a moment
+    afterwards.
     """
 
     action: Annotated[Repeatable, BeforeValidator(_known_fields), Field(discriminator="kind")]
     intent: str = ""
     call: str = ""
     confirmation: Confirmation | None = None
-    near: str = Field(default="", pattern=r"^([\w-]+\.webp)?$")
+    near: str = Field(default="", pattern=_PICTURE)
     screen: Screen
+    answer: str | None = None
+    transients: tuple[Screen, ...] = ()
 
     @field_serializer("action")
     def _as_given(self, action: Any) -> JsonObject:
@@ -127,14 +184,16 @@ class Evidence(_Part):
 class RecordedRun(_Part):
     """One task: its steps, the screen at its end, and what was judged from there until the next task.
 
-    `picture` is one of the whole end, for whoever reads the recording.
+    `picture` is one of the whole end, for whoever reads the recording. The end `stays` where the screen still showed it
+    once the test's body was over.
     """
 
     task: str
     planner: str = ""
     steps: tuple[RecordedStep, ...] = ()
     end: Screen
-    picture: str = Field(default="", pattern=r"^([\w-]+\.webp)?$")
+    picture: str = Field(default="", pattern=_PICTURE)
+    stays: bool = False
     claims: tuple[Evidence, ...] = ()
 
 
@@ -171,7 +230,9 @@ def screens(recording: Recording) -> Iterator[Screen]:
     """All screens of a recording, in the order in which each is told by what is other than on the one before."""
     yield from (each.screen for each in recording.claims)
     for run in recording.runs:
-        yield from (step.screen for step in run.steps)
+        for step in run.steps:
+            yield step.screen
+            yield from step.transients
         yield run.end
         yield from (each.screen for each in run.claims)
 
@@ -182,8 +243,12 @@ def with_screens(recording: Recording, shown: Callable[[Screen], Screen]) -> Rec
     def judged(claims: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
         return tuple(each.model_copy(update={"screen": shown(each.screen)}) for each in claims)
 
+    def stepped(step: RecordedStep) -> RecordedStep:
+        screen = shown(step.screen)
+        return step.model_copy(update={"screen": screen, "transients": tuple(map(shown, step.transients))})
+
     def carried_out(run: RecordedRun) -> RecordedRun:
-        steps = tuple(step.model_copy(update={"screen": shown(step.screen)}) for step in run.steps)
+        steps = tuple(map(stepped, run.steps))
         end = shown(run.end)
         return run.model_copy(update={"steps": steps, "end": end, "claims": judged(run.claims)})
 
@@ -246,7 +311,7 @@ ANEW = "take it back from version control, or record the test anew with --vnc-re
 
 
 def _upgraded(data: Any, where: str) -> JsonObject:
-    """The data as this version has it; what an older one lacks is put in here, of which there is none yet."""
+    """Return the data as this version has it; what an older one lacks is put in here."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise RecordingError(f'{where} is no recording: "format" must be {FORMAT!r}; {ANEW}')
     version = data.get("version")
@@ -257,4 +322,28 @@ def _upgraded(data: Any, where: str) -> JsonObject:
             f"{where} was written by a newer pytest-vnc-use: its version is {version}, this one reads up to {VERSION}; "
             "upgrade pytest-vnc-use, or record the test anew with --vnc-record=rewrite"
         )
-    return data
+    return _upgraded_from_1(data) if version == 1 else data
+
+
+_QUIET_OF_1_S = 1.2
+"""Version 1 did not write down how long its recorder had watched the end; it was this long."""
+
+
+def _upgraded_from_1(data: Any) -> JsonObject:
+    """Version 1 had no kinds of volatile regions; a small one was a caret."""
+    if isinstance(data, dict):
+        upgraded = {name: _upgraded_from_1(value) for name, value in data.items()}
+        if isinstance(end := upgraded.get("end"), dict):
+            end["quiet_s"] = _QUIET_OF_1_S
+        if isinstance(regions := upgraded.get("volatile"), list):
+            upgraded["volatile"] = [_with_kind(region) for region in regions]
+        return upgraded | ({"version": VERSION} if "format" in data else {})
+    return [_upgraded_from_1(item) for item in data] if isinstance(data, list) else data  # type: ignore[return-value]
+
+
+def _with_kind(region: Any) -> Any:
+    try:
+        is_caret = Region(**region).is_within(CARET_PX)
+    except TypeError:  # what is no region is refused with the rest
+        return region
+    return {**region, "kind": "caret"} if is_caret else region

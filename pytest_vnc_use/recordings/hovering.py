@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_vnc_use.recordings.demonstration import near
-from pytest_vnc_use.recordings.format import Screen
+from pytest_vnc_use.recordings.format import Screen, merged
 from pytest_vnc_use.recordings.match import mask_of, surroundings
-from pytest_vnc_use.recordings.pictures import Mask, Pixels
+from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing as pixels_differing
 from pytest_vnc_use.safety import points
 from pytest_vnc_use.types import Action, Move
 
@@ -48,7 +48,8 @@ def restored(before: Screen, resting: Screen, now: Screen) -> Screen:
         here: Pixels = now.pixels()
         return np.where(resting.pixels() != here, before.pixels(), here)
 
-    return Screen(volatile=tuple({*before.volatile, *now.volatile}), pixels=pixels)
+    apart = [part for part in before.volatile if not any(part.region.meets(other.region) for other in now.volatile)]
+    return Screen(volatile=merged((*apart, *now.volatile)), quiet_s=now.quiet_s, pixels=pixels)
 
 
 def _shows(before: Screen, action: Action, after: Screen) -> bool:
@@ -61,5 +62,6 @@ def _shows(before: Screen, action: Action, after: Screen) -> bool:
 def differing(one: Screen, other: Screen) -> Mask:
     """Where two screens show something else, but for what moves by itself."""
     before, after = one.pixels(), other.pixels()
-    differs: Mask = (before != after) & ~mask_of((*one.volatile, *other.volatile), after.shape)
+    regions = [part.region for part in (*one.volatile, *other.volatile)]
+    differs: Mask = pixels_differing(before, after) & ~mask_of(regions, after.shape)
     return differs

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from pytest_vnc_use.types import Frame, FrameRef
+from pytest_vnc_use.types import Frame, FrameRef, Glance
 
 Pixels = npt.NDArray[np.uint32]
 """Shape (height, width); one number a pixel, 0xRRGGBB."""
@@ -22,6 +22,8 @@ Mask = npt.NDArray[np.bool_]
 TILE_PX = 8
 """What changed is known and kept by tiles of so many pixels a side."""
 _COLOUR = np.uint32(0xFFFFFF)
+SAME_LEVELS = 2
+"""Two pixels whose red, green and blue differ by no more than this, of 255 levels, look the same to everybody."""
 
 
 def pixels_of(picture: bytes) -> Pixels:
@@ -29,17 +31,35 @@ def pixels_of(picture: bytes) -> Pixels:
     return _numbers(Image.open(io.BytesIO(picture)).convert("RGBA"))
 
 
-def pixels_in(frame: Frame) -> Pixels:
-    """The pixels of a frame; its PNG is decoded only where they are not at hand."""
-    if isinstance(frame.pixels, np.ndarray):
-        shown: Pixels = frame.pixels & _COLOUR
+def pixels_in(seen: Frame | Glance) -> Pixels:
+    """Return the pixels of a frame or a glance; a PNG is decoded only where they are not at hand."""
+    if isinstance(seen.pixels, np.ndarray):
+        shown: Pixels = seen.pixels & _COLOUR
         return shown
-    return pixels_of(frame.png)
+    if isinstance(seen, Frame):
+        return pixels_of(seen.png)
+    raise TypeError(f"a glance must have its pixels as an array, got {seen.pixels!r}")
 
 
 def _numbers(image: Image.Image) -> Pixels:
     numbers: Pixels = np.frombuffer(image.tobytes("raw", "BGRA"), "<u4").reshape(image.height, image.width) & _COLOUR
     return numbers
+
+
+def differing(one: Pixels, other: Pixels) -> Mask:
+    """Mark the pixels that look different: a channel differs by more than `SAME_LEVELS`."""
+    marked: Mask = one != other
+    places = np.flatnonzero(marked)
+    if places.size:
+        levels, others = (_levels(screen.ravel()[places]) for screen in (one, other))
+        apart = np.maximum(levels, others) - np.minimum(levels, others)
+        marked.ravel()[places[(apart <= SAME_LEVELS).all(axis=1)]] = False
+    return marked
+
+
+def _levels(pixels: Pixels) -> npt.NDArray[np.uint8]:
+    """Return the channels of pixels, in an array of shape (pixels, 4)."""
+    return pixels.astype("<u4").view(np.uint8).reshape(-1, 4)
 
 
 def picture_of(pixels: Pixels, shown: Mask | None = None) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -13,13 +13,15 @@ import numpy as np
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.json_lines import to_json
 from pytest_vnc_use.ports import Controller
-from pytest_vnc_use.recordings.format import RecordedStep, Screen
-from pytest_vnc_use.recordings.pictures import Mask, pixels_in, pixels_of
+from pytest_vnc_use.recordings.format import RecordedStep, Screen, Volatile, merged, volatile
+from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing, pixels_in, pixels_of
 from pytest_vnc_use.screens import BAR_PX, CARET_PX
 from pytest_vnc_use.types import (
+    Action,
     CallFunction,
     Frame,
     FrameRef,
+    Glance,
     Proposal,
     Region,
     RunEvent,
@@ -33,78 +35,136 @@ from pytest_vnc_use.types import (
 QUIET_S = 1.2
 """So long nothing may have changed, but what moves by itself, before a screen is recorded."""
 LONGEST_WATCH_S = 5.0
-_SAMPLES = 9
+_SAMPLES, _MORE_SAMPLES = 9, 11
 _SAMPLE_S = 0.15
-"""Pictures of what moves by itself, over both phases of a caret, and how far they are apart."""
+"""Looks at what moves by itself, over both phases of a caret, then of what blinks in 2 s; how far they are apart."""
+_MOST_LOOKS = 4
+"""What shows more looks than these by turns is a spinner or a video."""
 _REACH_PX = 4
 """So far what turns or glows reaches, now and then, over the edges of the tiles in which it is known to move."""
 _CLEAR_PX = 16
 """So many rows that rest lie between a caret and what else moves, if it is to be told from that."""
 _LEAST_BAR_PX = 8
+_MOST_TRANSIENTS = 4
+"""So many frames that came and went are kept with a step."""
+_READING = frozenset({"get_browser_state", "list_elements"})
+"""Functions by which a model reads a page or a desktop, through `--vnc-cdp` and `--vnc-elements`."""
 VERIFY = "verify"
 """The function by which a model asks a judge; it changes nothing, and is not done again."""
 
 
 def screen_at_rest(eyes: Controller) -> Screen:
-    """The screen once it has been quiet for a while, and what moves on it. Raises DesktopError."""
-    deadline = Deadline(LONGEST_WATCH_S)
-    while eyes.changed_since(time.monotonic() - QUIET_S) and deadline.remaining_s:
+    """Wait until the screen has been quiet for a while; return it, and what changes by itself. Raises DesktopError."""
+    deadline, is_quiet = Deadline(LONGEST_WATCH_S), False
+    while not is_quiet and deadline.remaining_s:
         eyes.wait_changed(time.monotonic(), _SAMPLE_S)
+        is_quiet = not eyes.changed_since(time.monotonic() - QUIET_S)
     frame = eyes.frame()
-    return Screen(volatile=outermost(_volatile(eyes, frame)), pixels=partial(pixels_of, frame.png))
+    parts = _watched(frame, eyes) if frame.moving else ()
+    quiet_s = QUIET_S if is_quiet else 0.0
+    return Screen(volatile=merged(parts), quiet_s=quiet_s, pixels=partial(pixels_of, frame.png))
 
 
-def outermost(regions: Iterable[Region]) -> tuple[Region, ...]:
-    """The regions, each once, without those that are within another."""
-    distinct = tuple(dict.fromkeys(regions))
-    return tuple(each for each in distinct if not any(_is_within(each, other) for other in distinct if other != each))
+def _watched(frame: Frame, eyes: Controller) -> list[Volatile]:
+    """Return what changes by itself; it is watched longer where it is more than a caret, until its looks come back."""
+    seen = Moving(frame)
+    parts: list[Volatile] = []
+    for samples in (_SAMPLES, _MORE_SAMPLES):
+        for _ in range(samples):
+            eyes.wait_changed(time.monotonic(), _SAMPLE_S)
+            seen.look(eyes.glance())
+        parts = list(seen.parts())
+        if seen.all_changed and all(part.kind == "caret" for part in parts):
+            break
+    return parts
 
 
-def _is_within(inner: Region, outer: Region) -> bool:
-    across = outer.left <= inner.left and inner.right <= outer.right
-    return across and outer.top <= inner.top and inner.bottom <= outer.bottom
+class Moving:
+    """What the moving regions of a frame show, look by look."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._shown: list[tuple[Region, Region, list[Pixels]]]
+        self._shown = [(region, _grown(region, frame.ref), []) for region in frame.moving]
+        self.look(frame)
+
+    def look(self, screen: Frame | Glance) -> None:
+        """Take in the whole screen at another moment."""
+        for _, grown, shown in self._shown:
+            shown.append(grown.part_of(pixels_in(screen)).copy())
+
+    @property
+    def all_changed(self) -> bool:
+        """Whether each of the regions was seen to change."""
+        return all(_has_changed(shown) for _, _, shown in self._shown)
+
+    def parts(self, *, unseen: bool = False) -> Iterator[Volatile]:
+        """Return what changes by itself: a caret's own box, else its tiles and a little around.
+
+        With `unseen` also what has always looked the same, as too few moments may have been looked at.
+        """
+        for region, grown, shown in self._shown:
+            if _has_changed(shown):
+                yield from _changing(region, grown, shown)
+            elif unseen:
+                yield volatile(grown, "endless")
 
 
-def _volatile(eyes: Controller, frame: Frame) -> Iterator[Region]:
-    """What moves by itself now, watched for a while."""
-    if frame.moving:
-        yield from moving_parts(frame, _samples(eyes))
+def _has_changed(shown: Sequence[Pixels]) -> bool:
+    return any(differing(look, shown[0]).any() for look in shown)
 
 
-def _samples(eyes: Controller) -> Iterator[Frame]:
-    for _ in range(_SAMPLES):
-        eyes.wait_changed(time.monotonic(), _SAMPLE_S)
-        yield eyes.frame()
-
-
-def moving_parts(frame: Frame, others: Iterable[Frame], *, unseen: bool = False) -> Iterator[Region]:
-    """Of what moves by itself what differs in `others`: of a caret its own box, else its tiles and a little around.
-
-    With `unseen` also what does not differ there, as too few others may have been looked at.
-    """
-    first = pixels_in(frame)
-    differs: Mask = np.zeros(first.shape, np.bool_)
-    for other in others:
-        differs |= pixels_in(other) != first
-    for region in frame.moving:
-        part = differs[region.top : region.bottom, region.left : region.right]
-        if part.any():
-            yield from _moving_in(part, region, frame.ref)
-        elif unseen:
-            yield _grown(region, frame.ref)
-
-
-def _moving_in(part: Mask, region: Region, screen: FrameRef) -> Iterator[Region]:
-    """A caret's box; else the region, but for a caret clear of what else moves there: in a field below a spinner."""
-    if caret := _caret_of(part, region):
-        yield caret
+def _changing(region: Region, grown: Region, shown: Sequence[Pixels]) -> Iterator[Volatile]:
+    """Return a caret; else the region with its looks, but for a caret clear of what else moves there."""
+    marked = _marked(region, grown, shown)
+    if not marked.any():
+        yield _with_looks(grown, shown)
         return
-    bands = [replace(region, top=region.top + top, bottom=region.top + bottom) for top, bottom in _bands(part)]
-    bars = [_bar_of(part[band.top - region.top : band.bottom - region.top], band) for band in bands]
-    if any(bars):
-        yield from (bar or _grown(band, screen) for bar, band in zip(bars, bands, strict=True))
-    else:
-        yield _grown(region, screen)
+    if caret := _caret_of(marked, region):
+        yield volatile(caret, "caret")
+        return
+    bands = [replace(region, top=region.top + top, bottom=region.top + bottom) for top, bottom in _bands(marked)]
+    bars = [_bar_of(marked[band.top - region.top : band.bottom - region.top], band) for band in bands]
+    if not any(bars):
+        yield _with_looks(grown, shown)
+        return
+    for bar, band in zip(bars, bands, strict=True):
+        wider = _within(band, grown)
+        inside = replace(wider, **{side: getattr(wider, side) - origin for side, origin in _origin(grown).items()})
+        yield volatile(bar, "caret") if bar else _with_looks(wider, [inside.part_of(look) for look in shown])
+
+
+def _marked(region: Region, grown: Region, shown: Sequence[Pixels]) -> Mask:
+    """Mark the pixels of a region that differ from its first look, of looks that reach a little further."""
+    differs: Mask = np.logical_or.reduce([look != shown[0] for look in shown])
+    top, left = region.top - grown.top, region.left - grown.left
+    return differs[top : top + region.bottom - region.top, left : left + region.right - region.left]
+
+
+def _origin(region: Region) -> dict[str, int]:
+    return {"left": region.left, "right": region.left, "top": region.top, "bottom": region.top}
+
+
+def _within(band: Region, grown: Region) -> Region:
+    """Return the band, as wide as the grown region, and a little higher where that is."""
+    top, bottom = max(grown.top, band.top - _REACH_PX), min(grown.bottom, band.bottom + _REACH_PX)
+    return Region(grown.left, top, grown.right, bottom)
+
+
+def _with_looks(region: Region, shown: Sequence[Pixels]) -> Volatile:
+    """Return a region that blinks, where it shows a few looks again and again; else it has no end of them.
+
+    What never comes back, as the seconds of a clock, may show anything next.
+    """
+    looks: list[Pixels] = []
+    order: list[int] = []
+    for pixels in shown:
+        number = next((n for n, look in enumerate(looks) if not differing(look, pixels).any()), len(looks))
+        looks += [pixels] if number == len(looks) else []
+        order += [number] if order[-1:] != [number] else []
+    come_back = 2 * len(looks) <= len(order) + 1
+    if len(looks) <= _MOST_LOOKS and come_back:
+        return volatile(region, "blinks", *looks)
+    return volatile(region, "endless")
 
 
 def _bands(part: Mask) -> Iterator[tuple[int, int]]:
@@ -117,7 +177,7 @@ def _bands(part: Mask) -> Iterator[tuple[int, int]]:
 
 def _bar_of(part: Mask, band: Region) -> Region | None:
     """The box of a caret that is a bar."""
-    caret = _caret_of(part, band)
+    caret = _caret_of(part, band) if part.any() else None
     is_bar = caret and caret.right - caret.left <= BAR_PX[0] and caret.bottom - caret.top >= _LEAST_BAR_PX
     return caret if is_bar else None
 
@@ -138,14 +198,15 @@ def _grown(region: Region, screen: FrameRef) -> Region:
 
 
 class Recorder:
-    """Collects the steps of one run that are carried out live. `screen` looks at the screen at rest.
+    """Collects the steps of one run that are carried out live. `screen` looks at the screen at rest, `load` at a frame.
 
     Waits and looks are left out, as gates stand for them, and so is what could not be done. `holds_secret` where a step
     told something that no recording may hold, and that nobody could put back: the desktop's password, or a key.
     """
 
-    def __init__(self, screen: Callable[[], Screen]) -> None:
+    def __init__(self, screen: Callable[[], Screen], load: Callable[[FrameRef], Pixels]) -> None:
         self.screen = screen
+        self._load = load
         self.steps: list[RecordedStep] = []
         self.holds_secret = False
         self._begun: tuple[Proposal, Screen] | None = None
@@ -159,13 +220,29 @@ class Recorder:
                 if not step.error:
                     self.steps.append(_recorded(step, screen))
                     self.holds_secret |= step.proposal.action != proposal.action
+                self._keep_transients(step.passed)
+            case StepFinished(step=step):
+                self._keep_transients(step.passed)
             case _:
                 pass
+
+    def _keep_transients(self, passed: Sequence[FrameRef]) -> None:
+        """Keep what the screen showed for a moment with the newest step."""
+        if not self.steps or not passed:
+            return
+        newest = self.steps[-1]
+        shown = [Screen(pixels=partial(self._load, frame)) for frame in passed[:_MOST_TRANSIENTS]]
+        self.steps[-1] = newest.model_copy(update={"transients": (*newest.transients, *shown)})
 
 
 def _is_look(proposal: Proposal) -> bool:
     action = proposal.action
     return isinstance(action, (Wait, TakeScreenshot)) or (isinstance(action, CallFunction) and action.name == VERIFY)
+
+
+def _is_answered(action: Action) -> bool:
+    """Tell whether a function of the user's answers; what reads the screen for a model is none."""
+    return isinstance(action, CallFunction) and action.name not in _READING
 
 
 def _recorded(step: Step, screen: Screen) -> RecordedStep:
@@ -178,5 +255,6 @@ def _recorded(step: Step, screen: Screen) -> RecordedStep:
             "call": "" if call == proposal.action.kind else call,
             "confirmation": proposal.confirmation,
             "screen": screen,
+            "answer": step.output if _is_answered(proposal.action) else None,
         }
     )

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from pytest_vnc_use.errors import RecordingError
+from pytest_vnc_use.errors import RecordingDrifted, RecordingError
 from pytest_vnc_use.ports import Controller, Judge, Planner
 from pytest_vnc_use.recordings.evidence import RecordedJudge
-from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen
-from pytest_vnc_use.recordings.match import Mismatch, other_than
+from pytest_vnc_use.recordings.format import Evidence, RecordedRun, RecordedStep, Recording, Screen, Volatile, merged
+from pytest_vnc_use.recordings.match import Mismatch, mask_of, other_than
+from pytest_vnc_use.recordings.patient_eyes import PatientEyes
 from pytest_vnc_use.recordings.pictures import Pixels, frame_of, pixels_in, pixels_of
-from pytest_vnc_use.recordings.record import Recorder, outermost, screen_at_rest
-from pytest_vnc_use.recordings.replay import Closed, PatientEyes, Replay
+from pytest_vnc_use.recordings.record import Recorder, screen_at_rest
+from pytest_vnc_use.recordings.replay import WHAT_TO_DO, Closed, Earlier, Replay
 from pytest_vnc_use.recordings.shown import Show, ShownRun
 from pytest_vnc_use.recordings.store import Key, load, save
+from pytest_vnc_use.recordings.transients import unknown_parts
 from pytest_vnc_use.trace import RunFolder
 from pytest_vnc_use.types import (
     Drifted,
@@ -30,6 +32,9 @@ from pytest_vnc_use.types import (
     RunEnded,
     RunEvent,
     RunStarted,
+    Step,
+    StepFinished,
+    Transient,
     Verdict,
 )
 
@@ -56,6 +61,12 @@ class _Run:
     recorder: Recorder
     known: RecordedRun | None = None
     replay: Replay | None = None
+    eyes: PatientEyes | None = None
+    is_watched: bool = False
+    """Whether the end was watched for as long as it was recorded."""
+    is_left: bool = False
+    """Whether something was done after it."""
+    is_done: bool = False
     claims: list[Evidence] = field(default_factory=list)
     ended: RecordedRun | None = None
 
@@ -63,12 +74,20 @@ class _Run:
     def is_live(self) -> bool:
         return self.replay is None or self.replay.taken_over_at is not None
 
+    @property
+    def is_replayed(self) -> bool:
+        """Whether it was replayed whole."""
+        return self.is_done and not self.is_live
+
     def end(self) -> RecordedRun:
         """The recorded run where it was replayed whole, else with what was carried out live. Raises DesktopError."""
         if self.known and not self.is_live:
             return self.known
         steps = (*(self.replay.carried_out if self.replay else ()), *self.recorder.steps)
-        return RecordedRun(task=self.task, planner=self.planner, steps=steps, end=self.recorder.screen())
+        end = self.recorder.screen()
+        following = [*(step.screen for step in steps[1:]), end]
+        kept = tuple(_with_known_transients(step, after) for step, after in zip(steps, following, strict=True))
+        return RecordedRun(task=self.task, planner=self.planner, steps=kept, end=end)
 
 
 @dataclass
@@ -93,6 +112,9 @@ class RecordedTest:
         self.mode = mode
         self.healed: list[str] = []
         """What was not as recorded, and was done or judged anew."""
+        self.transients: list[str] = []
+        """What a replay showed for a moment, and its recording did not."""
+        self._unknown: list[Region] = []
         self._recording = _stored(key, mode)
         self._masks = self._recording.masks if self._recording else _masks_of(key)
         self._eyes: Callable[[], Controller] | None = None
@@ -113,22 +135,25 @@ class RecordedTest:
         emit: Callable[[RunEvent], None],
     ) -> tuple[Planner, Controller]:
         """Who decides in a run that begins now, and the eyes and hands for it. Raises RecordingError, DesktopError."""
-        task = started.task
+        task, load = started.task, partial(_pixels_in, folder)
+        if self._runs:
+            self._begin_next(desktop)
         if self._show:
             shown = ShownRun(partial(self._show, task, desktop), desktop)
-            self._runs.append(_Run(task, shown.name, folder, emit, Recorder(shown.screen)))
+            self._runs.append(_Run(task, shown.name, folder, emit, Recorder(shown.screen, load)))
             return shown, shown
-        recorder = Recorder(partial(screen_at_rest, desktop))
+        recorder = Recorder(partial(screen_at_rest, desktop), load)
         run = _Run(task, planner.name, folder, emit, recorder, self._known(task, desktop))
-        before = self._runs[-1].known if self._runs else None
+        before = self._runs[-1].replay if self._runs else None
         self._runs.append(run)
         if run.known is None:
             return planner, desktop
         live = None if self.mode == "replay" else planner
-        told = partial(self._closed, run)
+        told, earlier = partial(self._closed, run), before.touched() if before else Earlier()
         file = str(self.key.path)
-        run.replay = Replay(run.known, live, before=before, masks=self._masks, file=file, closed=told)
-        return run.replay, PatientEyes(desktop, run.replay, started.settings["gate_seconds"])
+        run.replay = Replay(run.known, live, earlier=earlier, masks=self._masks, file=file, closed=told)
+        run.eyes = PatientEyes(desktop, run.replay, started.settings["gate_seconds"])
+        return run.replay, run.eyes
 
     def judge(self, live: Callable[[], Judge], eyes: Callable[[], Controller], hide: Callable[[str], str]) -> Judge:
         """Who judges: the recorded evidence and, unless this is a replay, the live judge. `hide` takes secrets out."""
@@ -136,7 +161,7 @@ class RecordedTest:
         recording = self._recording
         evidence = [*recording.claims, *(each for run in recording.runs for each in run.claims)] if recording else []
         live_judge = None if self.mode == "replay" else live
-        return RecordedJudge(evidence, live_judge, masks=self._masks, hide=hide, heard=self._hear)
+        return RecordedJudge(evidence, live_judge, masks=self._masks, eyes=eyes, hide=hide, heard=self._hear)
 
     def _known(self, task: str, desktop: Controller) -> RecordedRun | None:
         """The run that is recorded in this place of the test. Raises RecordingError, DesktopError."""
@@ -186,6 +211,8 @@ class RecordedTest:
             case Extracted(reading=reading):
                 self._keep(reading.question, reading)
             case _:
+                if isinstance(event, StepFinished) and self._current and not self._current.is_live:
+                    self._look_for_transients(self._current, event.step)
                 if self._records and self._current and self._current.is_live:
                     self._current.recorder.observe(event)
 
@@ -195,7 +222,11 @@ class RecordedTest:
 
     def _end(self, event: RunEnded) -> None:
         run, self._current = self._current, None
-        if run is None or not self._records:
+        if run is None:
+            return
+        run.is_done = event.outcome is Outcome.DONE
+        run.is_watched = run.replay is not None and not run.replay.is_watched_later
+        if not self._records:
             return
         if event.outcome is not Outcome.DONE or run.recorder.holds_secret:
             self._is_whole = False
@@ -212,6 +243,81 @@ class RecordedTest:
         run.emit(Drifted(problem, recorded, seen, region, healed))
         if healed:
             self.healed.append(problem)
+
+    # --- after a run -------------------------------------------------------------------------------------------------
+
+    def conclude(self) -> None:
+        """Watch the end of the newest run to its end, where that was put off. Raises RecordingDrifted, DesktopError."""
+        run = self._runs[-1] if self._runs else None
+        if run and run.eyes and run.is_replayed and not run.is_watched:
+            run.is_watched = True
+            self._check_end(run, run.eyes, run.eyes.watch_end())
+
+    def leave(self) -> None:
+        """Take note that the test acts by itself now, once the end was watched. Raises as `conclude` does."""
+        self.conclude()
+        if self._runs:
+            self._runs[-1].is_left = True
+
+    def end_body(self, desktop: Controller) -> None:
+        """Check, once the test's body is over, that the screen is still that of the newest run's end.
+
+        Where the run is recorded, write down whether it is. Raises as `conclude` does.
+        """
+        run = self._runs[-1] if self._runs else None
+        if run is None:
+            return
+        self.conclude()
+        if run.eyes and run.is_replayed and run.known and run.known.stays and not run.is_left:
+            self._check_end(run, run.eyes, run.eyes.look_at_end())
+        if run.is_replayed:
+            self._look_for_passed(run, desktop)
+        else:
+            _mark_staying(run, desktop)
+
+    def _begin_next(self, desktop: Controller) -> None:
+        """The end of the newest run is the start of the next one, which compares all of it."""
+        run = self._runs[-1]
+        if run.is_replayed:
+            self._look_for_passed(run, desktop)
+        else:
+            _mark_staying(run, desktop)
+        run.is_left = True
+
+    def _check_end(self, run: _Run, eyes: PatientEyes, mismatch: Mismatch | None) -> None:
+        if mismatch is None or run.known is None or run.replay is None:
+            return
+        problem = f"the screen did not stay as recorded at the end: {mismatch.problem}"
+        seen = run.folder.store(eyes.last_frame)
+        self._tell(run, problem, run.known.end.pixels(), seen, mismatch.region, healed=False)
+        raise RecordingDrifted("\n".join(filter(None, [problem, WHAT_TO_DO, run.replay.mask_for(mismatch)])))
+
+    def _look_for_transients(self, run: _Run, step: Step) -> None:
+        """Tell what came and went in a replayed step, and what differs where no gate compares it."""
+        when = f"after step {step.number} of {len(run.known.steps) if run.known else 0}"
+        for ref in step.passed:
+            self._tell_transients(run, when, ref)
+        if run.replay and (parts := run.replay.elsewhere):
+            run.replay.elsewhere = []
+            self._tell_unknown(run, when, step.frame_after, parts)
+
+    def _look_for_passed(self, run: _Run, desktop: Controller) -> None:
+        for frame in desktop.passed_frames():
+            self._tell_transients(run, "after the last step", run.folder.store(frame))
+
+    def _tell_transients(self, run: _Run, when: str, ref: FrameRef) -> None:
+        if run.replay and run.replay.gate:
+            self._tell_unknown(run, when, ref, run.replay.unknown_parts(_pixels_in(run.folder, ref)))
+
+    def _tell_unknown(self, run: _Run, when: str, ref: FrameRef, parts: Sequence[Region]) -> None:
+        for part in parts:
+            if part in self._unknown:
+                continue
+            self._unknown.append(part)
+            where = f"from ({part.left}, {part.top}) to ({part.right}, {part.bottom})"
+            problem = f"{when} the screen showed for a moment what its recording did not, {where}"
+            run.emit(Transient(problem, ref, part))
+            self.transients.append(problem)
 
     # --- claims ------------------------------------------------------------------------------------------------------
 
@@ -244,7 +350,7 @@ class RecordedTest:
         region, model = judged.region, judged.model
         return Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **told)
 
-    def _volatile(self, frame: Frame) -> tuple[Region, ...]:
+    def _volatile(self, frame: Frame) -> tuple[Volatile, ...]:
         """What moves by itself now; and what did at the run's end, where the screen is still that.
 
         While a judge thinks, carets come to rest.
@@ -253,7 +359,7 @@ class RecordedTest:
         end = self._runs[-1].ended.end if self._runs and self._runs[-1].ended else None
         if end is None or other_than(end.pixels(), pixels_in(frame), end.volatile):
             return moving
-        return outermost((*moving, *end.volatile))
+        return merged((*moving, *end.volatile))
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -292,6 +398,27 @@ def _stored(key: Key, mode: Mode) -> Recording | None:
             f"is {_told(key.test, key.parameters, key.secrets)}; record it anew with --vnc-record=rewrite"
         )
     return recording
+
+
+def _with_known_transients(step: RecordedStep, after: Screen) -> RecordedStep:
+    """Return the step with those of its transients that are more than the way from its screen to the one after."""
+    if not step.transients:
+        return step
+    known, left_out = [step.screen.pixels(), after.pixels()], mask_of((), after.pixels().shape)
+    kept = [each for each in step.transients if unknown_parts(each.pixels(), known, left_out)]
+    return step.model_copy(update={"transients": tuple(kept)})
+
+
+def _pixels_in(folder: RunFolder, frame: FrameRef) -> Pixels:
+    return pixels_of(folder.load_png(frame))
+
+
+def _mark_staying(run: _Run, desktop: Controller) -> None:
+    """Write down whether the screen still shows the end of a run that was recorded just now."""
+    if run.ended and not run.is_left:
+        end = run.ended.end
+        stays = other_than(end.pixels(), pixels_in(desktop.glance()), end.volatile) is None
+        run.ended = run.ended.model_copy(update={"stays": stays})
 
 
 def _told(test: str, parameters: tuple[str, ...], secrets: tuple[str, ...]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pytest_vnc_use.ports import Controller
 from pytest_vnc_use.recordings.format import Screen
 from pytest_vnc_use.recordings.pictures import frame_of
-from pytest_vnc_use.types import Action, Decision, DesktopAction, Frame, Observation, Proposal, Settled, Wait
+from pytest_vnc_use.types import Action, Decision, DesktopAction, Frame, Glance, Observation, Proposal, Settled, Wait
 
 PERSON = "a person"
 NOTHING_DONE = "the viewer was closed, and nothing was done there, so nothing is recorded"
@@ -89,6 +89,9 @@ class ShownRun:
 
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
         return False
+
+    def glance(self) -> Glance:
+        return Glance(self.screen().pixels()) if self._screens else self._desktop.glance()
 
     def passed_frames(self) -> tuple[Frame, ...]:
         return ()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -17,17 +18,19 @@ from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings.format import (
     ANEW,
     Evidence,
+    Look,
     RecordedRun,
     RecordedStep,
     Recording,
     Screen,
+    Volatile,
     parse,
     screens,
     text_of,
     with_screens,
 )
 from pytest_vnc_use.recordings.match import surroundings
-from pytest_vnc_use.recordings.pictures import Chain, Pixels, change, picture_of
+from pytest_vnc_use.recordings.pictures import Chain, Pixels, change, picture_of, pixels_of
 from pytest_vnc_use.trace import write_atomically
 
 FOLDER = "__vnc_recordings__"
@@ -78,9 +81,14 @@ def load(path: Path) -> Recording | None:
     except (OSError, UnicodeDecodeError) as exc:
         raise RecordingError(f"{str(path)!r} cannot be read: {exc}; {ANEW}") from exc
     recording = parse(text, repr(str(path)))
-    for name in {screen.picture for screen in screens(recording)} - {""}:
+    for name in {name for screen in screens(recording) for name in _pictures_of(screen)} - {""}:
         _load_picture(path, name)
     return _with_pixels(recording, path)
+
+
+def _pictures_of(screen: Screen) -> Iterator[str]:
+    yield screen.picture
+    yield from (look.picture for part in screen.volatile for look in part.looks)
 
 
 def _load_picture(path: Path, name: str) -> bytes:
@@ -107,9 +115,28 @@ def _with_pixels(recording: Recording, path: Path) -> Recording:
     numbers = iter(range(len(changes)))
 
     def shown(screen: Screen) -> Screen:
-        return screen.model_copy(update={"pixels": partial(_pixels, chain, next(numbers), path)})
+        parts = tuple(_with_looks(part, path) for part in screen.volatile)
+        return screen.model_copy(update={"volatile": parts, "pixels": partial(_pixels, chain, next(numbers), path)})
 
     return with_screens(recording, shown)
+
+
+def _with_looks(part: Volatile, path: Path) -> Volatile:
+    if not part.looks:
+        return part
+    looks = [look.model_copy(update={"pixels": lru_cache(1)(partial(_look, part, look, path))}) for look in part.looks]
+    return part.model_copy(update={"looks": tuple(looks)})
+
+
+def _look(part: Volatile, look: Look, path: Path) -> Pixels:
+    height, width = part.bottom - part.top, part.right - part.left
+    try:
+        pixels = pixels_of(_load_picture(path, look.picture))
+    except OSError as exc:  # what Pillow raises for what is no picture
+        raise RecordingError(f"a picture of {str(path)!r} does not fit: {exc}; {ANEW}") from exc
+    if pixels.shape != (height, width):
+        raise RecordingError(f"{look.picture!r} of {str(path)!r} must have {width} x {height} pixels; {ANEW}")
+    return pixels
 
 
 def _pixels(chain: Chain, number: int, path: Path) -> Pixels:
@@ -175,15 +202,20 @@ class _Album:
 
     def _step(self, step: RecordedStep, name: str) -> RecordedStep:
         screen, pixels = self._screen(step.screen, f"{name}-screen"), step.screen.pixels()
+        passed = enumerate(step.transients, 1)
+        transients = tuple(self._screen(each, f"{name}-transient{place}") for place, each in passed)
         boxes = surroundings(step.action, (pixels.shape[1], pixels.shape[0]))
         near = picture_of(pixels[boxes[0].top : boxes[0].bottom, boxes[0].left : boxes[0].right]) if boxes else b""
-        return step.model_copy(update={"screen": screen, "near": self._add(f"{name}-near", near) if near else ""})
+        named = self._add(f"{name}-near", near) if near else ""
+        return step.model_copy(update={"screen": screen, "near": named, "transients": transients})
 
     def _claim(self, evidence: Evidence, name: str) -> Evidence:
         return evidence.model_copy(update={"screen": self._screen(evidence.screen, name)})
 
     def _screen(self, screen: Screen, name: str) -> Screen:
         now = screen.pixels()
+        parts = tuple(self._volatile(part, f"{name}-part{place}") for place, part in enumerate(screen.volatile, 1))
+        screen = screen.model_copy(update={"volatile": parts})
         before = np.zeros_like(now) if self._before is None else self._before
         self._before = now
         changed = change(before, now)
@@ -191,6 +223,13 @@ class _Album:
             return screen.model_copy(update={"picture": "", "at": (0, 0)})
         picture, at = changed
         return screen.model_copy(update={"picture": self._add(name, picture), "at": at})
+
+    def _volatile(self, part: Volatile, name: str) -> Volatile:
+        looks = tuple(
+            look.model_copy(update={"picture": self._add(f"{name}-look{place}", picture_of(look.pixels()))})
+            for place, look in enumerate(part.looks, 1)
+        )
+        return part.model_copy(update={"looks": looks})
 
     def _add(self, name: str, picture: bytes) -> str:
         named = f"{name}-{_digest(picture)}.webp"

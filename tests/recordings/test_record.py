@@ -12,8 +12,9 @@ from painted import PaintedController
 from test_evidence import CLAIM, Says
 from tills import STEPS, Played, Steps, Tills
 
+from pytest_vnc_use.recordings.format import Volatile, merged, volatile
 from pytest_vnc_use.recordings.pictures import Pixels, png_of
-from pytest_vnc_use.recordings.record import outermost, screen_at_rest
+from pytest_vnc_use.recordings.record import screen_at_rest
 from pytest_vnc_use.types import Frame, FrameRef, Region, Report, Verdict
 
 
@@ -43,30 +44,38 @@ def filled(region: Region) -> Pixels:
 TILE = Region(64, 64, 96, 96)
 
 
+def regions(parts: tuple[Volatile, ...]) -> tuple[Region, ...]:
+    return tuple(part.region for part in parts)
+
+
+def of(region: Region) -> Volatile:
+    return volatile(region, "endless")
+
+
 def test_what_turns_is_left_out_with_what_it_reaches_now_and_then() -> None:
     eyes = Turning(drawn("total 3.00"), filled(Region(66, 66, 94, 94)), moving=(TILE,))
-    assert screen_at_rest(eyes).volatile == (Region(60, 60, 100, 100),)
+    assert regions(screen_at_rest(eyes).volatile) == (Region(60, 60, 100, 100),)
     reaching = Turning(
         *(drawn("total 3.00"), filled(Region(66, 64, 94, 94)), filled(Region(78, 63, 79, 64))),
         moving=(TILE, Region(64, 32, 96, 64)),
     )
-    assert screen_at_rest(reaching).volatile == (Region(60, 60, 100, 100),)
+    assert regions(screen_at_rest(reaching).volatile) == (Region(60, 60, 100, 100),)
 
 
 def test_what_is_left_out_is_on_the_screen() -> None:
     corner = Region(288, 192, 320, 200)
-    assert screen_at_rest(Turning(drawn(""), filled(corner), moving=(corner,))).volatile == (
+    assert regions(screen_at_rest(Turning(drawn(""), filled(corner), moving=(corner,))).volatile) == (
         Region(284, 188, 320, 200),
     )
 
 
 def test_of_a_caret_only_its_own_box_is_left_out() -> None:
     caret = Region(70, 66, 72, 86)
-    assert screen_at_rest(Turning(drawn("total 3.00"), filled(caret), moving=(TILE,))).volatile == (caret,)
+    assert regions(screen_at_rest(Turning(drawn("total 3.00"), filled(caret), moving=(TILE,))).volatile) == (caret,)
 
 
 @pytest.mark.parametrize(
-    ("below", "volatile"),
+    ("below", "parts"),
     [
         (Region(70, 100, 72, 115), (Region(60, 60, 100, 91), Region(70, 100, 72, 115))),
         (Region(70, 91, 72, 106), (Region(60, 60, 100, 132),)),
@@ -75,24 +84,24 @@ def test_of_a_caret_only_its_own_box_is_left_out() -> None:
     ],
     ids=["a caret", "too near", "too wide", "too low"],
 )
-def test_a_caret_below_what_turns_is_left_out_for_itself(below: Region, volatile: tuple[Region, ...]) -> None:
+def test_a_caret_below_what_turns_is_left_out_for_itself(below: Region, parts: tuple[Region, ...]) -> None:
     turned = filled(Region(66, 66, 90, 76))
     both = turned.copy()
     both[below.top : below.bottom, below.left : below.right] = 0
     column = Region(64, 64, 96, 128)
-    assert screen_at_rest(Turning(drawn("total 3.00"), both, turned, moving=(column,))).volatile == volatile
+    assert regions(screen_at_rest(Turning(drawn("total 3.00"), both, turned, moving=(column,))).volatile) == parts
 
 
 def test_a_digit_of_a_clock_is_no_caret() -> None:
     at = (TILE.left + 10, TILE.top + 10)
     clock = Turning(drawn("6", at), drawn("7", at), moving=(TILE,))  # of 40 pixels 39 differ
-    assert screen_at_rest(clock).volatile == (Region(60, 60, 100, 100),)
+    assert regions(screen_at_rest(clock).volatile) == (Region(60, 60, 100, 100),)
 
 
 def test_a_region_within_another_is_not_told() -> None:
     inner, beside = Region(65, 65, 70, 70), Region(96, 64, 128, 96)
-    assert outermost([inner, TILE, beside, TILE]) == (TILE, beside)
-    assert outermost([Region(65, 65, 97, 70), TILE]) == (Region(65, 65, 97, 70), TILE)
+    assert regions(merged([of(inner), of(TILE), of(beside), of(TILE)])) == (TILE, beside)
+    assert regions(merged([of(Region(65, 65, 97, 70)), of(TILE)])) == (Region(65, 65, 97, 70), TILE)
 
 
 @dataclass

@@ -1,0 +1,30 @@
+"""What a replay showed for a moment between two of its screens, and its recording did not: a toast, an error box."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from pytest_vnc_use.recordings.match import boxes_of, is_small
+from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing
+from pytest_vnc_use.types import Region
+
+
+def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list[Region]:
+    """Return where a screen shows what none of the `known` screens shows in that place.
+
+    A window that is drawn late, piece by piece, is none: each piece is of the screen before or of the one after, or is
+    still of one colour. Nor is a caret.
+    """
+    marked: Mask = ~left_out
+    for screen in known:
+        if screen.shape != seen.shape:
+            return []
+        marked &= differing(seen, screen)
+    return [box for box in boxes_of(marked) if not is_small(box) and not _is_plain(box, seen, marked)]
+
+
+def _is_plain(box: Region, seen: Pixels, marked: Mask) -> bool:
+    shown = box.part_of(seen)[box.part_of(marked)]
+    return bool(np.all(shown == shown[0]))
