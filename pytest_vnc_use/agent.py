@@ -24,7 +24,8 @@ from pytest_vnc_use.logging_utils import Redactor, RunLogger
 from pytest_vnc_use.planners.reenactment import Reenactment
 from pytest_vnc_use.ports import Approver, Controller, Desktop, Judge, Planner, RunObserver
 from pytest_vnc_use.recordings.recorded_test import RecordedTest
-from pytest_vnc_use.safety import Policy, ReviewContext, deny_unasked
+from pytest_vnc_use.reviewer import Reviewer
+from pytest_vnc_use.safety import Policy, ReviewContext
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.trace import RunFolder, new_run_id, read_trace, to_json
 from pytest_vnc_use.transcript import transcript
@@ -39,9 +40,7 @@ from pytest_vnc_use.types import (
     ModelAsked,
     Observation,
     Outcome,
-    Proposal,
     Report,
-    Ruling,
     RunEnded,
     RunEvent,
     RunResult,
@@ -111,7 +110,7 @@ class VncUseAgent(Claims, Hands):
         self._declared = Redactor(self._secrets, numbers=False)
         self._start_redactor = Redactor({**self._secrets, **assembly.api_keys()})
         self._redactor = Redactor({**self._secrets, **assembly.ambient_secrets(self.settings, vnc_password)})
-        self._hitl_mode = hitl_mode
+        self._reviewer = Reviewer(hitl_mode=hitl_mode)
         self._policy = policy or assembly.build_policy(self.settings, ask=hitl_mode)
         self._own_policies: dict[str, Policy] = {}
         self._own_planners: dict[str, Planner] = {}
@@ -236,11 +235,13 @@ class VncUseAgent(Claims, Hands):
     ) -> RunResult:
         """Advance a run until it ends or waits; whatever breaks it is written down."""
         self._logger = RunLogger(folder, self._redactor, self._start_redactor)
+        before = () if folder.path in self.runs else tuple(history.steps)
         self.runs.append(folder.path)
         self._newest_steps = ()
         emit = partial(self._tell, self._logger)
         try:
             run = graph.TaskGraph(self._parts(folder, started, emit), history)
+            self._reviewer.begin(self.controller, before)
             state = advance(run)
             while "outcome" not in state:
                 question = self._redactor.hide_in(graph.asked(state))
@@ -267,7 +268,7 @@ class VncUseAgent(Claims, Hands):
         return graph.Parts(
             actor=Actor(controller, folder, functions, self._declared.reveal, self.settings.step_delay),
             planner=planner,
-            review=partial(self._review, policy, context),
+            review=partial(self._reviewer.review, policy, context),
             announce=lambda screen: emit(dataclasses.replace(started, screen=screen, planner=planner.name)),
             emit=emit,
             limits=started.limits,
@@ -291,10 +292,6 @@ class VncUseAgent(Claims, Hands):
         self._newest_steps = steps = tuple(history.steps)
         return RunResult(folder.path.name, outcome, message, folder.path, task, steps, usage, transcript(steps), params)
 
-    def _review(self, policy: Policy, context: ReviewContext, proposal: Proposal) -> Ruling:
-        ruling = policy.review(proposal, context)
-        return ruling if self._hitl_mode or ruling.kind != "ask" else deny_unasked(ruling)
-
     def _limits(self) -> Limits:
         return Limits(self.settings.steps, self.settings.seconds, self.settings.stall)
 
@@ -302,6 +299,7 @@ class VncUseAgent(Claims, Hands):
         event = self.budget.hear(event)
         if isinstance(event, ModelAsked):
             return
+        self._reviewer.hear(event)
         if logger:
             logger.observe(event)
         for observer in self._observers:

@@ -59,10 +59,11 @@ RulingKind = Literal["allow", "deny", "ask"]
 
 @dataclass(frozen=True)
 class Confirmation:
-    """The model's wish that a person confirms an action first."""
+    """The model's wish that a person confirms an action first; its service's refusal of it where it `blocks`."""
 
     explanation: str
     category: str = ""
+    blocks: bool = False
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,8 @@ LONGEST_WAIT_S = 60.0
 
 SAFETY_DECISION = ("safety_decision", "safetyDecision")
 GO = frozenset({"allow", "allowed", "regular"})
+ASK = frozenset({"require_confirmation", "requires_confirmation", "confirm"})
+"""Words of a safety decision: those that are harmless, and those that ask for a person. Any other blocks."""
 
 GIVE_UP = Declaration(
     "task_failed",
@@ -121,19 +123,25 @@ def read_proposal(
     args = dict(call.args)
     intent = str(args.pop("intent", None) or "")
     decisions = [args.pop(name) for name in SAFETY_DECISION if name in args]
-    confirmation = next(filter(None, map(read_confirmation, decisions)), None)
+    wishes = [wish for wish in map(read_confirmation, decisions) if wish]
+    confirmation = max(wishes, key=lambda wish: wish.blocks, default=None)
     action = _read_action(call.name, args, screen, functions, excluded)
     as_proposed = {"name": call.name, "args": copy.deepcopy(dict(call.args))}
     return Proposal(action, intent, as_proposed, confirmation)
 
 
 def read_confirmation(decision: Any) -> Confirmation | None:
-    """What stands in a call's arguments as `safety_decision`: only a plain go needs no confirmation."""
+    """What stands in a call's arguments as `safety_decision`: a plain go needs no confirmation, a known word asks.
+
+    Where it says nothing it asks. Any other word blocks the action.
+    """
     said = decision if isinstance(decision, Mapping) else {"decision": decision}
-    if str(said.get("decision")).lower() in GO:
+    word = said.get("decision")
+    if str(word).strip().lower() in GO:
         return None
     explanation = str(said.get("explanation") or f"the model's safety decision is {decision!r}")
-    return Confirmation(explanation, str(said.get("category") or ""))
+    asks = word in (None, "") or str(word).strip().lower() in ASK
+    return Confirmation(explanation, str(said.get("category") or ""), blocks=not asks)
 
 
 def _read_action(

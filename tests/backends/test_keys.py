@@ -11,9 +11,9 @@ import vnc_servers
 from vnc_servers import VncServer, wait_for
 from witnesses import assert_becomes, window_of, witness_on_qt, xterm
 
-from pytest_vnc_use.backends.keys import parse_combo
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError
+from pytest_vnc_use.keysyms import parse_combo
 from pytest_vnc_use.types import KeyCombo, KeyDown, KeyUp
 
 Connect = Callable[..., VNCController]

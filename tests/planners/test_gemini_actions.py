@@ -223,11 +223,19 @@ def test_the_call_stays_as_it_came() -> None:
         ({"explanation": "pays"}, Confirmation("pays")),
         ({"decision": None, "explanation": "pays"}, Confirmation("pays")),
         ({"decision": "", "explanation": "pays"}, Confirmation("pays")),
-        ({"decision": "block"}, Confirmation("the model's safety decision is {'decision': 'block'}")),
+        ({"decision": "block"}, Confirmation("the model's safety decision is {'decision': 'block'}", blocks=True)),
+        ({"decision": "BLOCK", "explanation": "harm"}, Confirmation("harm", blocks=True)),
+        ({"decision": "deny", "explanation": "harm"}, Confirmation("harm", blocks=True)),
+        ({"decision": "allow all", "explanation": "harm"}, Confirmation("harm", blocks=True)),
+        ({"decision": True, "explanation": "harm"}, Confirmation("harm", blocks=True)),
+        (
+            {"decision": " Require_Confirmation "},
+            Confirmation("the model's safety decision is {'decision': ' Require_Confirmation '}"),
+        ),
         ("require_confirmation", Confirmation("the model's safety decision is 'require_confirmation'")),
         (None, Confirmation("the model's safety decision is None")),
         ({}, Confirmation("the model's safety decision is {}")),
-        ([], Confirmation("the model's safety decision is []")),
+        ([], Confirmation("the model's safety decision is []", blocks=True)),
     ],
 )
 def test_only_a_plain_go_needs_no_confirmation(decision: Any, confirmation: Confirmation | None) -> None:
@@ -245,8 +253,17 @@ def test_a_safety_decision_in_either_casing(name: str) -> None:
 
 
 def test_a_go_beside_a_question_is_no_go() -> None:
-    args = {**POINT, "safety_decision": {"decision": "allowed"}, "safetyDecision": {"decision": "block"}}
+    args = {**POINT, "safety_decision": {"decision": "allowed"}, "safetyDecision": {"decision": "require_confirmation"}}
     assert read_proposal(FunctionCall("click", args), SCREEN).confirmation is not None
+
+
+def test_of_two_decisions_the_one_that_blocks_counts() -> None:
+    asks, blocks = {"decision": "require_confirmation"}, {"decision": "block"}
+    for first, second in ((asks, blocks), (blocks, asks)):
+        args = {**POINT, "safety_decision": first, "safetyDecision": second}
+        confirmation = read_proposal(FunctionCall("click", args), SCREEN).confirmation
+        assert confirmation is not None
+        assert confirmation.blocks
 
 
 def test_own_functions_and_excluded_ones() -> None:

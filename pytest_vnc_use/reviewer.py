@@ -1,0 +1,35 @@
+"""Reviews the proposals of an agent's runs: by a policy, with what was done at the keyboard before, in all its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pytest_vnc_use.keyboard_state import KeyboardState
+from pytest_vnc_use.ports import Controller, TellsMeans
+from pytest_vnc_use.safety import Policy, ReviewContext, deny_unasked
+from pytest_vnc_use.types import Proposal, Ruling, RunEvent, Step, StepFinished
+
+
+class Reviewer:
+    """Remembers what was carried out. Without `hitl_mode` nobody can be asked, so the answer is no."""
+
+    def __init__(self, *, hitl_mode: bool) -> None:
+        self._hitl_mode = hitl_mode
+        self._keyboard = KeyboardState()
+
+    def begin(self, controller: Controller, before: Iterable[Step]) -> None:
+        """A run begins, or goes on, with these hands; `before` are steps of it that were never heard of here."""
+        if isinstance(controller, TellsMeans):
+            self._keyboard = replace(self._keyboard, means=controller.means)
+        self._keyboard = self._keyboard.after_steps(before)
+
+    def hear(self, event: RunEvent) -> None:
+        """Take a step that is over into account."""
+        if isinstance(event, StepFinished):
+            self._keyboard = self._keyboard.after_steps([event.step])
+
+    def review(self, policy: Policy, context: ReviewContext, proposal: Proposal) -> Ruling:
+        """Rule on a proposal."""
+        ruling = policy.review(proposal, replace(context, keyboard=self._keyboard))
+        return ruling if self._hitl_mode or ruling.kind != "ask" else deny_unasked(ruling)
