@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from pytest_vnc_use import assembly, failure, graph
-from pytest_vnc_use.acting import Actor, functions_by_name
+from pytest_vnc_use.acting import Actor, functions_by_name, page_url_of
 from pytest_vnc_use.budget import Budget
 from pytest_vnc_use.claims import Claims
 from pytest_vnc_use.driver_lock import only_driver
@@ -266,7 +266,14 @@ class VncUseAgent(Claims, Hands):
         verify = verify_function(lambda: self.judge, self.controller.frame, emit, self._declared.hide)
         functions = {"verify": verify, **self._functions}
         return graph.Parts(
-            actor=Actor(controller, folder, functions, self._declared.reveal, self.settings.step_delay),
+            actor=Actor(
+                controller,
+                folder,
+                functions,
+                self._declared.reveal,
+                self.settings.step_delay,
+                page_url_of(self.controller),
+            ),
             planner=planner,
             review=partial(self._reviewer.review, policy, context),
             announce=lambda screen: emit(dataclasses.replace(started, screen=screen, planner=planner.name)),

@@ -79,6 +79,14 @@ class TellsMeans(Protocol):
     def means(self) -> Means: ...
 
 
+@runtime_checkable
+class TellsUrl(Protocol):
+    """A Controller that knows the browser on its desktop."""
+
+    def page_url(self) -> str:
+        """The address of the page that it shows; "" where it cannot be asked."""
+
+
 Connect = Callable[[str, str | None], Controller]
 """Eyes and hands on the VNC server at an address, which may ask for a password. Raises DesktopError."""
 

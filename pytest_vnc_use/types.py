@@ -130,7 +130,7 @@ class Step:
     sum is right.
     `error` is empty where the action was carried out. `output` is what a user function returned, as text.
     `note` is what the planner is told beside the result. `passed` are the frames that came and went since the
-    step before it ended, oldest first.
+    step before it ended, oldest first. `url` is where a browser then was, where that is known.
     """
 
     number: int
@@ -149,6 +149,7 @@ class Step:
     usage: Usage = Usage()
     passed: tuple[FrameRef, ...] = ()
     asked_again: int = 0
+    url: str = ""
 
 
 @dataclass(frozen=True)
