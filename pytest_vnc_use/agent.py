@@ -68,9 +68,8 @@ class VncUseAgent(Claims, Hands):
     `desktop` is what is driven, where that is known: it is connected to where it is then, also after its `reset()`, and
     once it or its program has ended, a lost connection is not made anew. `planner` may also be a callable, see
     planners/callables.py; it, `judge` and `controller` replace what would be built from the other arguments. `settings`
-    may be replaced: its limits and its timing then hold from the next run, look or claim on, `request_seconds` also for
-    a planner that was given, and so does all that the planner and the judge are built from, where they are. Of no use
-    by then are `start_seconds` and `lease_seconds`: the desktop is there. `recorded` is replayed, or recorded anew.
+    may be replaced: all but `start_seconds` and `lease_seconds` holds from the next run, look or claim on.
+    `recorded` is replayed, or recorded anew.
     """
 
     _connected_as: Settings | None = None
@@ -162,7 +161,7 @@ class VncUseAgent(Claims, Hands):
             screen=NO_FRAME,
             server=self.server,
             test_id=self._test_id,
-            limits=limits or self._limits(),
+            limits=limits or Limits(self.settings.steps, self.settings.seconds, self.settings.stall),
             expect=tuple(expect),
             settings=to_json(self.settings),
             own_policy=policy is not None,
@@ -235,13 +234,12 @@ class VncUseAgent(Claims, Hands):
     ) -> RunResult:
         """Advance a run until it ends or waits; whatever breaks it is written down."""
         self._logger = RunLogger(folder, self._redactor, self._start_redactor)
-        before = () if folder.path in self.runs else tuple(history.steps)
         self.runs.append(folder.path)
         self._newest_steps = ()
         emit = partial(self._tell, self._logger)
         try:
             run = graph.TaskGraph(self._parts(folder, started, emit), history)
-            self._reviewer.begin(self.controller, before)
+            self._reviewer.begin(folder.path.name, self.controller, history.steps)
             state = advance(run)
             while "outcome" not in state:
                 question = self._redactor.hide_in(graph.asked(state))
@@ -263,6 +261,7 @@ class VncUseAgent(Claims, Hands):
         planner, controller = self._own_planners.get(started.run_id) or self.planner, self.controller
         if self._recorded and started.run_id not in self._own_planners:
             planner, controller = self._recorded.begin(started, planner, controller, folder, emit)
+        self._await_rest(controller)
         verify = verify_function(lambda: self.judge, self.controller.frame, emit, self._declared.hide)
         functions = {"verify": verify, **self._functions}
         return graph.Parts(
@@ -298,9 +297,6 @@ class VncUseAgent(Claims, Hands):
         usage = sum((turn.decision.usage for turn in history.turns), Usage())
         self._newest_steps = steps = tuple(history.steps)
         return RunResult(folder.path.name, outcome, message, folder.path, task, steps, usage, transcript(steps), params)
-
-    def _limits(self) -> Limits:
-        return Limits(self.settings.steps, self.settings.seconds, self.settings.stall)
 
     def _tell(self, logger: RunLogger | None, event: RunEvent) -> None:
         event = self.budget.hear(event)
@@ -352,7 +348,7 @@ class VncUseAgent(Claims, Hands):
             self.close()
             self._controller = None
         if self._controller is None:
-            self._connected_as = there
+            self._connected_as, self._is_at_rest = there, False
             read_file = self._place.read_file
             self._controller = assembly.connect(there, self._password, program_fault=self._fault, read_file=read_file)
         return self._controller

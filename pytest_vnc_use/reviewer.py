@@ -17,12 +17,15 @@ class Reviewer:
     def __init__(self, *, hitl_mode: bool) -> None:
         self._hitl_mode = hitl_mode
         self._keyboard = KeyboardState()
+        self._runs: set[str] = set()
 
-    def begin(self, controller: Controller, before: Iterable[Step]) -> None:
-        """A run begins, or goes on, with these hands; `before` are steps of it that were never heard of here."""
+    def begin(self, run_id: str, controller: Controller, before: Iterable[Step]) -> None:
+        """Take into account that a run begins, or goes on, with these hands; `before` are its steps so far."""
         if isinstance(controller, TellsMeans):
             self._keyboard = replace(self._keyboard, means=controller.means)
-        self._keyboard = self._keyboard.after_steps(before)
+        if run_id not in self._runs:  # of the others it has heard
+            self._keyboard = self._keyboard.after_steps(before)
+        self._runs.add(run_id)
 
     def hear(self, event: RunEvent) -> None:
         """Take a step that is over into account."""

@@ -99,6 +99,7 @@ class VNCController:
         self._show_pointer = show_pointer
         self._has_wheel = scroll_by == "wheel" and self._abilities.wheel
         self._clicked = False
+        self._screen.mark_connected()
 
     # --- eyes ---
 
