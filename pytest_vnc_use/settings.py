@@ -161,7 +161,9 @@ class Settings:
         (), _words, "categories for which the model need not ask for confirmation, comma-separated"
     )
     include_initial_screenshot: bool = _setting(True, _switch, "send the first screenshot with the task")
-    keep_screenshots: int = _setting(3, _count, "how many of the newest screenshots each request carries")
+    keep_screenshots: int = _setting(
+        3, _count, "how many of the newest screenshots each request carries (more where a turn has more)"
+    )
     picture_bytes: int = _setting(
         0,
         _count_or_none,
