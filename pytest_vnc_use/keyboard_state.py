@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Union
 from urllib.parse import unquote
 
 from pytest_vnc_use.editors import Editor, Joined
@@ -26,7 +26,9 @@ from pytest_vnc_use.types import (
 )
 
 Keys = frozenset[str]
-_TYPING_MODIFIERS = {"shift", "altgr"}
+Edit = Union[str, tuple[Union[KeyEvent, Offer, Press], tuple[int, ...]]]
+"""Characters that are typed; or another input, with the keys that are down then."""
+_TYPING_MODIFIERS = frozenset(keysym for keysym in MODIFIERS if key_name(keysym) in ("shift", "altgr"))
 _EDITORS = tuple(Editor(kind) for kind in ("stream", "field", "shell"))
 
 
@@ -60,7 +62,8 @@ class KeyboardState:
     def sight_of(self, action: Action) -> Sight:
         """What a policy sees of the action, if it comes next."""
         inputs = inputs_of(action, self.held, self.means)
-        edited = [_edited(editor.fresh(), inputs, self.held) for editor in dict.fromkeys([*self.editors, *self.unsure])]
+        edits = _edits(inputs, self.held)
+        edited = [_edited(editor.fresh(), edits) for editor in dict.fromkeys([*self.editors, *self.unsure])]
         joined = dict.fromkeys(each for editor in edited for each in editor.joined())
         keys = tuple(dict.fromkeys(_keys_of(action, inputs, self.held)))
         return Sight(keys, _own_texts(action, edited), _spellings(action), tuple(joined))
@@ -69,10 +72,11 @@ class KeyboardState:
         """The state once the action was carried out, or had `failed` in the middle."""
         inputs = inputs_of(action, self.held, self.means)
         held = held_after(self.held, inputs)
-        unsure = tuple(_edited(editor, inputs, self.held) for editor in self.unsure)
+        edits = _edits(inputs, self.held)
+        unsure = tuple(_edited(editor, edits) for editor in self.unsure)
         if failed:
             return replace(self, held=tuple(dict.fromkeys([*self.held, *held])), unsure=unsure)
-        editors = tuple(_edited(editor, inputs, self.held) for editor in self.editors)
+        editors = unsure if self.editors == self.unsure else tuple(_edited(each, edits) for each in self.editors)
         return replace(self, held=held, editors=editors, unsure=unsure)
 
     def after_steps(self, steps: Iterable[Step]) -> KeyboardState:
@@ -93,16 +97,19 @@ def _keys_of(action: Action, inputs: Sequence[Input], held: Sequence[int]) -> It
         yield _named(held)
     if not inputs and isinstance(action, (KeyCombo, KeyDown)):  # no hand presses it; a rule may name it all the same
         yield on_us_keyboard(key_set(action.keys if isinstance(action, KeyCombo) else action.key))
-    down, grew = list(held), False
+    yield from map(_named, dict.fromkeys(_together(inputs, held)))
+
+
+def _together(inputs: Sequence[Input], held: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    down, grew = tuple(held), False
     for event in inputs:
         if not isinstance(event, KeyEvent):
             continue
         if grew and not event.down:
-            yield _named(down)
-        down = list(held_after(down, [event]))
-        grew = event.down
+            yield down
+        down, grew = held_after(down, [event]), event.down
     if grew:
-        yield _named(down)
+        yield down
 
 
 def _named(keysyms: Iterable[int]) -> Keys:
@@ -118,24 +125,32 @@ def _names(keysym: int) -> tuple[str, ...]:
 # --- texts -----------------------------------------------------------------------------------------------------------
 
 
-def _edited(editor: Editor, inputs: Sequence[Input], held: Sequence[int]) -> Editor:
-    down, typed = list(held), ""
+def _edits(inputs: Sequence[Input], held: Sequence[int]) -> list[Edit]:
+    """What the inputs do to a text: characters, as one text where nothing comes between, and all else."""
+    edits: list[Edit] = []
+    down, typed = tuple(held), ""
     for event in inputs:
         character = _typed_by(event, down)
         if isinstance(event, KeyEvent):
-            down = list(held_after(down, [event]))
+            down = held_after(down, [event])
         if character:
             typed += character
         elif not _is_idle(event):
-            editor, typed = _done(editor.insert(typed), event, down), ""
-    return editor.insert(typed)
+            edits += [typed, (event, down)]
+            typed = ""
+    return [*edits, typed]
+
+
+def _edited(editor: Editor, edits: Sequence[Edit]) -> Editor:
+    for edit in edits:
+        editor = editor.insert(edit) if isinstance(edit, str) else _done(editor, *edit)
+    return editor
 
 
 def _typed_by(event: Input, held: Iterable[int]) -> str:
     if not isinstance(event, KeyEvent) or not event.down:
         return ""
-    modifiers = {key_name(keysym) for keysym in MODIFIERS.intersection(held)}
-    return character_of(event.keysym) if modifiers <= _TYPING_MODIFIERS else ""
+    return character_of(event.keysym) if _TYPING_MODIFIERS.issuperset(MODIFIERS.intersection(held)) else ""
 
 
 def _is_idle(event: Input) -> bool:

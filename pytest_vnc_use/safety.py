@@ -7,8 +7,10 @@ proposals as placeholders: no rule sees their values.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Literal
 
 from typing_extensions import assert_never
@@ -110,6 +112,10 @@ class ReviewContext:
     task: str = ""
     keyboard: KeyboardState = field(default_factory=KeyboardState)
 
+    def sight_of(self, action: Action) -> Sight:
+        """What the keyboard sees of an action that comes next."""
+        return self.keyboard.sight_of(action)
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -144,7 +150,8 @@ class Rule:
         if all(getattr(self, condition) is None for condition in CONDITIONS):
             raise SettingsError(f"a rule must have a condition, at least one of {', '.join(CONDITIONS)}; got none")
 
-    def matches(self, proposal: Proposal, context: ReviewContext) -> bool:
+    def matches(self, proposal: Proposal, context: ReviewContext, see: Callable[[], Sight] | None = None) -> bool:
+        """Whether the rule applies; `see` says what the keyboard would see of the action, where that is known."""
         action, wish = proposal.action, proposal.confirmation
         return (
             _like(self.action, *_names(proposal))
@@ -153,7 +160,7 @@ class Rule:
             and self._covers(points(action))
             and _like(self.test, context.test_id)
             and _found(self.task, context.task)
-            and ((self.keys is None and self.text is None) or self._sees(context.keyboard.sight_of(action)))
+            and ((self.keys is None and self.text is None) or self._sees(see() if see else context.sight_of(action)))
         )
 
     def _sees(self, sight: Sight) -> bool:
@@ -201,8 +208,9 @@ class Policy:
         """Rule on one proposal, before it is carried out. What the model's service blocks, no rule allows."""
         if is_blocked(proposal):
             return self._ruling("deny", BLOCKED, proposal)
+        see = cache(lambda: context.sight_of(proposal.action))
         for number, rule in enumerate(self.rules, start=1):
-            if rule.matches(proposal, context):
+            if rule.matches(proposal, context, see):
                 return self._ruling(rule.decision, rule_title(number, rule.name), proposal, rule.on_deny)
         if proposal.confirmation is None:
             return Ruling("allow", "harmless", "the model asks for no confirmation, and no rule forbids it")
