@@ -14,7 +14,7 @@ from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ActionError, ActionInterrupted, PlannerError, SettingsError
 from pytest_vnc_use.json_lines import TOO_DEEP, is_shallow
 from pytest_vnc_use.plain_text import cut
-from pytest_vnc_use.ports import Controller
+from pytest_vnc_use.ports import Controller, TellsUrl
 from pytest_vnc_use.screens import still_shows
 from pytest_vnc_use.trace import RunFolder
 from pytest_vnc_use.types import (
@@ -54,7 +54,7 @@ LONGEST_TOLD = 10_000
 class Effect:
     """What an action led to: the screen after it, the output of a function of the user's, or why it was not done.
 
-    `passed` are the frames that came and went since the step before it ended.
+    `passed` are the frames that came and went since the step before it ended, `url` is where a browser is by now.
     """
 
     frame_after: FrameRef
@@ -63,13 +63,15 @@ class Effect:
     settled: SettledReason | None = None
     times: Times = Times()
     passed: tuple[FrameRef, ...] = ()
+    url: str = ""
 
 
 @dataclass(frozen=True)
 class Actor:
     """Hands, eyes and the user's functions. `reveal` puts the values of declared secrets into what is typed.
 
-    `step_delay_s` is waited after each step, once the screen has settled.
+    `step_delay_s` is waited after each step, once the screen has settled. `url` tells where a browser is, "" where
+    nobody knows.
     """
 
     controller: Controller
@@ -77,6 +79,7 @@ class Actor:
     functions: Mapping[str, Callable[..., object]]
     reveal: Callable[[str], str]
     step_delay_s: float = 0.0
+    url: Callable[[], str] = str
 
     def first_look(self) -> FrameRef:
         """The screen as a run begins, stored in its folder; what passed before is forgotten. Raises DesktopError."""
@@ -130,7 +133,15 @@ class Actor:
             settled, quiet, frame = None, time.monotonic(), self.capture()
         passed = self._passed(frame_before, frame)
         times = Times(0.0, acted - started, quiet - acted, time.monotonic() - quiet)
-        return Effect(frame, output, error, settled, times, passed)
+        return Effect(frame, output, error, settled, times, passed, self._url_after(action, error, deadline))
+
+    def _url_after(self, action: Action, error: str, deadline: Deadline) -> str:
+        """Where a browser is; who opened an address without one that tells is taken to be there."""
+        opened = action.address if isinstance(action, OpenAddress) and not error else ""
+        try:
+            return deadline.call(self.url) or opened
+        except DeadlineExceeded:
+            return opened
 
     def _passed(self, *seen: FrameRef) -> tuple[FrameRef, ...]:
         """What came and went, stored in the run folder; each once, and not what was `seen` all the same."""
@@ -196,6 +207,11 @@ def check_known(text: str, reveal: Callable[[str], str]) -> None:
                 f"the secret {mark[1]!r} is not known here: declare it, as secrets=[{mark[1]!r}] in the marker, "
                 f"secrets={{{mark[1]!r}: …}} in Python, or --secret {mark[1]}"
             )
+
+
+def page_url_of(controller: Controller) -> Callable[[], str]:
+    """What tells where the browser is, if these eyes and hands know."""
+    return controller.page_url if isinstance(controller, TellsUrl) else str
 
 
 def perform_text(controller: Controller, action: DesktopAction, *, holds_secret: bool) -> None:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from pytest_vnc_use import assembly, failure, graph, resuming
-from pytest_vnc_use.acting import LONGEST_TOLD, Actor, check_known, functions_by_name
+from pytest_vnc_use.acting import LONGEST_TOLD, Actor, check_known, functions_by_name, page_url_of
 from pytest_vnc_use.budget import Budget
 from pytest_vnc_use.claims import Claims
 from pytest_vnc_use.driver_lock import only_driver
@@ -26,7 +26,8 @@ from pytest_vnc_use.planners.reenactment import Reenactment
 from pytest_vnc_use.ports import Approver, Controller, Desktop, Judge, Planner, RunObserver
 from pytest_vnc_use.recordings.recorded_test import RecordedTest
 from pytest_vnc_use.resuming import Again, AnyPlanner, Given, GoesOn
-from pytest_vnc_use.safety import Policy, ReviewContext, deny_unasked
+from pytest_vnc_use.reviewer import Reviewer
+from pytest_vnc_use.safety import Policy, ReviewContext
 from pytest_vnc_use.setting_paths import absolute_files
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.trace import RunFolder, new_run_id, read_trace, to_json
@@ -41,9 +42,7 @@ from pytest_vnc_use.types import (
     Limits,
     ModelAsked,
     Outcome,
-    Proposal,
     Report,
-    Ruling,
     RunEnded,
     RunEvent,
     RunResult,
@@ -71,8 +70,8 @@ class VncUseAgent(Claims, Hands, GoesOn):
     `desktop` is what is driven, where that is known: it is connected to where it is then, also after its `reset()`, and
     once it or its program has ended, a lost connection is not made anew. `planner` may also be a callable, see
     planners/callables.py; it, `judge` and `controller` replace what would be built from the other arguments. `settings`
-    may be replaced: from the next run, look or claim on, its limits and timing hold, `request_seconds` also for a given
-    planner, and planner and judge are built from it. `recorded` is replayed, or recorded anew.
+    may be replaced: all but `start_seconds` and `lease_seconds` holds from the next run, look or claim on.
+    `recorded` is replayed, or recorded anew.
     """
 
     _connected_as: Settings | None = None
@@ -113,7 +112,7 @@ class VncUseAgent(Claims, Hands, GoesOn):
         self._declared = Redactor(self._secrets, numbers=False)
         self._start_redactor = Redactor({**self._secrets, **assembly.api_keys()})
         self._redactor = Redactor({**self._secrets, **assembly.ambient_secrets(self.settings, vnc_password)})
-        self._hitl_mode = hitl_mode
+        self._reviewer = Reviewer(hitl_mode=hitl_mode)
         self._policy, self._has_policy = policy or assembly.build_policy(self.settings, ask=hitl_mode), bool(policy)
         self._own_policies: dict[str, Policy] = {}
         self._own_planners: dict[str, Planner] = {}
@@ -238,6 +237,7 @@ class VncUseAgent(Claims, Hands, GoesOn):
         emit = partial(self._tell, self._logger)
         try:
             run = graph.TaskGraph(dataclasses.replace(self._parts(folder, started, emit), trust=trust), history)
+            self._reviewer.begin(folder.path.name, self.controller, history.steps)
             state = advance(run)
             while "outcome" not in state:
                 question = self._redactor.hide_in(graph.asked(state))
@@ -261,12 +261,20 @@ class VncUseAgent(Claims, Hands, GoesOn):
         planner, controller = self._own_planners.get(started.run_id) or self.planner, self.controller
         if self._recorded and started.run_id not in self._own_planners:
             planner, controller = self._recorded.begin(started, planner, controller, folder, emit)
+        self._await_rest(controller)
         verify = verify_function(lambda: self.judge, self.controller.frame, emit, self._declared.hide)
         functions = {"verify": verify, **self._functions}
         return graph.Parts(
-            actor=Actor(controller, folder, functions, self._declared.reveal, self.settings.step_delay),
+            actor=Actor(
+                controller,
+                folder,
+                functions,
+                self._declared.reveal,
+                self.settings.step_delay,
+                page_url_of(self.controller),
+            ),
             planner=planner,
-            review=partial(self._review, policy, context),
+            review=partial(self._reviewer.review, policy, context),
             announce=lambda screen: emit(dataclasses.replace(started, screen=screen, planner=planner.name)),
             emit=emit,
             limits=started.limits,
@@ -290,14 +298,11 @@ class VncUseAgent(Claims, Hands, GoesOn):
         self._newest_steps = steps = tuple(history.steps)
         return RunResult(folder.path.name, outcome, message, folder.path, task, steps, usage, transcript(steps), params)
 
-    def _review(self, policy: Policy, context: ReviewContext, proposal: Proposal) -> Ruling:
-        ruling = policy.review(proposal, context)
-        return ruling if self._hitl_mode or ruling.kind != "ask" else deny_unasked(ruling)
-
     def _tell(self, logger: RunLogger | None, event: RunEvent) -> None:
         event = self.budget.hear(event)
         if isinstance(event, ModelAsked):
             return
+        self._reviewer.hear(event)
         if logger:
             logger.observe(event)
         for observer in self._observers:
@@ -357,7 +362,7 @@ class VncUseAgent(Claims, Hands, GoesOn):
             self.close()
             self._controller = None
         if self._controller is None:
-            self._connected_as = there
+            self._connected_as, self._is_at_rest = there, False
             read_file = self._place.read_file
             self._controller = assembly.connect(there, self._password, program_fault=self._fault, read_file=read_file)
         return self._controller

@@ -303,12 +303,12 @@ class TaskGraph:
 
     def _new_step(self, state: CUAState) -> Step:
         decision, first_of_turn = self.history.turns[-1].decision, not self.history.turns[-1].steps
-        frame = self._frame_to_act_on(state)
+        frame, proposal = self._frame_to_act_on(state), from_json(Proposal, state["pending"][0])
         step = Step(
             number=state["step"] + 1,
             turn=state["turn"],
-            proposal=from_json(Proposal, state["pending"][0]),
-            ruling=from_json(Ruling, state["ruling"]),
+            proposal=proposal,
+            ruling=safety.final_ruling(proposal, from_json(Ruling, state["ruling"])),
             frame_before=frame,
             frame_after=frame,
             words=decision.words,

@@ -10,7 +10,12 @@ from pytest_vnc_use.types import Button, Click, DesktopAction, Direction, Drag, 
 
 
 class Hands(ABC):
-    """The part of an agent that acts by itself. Each method waits for the screen to answer and returns it so."""
+    """The part of an agent that acts by itself. Each method waits for the screen to answer and returns it so.
+
+    The first one waits until the program's first screen is at rest.
+    """
+
+    _is_at_rest = False
 
     @property
     @abstractmethod
@@ -28,9 +33,19 @@ class Hands(ABC):
     def _acted(self) -> None:
         """Is called once an action was carried out."""
 
+    def _await_rest(self, acting: Controller) -> None:
+        """Before the first action, wait until the screen is quiet, as after any. Raises DesktopError.
+
+        Where another than the agent's own controller is `acting`, that does it: a replay, or a person.
+        """
+        if acting is self.controller and not self._is_at_rest:
+            acting.settle()
+            self._is_at_rest = True
+
     def perform(self, action: DesktopAction) -> Frame:
         """Carry out one action and wait for the screen to answer. Raises ActionError, DesktopError."""
         self._will_act()
+        self._await_rest(self.controller)
         self.controller.perform(action)
         return self._settled_frame()
 
@@ -47,6 +62,7 @@ class Hands(ABC):
         """Type at the focus."""
         shown = self._typed(text)
         self._will_act()
+        self._await_rest(self.controller)
         action = TypeText(shown, press_enter=press_enter, clear_first=clear_first)
         perform_text(self.controller, action, holds_secret=shown != text)
         return self._settled_frame()

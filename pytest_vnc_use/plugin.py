@@ -9,7 +9,10 @@ import dataclasses
 import functools
 import inspect
 import shlex
+import sys
+import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,9 +106,25 @@ def _settings(config: pytest.Config) -> Settings:
 
 
 def _ini(config: pytest.Config, name: str) -> object:
-    """An ini option; a path in it is relative to the ini file."""
-    value = config.getini(f"vnc_{name}")
-    return str(config.rootpath / value) if value and name in ("policy", "prices", "runs_dir", "results") else value
+    """An ini option, also of a native type of TOML; a path in it is relative to the ini file."""
+    try:
+        with warnings.catch_warnings():  # of pytest 9, about a list in [tool.pytest.ini_options]
+            warnings.simplefilter("ignore", DeprecationWarning)
+            value = config.getini(f"vnc_{name}")
+    except (TypeError, pytest.UsageError):  # pytest takes nothing but text for an option that may be anything
+        value = _native(config, f"vnc_{name}")
+    if isinstance(value, str) and value and name in ("policy", "prices", "runs_dir", "results"):
+        return str(config.rootpath / value)
+    return value
+
+
+def _native(config: pytest.Config, key: str) -> object:
+    """The value of an option in [tool.pytest], or in [pytest] of pytest.toml, as TOML has it."""
+    tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    assert config.inipath is not None
+    tables = tomllib.loads(config.inipath.read_text(encoding="utf-8"))
+    native: object = {**tables.get("tool", {}).get("pytest", {}), **tables.get("pytest", {})}.get(key)
+    return native
 
 
 # --- collecting ------------------------------------------------------------------------------------------------------

@@ -5,12 +5,12 @@
     [[rule]]                         # read in order, the first that matches decides
     name = "no destructive keys"
     decision = "deny"                # allow, deny, or ask: a person must say yes
-    keys = "ctrl+alt+delete"         # in any order and spelling
+    keys = "ctrl+alt+delete"         # in any order and spelling, whatever else is down beside them
 
     [[rule]]
     name = "no deleting in a terminal"
     decision = "deny"
-    text = 'rm\\s+-rf'                # a regular expression, found in what is typed
+    text = 'rm\\s+-rf'                # a regular expression, found in what is typed, in one piece or in many
     on_deny = "continue"             # for this rule only
 
     [[rule]]
@@ -32,7 +32,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,7 +54,7 @@ from pytest_vnc_use.safety import (
     unknown_keys,
 )
 from pytest_vnc_use.trace import read_trace
-from pytest_vnc_use.types import Proposal, Region, Ruling, RulingKind
+from pytest_vnc_use.types import Proposal, Region, Ruling, RulingKind, Step
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
@@ -207,29 +207,40 @@ def _readable(value: str | re.Pattern[str] | frozenset[str] | Region) -> str:
         case re.Pattern():
             return f"matches /{value.pattern}/"
         case frozenset():
-            return f"are {'+'.join(sorted(value, key=_modifiers_first))}"
+            return f"are {_combination(value)}"
         case Region():
             return f"is x {value.left} to {value.right}, y {value.top} to {value.bottom}"
         case _:
             assert_never(value)
 
 
+def _combination(keys: frozenset[str]) -> str:
+    return "+".join(sorted(keys, key=_modifiers_first))
+
+
 def _modifiers_first(key: str) -> tuple[bool, str]:
     return key not in ("ctrl", "alt", "shift", "super"), key
 
+
+MOST_KEYS = 20
+"""So many combinations of keys are told of one step."""
 
 # --- tried on recorded runs ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """A recorded step: how it was ruled `then`, and how the policy rules `now`. As text, one line for a person."""
+    """A recorded step: how it was ruled `then`, and how the policy rules `now`. As text, one line for a person.
+
+    `keys` are those that it presses, each time those that are down together.
+    """
 
     run: Path
     number: int
     proposal: Proposal
     then: Ruling
     now: Ruling
+    keys: tuple[frozenset[str], ...] = ()
 
     @property
     def differs(self) -> bool:
@@ -239,19 +250,32 @@ class Replayed:
     def __str__(self) -> str:
         was = f"   <-- was {self.then.kind} ({self.then.rule})" if self.differs else ""
         step = f"{self.run.name} step {self.number} {self.proposal.action.kind} {self.proposal.intent!r}"
-        return f"{step}: {self.now.kind} ({self.now.rule}){was}"
+        return f"{step}{self._pressing}: {self.now.kind} ({self.now.rule}){was}"
+
+    @property
+    def _pressing(self) -> str:
+        if not self.keys:
+            return ""
+        more = len(self.keys) - MOST_KEYS
+        named = [_combination(keys) for keys in self.keys[:MOST_KEYS]]
+        return f" pressing {', '.join(named)}{f' and {more} more' if more > 0 else ''}"
 
 
 def replay(policy: Policy, run_folders: Iterable[Path]) -> Iterator[Replayed]:
     """What the policy rules on every step of recorded runs, and on the one that waits for an answer.
 
-    Raises RunFolderError where a folder cannot be read.
+    The run folder does not tell how its desktop is typed at: text beyond ASCII counts as pasted, scrolling as done by
+    the wheel. Raises RunFolderError where a folder cannot be read.
     """
     for run in run_folders:
         trace = read_trace(run)
         context = ReviewContext(trace.started.test_id, trace.started.task)
         for step in (*trace.steps, *([trace.asked] if trace.asked else ())):
-            yield Replayed(run, step.number, step.proposal, step.ruling, policy.review(step.proposal, context))
+            keys = context.keyboard.sight_of(step.proposal.action).keys
+            now = policy.review(step.proposal, context)
+            yield Replayed(run, step.number, step.proposal, step.ruling, now, keys)
+            if isinstance(step, Step):
+                context = replace(context, keyboard=context.keyboard.after_steps([step]))
 
 
 def replay_rulings(policy: Policy, run_folders: Iterable[Path]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from pytest_vnc_use.keystrokes import Means
 from pytest_vnc_use.types import (
     ApprovalAsked,
     Decision,
@@ -72,6 +73,22 @@ class Controller(Watching, Protocol):
 
     def close(self) -> None:
         """End the connection; a second call does nothing."""
+
+
+@runtime_checkable
+class TellsMeans(Protocol):
+    """A Controller that says how its desktop is typed at; of any other, a policy assumes what most servers take."""
+
+    @property
+    def means(self) -> Means: ...
+
+
+@runtime_checkable
+class TellsUrl(Protocol):
+    """A Controller that knows the browser on its desktop."""
+
+    def page_url(self) -> str:
+        """The address of the page that it shows; "" where it cannot be asked."""
 
 
 Connect = Callable[[str, str | None], Controller]

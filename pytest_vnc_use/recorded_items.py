@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use.errors import KeyRejected, RecordingDrifted, SettingsError, VncUseError
-from pytest_vnc_use.notes import SETTINGS
+from pytest_vnc_use.notes import SETTINGS, SPECS
 from pytest_vnc_use.repeating import ARGUMENT, names_of_repetitions
 from pytest_vnc_use.settings import Settings
 
@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planner]) -> Planner:
     """What `build` makes; nobody where the test is only replayed, as is one with a recording where a key is missing.
 
-    Nor is a model asked where a person does the tasks.
+    Nor is a model asked where a person does the tasks. A test without a task needs no planner until it asks for one.
     """
     from pytest_vnc_use import assembly
 
@@ -52,9 +52,12 @@ def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planne
         return assembly.no_planner()
     try:
         return build()
-    except KeyRejected:
-        if key.path.exists() and _mode(key, settings, has_planner=False) == "replay":
+    except (KeyRejected, SettingsError) as exc:
+        is_missing = isinstance(exc, KeyRejected) or not settings.planner
+        if is_missing and key.path.exists() and _mode(key, settings, has_planner=False) == "replay":
             return assembly.no_planner()
+        if is_missing and not item.stash[SPECS]:
+            return assembly.no_planner(exc)
         raise
 
 

@@ -1,22 +1,24 @@
 """What may happen when nobody is at the keyboard: rules, the policy that reads them in order, and a person's answer.
 
-Every proposal is reviewed by itself. What only several actions together amount to (typing "rm", then " -rf"; holding
-ctrl and alt, then pressing delete) is not seen. Secrets stand in proposals as placeholders: no rule sees their values.
+A proposal is reviewed with what was done before it: keys that are held, and text that it goes on with. Secrets stand in
+proposals as placeholders: no rule sees their values.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Literal
 
 from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.key_names import key_set as key_set, on_us_keyboard, unknown_keys as unknown_keys
+from pytest_vnc_use.keyboard_state import KeyboardState, Sight
 from pytest_vnc_use.types import (
-    HISTORY_KEYS,
     Action,
     CallFunction,
     Click,
@@ -41,91 +43,12 @@ from pytest_vnc_use.types import (
     Wait,
 )
 
+BLOCKED = "blocked by the model's service"
+"""The rule of what its service decided to block."""
+
 Unmatched = Literal["deny", "ask"]
 OnDeny = Literal["end", "continue"]
 Point = tuple[int, int]
-
-# --- keys ------------------------------------------------------------------------------------------------------------
-
-_MODIFIERS = {
-    "ctrl": "control ctl controlormeta",
-    "alt": "option opt",
-    "shift": "",
-    "super": "win windows meta cmd command os",
-    "hyper": "",
-}
-_NAMED_KEYS = {
-    "altgr": "altgraph isolevel3shift",
-    "escape": "esc",
-    "enter": "return ret linefeed newline",
-    "tab": "tabulator",
-    "backspace": "bksp bsp",
-    "delete": "del forwarddelete",
-    "insert": "ins",
-    "home": "",
-    "end": "",
-    "pageup": "pgup prior",
-    "pagedown": "pgdn pgdown next",
-    "left": "arrowleft leftarrow",
-    "right": "arrowright rightarrow",
-    "up": "arrowup uparrow",
-    "down": "arrowdown downarrow",
-    "printscreen": "print prtsc prtscr prtscn prntscrn sysrq",
-    "pause": "break",
-    "menu": "contextmenu apps",
-    "capslock": "caps",
-    "numlock": "",
-    "scrolllock": "",
-    "space": "spacebar",
-    **{f"f{number}": "" for number in range(1, 25)},
-}
-_CHARACTERS = {
-    "+": "plus add", "-": "minus hyphen dash subtract", "=": "equal equals", ",": "comma", "_": "underscore",
-    ".": "period dot fullstop decimal", "/": "slash forwardslash divide", "\\": "backslash", ";": "semicolon",
-    ":": "colon", "'": "apostrophe quote singlequote", '"': "quotedbl doublequote", "~": "asciitilde tilde",
-    "`": "grave backquote backtick", "[": "bracketleft leftbracket openbracket", "@": "at", "%": "percent",
-    "]": "bracketright rightbracket closebracket", "{": "braceleft leftbrace", "}": "braceright rightbrace",
-    "(": "parenleft leftparen", ")": "parenright rightparen", "<": "less lessthan", ">": "greater greaterthan",
-    "|": "bar pipe", "!": "exclam exclamation", "#": "numbersign hash", "$": "dollar", "^": "asciicircum caret",
-    "&": "ampersand", "*": "asterisk star multiply", "?": "question questionmark",
-}  # fmt: skip
-_SPELLINGS = {
-    spelling: key
-    for keys in (_MODIFIERS, _NAMED_KEYS, _CHARACTERS)
-    for key, others in keys.items()
-    for spelling in (key, *others.split())
-} | {" ": "space", "\n": "enter", "\r": "enter", "\t": "tab", "\b": "backspace", "\x1b": "escape", "\x7f": "delete"}
-
-_ANY_MODIFIER = "|".join([*_MODIFIERS, *" ".join(_MODIFIERS.values()).split()])
-_AFFIXED = re.compile(
-    rf"(?:left|right|[lr])?({_ANY_MODIFIER})(?:left|right|[lr])?"
-    r"|(?:kp|numpad|keypad|num)(\d|enter|delete|equal|multiply|add|subtract|decimal|divide)"
-)
-_CODE = re.compile(r"^(?:digit(?=.$)|(?:qt\.)?(?:key\.)?key(?!pad)(?=.))")
-_SEPARATOR = re.compile(r"(?<=.)\+(?=.)")  # a "+" at either end is the key itself
-
-
-def key_set(combination: str | Iterable[str]) -> frozenset[str]:
-    """The keys of a combination, however spelled and ordered: "Control_L+Alt+Del" is {ctrl, alt, delete}.
-
-    Left and right modifiers are the same here, and so are the keys of the keypad and of the main block.
-    """
-    parts = [combination] if isinstance(combination, str) else combination
-    return frozenset(_key_name(key) for part in parts for key in _SEPARATOR.split(part) if key)
-
-
-def unknown_keys(keys: frozenset[str]) -> frozenset[str]:
-    """Those of a `key_set` that name no key of a keyboard, such as a misspelled one."""
-    return frozenset(key for key in keys if len(key) != 1 and key not in _SPELLINGS)
-
-
-def _key_name(key: str) -> str:
-    name = re.sub(r"[\s_-]", "", key).casefold() if len(key) > 1 else key.casefold()
-    name = _CODE.sub("", name)
-    affixed = _AFFIXED.fullmatch(name)
-    name = affixed[affixed.lastindex or 0] if affixed else name
-    return _SPELLINGS.get(name, name)
-
 
 # --- what of an action a rule looks at -------------------------------------------------------------------------------
 
@@ -156,26 +79,6 @@ def points(action: Action) -> tuple[Point, ...]:
             assert_never(action)
 
 
-def _typed(action: Action) -> str | None:
-    match action:
-        case TypeText(text=text) | OpenAddress(address=text):
-            return text
-        case _:
-            return None
-
-
-def _pressed(action: Action) -> frozenset[str] | None:
-    match action:
-        case KeyCombo(keys=keys):
-            return key_set(keys)
-        case KeyDown(key=key):
-            return key_set(key)
-        case TraverseHistory(direction=direction):
-            return key_set(HISTORY_KEYS[direction])
-        case _:
-            return None
-
-
 def _within(region: Region, point: Point) -> bool:
     return region.left <= point[0] < region.right and region.top <= point[1] < region.bottom
 
@@ -200,10 +103,18 @@ CONDITIONS = ("action", "category", "explanation", "text", "keys", "region", "te
 
 @dataclass(frozen=True)
 class ReviewContext:
-    """Where a proposal was made: the pytest id of the test (empty outside pytest) and the task's sentence."""
+    """Where a proposal was made: the pytest id of the test (empty outside pytest) and the task's sentence.
+
+    `keyboard` is what was done at the keyboard before.
+    """
 
     test_id: str = ""
     task: str = ""
+    keyboard: KeyboardState = field(default_factory=KeyboardState)
+
+    def sight_of(self, action: Action) -> Sight:
+        """What the keyboard sees of an action that comes next."""
+        return self.keyboard.sight_of(action)
 
 
 @dataclass(frozen=True)
@@ -213,8 +124,10 @@ class Rule:
     - `action`: a glob on the action's kind, the name it was proposed by, or the name of a function of the user's;
     - `category`: a glob on the category of the model's wish for confirmation;
     - `explanation`: found in the model's reason for that wish;
-    - `text`: found in what is typed, or in the address opened;
-    - `keys`: exactly the keys of a combination, or the one key held down (see `key_set`);
+    - `text`: found in what is typed or pasted, in the address opened, or in the arguments of a function; where the
+      rule does not allow, also in what the typing adds up to with that before it, and in the address spelled otherwise;
+    - `keys`: keys that are down together (see `key_set`), whatever else is down beside them; where the rule allows,
+      they are all that the action presses;
     - `region`: a point of the action lies within; of a drag either end, but both where the rule allows;
     - `test`: a glob on the id of the test; `task`: found in the task.
 
@@ -237,18 +150,34 @@ class Rule:
         if all(getattr(self, condition) is None for condition in CONDITIONS):
             raise SettingsError(f"a rule must have a condition, at least one of {', '.join(CONDITIONS)}; got none")
 
-    def matches(self, proposal: Proposal, context: ReviewContext) -> bool:
+    def matches(self, proposal: Proposal, context: ReviewContext, see: Callable[[], Sight] | None = None) -> bool:
+        """Whether the rule applies; `see` says what the keyboard would see of the action, where that is known."""
         action, wish = proposal.action, proposal.confirmation
         return (
             _like(self.action, *_names(proposal))
             and _like(self.category, *([wish.category] if wish else ()))
             and _found(self.explanation, wish.explanation if wish else None)
-            and _found(self.text, _typed(action))
-            and (self.keys is None or self.keys == _pressed(action))
             and self._covers(points(action))
             and _like(self.test, context.test_id)
             and _found(self.task, context.task)
+            and ((self.keys is None and self.text is None) or self._sees(see() if see else context.sight_of(action)))
         )
+
+    def _sees(self, sight: Sight) -> bool:
+        return (self.keys is None or self._presses(self.keys, sight)) and (
+            self.text is None or self._reads(self.text, sight)
+        )
+
+    def _presses(self, keys: frozenset[str], sight: Sight) -> bool:
+        wanted = on_us_keyboard(keys)
+        if self.decision == "allow":
+            return bool(sight.keys) and all(pressed == wanted for pressed in sight.keys)
+        return any(pressed >= wanted for pressed in sight.keys)
+
+    def _reads(self, text: re.Pattern[str], sight: Sight) -> bool:
+        if self.decision == "allow":
+            return bool(sight.own) and all(text.search(own) for own in sight.own)
+        return any(map(text.search, (*sight.own, *sight.spellings))) or any(each.shows(text) for each in sight.joined)
 
     def _covers(self, points: tuple[Point, ...]) -> bool:
         if self.region is None:
@@ -276,9 +205,12 @@ class Policy:
         return cls(rules, unmatched="ask")
 
     def review(self, proposal: Proposal, context: ReviewContext) -> Ruling:
-        """Rule on one proposal, before it is carried out."""
+        """Rule on one proposal, before it is carried out. What the model's service blocks, no rule allows."""
+        if is_blocked(proposal):
+            return self._ruling("deny", BLOCKED, proposal)
+        see = cache(lambda: context.sight_of(proposal.action))
         for number, rule in enumerate(self.rules, start=1):
-            if rule.matches(proposal, context):
+            if rule.matches(proposal, context, see):
                 return self._ruling(rule.decision, rule_title(number, rule.name), proposal, rule.on_deny)
         if proposal.confirmation is None:
             return Ruling("allow", "harmless", "the model asks for no confirmation, and no rule forbids it")
@@ -290,6 +222,11 @@ class Policy:
         return Ruling(kind, rule, explanation, ends_run=(on_deny or self.on_deny) == "end")
 
 
+def is_blocked(proposal: Proposal) -> bool:
+    """Whether the model's service decided that the action must not be carried out, by whatever rule or person."""
+    return proposal.confirmation is not None and proposal.confirmation.blocks
+
+
 _CONSEQUENCE: dict[RulingKind, str] = {
     "allow": "the action is allowed",
     "deny": "the action is denied",
@@ -298,7 +235,10 @@ _CONSEQUENCE: dict[RulingKind, str] = {
 
 
 def _wish(confirmation: Confirmation | None) -> str:
-    return f"; the model asks for confirmation because {confirmation.explanation!r}" if confirmation else ""
+    if confirmation is None:
+        return ""
+    wish = "the model's service blocks it" if confirmation.blocks else "the model asks for confirmation"
+    return f"; {wish} because {confirmation.explanation!r}"
 
 
 def rule_title(number: int, name: str) -> str:
@@ -317,6 +257,14 @@ def approve(asked: Ruling) -> Ruling:
 def deny(asked: Ruling) -> Ruling:
     """The ruling after a person's no."""
     return replace(asked, kind="deny", by="person", explanation=f"a person said no ({asked.explanation})")
+
+
+def final_ruling(proposal: Proposal, ruling: Ruling) -> Ruling:
+    """Return the ruling; a no where the model's service blocks the action, whatever a rule or a person said."""
+    if ruling.kind != "allow" or not is_blocked(proposal):
+        return ruling
+    told = f"{BLOCKED}: the action is denied{_wish(proposal.confirmation)}"
+    return replace(ruling, kind="deny", rule=BLOCKED, explanation=told)
 
 
 def deny_unasked(asked: Ruling) -> Ruling:

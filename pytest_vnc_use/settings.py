@@ -161,7 +161,9 @@ class Settings:
         (), _words, "categories for which the model need not ask for confirmation, comma-separated"
     )
     include_initial_screenshot: bool = _setting(True, _switch, "send the first screenshot with the task")
-    keep_screenshots: int = _setting(3, _count, "how many of the newest screenshots each request carries")
+    keep_screenshots: int = _setting(
+        3, _count, "how many of the newest screenshots each request carries (more where a turn has more)"
+    )
     picture_bytes: int = _setting(
         0,
         _count_or_none,
@@ -265,9 +267,8 @@ def read_value(field: str, value: object, origin: str) -> Any:
     Raises SettingsError that names `origin`, the value, and what would be right.
     """
     read = FIELDS[field].metadata["read"]
-    text = value if isinstance(value, str) else _as_text(value)
     try:
-        return read(text)
+        return read(value if isinstance(value, str) else _as_text(value))
     except ValueError as exc:
         from pytest_vnc_use.errors import SettingsError
 
@@ -275,10 +276,18 @@ def read_value(field: str, value: object, origin: str) -> Any:
 
 
 def _as_text(value: object) -> str:
+    """The value as it is written on a command line. Raises ValueError where it cannot be."""
     if value is None:
         return ""
-    if isinstance(value, (tuple, list)):
-        return ("x" if all(isinstance(each, int) for each in value) and value else ",").join(map(str, value))
+    if not isinstance(value, (tuple, list)):
+        return _word(value)
+    is_size = bool(value) and all(isinstance(each, int) and not isinstance(each, bool) for each in value)
+    return ("x" if is_size else ",").join(map(_word, value))
+
+
+def _word(value: object) -> str:
+    if isinstance(value, (Mapping, list, tuple)):
+        raise ValueError("text, a number, true or false, or a list of these")  # noqa: TRY004  # read_value names it
     return str(value)
 
 

@@ -62,10 +62,11 @@ RulingKind = Literal["allow", "deny", "ask"]
 
 @dataclass(frozen=True)
 class Confirmation:
-    """The model's wish that a person confirms an action first."""
+    """The model's wish that a person confirms an action first; its service's refusal of it where it `blocks`."""
 
     explanation: str
     category: str = ""
+    blocks: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class Step:
     sum is right.
     `error` is empty where the action was carried out. `output` is what a user function returned, as text.
     `note` is what the planner is told beside the result. `passed` are the frames that came and went since the
-    step before it ended, oldest first.
+    step before it ended, oldest first. `url` is where a browser then was, where that is known.
     """
 
     number: int
@@ -151,6 +152,7 @@ class Step:
     usage: Usage = Usage()
     passed: tuple[FrameRef, ...] = ()
     asked_again: int = 0
+    url: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import NoReturn, Protocol, TypeVar
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError, DesktopRefused, ScreenFrozen
-from pytest_vnc_use.ports import Controller
+from pytest_vnc_use.keystrokes import Means
+from pytest_vnc_use.ports import Controller, TellsMeans
 from pytest_vnc_use.screens import same_screen
 from pytest_vnc_use.types import DesktopAction, Frame, Glance, Move, Settled, TakeScreenshot, Wait
 
@@ -133,6 +134,11 @@ class Watchdog:
         with self._closing:
             self._closed.set()
         self._desktop.close()
+
+    @property
+    def means(self) -> Means:
+        """How the desktop is typed at, where that is known."""
+        return self._desktop.means if isinstance(self._desktop, TellsMeans) else Means()
 
     @property
     def watched(self) -> Watched:

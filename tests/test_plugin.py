@@ -48,7 +48,7 @@ def test_denorm_through_the_whole_stack(
     server = model(calls(*corners), text("clicked"))
     run(server, "--vnc-screen-size=1440x900").assert_outcomes(passed=1)
     presses = [line for line in events_of(pytester.path / "seen.txt") if line.startswith("press")]
-    assert presses == ["press 0 0 left", "press 720 450 left", "press 1438 899 left"]
+    assert presses == ["press 0 0 left", "press 720 450 left", "press 1439 899 left"]
 
 
 def test_function_response_shape_through_the_whole_stack(

@@ -195,7 +195,35 @@ def test_a_policy_tried_on_a_run(documented: Policy, run: Path) -> None:
     pay = "rule 3 'paying is what this test is about'"
     assert said[0] == "the-run step 1 click 'pay': allow (harmless)"
     assert said[1] == f"the-run step 2 click 'pay': allow ({pay})   <-- was deny (no rule matches)"
+    assert said[3] == (
+        "the-run step 4 key_combo 'reboot' pressing alt+ctrl+delete: deny (rule 1 'no destructive keys')"
+        "   <-- was ask (no rule matches)"
+    )
     assert said[-1] == "3 of 4 steps are ruled otherwise than they were"
+
+
+def test_a_policy_tried_on_a_run_sees_keys_and_typing_as_the_run_did(documented: Policy, tmp_path: Path) -> None:
+    screen = FrameRef("0" * 64, 1440, 900)
+    folder = RunFolder.create(tmp_path, "the-run")
+    folder.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", screen))
+    allowed, denied = Ruling("allow", "harmless"), Ruling("deny", "rule 9")
+    steps = [
+        (TypeText("rm", clear_first=True), allowed, ""),
+        (TypeText(" farm"), denied, "denied: rule 9"),
+        (TypeText(" -r"), allowed, ""),
+        (KeyCombo(("F",)), allowed, "the keyboard fell over"),
+        (KeyCombo(("f",)), allowed, ""),
+        (TypeText("abcdefghijklmnopqrstuvwxyz", press_enter=True), allowed, ""),
+    ]
+    for number, (action, ruling, error) in enumerate(steps, start=1):
+        step = Step(number, number, Proposal(action), ruling, screen, screen, error=error)
+        folder.append(StepFinished(step))
+    said = replay_rulings(documented, [folder.path]).splitlines()
+    assert said[0] == "the-run step 1 type_text '' pressing ctrl+a, r, m: allow (harmless)"
+    assert said[3] == "the-run step 4 key_combo '' pressing shift+f: allow (harmless)"
+    assert said[4].startswith("the-run step 5 key_combo '' pressing f: deny (rule 2 'no deleting in a terminal')")
+    assert said[5].startswith("the-run step 6 type_text '' pressing a, b, c, d,")
+    assert ", t and 7 more: allow" in said[5]
 
 
 def test_a_persons_yes_is_no_difference_from_asking(run: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.backends import keys
+from pytest_vnc_use import keysyms as keys
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.safety import (
     Policy,
@@ -17,6 +17,7 @@ from pytest_vnc_use.safety import (
     approve,
     deny,
     deny_unasked,
+    final_ruling,
     key_set,
     unknown_keys,
 )
@@ -96,7 +97,15 @@ def test_confirmation(condition: dict[str, Any], confirmation: Confirmation | No
         (TypeText("sudo rm  -rf /"), True),
         (OpenAddress("https://example.org/?q=rm -rf"), True),
         (TypeText("farm - rfid"), False),
-        (CallFunction("run", {"text": "rm -rf"}), False),
+        (CallFunction("run", {"text": "rm -rf"}), True),
+        (CallFunction("run", {"words": ["sudo", "rm", "-rf", "/"]}), True),
+        (CallFunction("run", {"deep": [{"er": "rm -rf"}]}), True),
+        (CallFunction("run", {"rm -rf": 1}), True),
+        (CallFunction("run", {"text": "rm", "force": True}), False),
+        (OpenAddress("https://example.org/?q=rm%20%2Drf"), True),
+        (OpenAddress("https://example.org/?q=rm%2520-rf"), True),
+        (OpenAddress("https://example.org/?q=RM -RF"), True),
+        (OpenAddress("https://example.org/?q=r\nm -rf"), True),
         (Click(1, 1), False),
     ],
 )
@@ -113,7 +122,9 @@ def test_text(action: Action, expected: bool) -> None:
         (KeyCombo(("CTRL+Alt", "forward_delete")), True),
         (KeyCombo(("ctrl", "alt", "\x7f")), True),
         (KeyCombo(("ctrl", "delete")), False),
-        (KeyCombo(("ctrl", "alt", "shift", "delete")), False),
+        (KeyCombo(("ctrl", "alt", "shift", "delete")), True),
+        (KeyCombo(("ctrl alt delete",)), True),
+        (KeyCombo(("a", "ctrl", "alt", "delete")), True),
         (KeyDown("ctrl+alt+delete"), True),
         (KeyUp("ctrl+alt+delete"), False),
         (TypeText("ctrl+alt+delete"), False),
@@ -121,6 +132,69 @@ def test_text(action: Action, expected: bool) -> None:
 )
 def test_keys(action: Action, expected: bool) -> None:
     assert matches(proposed(action), keys=key_set("ctrl+alt+delete")) is expected
+
+
+@pytest.mark.parametrize(
+    ("action", "keys"),
+    [
+        (TypeText("apples", press_enter=True), "enter"),
+        (TypeText("apples\n"), "Return"),
+        (TypeText("alice\tsecret"), "tab"),
+        (TypeText("apples", clear_first=True), "ctrl+a"),
+        (TypeText("", clear_first=True), "backspace"),
+        (TypeText("A"), "shift+a"),
+        (TypeText("!"), "shift+1"),
+        (TypeText("!"), "!"),
+        (TypeText("apples"), "p"),
+        (TypeText("яблоки"), "shift+insert"),
+        (KeyCombo(("A",)), "shift+a"),
+        (KeyDown("A"), "shift+a"),
+        (KeyCombo(("KP_Enter",)), "enter"),
+        (KeyCombo(("shift", "enter")), "enter"),
+        (KeyCombo(("f13", "enter")), "enter"),
+        (OpenAddress("https://example.org"), "ctrl+l"),
+        (OpenAddress("https://example.org"), "enter"),
+        (TraverseHistory("back"), "alt+left"),
+        (Scroll(1, 1, "down", by="keys"), "page_down"),
+        (Scroll(1, 1, "left", by="keys"), "left"),
+    ],
+)
+def test_a_rule_on_keys_sees_every_key_that_an_action_presses(action: Action, keys: str) -> None:
+    assert matches(proposed(action), keys=key_set(keys))
+    assert not matches(proposed(action), keys=key_set("ctrl+shift+f12"))
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        (KeyCombo(("Return",)), True),
+        (TypeText("\n\n"), True),
+        (TypeText("rm -rf\n"), False),
+        (TypeText("apples", press_enter=True), False),
+        (KeyCombo(("ctrl", "enter")), False),
+        (Click(1, 1), False),
+        (TypeText("apples"), False),
+    ],
+)
+def test_an_allow_rule_on_keys_allows_nothing_beside_them(action: Action, expected: bool) -> None:
+    assert Rule("allow", keys=key_set("enter")).matches(proposed(action), CONTEXT) is expected
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        (TypeText("apples"), True),
+        (TypeText("rm -rf"), False),
+        (CallFunction("buy", {"what": "apples"}), False),  # the name is told too
+        (CallFunction("buy", {"apples": "apples"}), True),
+        (CallFunction("buy", {"apples": "rm -rf"}), False),
+        (CallFunction("buy", {}), False),
+        (OpenAddress("https://shop/%61pples"), False),
+        (Click(1, 1), False),
+    ],
+)
+def test_an_allow_rule_on_text_reads_all_of_the_action_and_nothing_else(action: Action, expected: bool) -> None:
+    assert Rule("allow", text=re.compile("apples")).matches(proposed(action), CONTEXT) is expected
 
 
 def test_going_back_counts_as_the_keys_that_do_it() -> None:
@@ -263,6 +337,24 @@ def test_the_first_rule_that_matches_decides(policy: Policy, proposal: Proposal,
 )
 def test_what_a_denial_ends(policy: Policy, ends_run: bool) -> None:
     assert policy.review(proposed(Click(1, 1), PAY), CONTEXT).ends_run is ends_run
+
+
+BLOCK = Confirmation("This harms somebody.", blocks=True)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [(), (Rule("allow", explanation=re.compile(".")),), (Rule("ask", action="*"),), (Rule("allow", action="*"),)],
+)
+def test_no_rule_and_no_person_allows_what_the_models_service_blocks(rules: tuple[Rule, ...]) -> None:
+    proposal = proposed(Click(1, 1), BLOCK)
+    for policy in (Policy(rules), Policy.interactive(rules)):
+        ruling = policy.review(proposal, CONTEXT)
+        assert (ruling.kind, ruling.rule) == ("deny", "blocked by the model's service")
+        assert "the model's service blocks it because 'This harms somebody.'" in ruling.explanation
+    said_yes = approve(Ruling("ask", "rule 1"))
+    assert final_ruling(proposal, said_yes).kind == "deny"
+    assert final_ruling(proposed(Click(1, 1), PAY), said_yes) == said_yes
 
 
 def test_a_ruling_explains_itself() -> None:

@@ -88,11 +88,11 @@ def _named(settings: Settings, functions: Sequence[Callable[..., object]]) -> Pl
             return named_planner(path)
 
 
-def no_planner() -> Planner:
-    """The planner where a recording is replayed, and nobody is asked."""
+def no_planner(why: Exception | None = None) -> Planner:
+    """The planner where nobody is asked, as in a replay; who asks it is told `why` there is none."""
     from pytest_vnc_use.recordings.replay import NoPlanner
 
-    return NoPlanner()
+    return NoPlanner(why)
 
 
 def given_planner(thing: object) -> Planner:

@@ -19,10 +19,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from pytest_vnc_use.backends.keys import F1, KEYPAD_CHARACTERS, Chord, name_of
 from pytest_vnc_use.backends.scancodes import US_KEYBOARD
-from pytest_vnc_use.backends.text_input import TextReach
-from pytest_vnc_use.errors import ActionError, SettingsError
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.keystrokes import Means
+from pytest_vnc_use.keysyms import F1, KEYPAD_CHARACTERS
+from pytest_vnc_use.text_input import TextReach
 
 _QT_DESKTOP = "Qt for Embedded Linux VNC Server"
 _QEMU = "QEMU"
@@ -56,33 +57,11 @@ _WORDS: Mapping[TextReach, str] = {
 
 
 @dataclass(frozen=True)
-class Abilities:
-    """How text gets in, whether the wheel does, which keysyms stand for others, and which alone are taken.
+class Abilities(Means):
+    """The means of a server, and its pace: a key event takes it `event_s`; `scancodes` are sent along with keysyms."""
 
-    A key event takes the server `event_s`; `scancodes` are to be sent along with those keysyms.
-    """
-
-    text: TextReach
-    wheel: bool = True
-    substitutes: Mapping[int, int] = field(default_factory=dict)
-    only_keysyms: frozenset[int] | None = None
     event_s: float = 0.0
     scancodes: Mapping[int, int] = field(default_factory=dict)
-
-    def keysym(self, keysym: int) -> int:
-        """The keysym to send for `keysym`. Raises ActionError where the server would drop it."""
-        keysym = self.substitutes.get(keysym, keysym)
-        if self.only_keysyms is not None and keysym not in self.only_keysyms:
-            characters = "ASCII" if self.text == "ascii" else "Latin-1"
-            raise ActionError(
-                f"this VNC server drops the key {name_of(keysym)!r}; "
-                f"it takes {characters}, F1 to F12 and the editing keys"
-            )
-        return keysym
-
-    def chord(self, chord: Chord) -> Chord:
-        """The chord to send for `chord`. Raises ActionError where the server would drop a part of it."""
-        return Chord(tuple(map(self.keysym, chord.keysyms)))
 
     def pasting(self) -> Abilities:
         """The same, with all text pasted. Raises SettingsError where the server has no clipboard for that."""

@@ -9,8 +9,9 @@ from pytest_vnc_use.backends.accessibility import desktop_elements
 from pytest_vnc_use.backends.devtools import Browser
 from pytest_vnc_use.backends.devtools_page import CommandRefused
 from pytest_vnc_use.backends.elements import MOST_NAME, Element, Size, cut, elements_function, same_size
-from pytest_vnc_use.errors import ActionError, DesktopError
-from pytest_vnc_use.ports import Controller, Desktop
+from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError
+from pytest_vnc_use.keystrokes import Means
+from pytest_vnc_use.ports import Controller, Desktop, TellsMeans
 from pytest_vnc_use.types import DesktopAction, Frame, Glance, OpenAddress, Settled, TraverseHistory, Wait
 
 MOST_TEXT = 6000
@@ -59,6 +60,18 @@ class BrowsingController:
     def __init__(self, hands: Controller, browser: Callable[[], Browser]) -> None:
         self.hands = hands
         self._browser = browser
+
+    @property
+    def means(self) -> Means:
+        """How the desktop is typed at, where that is known; by the keyboard goes what DevTools does not take."""
+        return self.hands.means if isinstance(self.hands, TellsMeans) else Means()
+
+    def page_url(self) -> str:
+        """The address of the page that the browser shows; "" where it does not say."""
+        try:
+            return self._browser().url
+        except (DesktopError, SettingsError):
+            return ""
 
     def frame(self) -> Frame:
         """The screen now. Raises DesktopError."""

@@ -206,6 +206,12 @@ class Framebuffer:
 
     # --- settling and watching ---
 
+    def mark_connected(self) -> None:
+        """Nothing was done yet: a program that has just been started may still be drawing its first screen."""
+        with self._condition:
+            now_s = time.monotonic()
+            self._mark = Mark(now_s, now_s)
+
     def mark_began(self) -> None:
         """An action, or a part of one, begins now: what changes from here on may be its answer."""
         with self._condition:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import suppress
 
-from typing_extensions import assert_never
-
 from pytest_vnc_use.backends.abilities import Abilities
 from pytest_vnc_use.backends.connection import Connection
-from pytest_vnc_use.backends.keys import LEFT, MODIFIERS, PAGE_DOWN, PAGE_UP, RIGHT, Chord
 from pytest_vnc_use.backends.scancodes import key_event
 from pytest_vnc_use.errors import ActionError, DesktopError
+from pytest_vnc_use.keystrokes import KeyEvent, scroll_chords, stroke
+from pytest_vnc_use.keysyms import Chord
 from pytest_vnc_use.types import Button, Direction
 
 HOLD_S = 0.02
@@ -20,10 +18,6 @@ HOLD_S = 0.02
 DRAG_MOVES = 16
 DRAG_MOVE_S = 0.01
 _ANSWER_S = 1.0
-_NOTCHES_A_PAGE = 5
-_ARROWS_A_NOTCH = 3
-KeyEvent = tuple[int, bool]
-"""A keysym, and whether its key goes down or up."""
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
 _WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
 
@@ -157,41 +151,29 @@ class Keyboard:
 
     def press(self, keysym: int) -> None:
         self._held.append(keysym)
-        self._send([(keysym, True)])
+        self._send([KeyEvent(keysym, True)])
 
     def release(self, keysym: int) -> None:
         self._held = [held for held in self._held if held != keysym]
-        self._send([(keysym, False)])
+        self._send([KeyEvent(keysym, False)])
 
     def strike(self, *chords: Chord) -> None:
         """Chord after chord, press the keys in order and release them in reverse; a modifier that is held stays so."""
-        strokes = [self._stroke(chord) for chord in chords]
-        for events in strokes if self._abilities.event_s else [[event for stroke in strokes for event in stroke]]:
+        strokes = [stroke(chord, self._held) for chord in chords]
+        for events in strokes if self._abilities.event_s else [[event for each in strokes for event in each]]:
             self._send(events)
         released = {keysym for events in strokes for keysym, down in events if not down}
         self._held = [held for held in self._held if held not in released]
 
     def scroll(self, direction: Direction, notches: int) -> None:
         """Scroll what has the focus, as far as so many notches of the wheel: five are a page, one is three arrows."""
-        match direction:
-            case "up" | "down":
-                key, times = PAGE_UP if direction == "up" else PAGE_DOWN, math.ceil(notches / _NOTCHES_A_PAGE)
-            case "left" | "right":
-                key, times = LEFT if direction == "left" else RIGHT, notches * _ARROWS_A_NOTCH
-            case _:
-                assert_never(direction)
-        self.strike(*[Chord((key,))] * times)
+        self.strike(*scroll_chords(direction, notches))
 
     def release_all(self) -> None:
         """Let go of every key; on a connection that ended there is none to let go of."""
         with suppress(DesktopError):
             for keysym in reversed(self.held):
                 self.release(keysym)
-
-    def _stroke(self, chord: Chord) -> list[KeyEvent]:
-        stays = MODIFIERS.intersection(self._held)
-        keysyms = [keysym for keysym in chord.keysyms if keysym not in stays]
-        return [(keysym, True) for keysym in keysyms] + [(keysym, False) for keysym in reversed(keysyms)]
 
     def _send(self, events: Sequence[KeyEvent]) -> None:
         data = b"".join(key_event(keysym, down, self._abilities.scancodes.get(keysym, 0)) for keysym, down in events)

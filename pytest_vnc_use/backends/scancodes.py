@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from pytest_vnc_use.backends.keys import F1, shifted
+from pytest_vnc_use.keysyms import F1, shifted
 
 _KEY_EVENT = 4
 _QEMU, _EXTENDED_KEY_EVENT = 255, 0

@@ -25,12 +25,12 @@ from vncdotool.rfb import PixelFormat
 
 from pytest_vnc_use.backends.authentication import answer_challenge
 from pytest_vnc_use.backends.framebuffer import Framebuffer
-from pytest_vnc_use.backends.keys import key_of
 from pytest_vnc_use.backends.pointer_shape import PointerShape
 from pytest_vnc_use.backends.protocol import BGRX
 from pytest_vnc_use.backends.reactor import reactor, start_reactor
 from pytest_vnc_use.backends.rectangles import Pixels
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.keysyms import key_of
 from pytest_vnc_use.types import Button, Direction, KeyDown, KeyUp, MouseDown, MouseUp, Move, Region, Scroll
 
 Motion = Union[MouseDown, MouseUp, Move, Scroll, KeyDown, KeyUp]

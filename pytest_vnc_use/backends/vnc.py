@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from typing_extensions import assert_never
 
@@ -12,10 +13,11 @@ from pytest_vnc_use.backends.abilities import Abilities
 from pytest_vnc_use.backends.connection import Connection
 from pytest_vnc_use.backends.framebuffer import Framebuffer
 from pytest_vnc_use.backends.hands import Keyboard, Pointer
-from pytest_vnc_use.backends.keys import RETURN, Chord, parse_combo, parse_key
 from pytest_vnc_use.backends.settle import SettleRules
 from pytest_vnc_use.backends.writer import EFFECT, Writer
 from pytest_vnc_use.errors import ActionError, SettingsError
+from pytest_vnc_use.keystrokes import ADDRESS_BAR, ENTER, Means
+from pytest_vnc_use.keysyms import parse_combo, parse_key
 from pytest_vnc_use.types import (
     HISTORY_KEYS,
     Button,
@@ -98,6 +100,7 @@ class VNCController:
         self._show_pointer = show_pointer
         self._has_wheel = scroll_by == "wheel" and self._abilities.wheel
         self._clicked = False
+        self._screen.mark_connected()
 
     # --- eyes ---
 
@@ -120,6 +123,11 @@ class VNCController:
     def abilities(self) -> Abilities:
         """What the server is known to take; in words as a string."""
         return self._abilities
+
+    @property
+    def means(self) -> Means:
+        """What the hands make of an action, for who looks at it before."""
+        return replace(self._abilities, wheel=self._has_wheel)
 
     @property
     def screen(self) -> Framebuffer:
@@ -283,12 +291,12 @@ class VNCController:
                 self._writer.clear(to_be_replaced=bool(text))
             self._writer.write(pieces)
             if press_enter:
-                self._keyboard.strike(Chord((RETURN,)))
+                self._keyboard.strike(ENTER)
 
     def open_address(self, address: str) -> None:
         """In the focused browser: ctrl+l, the address, enter."""
         self._writer.plan(address)
-        self.key_combo("ctrl+l")
+        self.key_combo(ADDRESS_BAR)
         self._screen.wait_settled(EFFECT)
         self.type_text(address, press_enter=True)
 

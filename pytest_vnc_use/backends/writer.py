@@ -9,10 +9,11 @@ from typing_extensions import assert_never
 from pytest_vnc_use.backends.abilities import Abilities
 from pytest_vnc_use.backends.connection import Connection
 from pytest_vnc_use.backends.hands import Keyboard
-from pytest_vnc_use.backends.keys import BACKSPACE, CONTROL, INSERT, SHIFT, Chord, chord_of
 from pytest_vnc_use.backends.settle import SettleRules
-from pytest_vnc_use.backends.text_input import Pasted, Piece, Typed, plan_text
 from pytest_vnc_use.errors import ActionError
+from pytest_vnc_use.keystrokes import PASTE, SELECT_ALL
+from pytest_vnc_use.keysyms import BACKSPACE, Chord, chord_of
+from pytest_vnc_use.text_input import Pasted, Piece, Typed, plan_text
 
 _FETCH_S = 2.0
 EFFECT = SettleRules(first_change_s=0.3, quiet_s=0.1, limit_s=2.0, any_change=True)
@@ -48,7 +49,7 @@ class Writer:
     def clear(self, *, to_be_replaced: bool) -> None:
         """Select all that the field holds, for what is typed next to replace it; else take it away."""
         self._screen.mark_began()
-        self._keyboard.strike(Chord((CONTROL, ord("a"))))
+        self._keyboard.strike(SELECT_ALL)
         if not to_be_replaced:
             self._keyboard.strike(Chord((BACKSPACE,)))
         self._screen.wait_settled(EFFECT)
@@ -58,7 +59,7 @@ class Writer:
         before = protocol.fetched_texts
         self._connection.send(protocol.offer_text, text)
         self._screen.mark_began()
-        self._keyboard.strike(Chord((SHIFT, INSERT)))
+        self._keyboard.strike(PASTE)
         if not self._screen.wait_until(lambda: protocol.fetched_texts > before, _FETCH_S):
             raise ActionError(
                 f"no program fetched the text from the clipboard within {_FETCH_S} s after shift+insert; "

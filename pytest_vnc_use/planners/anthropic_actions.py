@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pytest_vnc_use.planners.gemini_actions import LONGEST_WAIT_S, Unreadable, split_keys
+from pytest_vnc_use.planners.gemini_actions import Unreadable, seconds_to_wait, split_keys
+from pytest_vnc_use.planners.heeded import Heeded
 from pytest_vnc_use.planners.pixels import SentScreen, number_of, pointer_after, while_held
 from pytest_vnc_use.planners.turn_results import proposals_of
 from pytest_vnc_use.planners.vocabulary import notches
@@ -62,7 +63,7 @@ class Call:
 class Input:
     """The input of one call, the picture that its coordinates are meant for, and where the pointer is by then."""
 
-    values: JsonObject
+    values: Heeded
     sent: SentScreen
     pointer: tuple[int, int] | None
 
@@ -99,7 +100,7 @@ class Input:
         return split_keys(self.values["text"]) if self.values.get("text") else ()
 
     def seconds(self) -> float:
-        return min(max(number_of("duration", self.given("duration")), 0.0), LONGEST_WAIT_S)
+        return seconds_to_wait(number_of("duration", self.given("duration")))
 
 
 def read_calls(
@@ -116,7 +117,7 @@ def read_calls(
     """
     read: list[tuple[Proposal, ...]] = []
     for call in calls:
-        actions = _read(call, Input(call.input, sent, pointer), functions, excluded)
+        actions = _read(call, Input(Heeded(call.args), sent, pointer), functions, excluded)
         pointer = pointer_after(actions, pointer)
         read.append(proposals_of(call.name, call.args, actions))
     return read
@@ -131,7 +132,9 @@ def _read(call: Call, values: Input, functions: Collection[str], excluded: Colle
     if call.name in excluded:
         return (InvalidAction(call.name, f"{call.name!r} is excluded in this run; use another action"),)
     try:
-        return read(values)
+        actions = read(values)
+        values.values.check(call.name, MEMBERS)
+        return actions
     except Unreadable as problem:
         return (InvalidAction(call.name, str(problem)),)
 
@@ -163,8 +166,8 @@ def _direction(value: Any) -> Direction:
 
 def _key(values: Input) -> tuple[Action, ...]:
     repeat = number_of("repeat", values.values.get("repeat") or 1)
-    if not 1 <= repeat <= MOST_REPEATS:
-        raise Unreadable(f"'repeat' must be 1 to {MOST_REPEATS}, got {values.values['repeat']!r}")
+    if not 1 <= repeat <= MOST_REPEATS or repeat != int(repeat):
+        raise Unreadable(f"'repeat' must be a whole number, 1 to {MOST_REPEATS}, got {values.values['repeat']!r}")
     return (KeyCombo(values.keys()),) * int(repeat)
 
 

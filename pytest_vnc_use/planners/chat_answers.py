@@ -23,6 +23,8 @@ _TOOL_CALL = re.compile(r"<tool_call>([^<]*(?:<(?!/?tool_call>)[^<]*)*)(?:</tool
 _FENCED = re.compile(r"```(?:json|tool_call)?[ \t]*\n((?:[^`]|`(?!``))*)```")
 
 NAMES = ("command", "name", "action", "tool")
+LABELS = ("id", "type", "index", "call_id")
+"""What stands beside a call and says nothing of what it does."""
 ARGUMENTS = ("arguments", "args", "params", "parameters", "input")
 
 
@@ -170,8 +172,8 @@ def call_of(item: Any) -> FunctionCall | None:
         return None
     given = next((name for name in ARGUMENTS if name in item), None)
     try:
-        flat = {name: value for name, value in item.items() if name != named}
-        return FunctionCall(item[named], read_arguments(item[given]) if given else flat)
+        beside = {name: value for name, value in item.items() if name not in (named, given, *LABELS)}
+        return FunctionCall(item[named], {**beside, **(read_arguments(item[given]) if given else {})})
     except NotJson:
         return None
 

@@ -10,7 +10,8 @@ from typing import Any
 from pytest_vnc_use.planners import prompts
 from pytest_vnc_use.planners.chat_answers import NotJson, call_of, read_value
 from pytest_vnc_use.planners.functions import Declaration, Offered, declare_all
-from pytest_vnc_use.planners.gemini_actions import GIVE_UP, LONGEST_WAIT_S, FunctionCall, Unreadable, split_keys
+from pytest_vnc_use.planners.gemini_actions import GIVE_UP, FunctionCall, Unreadable, seconds_to_wait, split_keys
+from pytest_vnc_use.planners.heeded import Heeded
 from pytest_vnc_use.planners.vocabulary import (
     Arguments,
     Ended,
@@ -47,6 +48,7 @@ NUMBER: JsonObject = {"type": "number"}
 TEXT: JsonObject = {"type": "string"}
 POINT: JsonObject = {"x": NUMBER, "y": NUMBER}
 DIRECTIONS: dict[str, Direction] = {"up": "up", "down": "down", "left": "left", "right": "right"}
+BUTTONS: dict[str, Button] = {"left": "left", "middle": "middle", "right": "right"}
 OPPOSITE: dict[Direction, Direction] = {"up": "down", "down": "up", "left": "right", "right": "left"}
 
 
@@ -78,6 +80,13 @@ def _click(args: Arguments, *, button: Button = "left", count: int = 1) -> Actio
     return Click(*args.target(), button=button, count=count)
 
 
+def _any_click(args: Arguments) -> Action:
+    said = str(args.values.get("button") or "left").strip().lower()
+    if said not in BUTTONS:
+        raise Unreadable(f"'button' must be {', '.join(BUTTONS)}, got {said!r:.100}")
+    return _click(args, button=BUTTONS[said])
+
+
 def _drag(args: Arguments) -> Action:
     start = args.place("from_", "start_", "source_")
     return Drag(*start, *args.place("to_", "end_", "target_", "destination_"))
@@ -105,11 +114,16 @@ def _press_key(args: Arguments) -> Action:
 
 
 def _wait(args: Arguments) -> Action:
-    return Wait(min(max(args.number("seconds", "duration", "time", default=1.0), 0.0), LONGEST_WAIT_S))
+    return Wait(seconds_to_wait(args.number("seconds", "duration", "time", default=1.0)))
 
 
 COMMANDS: Mapping[str, Command] = {
-    "click": _command("Click the left button at a point.", _click, POINT),
+    "click": _command(
+        "Click at a point, with the left button where no other is named.",
+        _any_click,
+        POINT,
+        button={"type": "string", "enum": list(BUTTONS)},
+    ),
     "double_click": _command("Click the left button twice at a point.", partial(_click, count=2), POINT),
     "right_click": _command("Click the right button at a point.", partial(_click, button="right"), POINT),
     "move": _command("Move the pointer to a point.", lambda args: Move(*args.target()), POINT),
@@ -189,6 +203,7 @@ class Commands:
         offered = [command.declaration(name) for name, command in COMMANDS.items() if name not in self._excluded]
         batch = [] if "batch" in self._excluded else [_batch([declaration.name for declaration in (*offered, *own)])]
         self.declarations = (*offered, *batch, *own, COMPLETE, GIVE_UP)
+        self._names = [declaration.name for declaration in self.declarations]
 
     def read(self, call: FunctionCall, spell: Spell) -> Reading:
         """What a call means; a batch is as many proposals as it has actions."""
@@ -210,14 +225,24 @@ class Commands:
         if call.name in self._excluded:
             return InvalidAction(call.name, f"{call.name!r} is excluded in this run; use another command")
         if command is None:
-            return InvalidAction(call.name, f"there is no command {call.name!r:.100}; there are {', '.join(COMMANDS)}")
+            return InvalidAction(
+                call.name, f"there is no command {call.name!r:.100}; there are {', '.join(self._names)}"
+            )
         try:
-            return command.read(spell(call.args))
+            args = Heeded(call.args)
+            action = command.read(spell(args))
+            args.check(call.name, self._names, (*command.required, *command.optional))
+            return action
         except Unreadable as problem:
             return InvalidAction(call.name, str(problem))
 
     def _read_batch(self, call: FunctionCall, spell: Spell) -> tuple[Proposal, ...]:
-        actions = _listed(call.args.get("actions"))
+        args = Heeded(call.args)
+        actions = _listed(args.get("actions"))
+        try:
+            args.check(call.name, self._names)
+        except Unreadable as unknown:
+            return (refused(call, f"{unknown}; nothing was done"),)
         if not 1 <= len(actions) <= MOST_ACTIONS:
             problem = f"'actions' must be a list of 1 to {MOST_ACTIONS} commands, got {len(actions)}; nothing was done"
             return (refused(call, problem),)

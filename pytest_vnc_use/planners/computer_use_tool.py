@@ -12,12 +12,13 @@ from functools import partial
 from pytest_vnc_use.planners import prompts
 from pytest_vnc_use.planners.functions import Declaration, Offered, declare_all
 from pytest_vnc_use.planners.gemini_actions import (
-    LONGEST_WAIT_S,
     PIXELS_A_NOTCH,
     FunctionCall,
     Unreadable,
+    seconds_to_wait,
     split_keys,
 )
+from pytest_vnc_use.planners.heeded import Heeded
 from pytest_vnc_use.planners.vocabulary import (
     Arguments,
     Ended,
@@ -81,7 +82,7 @@ def _keys(args: Arguments) -> Action:
 
 
 def _wait(args: Arguments) -> Action:
-    return Wait(min(max(args.number("time", "duration", default=1.0), 0.0), LONGEST_WAIT_S))
+    return Wait(seconds_to_wait(args.number("time", "duration", default=1.0)))
 
 
 ACTIONS: Mapping[str, Callable[[Arguments], Action]] = {
@@ -137,28 +138,34 @@ class ComputerUse:
         own = declare_all(functions, taken=(NAME, *ACTIONS, *ENDINGS))
         self._excluded = check_excluded(excluded, tuple(ACTIONS))
         self._functions = frozenset(declaration.name for declaration in own)
-        self.declarations = (_declaration([name for name in ACTIONS if name not in self._excluded]), *own)
+        offered = [name for name in ACTIONS if name not in self._excluded]
+        self._names = (*offered, *ENDINGS, *sorted(self._functions))
+        self.declarations = (_declaration(offered), *own)
 
     def read(self, call: FunctionCall, spell: Spell) -> Reading:
         """What a call means; an action that was called by its own name is the tool's."""
         if call.name in self._functions:
             return (proposal(call, CallFunction(call.name, dict(call.args))),)
         name = str(call.args.get("action") or "") if call.name == NAME else call.name
-        args = spell({key: value for key, value in call.args.items() if key != "action"})
+        heeded = Heeded({key: value for key, value in call.args.items() if key != "action"})
+        args = spell(heeded)
         if name == "answer" and args.has("text"):
             return Ended("finished", args.text("text"))
         if name == "terminate" and args.has("status") and args.text("status") in STATUSES:
             return Ended(STATUSES[args.text("status")], str(args.values.get("text") or ""))
-        return (proposal(call, self._action(name, args)),)
+        return (proposal(call, self._action(name, args, heeded)),)
 
-    def _action(self, name: str, args: Arguments) -> Action:
+    def _action(self, name: str, args: Arguments, heeded: Heeded) -> Action:
         if name in self._excluded:
             return InvalidAction(name, f"{name!r} is excluded in this run; use another action")
         if name == "terminate":
             return InvalidAction(name, f"'status' must be success or failure, got {args.values.get('status')!r}")
         if name not in ACTIONS:
-            return InvalidAction(name, f"there is no action {name!r:.100}; there are {', '.join((*ACTIONS, *ENDINGS))}")
+            return InvalidAction(name, f"there is no action {name!r:.100}; there are {', '.join(self._names)}")
+        heeded.asked.clear()
         try:
-            return ACTIONS[name](args)
+            action = ACTIONS[name](args)
+            heeded.check(name, self._names)
+            return action
         except Unreadable as problem:
             return InvalidAction(name, str(problem))

@@ -1,8 +1,7 @@
 """Gemini Computer Use as a planner: contents out, function calls in. The only module that knows Google's SDK.
 
-Nothing is kept between turns. The contents of a request are rebuilt from the observation: the model's own words as they
-came, from `Decision.provider_details`, each followed by one function response a call, with the newest screenshots. The
-oldest turns are told in words, with the task, and several at a time: no request grows with the run.
+Nothing is kept between turns: a request is rebuilt from the observation, of the model's own words as they came
+(`Decision.provider_details`), each followed by one function response a call. The oldest turns are told in words.
 """
 
 from __future__ import annotations
@@ -25,16 +24,14 @@ from pytest_vnc_use.planners import prompts
 from pytest_vnc_use.planners.endpoint import UNSENT, Endpoint, found_key, found_url, http_errors
 from pytest_vnc_use.planners.functions import Declaration, declare_all
 from pytest_vnc_use.planners.gemini_actions import (
-    BROWSER_ONLY,
     DONE,
     GIVE_UP,
     PREDEFINED_FUNCTIONS,
     FunctionCall,
+    Known,
     denorm_x,
     denorm_y,
     ending_of,
-    excluded_names,
-    in_dialect,
     read_proposal,
 )
 from pytest_vnc_use.planners.gemini_answers import (
@@ -51,8 +48,9 @@ from pytest_vnc_use.planners.gemini_answers import (
     usage_of,
     without,
 )
+from pytest_vnc_use.planners.gemini_dialects import BROWSER_ONLY, excluded_names, in_dialect, offered_names
 from pytest_vnc_use.planners.retry import Attempt, Backoff, Failure, ask, request_size
-from pytest_vnc_use.planners.turn_results import KEPT_TURNS, removed_of
+from pytest_vnc_use.planners.turn_results import KEPT_TURNS, newest_pictured, removed_of
 from pytest_vnc_use.types import Decision, FrameRef, JsonObject, Observation, Report, Step, Turn
 
 __all__ = [
@@ -219,8 +217,8 @@ def build_function_response(
     The acknowledgement stands only where a confirmation was asked and a person, or a rule of the policy, allowed it.
     """
     response = {"error" if prompts.problem_of(step) else "output": prompts.result_in_words(step)}
-    if with_url:
-        response["url"] = ""
+    if with_url or step.url:
+        response["url"] = step.url
     if step.proposal.confirmation is not None and step.ruling.kind == "allow":
         response["safety_acknowledgement"] = "true"
     picture = types.FunctionResponsePart(inline_data=types.FunctionResponseBlob(mime_type="image/png", data=png))
@@ -236,12 +234,13 @@ def rebuild_contents(
     include_initial_screenshot: bool = True,
     with_url: bool = False,
 ) -> list[types.Content]:
-    """The conversation so far, of which only the newest `keep_screenshots` pictures are sent again."""
+    """The conversation so far; only the newest turns have pictures, each of their steps, `keep_screenshots` or more."""
     turns = [turn for turn in observation.turns if turn.steps]
     in_words = removed_of(len(turns) - keep_screenshots, KEPT_TURNS)
     steps = [step for turn in turns for step in turn.steps]
     seen = [*(step.frame_before for step in steps[1:]), observation.frame]  # what the model was asked about next
-    shown = {step.number: frame for step, frame in [*zip(steps, seen, strict=False)][-keep_screenshots:]}
+    pictured = newest_pictured(turns, keep_screenshots)
+    shown = {step.number: frame for step, frame in zip(steps, seen, strict=False) if step.number in pictured}
 
     def png_after(step: Step) -> bytes | None:
         return observation.load_png(shown[step.number]) if step.number in shown else None
@@ -336,6 +335,8 @@ class GeminiComputerUse:
         self._functions = frozenset(declaration.name for declaration in declarations)
         computer = _computer(environment, detect_prompt_injection, disabled_safety_policies)
         computer.excluded_predefined_functions = in_dialect(self._excluded, environment, older=older) or None
+        names = offered_names(environment, self._excluded, older=older)
+        self._offered = (*names, *(declaration.name for declaration in declarations))
         self._config = base_config(
             system_instruction=prompts.OPERATOR if system_instruction is None else system_instruction,
             max_output_tokens=max_output_tokens,
@@ -361,7 +362,8 @@ class GeminiComputerUse:
         )
         if ending := ending_of(calls, answer.words):
             return decided(*ending)
-        read = partial(read_proposal, screen=screen, functions=self._functions, excluded=self._excluded)
+        known = Known(self._functions, self._excluded, self._offered)
+        read = partial(read_proposal, screen=screen, known=known)
         return decided("act", answer.words or answer.thoughts, tuple(read(call) for call in calls))
 
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.keysyms import split_words
 from pytest_vnc_use.planners.functions import Declaration
 from pytest_vnc_use.planners.gemini_names import MADE_UP, excluding_name
+from pytest_vnc_use.planners.heeded import Heeded, Unreadable as Unreadable, reason_in
 from pytest_vnc_use.planners.prompts import TOO_EARLY
 from pytest_vnc_use.types import (
     Action,
@@ -53,6 +54,8 @@ LONGEST_WAIT_S = 60.0
 
 SAFETY_DECISION = ("safety_decision", "safetyDecision")
 GO = frozenset({"allow", "allowed", "regular"})
+ASK = frozenset({"require_confirmation", "requires_confirmation", "confirm"})
+"""Words of a safety decision: those that are harmless, and those that ask for a person. Any other blocks."""
 
 GIVE_UP = Declaration(
     "task_failed",
@@ -88,10 +91,6 @@ def ending_of(calls: Sequence[FunctionCall], words: str) -> tuple[Literal["finis
     return ("finished", str(calls[0].args.get("message") or words)) if [c.name for c in calls] == [DONE.name] else None
 
 
-class Unreadable(Exception):
-    """An argument of a call is missing or has no meaning; the text is for the model."""
-
-
 def denorm_x(x: Any, width: int) -> int:
     """The pixel column of `x` on the 0 to 999 grid, inside a screen `width` pixels wide. Raises Unreadable."""
     return _denorm("x", x, width)
@@ -103,7 +102,7 @@ def denorm_y(y: Any, height: int) -> int:
 
 
 def _denorm(name: str, value: Any, size: int) -> int:
-    return min(int(_on_grid(_number(name, value)) * size), size - 1)
+    return min(round(_on_grid(_number(name, value)) * size), size - 1)
 
 
 def _on_grid(number: float) -> float:
@@ -111,52 +110,62 @@ def _on_grid(number: float) -> float:
     return min(max(number, 0.0), GRID - 1.0) / GRID
 
 
-def read_proposal(
-    call: FunctionCall, screen: FrameRef, *, functions: Collection[str] = (), excluded: Collection[str] = ()
-) -> Proposal:
-    """One call as a proposal. `functions` are names of the user's own.
+@dataclass(frozen=True)
+class Known:
+    """Names of functions: the user's own, those that are excluded in this run, and those that a model is told of."""
 
-    What is `excluded` is refused though it came, under whichever name of either dialect.
-    """
+    functions: Collection[str] = ()
+    excluded: Collection[str] = ()
+    offered: Collection[str] = ()
+
+
+def read_proposal(call: FunctionCall, screen: FrameRef, known: Known = Known()) -> Proposal:  # frozen
+    """One call as a proposal. What is excluded is refused though it came, under whichever name of either dialect."""
     args = dict(call.args)
-    intent = str(args.pop("intent", None) or "")
+    intent = str(args.pop("intent", None) or "") or ("" if call.name in known.functions else reason_in(args))
     decisions = [args.pop(name) for name in SAFETY_DECISION if name in args]
-    confirmation = next(filter(None, map(read_confirmation, decisions)), None)
-    action = _read_action(call.name, args, screen, functions, excluded)
+    wishes = [wish for wish in map(read_confirmation, decisions) if wish]
+    confirmation = max(wishes, key=lambda wish: wish.blocks, default=None)
+    action = _read_action(call.name, args, screen, known)
     as_proposed = {"name": call.name, "args": copy.deepcopy(dict(call.args))}
     return Proposal(action, intent, as_proposed, confirmation)
 
 
 def read_confirmation(decision: Any) -> Confirmation | None:
-    """What stands in a call's arguments as `safety_decision`: only a plain go needs no confirmation."""
+    """What stands in a call's arguments as `safety_decision`: a plain go needs no confirmation, a known word asks.
+
+    Where it says nothing it asks. Any other word blocks the action.
+    """
     said = decision if isinstance(decision, Mapping) else {"decision": decision}
-    if str(said.get("decision")).lower() in GO:
+    word = said.get("decision")
+    if str(word).strip().lower() in GO:
         return None
     explanation = str(said.get("explanation") or f"the model's safety decision is {decision!r}")
-    return Confirmation(explanation, str(said.get("category") or ""))
+    asks = word in (None, "") or str(word).strip().lower() in ASK
+    return Confirmation(explanation, str(said.get("category") or ""), blocks=not asks)
 
 
-def _read_action(
-    name: str, args: dict[str, Any], screen: FrameRef, functions: Collection[str], excluded: Collection[str]
-) -> Action:
-    if name in functions:
+def _read_action(name: str, args: dict[str, Any], screen: FrameRef, known: Known) -> Action:
+    if name in known.functions:
         return CallFunction(name, args)
     meant = MADE_UP.get(name, name)
-    action = _read_predefined(name, meant, Arguments(args, screen))
-    excluding = excluding_name(meant, action, excluded)
+    action = _read_predefined(name, meant, Heeded(args), screen, known.offered or READERS)
+    excluding = excluding_name(meant, action, known.excluded)
     if excluding is None:
         return action
     return InvalidAction(name, f"{excluding!r} is excluded in this run; use another action")
 
 
-def _read_predefined(name: str, meant: str, args: Arguments) -> Action:
+def _read_predefined(name: str, meant: str, args: Heeded, screen: FrameRef, offered: Collection[str]) -> Action:
     read = READERS.get(meant)
     if name == DONE.name:
         return InvalidAction(name, TOO_EARLY)
     if read is None:
-        return InvalidAction(name, f"there is no function {name!r}; use one of the predefined ones")
+        return InvalidAction(name, f"there is no function {name!r:.100}; there are {', '.join(offered)}")
     try:
-        return read(args)
+        action = read(Arguments(args, screen))
+        args.check(name, offered)
+        return action
     except Unreadable as problem:
         return InvalidAction(name, str(problem))
 
@@ -188,7 +197,10 @@ class Arguments:
         value = self.values.get(name)
         if value is None:
             return default
-        return value.strip().lower() in {"true", "1", "yes"} if isinstance(value, str) else bool(value)
+        said = _FLAGS.get(str(value).strip().lower())
+        if said is None:
+            raise Unreadable(f"{name!r} must be true or false, got {value!r:.100}")
+        return said
 
     def number(self, *names: str, default: float) -> float:
         return _number(names[0], self.first(*names)) if self.has(*names) else default
@@ -206,6 +218,9 @@ class Arguments:
 
     def middle(self) -> tuple[int, int]:
         return self.screen.width // 2, self.screen.height // 2
+
+
+_FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 def _is_pair(value: Any) -> bool:
@@ -266,7 +281,14 @@ def _scroll(args: Arguments, *, default: int) -> Action:
         size = args.screen.height if direction in ("up", "down") else args.screen.width
         magnitude = args.number("magnitude_in_pixels", "magnitude", default=default)
         notches = _on_grid(magnitude) * size / PIXELS_A_NOTCH
-    return Scroll(x, y, direction, clicks=min(max(round(notches), 1), MOST_NOTCHES))
+    return Scroll(x, y, direction, clicks=whole_notches(notches))
+
+
+def whole_notches(count: float) -> int:
+    """So many notches of the wheel, at least one. Raises Unreadable where they are none, or too many."""
+    if not 0 < count <= MOST_NOTCHES:
+        raise Unreadable(f"scrolling goes by more than 0 and at most {MOST_NOTCHES} clicks of the wheel, got {count:g}")
+    return max(round(count), 1)
 
 
 def _direction(value: Any) -> Direction:
@@ -286,7 +308,7 @@ def split_keys(keys: Any) -> tuple[str, ...]:
     spelled = [keys] if isinstance(keys, str) else keys
     if not isinstance(spelled, (list, tuple)) or not all(isinstance(key, str) for key in spelled):
         raise Unreadable(f"'keys' must be a key or a list of keys, got {keys!r}")
-    split = tuple(key for text in spelled for key in _split(text))
+    split = tuple(word for text in spelled for key in _split(text) for word in split_words(key))
     if not split:
         raise Unreadable(f"'keys' must name at least one key, got {keys!r}")
     return split
@@ -310,8 +332,14 @@ def _one_key(args: Arguments) -> str:
 
 
 def _wait(args: Arguments, *, default: float = 1.0) -> Action:
-    seconds = args.number("seconds", "duration", "time", default=default)
-    return Wait(min(max(seconds, 0.0), LONGEST_WAIT_S))
+    return Wait(seconds_to_wait(args.number("seconds", "duration", "time", default=default)))
+
+
+def seconds_to_wait(seconds: float) -> float:
+    """The seconds of one wait. Raises Unreadable where they are too many, or fewer than none."""
+    if not 0 <= seconds <= LONGEST_WAIT_S:
+        raise Unreadable(f"a wait takes 0 to {LONGEST_WAIT_S:g} seconds, got {seconds:g}; wait again where needed")
+    return seconds
 
 
 DESKTOP: Mapping[str, Callable[[Arguments], Action]] = {
@@ -352,30 +380,5 @@ OLDER: Mapping[str, Callable[[Arguments], Action]] = {
 }
 """The dialect of gemini-2.5-computer-use-preview-10-2025; what a desktop does not have is done by keyboard."""
 
-BROWSER_ONLY = ("gemini-2.5-", "gemini-3-", "gemini-3.1-")
-"""Beginnings of the names of models that know no desktop; they are told of a browser, and use the older dialect."""
-
 READERS = {**DESKTOP, **OLDER}
 PREDEFINED_FUNCTIONS = frozenset(READERS)
-
-BROWSER = frozenset({*DESKTOP, "navigate", "go_back", "go_forward"})
-MOBILE = frozenset({"click", "type", "drag_and_drop", "press_key", "go_back", "wait", "take_screenshot"})
-"""Of what a phone is offered, the functions that a desktop has too."""
-
-
-def excluded_names(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, each once. Raises SettingsError where one is not that of a predefined function."""
-    unknown = sorted(set(names) - PREDEFINED_FUNCTIONS)
-    if unknown:
-        raise SettingsError(f"excluded_actions must be among {sorted(PREDEFINED_FUNCTIONS)}, got {unknown!r}")
-    return tuple(dict.fromkeys(names))
-
-
-def in_dialect(names: Sequence[str], environment: str, *, older: bool) -> list[str]:
-    """Those of the names that a model is offered in this environment, and that the service knows there.
-
-    `older` is a model of the older dialect, which it speaks in every environment.
-    """
-    newer: Mapping[str, Collection[str]] = {"desktop": DESKTOP, "browser": BROWSER, "mobile": MOBILE}
-    offered = OLDER if older else newer[environment]
-    return [name for name in names if name in offered]

@@ -13,6 +13,7 @@ from typing import Any
 
 from pytest_vnc_use.json_lines import TOO_DEEP, is_shallow
 from pytest_vnc_use.planners.gemini_actions import PIXELS_A_NOTCH, Unreadable, split_keys
+from pytest_vnc_use.planners.heeded import Heeded
 from pytest_vnc_use.planners.pixels import SentScreen, number_of, while_held
 from pytest_vnc_use.planners.turn_results import proposals_of
 from pytest_vnc_use.planners.vocabulary import notches
@@ -117,11 +118,15 @@ def _read(asked: Any, sent: SentScreen, excluded: Collection[str]) -> tuple[Acti
     name = str(asked.get("type")) if isinstance(asked, dict) else ""
     read = READERS.get(name)
     if read is None:
-        return (InvalidAction(name or "computer", f"an action must be one of {sorted(READERS)}, got {asked!r:.200}"),)
+        offered = ", ".join(sorted(set(READERS) - set(excluded)))
+        return (InvalidAction(name or "computer", f"an action must be one of {offered}, got {asked!r:.200}"),)
     if name in excluded:
         return (InvalidAction(name, f"{name!r} is excluded in this run; use another action"),)
+    args = Heeded({name: value for name, value in asked.items() if name != "type"})
     try:
-        return read(Arguments(asked, sent))
+        actions = read(Arguments(args, sent))
+        args.check(name, READERS)
+        return actions
     except Unreadable as problem:
         return (InvalidAction(name, str(problem)),)
 

@@ -86,6 +86,16 @@ def screens_seen(turns: Sequence[Turn], now: FrameRef) -> list[FrameRef]:
     return [*map(screen_asked_about, turns), now]
 
 
+def newest_pictured(turns: Sequence[Turn], keep: int) -> set[int]:
+    """The numbers of the steps whose pictures are sent: those of whole turns, the newest, until they are `keep`."""
+    numbers: set[int] = set()
+    for turn in reversed(turns):
+        if len(numbers) >= keep:
+            break
+        numbers.update(step.number for step in turn.steps)
+    return numbers
+
+
 def removed_of(count: int, keep: int) -> int:
     """How many of the oldest of so many pictures, or turns, are not sent: at most `keep` are, and at least half of it.
 

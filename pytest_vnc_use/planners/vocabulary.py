@@ -11,9 +11,11 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners import gemini_actions
 from pytest_vnc_use.planners.boxes import GRID, pixel_of
 from pytest_vnc_use.planners.functions import Declaration
-from pytest_vnc_use.planners.gemini_actions import MOST_NOTCHES, FunctionCall, Unreadable
+from pytest_vnc_use.planners.gemini_actions import FunctionCall, Unreadable
+from pytest_vnc_use.planners.heeded import reason_in
 from pytest_vnc_use.types import (
     Action,
+    CallFunction,
     Click,
     Drag,
     InvalidAction,
@@ -104,8 +106,8 @@ class Vocabulary(Protocol):
 
 def proposal(call: FunctionCall, action: Action) -> Proposal:
     """An action as the call proposed it, with the model's reason where it gave one."""
-    intent = call.args.get("intent")
-    return Proposal(action, str(intent or ""), {"name": call.name, "args": copy.deepcopy(dict(call.args))})
+    intent = str(call.args.get("intent") or "") if isinstance(action, CallFunction) else reason_in(call.args)
+    return Proposal(action, intent, {"name": call.name, "args": copy.deepcopy(dict(call.args))})
 
 
 def refused(call: FunctionCall, problem: str) -> Proposal:
@@ -133,8 +135,8 @@ def _end_of(action: Action) -> Point | None:
 
 
 def notches(count: float) -> int:
-    """So many notches of the wheel, at least one and not too many."""
-    return min(max(round(abs(count)), 1), MOST_NOTCHES)
+    """So many notches of the wheel, at least one, whichever way. Raises Unreadable where they are none, or too many."""
+    return gemini_actions.whole_notches(abs(count))
 
 
 def check_excluded(excluded: Sequence[str], known: Sequence[str]) -> frozenset[str]:

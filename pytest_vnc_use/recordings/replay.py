@@ -271,9 +271,17 @@ def _with_done(task: str, done: list[str]) -> str:
 
 
 class NoPlanner:
-    """Stands for the planner where none is configured, and none is needed, as a recording is replayed."""
+    """Stands for the planner where none is needed: a recording is replayed, or a test has no task.
+
+    `why` is the error of whoever asks it nevertheless.
+    """
 
     name = "nobody"
 
+    def __init__(self, why: Exception | None = None) -> None:
+        self._why = why
+
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        if self._why is not None:
+            raise self._why
         raise PlannerError(f"no planner is configured for {observation.task!r}: pass --vnc-planner=gemini")

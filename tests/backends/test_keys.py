@@ -11,9 +11,9 @@ import vnc_servers
 from vnc_servers import VncServer, wait_for
 from witnesses import assert_becomes, window_of, witness_on_qt, xterm
 
-from pytest_vnc_use.backends.keys import parse_combo
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError
+from pytest_vnc_use.keysyms import parse_combo
 from pytest_vnc_use.types import KeyCombo, KeyDown, KeyUp
 
 Connect = Callable[..., VNCController]
@@ -121,6 +121,11 @@ def test_every_spelling_arrives(listening: Listening, connected: Connect) -> Non
         ("A", "Shift_L A"),
         ("?", "Shift_L question"),
         ("alt+F4", "Alt_L F4"),
+        ("alt f", "Alt_L f"),
+        ("Ctrl Shift page down", "Control_L Shift_L Next"),
+        ("alt Left", "Alt_L Left"),
+        ("page down", "Next"),
+        ("alt gr", "ISO_Level3_Shift"),
         ("ctrl+-", "Control_L minus"),
         ("Digit_1", "1"),
     ],

@@ -60,8 +60,6 @@ def actions_of(name: str, values: Any, pointer: tuple[int, int] | None = None) -
         ),
         ("mouse_move", AT, [Move(*HERE)]),
         ("scroll", {**AT, "scroll_direction": "down", "scroll_amount": 5}, [Scroll(*HERE, "down", 5)]),
-        ("scroll", {**AT, "scroll_direction": "up", "scroll_amount": 0}, [Scroll(*HERE, "up", 1)]),
-        ("scroll", {**AT, "scroll_direction": "left", "scroll_amount": "999"}, [Scroll(*HERE, "left", 50)]),
         (
             "scroll",
             {**AT, "scroll_direction": "up", "scroll_amount": 2, "text": "ctrl"},
@@ -77,7 +75,6 @@ def actions_of(name: str, values: Any, pointer: tuple[int, int] | None = None) -
             [KeyDown("ctrl"), KeyDown("w"), Wait(2), KeyUp("w"), KeyUp("ctrl")],
         ),
         ("wait", {"duration": 3}, [Wait(3.0)]),
-        ("wait", {"duration": 300}, [Wait(60.0)]),
     ],
 )
 def test_an_action(name: str, values: Any, actions: list[Action]) -> None:
@@ -131,7 +128,7 @@ def test_the_pointer_moves_with_the_calls_of_a_batch() -> None:
         ("scroll", {**AT, "scroll_direction": ["up"], "scroll_amount": 1}, "must be up, down, left or right"),
         ("type", {}, "'text' is missing"),
         ("type", {"text": ["a"]}, "'text' must be text"),
-        ("key", {"text": "Down", "repeat": 100}, "'repeat' must be 1 to 20, got 100"),
+        ("key", {"text": "Down", "repeat": 100}, "'repeat' must be a whole number, 1 to 20, got 100"),
         ("key", {"text": "Down", "repeat": "often"}, "'repeat' must be a number"),
         ("hold_key", {"text": "w"}, "'duration' is missing"),
         ("zoom", {"region": [0, 0, 9, 9]}, "'zoom' is not available here; look at the newest screenshot"),

@@ -13,8 +13,8 @@ from conversations import History
 from painted import PaintedController
 
 from pytest_vnc_use import Limits, Outcome, RunResult, VncUseAgent
-from pytest_vnc_use.backends.keys import parse_combo
 from pytest_vnc_use.errors import ActionError, ModelUnavailable, PlannerError, SettingsError
+from pytest_vnc_use.keysyms import parse_combo
 from pytest_vnc_use.planners.callables import (
     ActingPlanner,
     Answer,

@@ -11,6 +11,7 @@ from pytest_vnc_use.planners.gemini_actions import (
     DESKTOP,
     OLDER,
     FunctionCall,
+    Known,
     Unreadable,
     read_confirmation,
     read_proposal,
@@ -48,7 +49,16 @@ def action_of(name: str, args: dict[str, Any]) -> Action:
 
 @pytest.mark.parametrize(
     ("on_grid", "x", "y"),
-    [(0, 0, 0), (500, 720, 450), (999, 1438, 899), (1500, 1438, 899), (-3, 0, 0), ("500", 720, 450), (500.9, 721, 450)],
+    [
+        (0, 0, 0),
+        (500, 720, 450),
+        (999, 1439, 899),
+        (1500, 1439, 899),
+        (-3, 0, 0),
+        ("500", 720, 450),
+        (500.9, 721, 451),
+        (1, 1, 1),
+    ],
 )
 def test_denorm(on_grid: Any, x: int, y: int) -> None:
     assert (denorm_x(on_grid, 1440), denorm_y(on_grid, 900)) == (x, y)
@@ -116,7 +126,7 @@ OLD: list[tuple[str, dict[str, Any], Action]] = [
 
 DRIFT: list[tuple[str, dict[str, Any], Action]] = [
     ("click", {"x": "500", "y": 500.0}, Click(720, 450)),
-    ("click", {"x": 5000, "y": -5}, Click(1438, 0)),
+    ("click", {"x": 5000, "y": -5}, Click(1439, 0)),
     ("click", {"coordinate": [500, 500]}, Click(720, 450)),
     ("click", {"point": ["500", "500"]}, Click(720, 450)),
     ("click", {"x": [500, 500]}, Click(720, 450)),
@@ -135,13 +145,9 @@ DRIFT: list[tuple[str, dict[str, Any], Action]] = [
     ("drag_and_drop", {"start": [0, 0], "end": [500, 500]}, Drag(0, 0, 720, 450)),
     ("drag_and_drop", {"path": [[0, 0], [300, 300], [500, 500]]}, Drag(0, 0, 720, 450)),
     ("scroll", {"direction": "DOWN", "clicks": "2"}, Scroll(720, 450, "down", 2)),
-    ("scroll", {"direction": "up", "amount": 0}, Scroll(720, 450, "up", 1)),
     ("scroll", {"direction": "up", "magnitude": 1}, Scroll(720, 450, "up", 1)),
     ("scroll", {"direction": "up", "magnitude": 9999}, Scroll(720, 450, "up", 9)),
-    ("scroll", {"direction": "up", "clicks": 10**6}, Scroll(720, 450, "up", 50)),
     ("wait", {"seconds": "2"}, Wait(2.0)),
-    ("wait", {"seconds": -1}, Wait(0.0)),
-    ("wait", {"seconds": 10**9}, Wait(60.0)),
 ]
 
 
@@ -223,11 +229,19 @@ def test_the_call_stays_as_it_came() -> None:
         ({"explanation": "pays"}, Confirmation("pays")),
         ({"decision": None, "explanation": "pays"}, Confirmation("pays")),
         ({"decision": "", "explanation": "pays"}, Confirmation("pays")),
-        ({"decision": "block"}, Confirmation("the model's safety decision is {'decision': 'block'}")),
+        ({"decision": "block"}, Confirmation("the model's safety decision is {'decision': 'block'}", blocks=True)),
+        ({"decision": "BLOCK", "explanation": "harm"}, Confirmation("harm", blocks=True)),
+        ({"decision": "deny", "explanation": "harm"}, Confirmation("harm", blocks=True)),
+        ({"decision": "allow all", "explanation": "harm"}, Confirmation("harm", blocks=True)),
+        ({"decision": True, "explanation": "harm"}, Confirmation("harm", blocks=True)),
+        (
+            {"decision": " Require_Confirmation "},
+            Confirmation("the model's safety decision is {'decision': ' Require_Confirmation '}"),
+        ),
         ("require_confirmation", Confirmation("the model's safety decision is 'require_confirmation'")),
         (None, Confirmation("the model's safety decision is None")),
         ({}, Confirmation("the model's safety decision is {}")),
-        ([], Confirmation("the model's safety decision is []")),
+        ([], Confirmation("the model's safety decision is []", blocks=True)),
     ],
 )
 def test_only_a_plain_go_needs_no_confirmation(decision: Any, confirmation: Confirmation | None) -> None:
@@ -237,7 +251,7 @@ def test_only_a_plain_go_needs_no_confirmation(decision: Any, confirmation: Conf
 @pytest.mark.parametrize("name", ["safety_decision", "safetyDecision"])
 def test_a_safety_decision_in_either_casing(name: str) -> None:
     args = {"text": "a", name: {"decision": "require_confirmation", "explanation": "pays"}}
-    proposal = read_proposal(FunctionCall("add_user", args), SCREEN, functions={"add_user"})
+    proposal = read_proposal(FunctionCall("add_user", args), SCREEN, Known({"add_user"}))
     assert proposal.confirmation == Confirmation("pays")
     assert proposal.action == CallFunction("add_user", {"text": "a"})
     assert proposal.as_proposed["args"] == args
@@ -245,15 +259,24 @@ def test_a_safety_decision_in_either_casing(name: str) -> None:
 
 
 def test_a_go_beside_a_question_is_no_go() -> None:
-    args = {**POINT, "safety_decision": {"decision": "allowed"}, "safetyDecision": {"decision": "block"}}
+    args = {**POINT, "safety_decision": {"decision": "allowed"}, "safetyDecision": {"decision": "require_confirmation"}}
     assert read_proposal(FunctionCall("click", args), SCREEN).confirmation is not None
+
+
+def test_of_two_decisions_the_one_that_blocks_counts() -> None:
+    asks, blocks = {"decision": "require_confirmation"}, {"decision": "block"}
+    for first, second in ((asks, blocks), (blocks, asks)):
+        args = {**POINT, "safety_decision": first, "safetyDecision": second}
+        confirmation = read_proposal(FunctionCall("click", args), SCREEN).confirmation
+        assert confirmation is not None
+        assert confirmation.blocks
 
 
 def test_own_functions_and_excluded_ones() -> None:
     call = FunctionCall("add_user", {"name": "alice", "intent": "needed"})
-    assert read_proposal(call, SCREEN, functions={"add_user"}).action == CallFunction("add_user", {"name": "alice"})
+    assert read_proposal(call, SCREEN, Known({"add_user"})).action == CallFunction("add_user", {"name": "alice"})
     for name in ("navigate", "open_url"):
-        refused = read_proposal(FunctionCall(name, {"url": "x"}), SCREEN, excluded={"navigate"}).action
+        refused = read_proposal(FunctionCall(name, {"url": "x"}), SCREEN, Known(excluded={"navigate"})).action
         assert isinstance(refused, InvalidAction)
         assert "'navigate' is excluded" in refused.problem
 
@@ -281,7 +304,7 @@ def test_own_functions_and_excluded_ones() -> None:
     ],
 )
 def test_what_is_excluded_is_excluded_by_any_name(excluded: str, name: str, args: dict[str, Any]) -> None:
-    action = read_proposal(FunctionCall(name, args), SCREEN, excluded=["drag_and_drop", excluded]).action
+    action = read_proposal(FunctionCall(name, args), SCREEN, Known(excluded=["drag_and_drop", excluded])).action
     assert action == InvalidAction(name, f"{excluded!r} is excluded in this run; use another action")
 
 
@@ -297,7 +320,7 @@ def test_what_is_excluded_is_excluded_by_any_name(excluded: str, name: str, args
     ],
 )
 def test_what_means_something_else_is_not_excluded(excluded: str, name: str, args: dict[str, Any]) -> None:
-    action = read_proposal(FunctionCall(name, args), SCREEN, excluded=[excluded]).action
+    action = read_proposal(FunctionCall(name, args), SCREEN, Known(excluded=[excluded])).action
     assert action == action_of(name, args)
     assert not isinstance(action, InvalidAction)
 

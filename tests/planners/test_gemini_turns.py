@@ -99,6 +99,8 @@ def test_function_response_shape(history: History) -> None:
     assert (response.parts[0].inline_data.mime_type, response.parts[0].inline_data.data) == ("image/png", b"a picture")
     failed = build_function_response(call, replace(step, error="no such key"), None, with_url=True)
     assert (failed.response, failed.parts) == ({"error": "no such key", "url": ""}, None)
+    on_page = build_function_response(call, replace(step, url="https://shop/basket"), None)
+    assert on_page.response == {"output": "ok", "url": "https://shop/basket"}
     noted = build_function_response(call, replace(step, output="3 users", note="Nothing changed."), None)
     assert noted.response == {"output": "3 users\nNothing changed."}
     no_id = build_function_response(FunctionCall("click", POINT), step, None)
@@ -210,11 +212,24 @@ def test_a_run_of_two_hundred_turns_asks_for_no_more_than_one_of_a_hundred(conve
     assert task.startswith(f"{talk.history.task}\n\nWhat was done so far:\n")
 
 
-def test_only_as_many_screenshots_as_asked_for(converse: Converse) -> None:
+def test_every_response_of_the_newest_turns_has_a_picture(converse: Converse) -> None:
+    """Whole turns have them, the newest, until there are as many as asked for."""
+    two, one = ("click", POINT), ("wait", {})
+    talk = converse([calls(two, two), calls(one), calls(two, two, one), DONE], keep_screenshots=4)
+    for _ in range(3):
+        talk.history.carry_out(talk.decide())
+    talk.decide()
+    pictured = [bool(response.get("parts")) for response in talk.server.requests[3].function_responses]
+    assert pictured == [False, False, True, True, True, True]
+    assert talk.server.refusals == []
+
+
+def test_all_responses_of_one_turn_have_pictures_however_few_are_asked_for(converse: Converse) -> None:
     talk = converse([calls(("click", POINT), ("click", POINT)), DONE], keep_screenshots=1)
     talk.history.carry_out(talk.decide())
     talk.decide()
-    assert [digest(png) for png in talk.server.requests[1].images] == [talk.history.screen.digest]
+    assert len(talk.server.requests[1].images) == 2
+    assert digest(talk.server.requests[1].images[-1]) == talk.history.screen.digest
 
 
 def test_what_the_model_said_goes_back_unchanged(converse: Converse) -> None:

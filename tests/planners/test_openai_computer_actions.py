@@ -61,7 +61,7 @@ def actions_of(*actions: Any) -> list[Action]:
         ({"type": "scroll", **AT, "scroll_x": 0, "scroll_y": -40}, [Scroll(*HERE, "up", 1)]),
         ({"type": "scroll", **AT, "scrollX": -200, "scrollY": 0}, [Scroll(*HERE, "left", 2)]),
         (
-            {"type": "scroll", **AT, "scroll_x": 100, "scroll_y": 1e9},
+            {"type": "scroll", **AT, "scroll_x": 100, "scroll_y": 5000},
             [Scroll(*HERE, "down", 50), Scroll(*HERE, "right", 1)],
         ),
         ({"type": "type", "text": "a\nb "}, [TypeText("a\nb ")]),
@@ -94,7 +94,7 @@ def test_an_action(asked: Any, actions: list[Action]) -> None:
         ({"type": "type"}, "'text' is missing"),
         ({"type": "type", "text": 5}, "'text' must be text, got 5"),
         ({"type": "keypress", "keys": []}, "'keys' must name at least one key"),
-        ({"type": "navigate", "url": "x"}, "an action must be one of .*'click'.*, got .*navigate"),
+        ({"type": "navigate", "url": "x"}, "an action must be one of click, .*, wait, got .*navigate"),
         ({"type": ["click"]}, "an action must be one of"),
         ("click", "an action must be one of .*, got 'click'"),
         (None, "an action must be one of .*, got None"),

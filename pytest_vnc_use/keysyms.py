@@ -103,6 +103,7 @@ KEYPAD_CHARACTERS = {0xFF80 + ord(character): ord(character) for character in _K
 _SHIFTED_FROM = r"""`1234567890-=[]\;',./"""
 _SHIFTED_TO = r"""~!@#$%^&*()_+{}|:"<>?"""
 _TO_SHIFTED = str.maketrans(_SHIFTED_FROM, _SHIFTED_TO)
+_FROM_SHIFTED = str.maketrans(_SHIFTED_TO, _SHIFTED_FROM)
 _CODE = re.compile(r"^(?:digit(?=.$)|(?:qt\.)?(?:key\.)?key(?!pad)(?=.))")
 """What browsers and Qt put before the names of keys, as in `Digit1`, `KeyA`, `Key_Return`, `Qt.Key.Key_Return`."""
 _CONTROL_KEYS = {"\n": RETURN, "\r": RETURN, "\t": TAB, "\b": BACKSPACE, "\x1b": 0xFF1B, "\x7f": 0xFFFF}
@@ -182,19 +183,39 @@ def chord_of(character: str) -> Chord:
 
 def parse_key(key: str) -> int:
     """The keysym of one spelling. Raises ActionError where it is unknown."""
-    if len(key) == 1:
-        return keysym_of(key)
-    name = _CODE.sub("", re.sub(r"(?<=\w)[_\-\s]+(?=\w)", "", key).casefold())
-    keysym = ord(name) if len(name) == 1 else _KEYSYMS.get(name)
+    keysym = _keysym(key)
     if keysym is None:
         raise ActionError(f"unknown key {key!r}; a key is a single character, 'f1' to 'f24', or one of {_EXAMPLES}")
     return keysym
+
+
+def _keysym(key: str) -> int | None:
+    if len(key) == 1:
+        return keysym_of(key)
+    name = _CODE.sub("", re.sub(r"(?<=\w)[_\-\s]+(?=\w)", "", key).casefold())
+    return ord(name) if len(name) == 1 else _KEYSYMS.get(name)
+
+
+def split_words(name: str) -> list[str]:
+    """Return the keys of a combination that is written with spaces, as "alt f"; "page down" is one key."""
+    head, _, rest = name.strip().partition(" ")
+    if not rest or _keysym(head) not in MODIFIERS:
+        return [name]
+    others = split_words(rest.strip())
+    return [name] if any(_keysym(other) is None for other in others) else [head, *others]
 
 
 def key_of(keysym: int) -> str:
     """The spelling of a key that a viewer sends: the character that it makes, or its name; "" where it is unknown."""
     character = _character(KEYPAD_CHARACTERS.get(keysym, keysym))
     return character if character.isprintable() and character else _NAMES.get(_SAME_AS.get(keysym, keysym), "")
+
+
+def character_of(keysym: int) -> str:
+    """Return what a keysym types, also on the number pad, as enter and tab do; "" for a key that types nothing."""
+    if keysym in (RETURN, _KEYPAD_KEYS["enter"]):
+        return "\n"
+    return "\t" if keysym == TAB else _character(KEYPAD_CHARACTERS.get(keysym, keysym))
 
 
 def _character(keysym: int) -> str:
@@ -224,7 +245,7 @@ def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:
     ActionError where a name is unknown.
     """
     parts = [keys] if isinstance(keys, str) else keys
-    names = [name for part in parts for name in _split(part)]
+    names = [name for part in parts for word in _split(part) for name in split_words(word)]
     if not names:
         raise ActionError(f"a key combination names at least one key, got {keys!r}")
     return _as_meant([parse_key(name) for name in names], held)
@@ -257,6 +278,11 @@ def _is_upper(keysym: int) -> bool:
 
 def _is_shifted(character: str) -> bool:
     return character in _SHIFTED_TO or "A" <= character <= "Z"
+
+
+def base_of(character: str) -> str:
+    """Return the character that a US keyboard has below this one on the same key; itself where it is the lower one."""
+    return character.translate(_FROM_SHIFTED)
 
 
 def shifted(keysym: int) -> int:

@@ -1,0 +1,217 @@
+"""Ways around a deny rule that the policy sees: what several actions together come to at the keyboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use.keyboard_state import KeyboardState
+from pytest_vnc_use.keystrokes import Means
+from pytest_vnc_use.safety import Policy, ReviewContext, Rule, key_set
+from pytest_vnc_use.types import (
+    Action,
+    Click,
+    Drag,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    Move,
+    OpenAddress,
+    Proposal,
+    Scroll,
+    TypeText,
+    Wait,
+)
+
+CLICK = Click(10, 10)
+PASTED_ONLY = Means("clipboard only")
+
+
+def key(*keys: str) -> KeyCombo:
+    return KeyCombo(keys)
+
+
+def typed(text: str) -> list[Action]:
+    """Each character as a key of its own."""
+    return [key(character) for character in text]
+
+
+def ruled(actions: Sequence[Action], means: Means = Means(), **rule: Any) -> list[str]:  # noqa: B008  # frozen
+    """What a policy with one deny rule says of each action in order, where those that it allows are carried out."""
+    policy = Policy((Rule("deny", **rule),))
+    keyboard, said = KeyboardState(means), []
+    for action in actions:
+        ruling = policy.review(Proposal(action), ReviewContext(keyboard=keyboard))
+        said.append(ruling.kind)
+        keyboard = keyboard.after(action) if ruling.kind == "allow" else keyboard
+    return said
+
+
+RM = re.compile(r"rm\s+-rf")
+
+EVASIONS_OF_TEXT: dict[str, list[Action]] = {
+    "two pieces": [TypeText("rm"), TypeText(" -rf /")],
+    "key by key": typed("rm -rf"),
+    "keys and a text": [key("r"), key("m"), key("space"), TypeText("-rf")],
+    "keys of the number pad": [TypeText("rm "), key("kp_subtract"), TypeText("rf")],
+    "keys held and let go": [KeyDown("r"), KeyUp("r"), KeyDown("m"), KeyUp("m"), TypeText(" -rf")],
+    "several keys at once": [key("r", "m"), key("space", "-"), key("r", "f")],
+    "a wait between": [TypeText("rm"), Wait(1), Move(1, 1), TypeText(" -rf")],
+    "a click between": [TypeText("rm"), CLICK, TypeText(" -rf")],
+    "a click at the text": [TypeText("rm"), TypeText(" -rf", 10, 10)],
+    "a scroll between": [TypeText("rm"), Scroll(1, 1, "down"), TypeText(" -rf")],
+    "a drag between": [TypeText("rm"), Drag(1, 1, 5, 5), TypeText(" -rf")],
+    "escape between": [TypeText("rm"), key("escape"), TypeText(" -rf")],
+    "a useless modifier between": [TypeText("rm"), KeyDown("shift"), KeyUp("shift"), TypeText(" -rf")],
+    "a typo taken back": [TypeText("rm -rX"), key("backspace"), TypeText("f")],
+    "a typo taken out": [TypeText("rm -Xrf"), key("left"), key("left"), key("backspace")],
+    "a typo deleted": [TypeText("Xrm -rf".replace("m", "mX")), *[key("home")], key("right"), key("right"), key("right"),
+                       key("delete")],
+    "the end first": [TypeText(" -rf"), key("home"), TypeText("rm")],
+    "the middle last": [TypeText("rmrf"), key("left"), key("left"), TypeText(" -")],
+    "the caret put there by a click": [TypeText("rm rf"), CLICK, TypeText("-")],
+    "the front put there by a click": [TypeText(" -rf /"), CLICK, TypeText("rm")],
+    "key by key after a click": [TypeText(" -rf /"), CLICK, *typed("rm")],
+    "selected and replaced": [TypeText("rm XX -rf"), *[key("left")] * 4, *[key("shift", "left")] * 3, TypeText(" ")],
+    "a shell's line start": [TypeText(" -rf"), key("ctrl", "a"), TypeText("rm")],
+    "clear_first in a shell": [TypeText(" -rf"), TypeText("rm", clear_first=True)],
+    "clear_first in a field": [TypeText("XX"), TypeText("rm", clear_first=True), TypeText(" -rf")],
+    "a shell's word taken away": [TypeText("rm XX"), key("ctrl", "w"), TypeText("-rf")],
+    "a shell's kill and yank": [TypeText(" -rf"), key("ctrl", "u"), TypeText("rm"), key("ctrl", "y")],
+    "a shell's moves": [TypeText("-rf"), *[key("ctrl", "b")] * 3, TypeText("rm ")],
+    "a shell's backspace": [TypeText("rm -rX"), key("ctrl", "h"), TypeText("f")],
+    "a word deleted": [TypeText("rm XX"), key("ctrl", "backspace"), TypeText("-rf")],
+    "cut and pasted": [TypeText(" -rf"), key("ctrl", "a"), key("ctrl", "x"), TypeText("rm"), key("ctrl", "v")],
+    "cut and pasted by other keys": [TypeText(" -rf"), key("shift", "home"), key("shift", "delete"), TypeText("rm"),
+                                     key("shift", "insert")],
+    "pasted by the mouse": [TypeText(" -rf"), key("ctrl", "a"), key("ctrl", "c"), key("backspace"),
+                            TypeText("rm"), Click(1, 1, "middle")],
+    "while shift is held": [KeyDown("shift"), KeyUp("shift"), *typed("rm -rf")],
+    "spelled otherwise": [key("KeyR"), key("Key_M"), key("spacebar"), key("minus"), key("r"), key("f")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("actions", EVASIONS_OF_TEXT.values(), ids=EVASIONS_OF_TEXT)
+def test_a_text_is_one_however_it_is_typed(actions: list[Action]) -> None:
+    """Some are denied one action early, where they would already be one in a shell."""
+    assert "deny" in ruled(actions, text=RM)[1:]
+
+
+@pytest.mark.parametrize("name", [name for name in EVASIONS_OF_TEXT if "pasted" not in name])
+def test_it_is_one_where_all_text_is_pasted(name: str) -> None:
+    """There the clipboard holds what was typed last, and not what was cut before."""
+    assert "deny" in ruled(EVASIONS_OF_TEXT[name], PASTED_ONLY, text=RM)[1:]
+
+
+@pytest.mark.parametrize("paste", [("ctrl", "v"), ("ctrl", "shift", "v"), ("shift", "insert")])
+def test_what_was_pasted_is_pasted_again_by_the_keys_for_that(paste: tuple[str, ...]) -> None:
+    actions = [TypeText("f\n"), key("shift", "tab"), *typed("rm -r"), key(*paste)]
+    assert ruled(actions, PASTED_ONLY, text=RM) == ["allow"] * 7 + ["deny"]
+
+
+HARMLESS: dict[str, list[Action]] = {
+    "an interrupted word": [TypeText("farm"), TypeText(" - rfid")],
+    "taken back": [TypeText("rm -"), key("backspace"), key("backspace"), key("backspace"), TypeText("f")],
+    "shortcuts": [key("ctrl", "r"), key("ctrl", "m"), key("space"), key("-"), key("ctrl", "r"), key("ctrl", "f")],
+    "arrows": [TypeText("r m"), key("left"), key("right"), CLICK, TypeText(" -r f")],
+}
+
+
+@pytest.mark.parametrize("actions", HARMLESS.values(), ids=HARMLESS)
+def test_what_is_harmless_is_not_denied(actions: list[Action]) -> None:
+    assert set(ruled(actions, text=RM)) == {"allow"}
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        [TypeText("yes")],
+        typed("yes"),
+        [TypeText("no\n"), *typed("yes")],
+        [TypeText("no"), key("tab"), *typed("yes")],
+        [TypeText("no"), CLICK, *typed("yes")],
+        [TypeText("yea"), key("backspace"), TypeText("s")],
+    ],
+)
+def test_a_pattern_of_a_whole_text_is_found_key_by_key(actions: list[Action]) -> None:
+    said = ruled(actions, text=re.compile("^yes$"))
+    assert said[-1] == "deny"
+    assert set(said[:-1]) <= {"allow"}
+
+
+def test_what_was_allowed_is_not_held_against_what_comes_after() -> None:
+    tidy = Rule("allow", text=re.compile("^rm -rf build$"))
+    policy = Policy((tidy, Rule("deny", text=RM)))
+    keyboard = KeyboardState()
+    for action in (
+        TypeText("rm -rf build"),
+        key("enter"),
+        TypeText("ls\n"),
+        key("up"),
+        CLICK,
+        key("left"),
+        *typed("cd"),
+    ):
+        assert policy.review(Proposal(action), ReviewContext(keyboard=keyboard)).kind == "allow", action
+        keyboard = keyboard.after(action)
+
+
+def test_an_allow_rule_does_not_read_what_was_typed_before() -> None:
+    policy = Policy((Rule("allow", text=re.compile("^echo")), Rule("deny", text=RM)))
+    keyboard = KeyboardState().after(TypeText("echo; "))
+    assert policy.review(Proposal(TypeText("rm -rf /")), ReviewContext(keyboard=keyboard)).kind == "deny"
+
+
+def test_of_an_action_that_failed_nobody_knows_how_much_was_typed() -> None:
+    policy = Policy((Rule("deny", text=RM),))
+    before = KeyboardState().after(TypeText("rm"))
+    for state, action in (
+        (before.after(TypeText("é"), failed=True), TypeText(" -rf")),
+        (before.after(TypeText(" -"), failed=True), TypeText("rf")),
+    ):
+        assert policy.review(Proposal(action), ReviewContext(keyboard=state)).kind == "deny"
+
+
+EVASIONS_OF_KEYS: dict[str, tuple[str, list[Action]]] = {
+    "held one by one": ("ctrl+alt+delete", [KeyDown("ctrl"), KeyDown("alt"), key("delete")]),
+    "held, in another order": ("ctrl+alt+delete", [KeyDown("Delete"), key("alt", "control")]),
+    "held on the other side": ("ctrl+alt+delete", [KeyDown("Control_R"), key("AltRight", "KP_Delete")]),
+    "one held, two pressed": ("ctrl+alt+delete", [KeyDown("alt"), key("ctrl", "Del")]),
+    "held while typing": ("ctrl+a", [KeyDown("ctrl"), TypeText("a")]),
+    "held while typing a new line": ("ctrl+enter", [KeyDown("ctrl"), TypeText("\n")]),
+    "held while entering": ("alt+enter", [KeyDown("alt"), TypeText("x", press_enter=True)]),
+    "held while clicking": ("ctrl", [KeyDown("ctrl")]),
+    "with another letter": ("enter", [key("a", "Return")]),
+    "with shift": ("enter", [key("shift", "Return")]),
+    "of the number pad": ("enter", [key("KP_Enter")]),
+    "as text": ("enter", [TypeText("\r\n")]),
+    "as a key of text": ("enter", [key("\n")]),
+    "by its code": ("enter", [key("Qt.Key.Key_Return")]),
+    "at an address": ("enter", [OpenAddress("about:blank")]),
+    "written with spaces": ("alt+f4", [key("alt f4")]),
+    "shift is in the character": ("shift+a", [TypeText("bananA")]),
+    "a symbol by its key": ("shift+1", [key("exclam")]),
+    "a symbol by its name": ("!", [key("shift", "1")]),
+    "with AltGr": ("ctrl+w", [key("altgr", "ctrl", "w")]),
+}
+
+
+@pytest.mark.parametrize(("keys", "actions"), EVASIONS_OF_KEYS.values(), ids=EVASIONS_OF_KEYS)
+def test_keys_are_seen_however_they_come_to_be_down(keys: str, actions: list[Action]) -> None:
+    said = ruled(actions, keys=key_set(keys))
+    assert said[-1] == "deny"
+    assert said[:-1] == ["allow"] * (len(said) - 1)
+
+
+def test_a_click_counts_with_the_keys_that_are_held() -> None:
+    held = [KeyDown("ctrl"), Click(1, 1)]
+    assert ruled(held, keys=key_set("ctrl"), action="click") == ["allow", "deny"]
+    assert ruled([*held[:1], KeyUp("Control_L"), Click(1, 1)], keys=key_set("ctrl"), action="click")[-1] == "allow"
+
+
+def test_keys_that_are_up_again_are_not_down() -> None:
+    actions = [key("ctrl", "alt"), key("delete"), KeyDown("ctrl"), KeyUp("ctrl"), key("alt", "delete")]
+    assert set(ruled(actions, keys=key_set("ctrl+alt+delete"))) == {"allow"}

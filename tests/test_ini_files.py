@@ -1,0 +1,74 @@
+"""Settings in each kind of ini file, as text and in native types of TOML."""
+
+from __future__ import annotations
+
+import pytest
+
+NATIVE = """
+vnc_steps = 20
+vnc_seconds = 12.5
+vnc_exclude = ["search", "go_back"]
+vnc_screen_size = [800, 600]
+vnc_watch = false
+vnc_model = "a model"
+vnc_runs_dir = "kept"
+"""
+AS_TEXT = """
+vnc_steps = 20
+vnc_seconds = 12.5
+vnc_exclude = search, go_back
+vnc_screen_size = 800x600
+vnc_watch = false
+vnc_model = a model
+vnc_runs_dir = kept
+"""
+TEST = """
+def test_it(vnc_settings, pytestconfig):
+    assert (vnc_settings.steps, vnc_settings.seconds, vnc_settings.watch) == ({steps}, 12.5, False)
+    assert vnc_settings.exclude == ("search", "go_back")
+    assert vnc_settings.screen_size == (800, 600)
+    assert vnc_settings.model == "a model"
+    assert vnc_settings.runs_dir == str(pytestconfig.rootpath / "kept")
+"""
+since_9 = pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 brought native types")
+FILES = [
+    pytest.param("pyproject.toml", f"[tool.pytest]\n{NATIVE}", marks=since_9),
+    pytest.param("pytest.toml", f"[pytest]\n{NATIVE}", marks=since_9),
+    pytest.param("pyproject.toml", f"[tool.pytest.ini_options]\n{NATIVE}"),
+    pytest.param("pytest.ini", f"[pytest]\n{AS_TEXT}"),
+    pytest.param("setup.cfg", f"[tool:pytest]\n{AS_TEXT}"),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), FILES)
+def test_settings_of_a_file(pytester: pytest.Pytester, name: str, text: str) -> None:
+    (pytester.path / name).write_text(text, encoding="utf-8")
+    pytester.makepyfile(TEST.format(steps=20))
+    pytester.runpytest_subprocess("-W", "error", "-p", "no:pytest-vnc").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(("name", "text"), FILES[:1])
+def test_the_command_line_is_stronger(pytester: pytest.Pytester, name: str, text: str) -> None:
+    (pytester.path / name).write_text(text, encoding="utf-8")
+    pytester.makepyfile(TEST.format(steps=7))
+    pytester.runpytest_subprocess("--vnc-steps=7").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("-o", "vnc_steps=7").assert_outcomes(passed=1)
+
+
+@since_9
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("vnc_steps = 0", "ini option vnc_steps must be a whole number, at least 1, got 0"),
+        ("vnc_steps = true", "ini option vnc_steps must be a whole number, at least 1, got True"),
+        ("vnc_seconds = [1, 2]", r"ini option vnc_seconds must be a number of seconds above 0, got \[1, 2\]"),
+        ("vnc_model = {name = 'a'}", "ini option vnc_model must be text, a number, true or false, or a list of these"),
+        ("vnc_exclude = [['a']]", "ini option vnc_exclude must be text, a number, true or false, or a list of these"),
+    ],
+)
+def test_a_wrong_native_value_is_told(pytester: pytest.Pytester, line: str, complaint: str) -> None:
+    (pytester.path / "pyproject.toml").write_text(f"[tool.pytest]\n{line}\n", encoding="utf-8")
+    pytester.makepyfile("def test_it(): pass")
+    outcome = pytester.runpytest_subprocess()
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR
+    outcome.stderr.re_match_lines([f"ERROR: {complaint}"])
