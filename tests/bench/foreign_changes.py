@@ -1,4 +1,4 @@
-"""The changes that no replay may take for the program that was recorded, a row each, for pages and for desktop programs.
+"""The changes that no replay may take for what was recorded, a row each, for pages and for desktop programs.
 
 A change `does` something with a part of the program (`label`, `button`, `extra`, `result`, `other`), or paints over it:
 from the start, or late, once half of the input or all of it was made. In pages a script does that

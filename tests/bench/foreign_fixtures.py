@@ -1,4 +1,4 @@
-"""The conftest.py of the tests that foreign_programs.py makes: one test a program, on a desktop and with a home of its own.
+"""The conftest.py of the tests of foreign_programs.py: one a program, on a desktop and with a home of its own.
 
 In the folder VNC_FOREIGN are `presses`, how many keys and buttons each program was recorded with, and `happened`, which
 changes came to be. VNC_FOREIGN_CHANGE names the change, if there is one.
@@ -151,9 +151,7 @@ def vnc_settings(vnc_settings: Settings, program: Program) -> Settings:
 
 
 @pytest.fixture
-def vnc_app(
-    program: Program, change: Change | None, presses: int, port: int, tmp_path: Path
-) -> Sequence[str]:
+def vnc_app(program: Program, change: Change | None, presses: int, port: int, tmp_path: Path) -> Sequence[str]:
     """A script in a file, as it is longer than a command line's word may be."""
     start = tmp_path / "start.sh"
     start.write_text(HOME + beside(program, change, presses) + command(program, change, port), encoding="utf-8")
@@ -186,11 +184,16 @@ def command(program: Program, change: Change | None, port: int) -> str:
 
 @pytest.fixture
 def vnc_desktop(
-    vnc_desktop: Desktop, program: Program, presses: int, noted: Path, change: Change | None, happened: Callable[[], None]
+    vnc_desktop: Desktop,
+    program: Program,
+    presses: int,
+    noted: Path,
+    change: Change | None,
+    happened: Callable[[], None],
 ) -> Iterator[Desktop]:
     """Once the program's window has its name; then what was counted, or has happened, is noted."""
-    found = shlex.join(["xdotool", "search", "--sync", "--onlyvisible", "--name", program.window])
-    vnc_desktop.run(["sh", "-c", f"until {found}; do :; done"])
+    named = shlex.quote(f'"[^"]*{program.window}[^"]*":.* [0-9]{{3,}}x[0-9]{{3,}}[+]')
+    vnc_desktop.run(["sh", "-c", f"until xwininfo -root -tree | grep -Eq {named}; do sleep 0.1; done"])
     if change and change.when == "start" and isinstance(program, DesktopProgram):
         happened()
     yield vnc_desktop

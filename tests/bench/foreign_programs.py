@@ -1,4 +1,4 @@
-"""Programs that nobody here wrote, each recorded, then replayed unchanged many times, and with one change after the other.
+"""Programs that nobody here wrote, recorded, then replayed unchanged many times, and with one change after the other.
 
     python tests/bench/run.py foreign_programs [--replays 1000] [--at-once 3] [--programs WORD …] [--changes WORD …]
         [--skip unchanged|changed] [--keep FOLDER] [-- OPTION …]
@@ -18,17 +18,17 @@ import argparse
 import math
 import os
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import foreign_table
-from foreign_changes import CHANGES
 from foreign_fixtures import package_folder
 from foreign_table import PROGRAMS, Page
 from ratios import head, machine, row
@@ -107,7 +107,7 @@ class Suite:
         for name in names:
             (self.folder / "presses" / f"{name}.txt").unlink(missing_ok=True)
         recorded = []
-        for test in self.run(names, "--vnc-record=rewrite", f"--vnc-repeat=1"):
+        for test in self.run(names, "--vnc-record=rewrite", "--vnc-repeat=1"):
             name = name_of(test)
             if test.result == "passed":
                 recorded.append(name)
@@ -120,8 +120,7 @@ class Suite:
             file.unlink()
         mode = ["--vnc-record=replay", f"--vnc-repeat={times}"]
         tests = self.run(names, *mode, *options, change=change)
-        replays = [Replay(name_of(test), self.seen_by(test, change), test.duration_s) for test in tests]
-        return replays
+        return [Replay(name_of(test), self.seen_by(test, change), test.duration_s) for test in tests]
 
     def seen_by(self, test: ItemResult, change: str) -> str:
         if test.result == "passed":
@@ -185,7 +184,9 @@ def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str], options: S
     for kind in kinds:
         for replay in suite.replay(names, 1, [f"--vnc-gate-seconds={GATE_S}", *options], kind):
             seen[replay.name, kind] = replay.seen_by
-        told = Counter(seen[name, kind].partition(":")[0].partition(" of ")[0] for name in names if (name, kind) in seen)
+        told = Counter(
+            seen[name, kind].partition(":")[0].partition(" of ")[0] for name in names if (name, kind) in seen
+        )
         print(f"{kind}: {dict(told)}", file=sys.stderr, flush=True)
         remove_runs(suite.runs)
     print(head("program", *kinds))
@@ -198,8 +199,6 @@ def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str], options: S
 
 
 def remove_runs(folder: Path) -> None:
-    import shutil
-
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -240,7 +239,11 @@ def main(given: Sequence[str]) -> int:
         suite.write()
         recorded = suite.record(names)
         drifted = 0 if asked.skip == "unchanged" else unchanged(suite, recorded, asked.replays, asked.options)
-        passed = 0 if asked.skip == "changed" else changed(suite, recorded, foreign_table.kinds(asked.changes), asked.options)
+        passed = (
+            0
+            if asked.skip == "changed"
+            else changed(suite, recorded, foreign_table.kinds(asked.changes), asked.options)
+        )
     return int(drifted > 1 or passed > 0 or recorded != wanted)
 
 

@@ -1,6 +1,6 @@
 """Programs that nobody here wrote, a row each: pages from npm's registry, programs from Debian.
 
-Pages are shown in Chromium on a screen of 800×600 at scale 1, and of 1600×1200 at scale 2: the same page. Points and
+Pages are shown in Chromium on a screen of 800x600 at scale 1, and of 1600x1200 at scale 2: the same page. Points and
 regions of a page are those at scale 1. All Debian packages that are needed here, beside what .ci/apt-packages has:
 
     apt-get install --no-install-recommends npm galculator gedit kcalc libreoffice-calc libreoffice-writer \
@@ -9,14 +9,14 @@ regions of a page are those at scale 1. All Debian packages that are needed here
 
 from __future__ import annotations
 
-import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import foreign_commands as commands
 from foreign_changes import CHANGES, Box
 
-from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, Region, TypeText
+from pytest_vnc_use.types import Action, Click, KeyCombo, Region, TypeText
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Program:
     @property
     def missing(self) -> str:
         """The Debian packages that are not installed."""
-        needs = {"Xtigervnc": "tigervnc-standalone-server", "xdotool": "xdotool", **self.needs}
+        needs = {"Xtigervnc": "tigervnc-standalone-server", "xwininfo": "x11-utils", **self.needs}
         return " ".join(package for command, package in needs.items() if not shutil.which(command))
 
     @property
@@ -71,7 +71,8 @@ class DesktopProgram(Program):
 
     command: str = ""
     changed: Mapping[str, str] = field(default_factory=dict)
-    other: Box = (0, 0, 0, 0)
+    other: Box = (74, 62, 88, 78)
+    """In a terminal, the first row."""
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------
@@ -86,7 +87,7 @@ TODO_PARTS = {
 }
 
 
-def todo(framework: str, title: str, package: str = "todomvc@0.1.1", path: str = "") -> Page:
+def todo(framework: str, title: str, package: str = "todomvc@0.1.1", path: str = "", footer_y: int = 410) -> Page:
     """One of the many versions of one program: three things to do, one of them done, the others looked at."""
     return Page(
         "two things are left to do",
@@ -95,9 +96,9 @@ def todo(framework: str, title: str, package: str = "todomvc@0.1.1", path: str =
             TypeText("call bob\n"),
             TypeText("read a book\n"),
             Click(148, 242),
-            Click(372, 410),
+            Click(372, footer_y),
         ),
-        (130, 340, 260, 362),
+        (130, footer_y - 70, 260, footer_y - 48),
         title,
         needs=CHROMIUM,
         package=package,
@@ -112,29 +113,28 @@ PAGES: Mapping[str, Page] = {
     "TodoMVC, Knockout": todo("knockoutjs", "Knockout.js"),
     "TodoMVC, React": todo("react", "React"),
     "TodoMVC, no framework": todo("vanillajs", "VanillaJS"),
-    "TodoMVC, Vue": todo("vue", "Vue.js"),
     "TodoMVC, Ractive": todo("ractive", "Ractive.js"),
     "TodoMVC, CanJS": todo("canjs", "CanJS"),
-    "TodoMVC, Mithril": todo("", "Mithril", "mithril@1.1.7", "examples/todomvc/index.html"),
+    "TodoMVC, Mithril": todo("", "Mithril", "mithril@1.1.7", "examples/todomvc/index.html", 395),
     "jQuery UI": Page(
-        "JavaScript is chosen",
-        (Click(200, 340), TypeText("java", 130, 480), KeyCombo(("down",)), KeyCombo(("down",)), KeyCombo(("enter",))),
-        (40, 470, 300, 490),
+        "the second part is open, and Java is chosen",
+        (Click(300, 437), KeyCombo(("tab",)), TypeText("java"), KeyCombo(("down",)), KeyCombo(("enter",))),
+        (50, 350, 735, 440),
         "jQuery UI Example Page",
         needs=CHROMIUM,
         package="jquery-ui-dist@1.13.3",
         parts={
             "label": "h2",
-            "button": "#button",
-            "extra": "#button-icon",
-            "result": "#ui-id-3",
-            "other": "#accordion h3",
+            "button": "#accordion h3",
+            "extra": "h2",
+            "result": "#accordion .ui-accordion-content-active",
+            "other": "h1",
         },
     ),
     "pell, an editor": Page(
         "the text is bold in the output",
         (Click(300, 200), TypeText("Dear all,"), KeyCombo(("ctrl", "a")), Click(120, 105)),
-        (100, 440, 700, 590),
+        (100, 570, 400, 592),
         "pell",
         needs=CHROMIUM,
         package="pell@1.0.6",
@@ -149,12 +149,18 @@ PAGES: Mapping[str, Page] = {
     ),
     "Awesomplete": Page(
         "Ruby on Rails is chosen",
-        (TypeText("ru", 300, 400), KeyCombo(("down",)), KeyCombo(("enter",))),
-        (100, 380, 700, 420),
+        (TypeText("ru"), KeyCombo(("down",)), KeyCombo(("enter",))),
+        (15, 560, 260, 592),
         "Awesomplete",
         needs=CHROMIUM,
         package="awesomplete@1.1.7",
-        parts={"label": "section h1", "button": ".size strong", "extra": ".size", "result": "label", "other": "header p"},
+        parts={
+            "label": "section h1",
+            "button": ".size strong",
+            "extra": ".size",
+            "result": "label",
+            "other": "header p",
+        },
     ),
     "reveal.js": Page(
         "the second slide is shown",
@@ -172,16 +178,16 @@ PAGES: Mapping[str, Page] = {
         },
     ),
     "UIkit, accordion": Page(
-        "Item 3 is open",
-        (Click(200, 400), Click(200, 500)),
-        (40, 100, 760, 590),
+        "the first item is open",
+        (Click(200, 390), Click(200, 500), Click(200, 130)),
+        (25, 110, 745, 310),
         "Accordion",
         needs=CHROMIUM,
         package="uikit@3.21.0",
         path="tests/accordion.html",
         parts={"label": "h3", "button": ".uk-accordion-title", "extra": "h1", "result": ".uk-open p", "other": "h1"},
         extra={
-            "tests/js/test.js": "document.write('<link rel=\"stylesheet\" href=\"../dist/css/uikit.css\">"
+            "tests/js/test.js": 'document.write(\'<link rel="stylesheet" href="../dist/css/uikit.css">'
             "<script src=\"../dist/js/uikit.js\"></scr' + 'ipt>');"
         },
     ),
@@ -190,210 +196,61 @@ PAGES: Mapping[str, Page] = {
 # --- programs from Debian --------------------------------------------------------------------------------------------
 
 
-def files(**texts: str) -> str:
-    """Shell words that write them; a name's last `_` is a dot."""
-    return "".join(f"printf %s {shlex.quote(text)} > {'.'.join(name.rsplit('_', 1))}; " for name, text in texts.items())
-
-
-def terminal(command: str, *options: str) -> str:
-    return f"exec xterm {shlex.join(options)} -geometry 80x24+60+40 -e sh -c {shlex.quote(command)}"
-
-
-def in_terminals(command: str, *, label: str, character: str, extra: str) -> tuple[str, Mapping[str, str]]:
-    """The command in xterm, and its changed versions: three commands, and the same in a changed xterm."""
-    changed = {
-        "text of a label": terminal(label),
-        "one wrong character": terminal(character),
-        "a missing element": terminal(extra),
-        "a colour": terminal(command, "-fg", "#802020"),
-        "a moved button": terminal(command, "-b", "5"),
-        "another font size": terminal(command, "-fn", "7x14"),
-    }
-    return terminal(command), changed
-
-
-def edited(file: str, edit: str, command: str) -> str:
-    """The command, which sees a file of the system's as sed makes it, and nobody else does."""
-    bound = f'mount --bind "$HOME/edited" {file}; {command}'
-    return f'sed {shlex.quote(edit)} {file} > "$HOME/edited"; exec unshare -rm sh -c {shlex.quote(bound)}'
-
-
-def in_gtk(command: str, *, label: str, character: str, css: Mapping[str, str]) -> Mapping[str, str]:
-    """Changed versions of a GTK program: two commands, and the same with other style sheets, by the change."""
-    styled = {what: f"printf %s {shlex.quote(text)} > .config/gtk-3.0/gtk.css; {command}" for what, text in css.items()}
-    return {"text of a label": label, "one wrong character": character, **styled}
-
-
-XTERM = {"xterm": "xterm"}
-FRUIT = "apples\npears\n"
-TERMINAL = (62, 60, 560, 400)
-
-
-def nano(text: str = FRUIT, options: str = "") -> str:
-    return f"{files(list_txt=text)}exec nano --ignorercfiles {options} list.txt"
-
-
-def vim(text: str = FRUIT, options: str = "") -> str:
-    return f"{files(list_txt=text)}exec vim -u NONE -i NONE -N {options} list.txt"
-
-
-def less(text: str, options: str = "") -> str:
-    return f"{files(poem_txt=text)}LESSHISTFILE=- exec less {options} poem.txt"
-
-
-def dialog(label: str = "Name", pear: str = "Pears", options: str = "") -> str:
-    menu = f"dialog {options} --menu Fruit 12 40 3 1 Apples 2 {pear} 3 Cherries 2>fruit"
-    told = 'dialog --msgbox "$(cat name) takes number $(cat fruit), 3.50 in all" 8 40'
-    return f"dialog --inputbox {label} 8 40 2>name; {menu}; {told}"
-
-
-def bc(options: str = "", banner: str = "") -> str:
-    return f"{files(start_bc=banner)}exec bc {options} start.bc"
-
-
-def sc(first: str = "Apples", second: str = "Pears", options: str = "") -> str:
-    sheet = f'leftstring A0 = "{first}"\nlet B0 = 12\nleftstring A1 = "{second}"\nleftstring A2 = "Sum"\n'
-    return f"{files(fruit_sc=sheet)}exec sc {options} fruit.sc"
-
-
-def mc(first: str = "apples", second: str = "pears", layout: str = "") -> str:
-    settings = f"[Layout]\nmessage_visible=false\nfree_space=false\n{layout}\n"
-    panels = "[New Left Panel]\nlist_format=brief\n[New Right Panel]\nlist_format=brief\n"
-    written = f"mkdir -p .config/mc fruit; {files(ini=settings, panels_ini=panels)}mv ini panels.ini .config/mc; "
-    return f"{written}cd fruit; echo 12 > {first}; echo 3 > {second}; touch -d 2026-01-01 *; exec mc -d"
-
-
-POEM = "".join(f"{number} bottles of {what}\n" for number, what in enumerate(["apples", "pears", "cherries"] * 20))
-_NANO = in_terminals(nano(), label=nano("oranges\npears\n"), character=nano("apples\npeers\n"), extra=nano(options="-x"))
-_VIM = in_terminals(
-    vim(), label=vim("oranges\npears\n"), character=vim("apples\npeers\n"), extra=vim(options="+'set noshowmode'")
-)
-_LESS = in_terminals(
-    less(POEM),
-    label=less(POEM.replace("1 bottles of pears", "1 bags of pears")),
-    character=less(POEM.replace("31 bottles", "31 botlles")),
-    extra=less(POEM, "-P ' '"),
-)
-_DIALOG = in_terminals(
-    dialog(), label=dialog("Surname"), character=dialog(pear="Peers"), extra=dialog(options="--no-cancel")
-)
-_BC = in_terminals(bc(), label=bc(banner='"Welcome\n"\n'), character=bc(banner='""\n1\n'), extra=bc("-q"))
-_SC = in_terminals(sc(), label=sc("Oranges"), character=sc(second="Peers"), extra=sc(second=""))
-_MC = in_terminals(mc(), label=mc("oranges"), character=mc(second="peers"), extra=mc(layout="keybar_visible=false"))
-
-
-def mousepad(text: str = "Dear all,\n", *settings: str) -> str:
-    kept = "\n".join(["[org/xfce/mousepad/preferences/window]", "path-in-title=false", *settings, ""])
-    return f"{files(notes_txt=text, keyfile=kept)}mv keyfile .config/glib-2.0/settings/; exec mousepad notes.txt"
-
-
-def gedit(text: str = "Dear all,\n") -> str:
-    return f"{files(notes_txt=text)}exec dbus-run-session gedit notes.txt"
-
-
-MAIN_UI, BUTTONS_UI = (f"/usr/share/galculator/ui/{name}.ui" for name in ("main_frame", "basic_buttons_gtk3"))
-KCALC = "exec dbus-run-session kcalc"
-
-
-def calc(first: str = "Apples", second: str = "Pears", price: str = "3", style: str = "") -> str:
-    """LibreOffice with a sheet of three rows, and without what it tells a user on its first start."""
-    rows = "".join(
-        f"<table:table-row><table:table-cell office:value-type='string'{style}><text:p>{name}</text:p></table:table-cell>"
-        f"<table:table-cell office:value-type='float' office:value='{number}'><text:p>{number}</text:p>"
-        "</table:table-cell></table:table-row>"
-        for name, number in ((first, "12"), (second, price))
-    )
-    return f"{files(fruit_fods=SHEET.format(rows=rows))}{OFFICE} --calc fruit.fods"
-
-
-SHEET = (
-    "<office:document xmlns:office='urn:oasis:names:tc:opendocument:xmlns:office:1.0' "
-    "xmlns:table='urn:oasis:names:tc:opendocument:xmlns:table:1.0' "
-    "xmlns:text='urn:oasis:names:tc:opendocument:xmlns:text:1.0' "
-    "xmlns:style='urn:oasis:names:tc:opendocument:xmlns:style:1.0' "
-    "xmlns:fo='urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0' office:version='1.3' "
-    "office:mimetype='application/vnd.oasis.opendocument.spreadsheet'>"
-    "<office:automatic-styles>"
-    "<style:style style:name='red' style:family='table-cell'><style:text-properties fo:color='#b01030'/></style:style>"
-    "<style:style style:name='large' style:family='table-cell'><style:text-properties fo:font-size='12pt'/></style:style>"
-    "</office:automatic-styles>"
-    "<office:body><office:spreadsheet><table:table table:name='Fruit'>{rows}</table:table></office:spreadsheet></office:body>"
-    "</office:document>"
-)
-FIRST_START = "".join(
-    f'<item oor:path="/org.openoffice.{path}"><prop oor:name="{name}" oor:op="fuse"><value>{value}</value></prop></item>'
-    for path, name, value in [
-        ("Office.Common/Misc", "ShowTipOfTheDay", "false"),
-        ("Office.Common/Misc", "FirstRun", "false"),
-        ("Setup/Product", "ooSetupLastVersion", "7.4"),
-        ("Setup/Office", "ooSetupInstCompleted", "true"),
-        ("Office.Common/Save/Document", "AutoSave", "false"),
-    ]
-)
-SETTINGS = (
-    '<?xml version="1.0" encoding="UTF-8"?><oor:items xmlns:oor="http://openoffice.org/2001/registry">'
-    f"{FIRST_START}</oor:items>"
-)
-OFFICE = (
-    f"mkdir -p office/user; {files(registrymodifications_xcu=SETTINGS)}mv registrymodifications.xcu office/user; "
-    'exec soffice -env:UserInstallation="file://$HOME/office" --nologo --norestore --nofirststartwizard --nolockcheck'
-)
-
 _GTK = {
     "a colour": "button { color: #b01030 }",
     "a moved button": "button { margin-left: 3px }",
-    "another font size": "* { font-size: 117% }",
+    "another font size": "* { font-size: 11pt }",
 }
 DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
     "nano": DesktopProgram(
         "four lines were written",
         (KeyCombo(("down",)), TypeText("bread\ntea\n"), KeyCombo(("ctrl", "o")), KeyCombo(("enter",))),
-        TERMINAL,
-        "nano|xterm|sh",
-        needs={**XTERM, "nano": "nano"},
-        command=_NANO[0],
-        changed=_NANO[1],
-        other=(70, 100, 84, 116),
+        commands.cells(21, 31, 48),
+        ".",
+        commands.SMALL,
+        needs={**commands.XTERM, "nano": "nano"},
+        command=commands.NANO[0],
+        changed=commands.NANO[1],
     ),
     "vim": DesktopProgram(
         "two lines were written",
         (KeyCombo(("o",)), TypeText("bread"), KeyCombo(("escape",)), TypeText(":w\n"), TypeText("Gdd:w\n")),
-        TERMINAL,
+        commands.cells(23, 0, 30),
         ".",
-        needs={**XTERM, "vim": "vim"},
-        command=_VIM[0],
-        changed=_VIM[1],
-        other=(70, 100, 84, 116),
+        commands.SMALL,
+        needs={**commands.XTERM, "vim": "vim"},
+        command=commands.VIM[0],
+        changed=commands.VIM[1],
     ),
     "less": DesktopProgram(
         "the second bottles of pears after line 30 are shown",
         (TypeText("/pears\n"), TypeText("30n"), KeyCombo(("space",)), TypeText("g")),
-        TERMINAL,
+        commands.cells(0, 0, 25),
         ".",
-        needs={**XTERM, "less": "less"},
-        command=_LESS[0],
-        changed=_LESS[1],
-        other=(70, 100, 84, 116),
+        commands.SMALL,
+        needs={**commands.XTERM, "less": "less"},
+        command=commands.LESS[0],
+        changed=commands.LESS[1],
     ),
     "dialog": DesktopProgram(
         "alice takes number 2",
         (TypeText("alice\n"), KeyCombo(("down",)), KeyCombo(("enter",))),
-        TERMINAL,
+        commands.cells(8, 21, 52),
         ".",
-        needs={**XTERM, "dialog": "dialog"},
-        command=_DIALOG[0],
-        changed=_DIALOG[1],
-        other=(70, 100, 84, 116),
+        commands.SMALL,
+        needs={**commands.XTERM, "dialog": "dialog"},
+        command=commands.DIALOG[0],
+        changed=commands.DIALOG[1],
     ),
     "bc": DesktopProgram(
         "the quotient is 4.857",
         (TypeText("x = 34\n"), TypeText("x * 12\n"), TypeText("scale = 3\n"), TypeText("x / 7\n")),
-        TERMINAL,
+        commands.cells(10, 0, 6),
         ".",
-        needs={**XTERM, "bc": "bc"},
-        command=_BC[0],
-        changed=_BC[1],
-        other=(70, 100, 84, 116),
+        commands.SMALL,
+        needs={**commands.XTERM, "bc": "bc"},
+        command=commands.BC[0],
+        changed=commands.BC[1],
     ),
     "sc": DesktopProgram(
         "the sum is 15",
@@ -405,96 +262,103 @@ DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
             TypeText("=@sum(b0:b1)\n"),
             KeyCombo(("up",)),
         ),
-        TERMINAL,
+        commands.cells(5, 18, 25),
         ".",
-        needs={**XTERM, "sc": "sc"},
-        command=_SC[0],
-        changed=_SC[1],
-        other=(70, 100, 84, 116),
+        commands.SMALL,
+        needs={**commands.XTERM, "sc": "sc"},
+        command=commands.SC[0],
+        changed=commands.SC[1],
     ),
     "mc": DesktopProgram(
-        "the folder letters is there",
-        (KeyCombo(("f7",)), TypeText("letters\n"), KeyCombo(("down",)), KeyCombo(("f3",)), KeyCombo(("f10",))),
-        TERMINAL,
-        ".",
-        needs={**XTERM, "mc": "mc"},
-        command=_MC[0],
-        changed=_MC[1],
-        other=(70, 100, 84, 116),
+        "5 bytes in 2 files are marked",
+        (KeyCombo(("f7",)), TypeText("letters\n"), KeyCombo(("down",)), KeyCombo(("insert",)), KeyCombo(("insert",))),
+        commands.cells(19, 13, 28),
+        "mc ",
+        commands.SMALL,
+        needs={**commands.XTERM, "mc": "mc"},
+        command=commands.MC[0],
+        changed=commands.MC[1],
     ),
     "mousepad": DesktopProgram(
         "the letter is saved",
         (KeyCombo(("ctrl", "end")), TypeText("see you on Monday.\n"), KeyCombo(("ctrl", "s"))),
-        TERMINAL,
+        (80, 136, 260, 156),
         "notes",
         needs={"mousepad": "mousepad"},
-        command=mousepad(),
-        changed=in_gtk(
-            mousepad(),
-            label=mousepad("Hello all,\n"),
-            character=mousepad("Dear ail,\n"),
+        command=commands.mousepad(),
+        changed=commands.in_gtk(
+            commands.mousepad(),
+            label=commands.mousepad("Hello all,\n"),
+            character=commands.mousepad("Dear ail,\n"),
             css={**_GTK, "a colour": "textview text { color: #b01030 }", "a moved button": "menubar { padding: 2px }"},
         )
-        | {"a missing element": mousepad("Dear all,\n", "menubar-visible=false")},
-        other=(70, 100, 84, 116),
+        | {"a missing element": commands.mousepad("Dear all,\n", "menubar-visible=false")},
+        other=(110, 120, 124, 136),
     ),
     "gedit": DesktopProgram(
         "the letter is saved",
         (KeyCombo(("ctrl", "end")), TypeText("see you on Monday.\n"), KeyCombo(("ctrl", "s"))),
-        TERMINAL,
+        (28, 50, 290, 70),
         "notes",
         needs={"gedit": "gedit", "dbus-run-session": "dbus-daemon"},
-        command=gedit(),
-        changed=in_gtk(
-            gedit(),
-            label=gedit("Hello all,\n"),
-            character=gedit("Dear ail,\n"),
+        command=commands.gedit(),
+        changed=commands.in_gtk(
+            commands.gedit(),
+            label=commands.gedit("Hello all,\n"),
+            character=commands.gedit("Dear ail,\n"),
             css={**_GTK, "a missing element": "statusbar { opacity: 0 }"},
         ),
-        other=(70, 100, 84, 116),
+        other=(765, 573, 779, 589),
     ),
     "galculator": DesktopProgram(
         "the sum is 15",
-        (Click(100, 300), Click(150, 300), Click(200, 300), Click(250, 300)),
-        TERMINAL,
+        (Click(268, 415), Click(334, 415), Click(464, 455), Click(399, 415), Click(530, 435)),
+        (240, 167, 558, 220),
         "galculator",
         needs={"galculator": "galculator"},
         command="exec galculator",
-        changed=in_gtk(
+        changed=commands.in_gtk(
             "exec galculator",
-            label=edited(BUTTONS_UI, "s/>sqrt</>root</", "exec galculator"),
-            character=edited(BUTTONS_UI, "s/>sqrt</>sprt</", "exec galculator"),
+            label=commands.edited(commands.BUTTONS_UI, "s/>sqrt</>root</", "exec galculator"),
+            character=commands.edited(commands.BUTTONS_UI, "s/>sqrt</>sprt</", "exec galculator"),
             css={**_GTK, "a missing element": "menubar { opacity: 0 }"},
         ),
-        other=(70, 100, 84, 116),
+        other=(262, 327, 276, 343),
     ),
     "kcalc": DesktopProgram(
-        "the product is 408",
-        (TypeText("12*34\n"), KeyCombo(("escape",)), TypeText("5+6\n")),
-        TERMINAL,
+        "the sum is 11",
+        (TypeText("12*34\n"), Click(491, 313), Click(356, 342), Click(441, 327), Click(399, 342), Click(441, 384)),
+        (285, 205, 515, 243),
         "KCalc",
         needs={"kcalc": "kcalc", "dbus-run-session": "dbus-daemon"},
-        command=KCALC,
-        changed={},
-        other=(70, 100, 84, 116),
+        command=commands.KCALC,
+        changed={
+            "text of a label": commands.patched("kcalc", "s/NORM/USER/"),
+            "one wrong character": commands.patched("kcalc", "s/NORM/NDRM/"),
+            "a colour": f"{commands.files(kcalcrc=commands.KCALC_COLOUR)}mv kcalcrc .config; {commands.KCALC}",
+            "a moved button": f"export QT_STYLE_OVERRIDE=windows; {commands.KCALC}",
+            "a missing element": f"{commands.files(kcalcrc=commands.KCALC_MENU)}mv kcalcrc .config; {commands.KCALC}",
+            "another font size": f"export QT_FONT_DPI=106; {commands.KCALC}",
+        },
+        other=(335, 205, 349, 221),
     ),
     "LibreOffice Calc": DesktopProgram(
         "the sum is 15",
         (KeyCombo(("ctrl", "end")), KeyCombo(("down",)), TypeText("=SUM(B1:B2)\n"), KeyCombo(("up",))),
-        TERMINAL,
+        (130, 190, 220, 230),
         "fruit",
         (1024, 768),
         needs={"soffice": "libreoffice-calc"},
-        command=calc(),
+        command=commands.calc(),
         changed={
-            "text of a label": calc("Oranges"),
-            "one wrong character": calc(second="Peers"),
-            "a colour": calc(style=" table:style-name='red'"),
-            "another font size": calc(style=" table:style-name='large'"),
-            "a missing element": calc(second=""),
-            "a moved button": calc(),
+            "text of a label": commands.calc("Oranges"),
+            "one wrong character": commands.calc(second="Peers"),
+            "a colour": commands.calc(style=" table:style-name='red'"),
+            "another font size": commands.calc(style=" table:style-name='large'"),
+            "a missing element": commands.calc(second=""),
+            "a moved button": commands.calc(column="<table:table-column table:style-name='wide'/>"),
         },
-        other=(70, 100, 84, 116),
+        other=(60, 170, 74, 186),
     ),
 }
 SCALES = (1, 2)
