@@ -124,7 +124,6 @@ def gedit(text: str = "Dear all,\n") -> str:
 MAIN_UI, BUTTONS_UI = (f"/usr/share/galculator/ui/{name}.ui" for name in ("main_frame", "basic_buttons_gtk3"))
 KCALC = "exec dbus-run-session kcalc"
 KCALC_COLOUR = "[Colors]\nNumberButtonsColor=255,200,200\n"
-KCALC_MENU = "[MainWindow]\nMenuBar=Disabled\n"
 
 
 def calc(first: str = "Apples", second: str = "Pears", style: str = "", column: str = "") -> str:

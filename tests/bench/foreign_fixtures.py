@@ -1,7 +1,7 @@
 """The conftest.py of the tests of foreign_programs.py: one a program, on a desktop and with a home of its own.
 
 In the folder VNC_FOREIGN are `presses`, how many keys and buttons each program was recorded with, and `happened`, which
-changes came to be. VNC_FOREIGN_CHANGE names the change, if there is one.
+changes came to be. The lines of VNC_FOREIGN_CHANGES name the changes, one for each repetition of a test.
 """
 
 from __future__ import annotations
@@ -106,26 +106,32 @@ def program(name: str) -> Program:
 
 
 @pytest.fixture
-def change() -> Change | None:
-    return CHANGES.get(os.environ.get("VNC_FOREIGN_CHANGE", ""))
+def kind(request: pytest.FixtureRequest) -> str:
+    """The change's name."""
+    kinds = os.environ["VNC_FOREIGN_CHANGES"].split("\n")
+    return kinds[(request.node.callspec.params.get("vnc_repetition", 1) - 1) % len(kinds)]
 
 
 @pytest.fixture
-def noted(name: str) -> Path:
-    """A file for this program's figures in each folder of what is noted."""
-    return Path(os.environ["VNC_FOREIGN"], "{}", f"{name}.txt")
+def change(kind: str) -> Change | None:
+    return CHANGES.get(kind)
 
 
 @pytest.fixture
-def presses(noted: Path) -> int:
-    """How many keys and buttons were pressed when it was recorded; 0 while it is."""
-    file = Path(str(noted).format("presses"))
-    return int(file.read_text()) if file.exists() else 0
+def count(name: str) -> Path:
+    """The file that holds how many keys and buttons were pressed when it was recorded."""
+    return Path(os.environ["VNC_FOREIGN"], "presses", name)
 
 
 @pytest.fixture
-def happened(noted: Path) -> Callable[[], None]:
-    return Path(str(noted).format("happened")).touch
+def presses(count: Path) -> int:
+    """0 while it is recorded."""
+    return int(count.read_text()) if count.exists() else 0
+
+
+@pytest.fixture
+def happened(name: str, kind: str) -> Callable[[], None]:
+    return Path(os.environ["VNC_FOREIGN"], "happened", f"{name}, {kind}").touch
 
 
 @pytest.fixture
@@ -151,10 +157,12 @@ def vnc_settings(vnc_settings: Settings, program: Program) -> Settings:
 
 
 @pytest.fixture
-def vnc_app(program: Program, change: Change | None, presses: int, port: int, tmp_path: Path) -> Sequence[str]:
+def vnc_app(
+    program: Program, kind: str, change: Change | None, presses: int, port: int, tmp_path: Path
+) -> Sequence[str]:
     """A script in a file, as it is longer than a command line's word may be."""
     start = tmp_path / "start.sh"
-    start.write_text(HOME + beside(program, change, presses) + command(program, change, port), encoding="utf-8")
+    start.write_text(HOME + beside(program, change, presses) + command(program, kind, port), encoding="utf-8")
     return ["sh", str(start)]
 
 
@@ -171,14 +179,14 @@ def beside(program: Program, change: Change | None, presses: int) -> str:
     return f"{shlex.join(words)} &\n"
 
 
-def command(program: Program, change: Change | None, port: int) -> str:
+def command(program: Program, kind: str, port: int) -> str:
     match program:
         case Page():
             rules = f"MAP {SITE} 127.0.0.1:{port}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
             options = [f"--host-resolver-rules={rules}", f"--force-device-scale-factor={program.scale}"]
             return f"exec {CHROMIUM} {shlex.join(options)} http://{SITE}/{program.path}"
-        case DesktopProgram(changed=changed) if change and change.when == "start":
-            return changed[os.environ["VNC_FOREIGN_CHANGE"]]
+        case DesktopProgram(changed=changed) if kind in changed:
+            return changed[kind]
     return program.command
 
 
@@ -187,7 +195,7 @@ def vnc_desktop(
     vnc_desktop: Desktop,
     program: Program,
     presses: int,
-    noted: Path,
+    count: Path,
     change: Change | None,
     happened: Callable[[], None],
 ) -> Iterator[Desktop]:
@@ -198,7 +206,7 @@ def vnc_desktop(
         happened()
     yield vnc_desktop
     if not presses:
-        Path(str(noted).format("presses")).write_text(vnc_desktop.read_file("home/presses"))
+        count.write_text(vnc_desktop.read_file("home/presses"))
     elif vnc_desktop.run(["test", "-e", "home/happened"]).exit_code == 0:
         happened()
 

@@ -52,6 +52,8 @@ def test_program(name, vnc_desktop):
 NOBODY = "nobody"
 AT_A_TIME = 5
 """So many replays of each program are a session of pytest, whose run folders are removed after it."""
+PROGRAMS_AT_A_TIME = 8
+"""The same of changed replays, with all changes."""
 GATE_S = 5.0
 """How long a gate is waited for that will not open."""
 
@@ -61,6 +63,7 @@ class Replay:
     """What came of one: who saw something and where; `took_s` is the test's time without its fixtures'."""
 
     name: str
+    kind: str
     seen_by: str
     took_s: float
 
@@ -83,16 +86,16 @@ class Suite:
         for name in ("presses", "happened"):
             (self.folder / name).mkdir(exist_ok=True)
 
-    def run(self, names: Sequence[str], *options: str, change: str = "") -> Sequence[ItemResult]:
-        """One session of pytest. Raises SystemExit where it leaves no results."""
+    def run(self, names: Sequence[str], *options: str, kinds: Sequence[str] = ("",)) -> Sequence[ItemResult]:
+        """One session of pytest, where repetition n is of kind n. Raises SystemExit where it leaves no results."""
         results = self.folder / "results.json"
         results.unlink(missing_ok=True)
         common = ["-q", "-n", str(self.at_once), "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html"]
         desktops = ["--vnc-server=xvnc", "--vnc-desktops=0", f"--vnc-results={results}", f"--vnc-runs-dir={self.runs}"]
         pytest = [sys.executable, "-m", "pytest", *common, *desktops, *options]
-        told = {"VNC_FOREIGN": str(self.folder), "VNC_FOREIGN_PROGRAMS": "\n".join(names), "VNC_FOREIGN_CHANGE": change}
+        lines = {"VNC_FOREIGN_PROGRAMS": "\n".join(names), "VNC_FOREIGN_CHANGES": "\n".join(kinds)}
         path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-        environment = {**os.environ, **told, "PYTHONPATH": path}
+        environment = {**os.environ, "VNC_FOREIGN": str(self.folder), **lines, "PYTHONPATH": path}
         ended = subprocess.run(pytest, cwd=self.folder, env=environment, capture_output=True, text=True)
         if not results.exists():
             raise SystemExit(f"{shlex.join(pytest)} left no results:\n{ended.stdout}\n{ended.stderr}")
@@ -105,7 +108,7 @@ class Suite:
     def record(self, names: Sequence[str]) -> list[str]:
         """Those that were recorded; why others were not is printed."""
         for name in names:
-            (self.folder / "presses" / f"{name}.txt").unlink(missing_ok=True)
+            (self.folder / "presses" / name).unlink(missing_ok=True)
         recorded = []
         for test in self.run(names, "--vnc-record=rewrite", "--vnc-repeat=1"):
             name = name_of(test)
@@ -115,24 +118,36 @@ class Suite:
                 print(f"{name} was not recorded: {test.message.splitlines()[0]}", flush=True)
         return sorted(recorded, key=list(PROGRAMS).index)
 
-    def replay(self, names: Sequence[str], times: int, options: Sequence[str], change: str = "") -> list[Replay]:
+    def replay(
+        self, names: Sequence[str], times: int, options: Sequence[str], kinds: Sequence[str] = ("",)
+    ) -> list[Replay]:
+        shutil.rmtree(self.runs, ignore_errors=True)
         for file in (self.folder / "happened").iterdir():
             file.unlink()
-        mode = ["--vnc-record=replay", f"--vnc-repeat={times}"]
-        tests = self.run(names, *mode, *options, change=change)
-        return [Replay(name_of(test), self.seen_by(test, change), test.duration_s) for test in tests]
+        tests = self.run(names, "--vnc-record=replay", f"--vnc-repeat={times}", *options, kinds=kinds)
+        return [self.replayed(test, kinds[(number_of(test) - 1) % len(kinds)]) for test in tests]
 
-    def seen_by(self, test: ItemResult, change: str) -> str:
+    def replayed(self, test: ItemResult, kind: str) -> Replay:
+        name = name_of(test)
         if test.result == "passed":
-            came = not change or (self.folder / "happened" / f"{name_of(test)}.txt").exists()
-            return NOBODY if came else "it did not come to be"
-        return told_drift(test, len(PROGRAMS[name_of(test)].steps)) or f"{test.triage}: {test.message.splitlines()[0]}"
+            came = not kind or (self.folder / "happened" / f"{name}, {kind}").exists()
+            seen_by = NOBODY if came else "it did not come to be"
+        else:
+            first = (test.message or test.result).splitlines()[0]
+            seen_by = told_drift(test, len(PROGRAMS[name].steps)) or f"{test.triage}: {first}"
+        return Replay(name, kind, seen_by, test.duration_s)
 
 
 def name_of(test: ItemResult) -> str:
     """`test_foreign.py::test_program[nano-run1]` -> `nano`."""
     inside = test.test.partition("[")[2].removesuffix("]")
     return inside if inside in PROGRAMS else inside.rpartition("-")[0]
+
+
+def number_of(test: ItemResult) -> int:
+    """`test_foreign.py::test_program[nano-run2]` -> 2."""
+    number = test.test.removesuffix("]").rpartition("-run")[2]
+    return int(number) if number.isdigit() else 1
 
 
 def told_drift(test: ItemResult, steps: int) -> str:
@@ -165,7 +180,6 @@ def unchanged(suite: Suite, names: Sequence[str], replays: int, options: Sequenc
         came += suite.replay(names, min(AT_A_TIME, each - done), options)
         passed = sum(replay.passed for replay in came)
         print(f"{passed} of {len(came)} replays passed", file=sys.stderr, flush=True)
-        remove_runs(suite.runs)
     print(head("program", "replays", "passed", "drifted", "where", "median s"))
     for name in names:
         of_it = [replay for replay in came if replay.name == name]
@@ -181,14 +195,12 @@ def unchanged(suite: Suite, names: Sequence[str], replays: int, options: Sequenc
 def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str], options: Sequence[str]) -> int:
     """How many passed."""
     seen: dict[tuple[str, str], str] = {}
-    for kind in kinds:
-        for replay in suite.replay(names, 1, [f"--vnc-gate-seconds={GATE_S}", *options], kind):
-            seen[replay.name, kind] = replay.seen_by
-        told = Counter(
-            seen[name, kind].partition(":")[0].partition(" of ")[0] for name in names if (name, kind) in seen
-        )
-        print(f"{kind}: {dict(told)}", file=sys.stderr, flush=True)
-        remove_runs(suite.runs)
+    for first in range(0, len(names), PROGRAMS_AT_A_TIME):
+        some = names[first : first + PROGRAMS_AT_A_TIME]
+        came = suite.replay(some, len(kinds), [f"--vnc-gate-seconds={GATE_S}", *options], kinds)
+        seen |= {(replay.name, replay.kind): replay.seen_by for replay in came}
+        passed = sum(who == NOBODY for who in seen.values())
+        print(f"{passed} of {len(seen)} changed replays passed", file=sys.stderr, flush=True)
     print(head("program", *kinds))
     for name in names:
         cells = [seen.get((name, kind), "not replayed") for kind in kinds]
@@ -196,10 +208,6 @@ def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str], options: S
     passed = [key for key, who in seen.items() if who == NOBODY]
     print(f"\n{len(seen)} changed replays, {len(passed)} passed\n", flush=True)
     return len(passed)
-
-
-def remove_runs(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def arguments(given: Sequence[str]) -> argparse.Namespace:
