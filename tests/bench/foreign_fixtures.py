@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -56,13 +56,13 @@ def package_folder(package: str) -> Path:
     folder = cache() / package.replace("/", "+")
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with_name = ["npm", "pack", package, "--silent", "--pack-destination", str(folder.parent)]
-        packed = subprocess.run(with_name, check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-1]
-        made = folder.with_name(f"{folder.name}.new")
-        shutil.rmtree(made, ignore_errors=True)
-        with tarfile.open(folder.parent / packed) as archive:
-            archive.extractall(made, filter="data")
-        (made / "package").rename(folder)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+            pack = ["npm", "pack", package, "--silent", "--pack-destination", made]
+            subprocess.run(pack, check=True, stdout=subprocess.DEVNULL)
+            (packed,) = Path(made).glob("*.tgz")
+            with tarfile.open(packed) as archive:
+                archive.extractall(made, filter="data")
+            Path(made, "package").rename(folder)
     return folder
 
 
