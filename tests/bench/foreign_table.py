@@ -345,8 +345,8 @@ DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
     "LibreOffice Calc": DesktopProgram(
         "the sum is 15",
         (KeyCombo(("ctrl", "end")), KeyCombo(("down",)), TypeText("=SUM(B1:B2)\n"), KeyCombo(("up",))),
-        (130, 190, 220, 230),
-        "fruit",
+        (124, 215, 204, 233),
+        "fruit.fods - ",
         (1024, 768),
         needs={"soffice": "libreoffice-calc"},
         command=commands.calc(),
@@ -358,7 +358,7 @@ DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
             "a missing element": commands.calc(second=""),
             "a moved button": commands.calc(column="<table:table-column table:style-name='wide'/>"),
         },
-        other=(60, 170, 74, 186),
+        other=(42, 184, 56, 200),
     ),
 }
 SCALES = (1, 2)
