@@ -1,0 +1,231 @@
+"""The conftest.py of the tests of foreign_programs.py: one a program, on a desktop and with a home of its own.
+
+In the folder VNC_FOREIGN are `presses`, how many keys and buttons each program was recorded with, and `happened`, which
+changes came to be. The lines of VNC_FOREIGN_CHANGES name the changes, one for each repetition of a test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from foreign_changes import CHANGES, Change, in_page, over_window
+from foreign_table import PROGRAMS, DesktopProgram, Page, Program
+from tills import Steps
+
+from pytest_vnc_use.ports import Desktop, Judge, Planner
+from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.types import Frame, Report, Verdict
+
+TOOLS = Path(__file__).parents[1] / "programs"
+HOME = """mkdir -p home/.config/gtk-3.0 home/.config/glib-2.0/settings home/.cache; cd home
+export HOME="$PWD" XDG_CONFIG_HOME="$PWD/.config" XDG_CACHE_HOME="$PWD/.cache" XDG_DATA_HOME="$PWD/.local/share"
+export LC_ALL=C.UTF-8 LANGUAGE= TZ=UTC NO_AT_BRIDGE=1 GSETTINGS_BACKEND=keyfile
+"""
+CHROMIUM = (
+    "chromium --no-sandbox --test-type --no-first-run --disable-gpu --disable-dev-shm-usage --disable-sync "
+    "--password-store=basic --user-data-dir=profile --disable-component-update --kiosk"
+)
+SITE = "pages.localhost"
+"""The name of all pages, which Chromium is told to find at the port of the test's own server."""
+
+
+# --- pages from npm --------------------------------------------------------------------------------------------------
+
+
+def cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home, "pytest-vnc-use", "npm")
+
+
+def package_folder(package: str) -> Path:
+    """Where the package is, once it has been fetched; nothing in it is run."""
+    folder = cache() / package.replace("/", "+")
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+            pack = ["npm", "pack", package, "--silent", "--pack-destination", made]
+            subprocess.run(pack, check=True, stdout=subprocess.DEVNULL)
+            (packed,) = Path(made).glob("*.tgz")
+            with tarfile.open(packed) as archive:
+                archive.extractall(made, filter="data")
+            Path(made, "package").rename(folder)
+    return folder
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Files of a package, with a script at the head of its page; `happened` is called by that script."""
+
+    def __init__(self, page: Page, script: str, happened: Callable[[], None], *args: Any) -> None:
+        self.page, self.script, self.happened = page, script, happened
+        super().__init__(*args, directory=str(package_folder(page.package)))
+
+    def do_GET(self) -> None:
+        name = self.path.partition("?")[0].lstrip("/")
+        if name in self.page.extra:
+            self.answer(self.page.extra[name], "text/javascript")
+        elif name == self.page.path and self.script:
+            text = Path(self.directory, name).read_text("utf-8")
+            self.answer(text.replace("<head>", f"<head><script>{self.script}</script>", 1), "text/html")
+        else:
+            super().do_GET()
+
+    def do_POST(self) -> None:
+        self.happened()
+        self.answer("", "text/plain")
+
+    def answer(self, text: str, kind: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+# --- fixtures --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def program(name: str) -> Program:
+    return PROGRAMS[name]
+
+
+@pytest.fixture
+def kind(request: pytest.FixtureRequest) -> str:
+    """The change's name."""
+    kinds = os.environ["VNC_FOREIGN_CHANGES"].split("\n")
+    return kinds[(request.node.callspec.params.get("vnc_repetition", 1) - 1) % len(kinds)]
+
+
+@pytest.fixture
+def change(kind: str) -> Change | None:
+    return CHANGES.get(kind)
+
+
+@pytest.fixture
+def count(name: str) -> Path:
+    """The file that holds how many keys and buttons were pressed when it was recorded."""
+    return Path(os.environ["VNC_FOREIGN"], "presses", name)
+
+
+@pytest.fixture
+def presses(count: Path) -> int:
+    """0 while it is recorded."""
+    return int(count.read_text()) if count.exists() else 0
+
+
+@pytest.fixture
+def happened(name: str, kind: str) -> Callable[[], None]:
+    return Path(os.environ["VNC_FOREIGN"], "happened", f"{name}, {kind}").touch
+
+
+@pytest.fixture
+def port(program: Program, change: Change | None, presses: int, happened: Callable[[], None]) -> Iterator[int]:
+    """Where the page is served, with its change; 0 for other programs."""
+    if not isinstance(program, Page):
+        yield 0
+        return
+    script = ""
+    if change:
+        told = in_page(change, program.parts[change.part], presses, (800, 600))
+        script = f"const CHANGE = {json.dumps(told)};\n{(TOOLS / 'changed_page.js').read_text('utf-8')}"
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, program, script, happened)) as server:
+        server.daemon_threads = True
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.fixture
+def vnc_settings(vnc_settings: Settings, program: Program) -> Settings:
+    return replace(vnc_settings, screen_size=program.size)
+
+
+@pytest.fixture
+def vnc_app(
+    program: Program, kind: str, change: Change | None, presses: int, port: int, tmp_path: Path
+) -> Sequence[str]:
+    """A script in a file, as it is longer than a command line's word may be."""
+    start = tmp_path / "start.sh"
+    start.write_text(HOME + beside(program, change, presses) + command(program, kind, port), encoding="utf-8")
+    return ["sh", str(start)]
+
+
+def beside(program: Program, change: Change | None, presses: int) -> str:
+    """What is started beside the program: who counts while it is recorded, or who paints over it."""
+    words = [sys.executable, str(TOOLS / "late_window.py")]
+    if not presses:
+        words.append("count")
+    elif change and change.when != "start" and isinstance(program, DesktopProgram):
+        painted = over_window(change, program.result, program.other, program.size)
+        words += [str(change.presses(presses)), json.dumps(painted)]
+    else:
+        return ""
+    return f"{shlex.join(words)} &\n"
+
+
+def command(program: Program, kind: str, port: int) -> str:
+    match program:
+        case Page():
+            rules = f"MAP {SITE} 127.0.0.1:{port}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+            options = [f"--host-resolver-rules={rules}", f"--force-device-scale-factor={program.scale}"]
+            return f"exec {CHROMIUM} {shlex.join(options)} http://{SITE}/{program.path}"
+        case DesktopProgram(changed=changed) if kind in changed:
+            return changed[kind]
+    return program.command
+
+
+@pytest.fixture
+def vnc_desktop(
+    vnc_desktop: Desktop,
+    program: Program,
+    presses: int,
+    count: Path,
+    change: Change | None,
+    happened: Callable[[], None],
+) -> Iterator[Desktop]:
+    """Once the program's window has its name; then what was counted, or has happened, is noted."""
+    named = shlex.quote(f'"[^"]*{program.window}[^"]*":.* [0-9]{{3,}}x[0-9]{{3,}}[+]')
+    vnc_desktop.run(["sh", "-c", f"until xwininfo -root -tree | grep -Eq {named}; do sleep 0.1; done"])
+    if change and change.when == "start" and isinstance(program, DesktopProgram):
+        happened()
+    yield vnc_desktop
+    if not presses:
+        count.write_text(vnc_desktop.read_file("home/presses"))
+    elif vnc_desktop.run(["test", "-e", "home/happened"]).exit_code == 0:
+        happened()
+
+
+@pytest.fixture
+def vnc_planner(program: Program) -> Planner:
+    return Steps(*program.steps)
+
+
+class Believes:
+    """The port Judge: whatever is claimed holds, and is to be seen where the program shows it."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        return Verdict(claim, "holds", "so it is believed", self.program.region, frame.ref, "believes")
+
+
+@pytest.fixture
+def vnc_judge(program: Program) -> Judge:
+    return Believes(program)

@@ -1,0 +1,274 @@
+"""Programs that nobody here wrote, recorded, then replayed unchanged many times, and with one change after the other.
+
+    python tests/bench/run.py foreign_programs [--replays 1000] [--at-once 3] [--programs WORD …] [--changes WORD …]
+        [--skip unchanged|changed] [--keep FOLDER] [-- OPTION …]
+
+The programs stand in foreign_table.py, with the Debian packages that they need, the changes in foreign_changes.py. All
+is done by pytest as a user does it: each test has a task, for which the planner is a script, and a claim, which a judge
+who believes it judged while it was recorded; it is replayed without either. Each test has a desktop and a home folder
+of its own. Of the unchanged replays, whose number is of all programs together, one may drift; of the changed ones none
+may pass. WORDs select those whose name has one of them; OPTIONs are handed on to pytest in each replay.
+
+npm's packages are kept in pytest-vnc-use/npm in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import foreign_table
+from foreign_fixtures import package_folder
+from foreign_table import PROGRAMS, Page
+from ratios import head, machine, row
+
+from pytest_vnc_use.recordings.pictures import pixels_of
+from pytest_vnc_use.report.results import ItemResult, read_results
+from pytest_vnc_use.trace import RunFolder, read_trace
+from pytest_vnc_use.types import Drifted
+
+TESTS = '''import os
+import pytest
+from foreign_table import PROGRAMS
+
+NAMES = os.environ["VNC_FOREIGN_PROGRAMS"].split("\\n")
+TESTS = [pytest.param(n, id=n, marks=pytest.mark.vnc_task(PROGRAMS[n].claim, expect=PROGRAMS[n].claim)) for n in NAMES]
+
+@pytest.mark.parametrize("name", TESTS)
+def test_program(name, vnc_desktop):
+    """The claim says it all."""
+'''
+NOBODY = "nobody"
+NEVER, TOO_EARLY = "the change never came", "before the change came, "
+"""What is told where a replay passed, or drifted, without its change."""
+AT_A_TIME = 5
+"""So many replays of each program are a session of pytest, whose run folders are removed after it."""
+PROGRAMS_AT_A_TIME = 8
+"""The same of changed replays, with all changes."""
+GATE_S = 10.0
+"""How long a gate is waited for that will not open."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came of one: who saw something and where; `took_s` is the test's time without its fixtures'."""
+
+    name: str
+    kind: str
+    seen_by: str
+    took_s: float
+
+    @property
+    def passed(self) -> bool:
+        return self.seen_by == NOBODY
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A folder with the tests and their recordings."""
+
+    folder: Path
+    at_once: int
+
+    def write(self) -> None:
+        (self.folder / "conftest.py").write_text("from foreign_fixtures import *  # noqa: F403\n", "utf-8")
+        (self.folder / "test_foreign.py").write_text(TESTS, "utf-8")
+        (self.folder / "pytest.ini").write_text("[pytest]\n", "utf-8")
+        for name in ("presses", "happened"):
+            (self.folder / name).mkdir(exist_ok=True)
+
+    def run(self, names: Sequence[str], *options: str, kinds: Sequence[str] = ("",)) -> Sequence[ItemResult]:
+        """One session of pytest, where repetition n is of kind n. Raises SystemExit where it leaves no results."""
+        results = self.folder / "results.json"
+        results.unlink(missing_ok=True)
+        common = [
+            "-q",
+            "-n",
+            str(self.at_once if self.at_once > 1 else 0),
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:pytest-vnc",
+            "-p",
+            "no:html",
+        ]
+        desktops = ["--vnc-server=xvnc", "--vnc-desktops=0", f"--vnc-results={results}", f"--vnc-runs-dir={self.runs}"]
+        pytest = [sys.executable, "-m", "pytest", *common, *desktops, *options]
+        lines = {"VNC_FOREIGN_PROGRAMS": "\n".join(names), "VNC_FOREIGN_CHANGES": "\n".join(kinds)}
+        path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "VNC_FOREIGN": str(self.folder), **lines, "PYTHONPATH": path}
+        ended = subprocess.run(pytest, cwd=self.folder, env=environment, capture_output=True, text=True)
+        if not results.exists():
+            raise SystemExit(f"{shlex.join(pytest)} left no results:\n{ended.stdout}\n{ended.stderr}")
+        return read_results(results).tests
+
+    @property
+    def runs(self) -> Path:
+        return self.folder / "runs"
+
+    def record(self, names: Sequence[str]) -> list[str]:
+        """Those that were recorded; why others were not is printed."""
+        for name in names:
+            (self.folder / "presses" / name).unlink(missing_ok=True)
+        recorded = []
+        for test in self.run(names, "--vnc-record=rewrite", "--vnc-repeat=1"):
+            name = name_of(test)
+            if test.result == "passed":
+                recorded.append(name)
+            else:
+                print(f"{name} was not recorded: {test.message.splitlines()[0]}", flush=True)
+        return sorted(recorded, key=list(PROGRAMS).index)
+
+    def replay(
+        self, names: Sequence[str], times: int, options: Sequence[str], kinds: Sequence[str] = ("",)
+    ) -> list[Replay]:
+        shutil.rmtree(self.runs, ignore_errors=True)
+        for file in (self.folder / "happened").iterdir():
+            file.unlink()
+        tests = self.run(names, "--vnc-record=replay", f"--vnc-repeat={times}", *options, kinds=kinds)
+        return [self.replayed(test, kinds[(number_of(test) - 1) % len(kinds)]) for test in tests]
+
+    def replayed(self, test: ItemResult, kind: str) -> Replay:
+        name, seen_by = name_of(test), NOBODY
+        if test.result != "passed":
+            first = (test.message or test.result).splitlines()[0]
+            seen_by = told_drift(test, len(PROGRAMS[name].steps)) or f"{test.triage}: {first}"
+        if kind and not (self.folder / "happened" / f"{name}, {kind}").exists():
+            seen_by = NEVER if seen_by == NOBODY else f"{TOO_EARLY}{seen_by}"
+        return Replay(name, kind, seen_by, test.duration_s)
+
+
+def name_of(test: ItemResult) -> str:
+    """`test_foreign.py::test_program[nano-run1]` -> `nano`."""
+    inside = test.test.partition("[")[2].removesuffix("]")
+    return inside if inside in PROGRAMS else inside.rpartition("-")[0]
+
+
+def number_of(test: ItemResult) -> int:
+    """`test_foreign.py::test_program[nano-run2]` -> 2."""
+    number = test.test.removesuffix("]").rpartition("-run")[2]
+    return int(number) if number.isdigit() else 1
+
+
+def told_drift(test: ItemResult, steps: int) -> str:
+    """Which gate, or the claim, saw what; "" where neither did."""
+    for run in test.runs:
+        folder = Path(run.folder)
+        for drift in read_trace(folder).drifts:
+            who = "claim" if run.outcome == "done" else f"gate {run.steps + 1} of {steps + 1}"
+            return f"{who}: {told_difference(RunFolder(folder), drift)}"
+    return ""
+
+
+def told_difference(folder: RunFolder, drift: Drifted) -> str:
+    recorded, seen = (pixels_of(folder.load_png(frame)) for frame in (drift.recorded, drift.seen))
+    if recorded.shape != seen.shape or drift.region is None:
+        return drift.problem
+    box = drift.region
+    part = slice(box.top, box.bottom), slice(box.left, box.right)
+    count = int((recorded[part] != seen[part]).sum())
+    return f"{count:,} px in {box.left},{box.top} to {box.right},{box.bottom}"
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+def unchanged(suite: Suite, names: Sequence[str], replays: int, options: Sequence[str]) -> int:
+    """How many did not pass."""
+    each, came = math.ceil(replays / len(names)), list[Replay]()
+    for done in range(0, each, AT_A_TIME):
+        came += suite.replay(names, min(AT_A_TIME, each - done), options)
+        passed = sum(replay.passed for replay in came)
+        print(f"{passed} of {len(came)} replays passed", file=sys.stderr, flush=True)
+    print(head("program", "replays", "passed", "drifted", "where", "median s"))
+    for name in names:
+        of_it = [replay for replay in came if replay.name == name]
+        wrong = Counter(replay.seen_by for replay in of_it if not replay.passed)
+        where = "; ".join(f"{count}× {who}" if count > 1 else who for who, count in wrong.most_common())
+        median_s = statistics.median(replay.took_s for replay in of_it) if of_it else math.nan
+        print(row(name, len(of_it), len(of_it) - wrong.total(), wrong.total(), where, f"{median_s:.2f}"))
+    bad = [replay for replay in came if not replay.passed]
+    print(f"\n{len(came)} replays, {len(bad)} did not pass\n", flush=True)
+    return len(bad)
+
+
+def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str], options: Sequence[str]) -> int:
+    """How many passed, or say nothing of their change."""
+    seen: dict[tuple[str, str], str] = {}
+    for first in range(0, len(names), PROGRAMS_AT_A_TIME):
+        some = names[first : first + PROGRAMS_AT_A_TIME]
+        came = suite.replay(some, len(kinds), [f"--vnc-gate-seconds={GATE_S}", *options], kinds)
+        seen |= {(replay.name, replay.kind): replay.seen_by for replay in came}
+        passed = sum(who == NOBODY for who in seen.values())
+        print(f"{passed} of {len(seen)} changed replays passed", file=sys.stderr, flush=True)
+    print(head("program", *kinds))
+    for name in names:
+        cells = [seen.get((name, kind), "not replayed") for kind in kinds]
+        print(row(name, *(f"**{cell}**" if cell == NOBODY else cell.partition(":")[0] for cell in cells)))
+    passed = sum(who == NOBODY for who in seen.values())
+    apart = sum(who.startswith(TOO_EARLY) or who == NEVER for who in seen.values())
+    print(
+        f"\n{len(seen)} changed replays, {passed} passed; {apart} drifted, or ended, before their change came\n",
+        flush=True,
+    )
+    return passed + apart
+
+
+def arguments(given: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="run.py foreign_programs")
+    parser.add_argument("--replays", type=int, default=1000)
+    parser.add_argument("--at-once", type=int, default=3)
+    parser.add_argument("--programs", nargs="*", default=[])
+    parser.add_argument("--changes", nargs="*", default=[])
+    parser.add_argument("--skip", choices=["unchanged", "changed"], default="")
+    parser.add_argument("--keep", type=Path, help="a folder that is kept, with recordings and the last run folders")
+    parser.add_argument("options", nargs="*", help="of pytest, after --")
+    return parser.parse_args(given)
+
+
+def installed(names: Sequence[str]) -> list[str]:
+    """Those that can be shown; what is missing for others is printed."""
+    there = []
+    for name in names:
+        if missing := PROGRAMS[name].missing:
+            print(f"{name} is left out, as these Debian packages are not installed: {missing}", flush=True)
+        else:
+            there.append(name)
+    for package in {page.package for page in map(PROGRAMS.get, there) if isinstance(page, Page)}:
+        package_folder(package)
+    return there
+
+
+def main(given: Sequence[str]) -> int:
+    asked = arguments(given)
+    wanted = [name for name in PROGRAMS if not asked.programs or any(word in name for word in asked.programs)]
+    print(f"{machine()}, {asked.at_once} at once\n")
+    names = installed(wanted)
+    with tempfile.TemporaryDirectory(prefix="foreign-") as made:
+        folder = (asked.keep or Path(made)).absolute()
+        folder.mkdir(exist_ok=True, parents=True)
+        suite = Suite(folder, asked.at_once)
+        suite.write()
+        recorded = suite.record(names)
+        drifted = 0 if asked.skip == "unchanged" else unchanged(suite, recorded, asked.replays, asked.options)
+        passed = (
+            0
+            if asked.skip == "changed"
+            else changed(suite, recorded, foreign_table.kinds(asked.changes), asked.options)
+        )
+    return int(drifted > 1 or passed > 0 or recorded != wanted)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

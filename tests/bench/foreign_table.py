@@ -1,0 +1,373 @@
+"""Programs that nobody here wrote, a row each: pages from npm's registry, programs from Debian.
+
+Pages are shown in Chromium on a screen of 800x600 at scale 1, and of 1600x1200 at scale 2: the same page. Points and
+regions of a page are those at scale 1. All Debian packages that are needed here, beside what .ci/apt-packages has:
+
+    apt-get install --no-install-recommends npm galculator gedit kcalc libreoffice-calc libreoffice-writer \
+        libreoffice-gtk3 mc less dialog bc sc vim
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import foreign_commands as commands
+from foreign_changes import CHANGES, Box
+
+from pytest_vnc_use.types import Action, Click, KeyCombo, Region, TypeText
+
+
+@dataclass(frozen=True)
+class Program:
+    """`result` is where the answer to the claim stands; `window` is a pattern for the name of the window."""
+
+    claim: str
+    steps: tuple[Action, ...]
+    result: Box
+    window: str
+    size: tuple[int, int] = (800, 600)
+    needs: Mapping[str, str] = field(default_factory=dict)
+    """Commands, each with the Debian package that has it."""
+
+    @property
+    def missing(self) -> str:
+        """The Debian packages that are not installed."""
+        needs = {"Xtigervnc": "tigervnc-standalone-server", "xwininfo": "x11-utils", **self.needs}
+        return " ".join(package for command, package in needs.items() if not shutil.which(command))
+
+    @property
+    def region(self) -> Region:
+        return Region(*self.result)
+
+
+@dataclass(frozen=True)
+class Page(Program):
+    """`package` is npm's name and version; the selectors are those of the parts that changes are made to."""
+
+    package: str = ""
+    path: str = "index.html"
+    scale: int = 1
+    parts: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Files that the page names and its package does not have."""
+
+    def scaled(self, scale: int) -> Page:
+        steps = tuple(at_scale(step, scale) for step in self.steps)
+        left, top, right, bottom = (scale * edge for edge in self.result)
+        size = (scale * self.size[0], scale * self.size[1])
+        return replace(self, steps=steps, result=(left, top, right, bottom), size=size, scale=scale)
+
+
+def at_scale(step: Action, scale: int) -> Action:
+    places = {name: scale * value for name, value in vars(step).items() if name in ("x", "y", "to_x", "to_y") and value}
+    return replace(step, **places)
+
+
+@dataclass(frozen=True)
+class DesktopProgram(Program):
+    """A shell's command; `changed` are other versions of it by the change, and `other` is where a side effect shows."""
+
+    command: str = ""
+    changed: Mapping[str, str] = field(default_factory=dict)
+    other: Box = (74, 62, 88, 78)
+    """In a terminal, the first row."""
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+CHROMIUM = {"chromium": "chromium", "npm": "npm"}
+TODO_PARTS = {
+    "label": "#info p:first-child",
+    "button": "#filters li:nth-child(3) a",
+    "extra": "#info p:last-child",
+    "result": "#todo-count",
+    "other": "#todo-list li:first-child label",
+}
+
+
+def todo(framework: str, title: str, package: str = "todomvc@0.1.1", path: str = "", footer_y: int = 410) -> Page:
+    """One of the many versions of one program: three things to do, one of them done, the others looked at."""
+    return Page(
+        "two things are left to do",
+        (
+            TypeText("buy milk\n", 315, 178),
+            TypeText("call bob\n"),
+            TypeText("read a book\n"),
+            Click(148, 242),
+            Click(372, footer_y),
+        ),
+        (130, footer_y - 70, 260, footer_y - 48),
+        title,
+        needs=CHROMIUM,
+        package=package,
+        path=path or f"examples/{framework}/index.html",
+        parts=TODO_PARTS,
+    )
+
+
+PAGES: Mapping[str, Page] = {
+    "TodoMVC, Backbone": todo("backbone", "Backbone.js"),
+    "TodoMVC, AngularJS": todo("angularjs", "AngularJS"),
+    "TodoMVC, Knockout": todo("knockoutjs", "Knockout.js"),
+    "TodoMVC, React": todo("react", "React"),
+    "TodoMVC, no framework": todo("vanillajs", "VanillaJS"),
+    "TodoMVC, Ractive": todo("ractive", "Ractive.js"),
+    "TodoMVC, CanJS": todo("canjs", "CanJS"),
+    "TodoMVC, Mithril": todo("", "Mithril", "mithril@1.1.7", "examples/todomvc/index.html", 395),
+    "jQuery UI": Page(
+        "the second part is open, and Java is chosen",
+        (Click(300, 437), KeyCombo(("tab",)), TypeText("java"), KeyCombo(("down",)), KeyCombo(("enter",))),
+        (50, 350, 735, 440),
+        "jQuery UI Example Page",
+        needs=CHROMIUM,
+        package="jquery-ui-dist@1.13.3",
+        parts={
+            "label": "h2",
+            "button": "#accordion h3",
+            "extra": "h2",
+            "result": "#accordion .ui-accordion-content-active",
+            "other": "h1",
+        },
+    ),
+    "pell, an editor": Page(
+        "the text is bold in the output",
+        (Click(300, 200), TypeText("Dear all,"), KeyCombo(("ctrl", "a")), Click(120, 105)),
+        (100, 570, 400, 592),
+        "pell",
+        needs=CHROMIUM,
+        package="pell@1.0.6",
+        path="demo.html",
+        parts={
+            "label": "h3",
+            "button": ".pell-button:nth-child(3)",
+            "extra": ".pell-button:last-child",
+            "result": "#html-output",
+            "other": "#text-output",
+        },
+    ),
+    "Awesomplete": Page(
+        "Ruby on Rails is chosen",
+        (TypeText("ru"), KeyCombo(("down",)), KeyCombo(("enter",))),
+        (15, 560, 260, 592),
+        "Awesomplete",
+        needs=CHROMIUM,
+        package="awesomplete@1.1.7",
+        parts={
+            "label": "section h1",
+            "button": ".size strong",
+            "extra": ".size",
+            "result": "label",
+            "other": "header p",
+        },
+    ),
+    "reveal.js": Page(
+        "the second slide is shown",
+        (KeyCombo(("right",)), KeyCombo(("left",)), KeyCombo(("right",))),
+        (200, 200, 600, 400),
+        "reveal.js",
+        needs=CHROMIUM,
+        package="reveal.js@4.6.1",
+        parts={
+            "label": ".slides section:nth-child(2)",
+            "button": ".controls",
+            "extra": ".progress",
+            "result": ".slides section:nth-child(2)",
+            "other": ".slides section:nth-child(2)",
+        },
+    ),
+    "UIkit, accordion": Page(
+        "the first item is open",
+        (Click(200, 390), Click(200, 500), Click(200, 130)),
+        (25, 110, 745, 310),
+        "Accordion",
+        needs=CHROMIUM,
+        package="uikit@3.21.0",
+        path="tests/accordion.html",
+        parts={"label": "h3", "button": ".uk-accordion-title", "extra": "h1", "result": ".uk-open p", "other": "h1"},
+        extra={
+            "tests/js/test.js": 'document.write(\'<link rel="stylesheet" href="../dist/css/uikit.css">'
+            "<script src=\"../dist/js/uikit.js\"></scr' + 'ipt>');"
+        },
+    ),
+}
+
+# --- programs from Debian --------------------------------------------------------------------------------------------
+
+
+_GTK = {
+    "a colour": "button { color: #b01030 }",
+    "a moved button": "button { margin-left: 3px }",
+    "another font size": "* { font-size: 11pt }",
+}
+DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
+    "nano": DesktopProgram(
+        "four lines were written",
+        (KeyCombo(("down",)), TypeText("bread\ntea\n"), KeyCombo(("ctrl", "o")), KeyCombo(("enter",))),
+        commands.cells(21, 31, 48),
+        ".",
+        commands.SMALL,
+        needs={**commands.XTERM, "nano": "nano"},
+        command=commands.NANO[0],
+        changed=commands.NANO[1],
+    ),
+    "vim": DesktopProgram(
+        "two lines were written",
+        (KeyCombo(("o",)), TypeText("bread"), KeyCombo(("escape",)), TypeText(":w\n"), TypeText("Gdd:w\n")),
+        commands.cells(23, 0, 30),
+        ".",
+        commands.SMALL,
+        needs={**commands.XTERM, "vim": "vim"},
+        command=commands.VIM[0],
+        changed=commands.VIM[1],
+    ),
+    "less": DesktopProgram(
+        "the second bottles of pears after line 30 are shown",
+        (TypeText("/pears\n"), TypeText("30n"), KeyCombo(("space",)), TypeText("g")),
+        commands.cells(0, 0, 25),
+        ".",
+        commands.SMALL,
+        needs={**commands.XTERM, "less": "less"},
+        command=commands.LESS[0],
+        changed=commands.LESS[1],
+    ),
+    "dialog": DesktopProgram(
+        "alice takes number 2",
+        (TypeText("alice\n"), KeyCombo(("down",)), KeyCombo(("enter",))),
+        commands.cells(8, 21, 52),
+        ".",
+        commands.SMALL,
+        needs={**commands.XTERM, "dialog": "dialog"},
+        command=commands.DIALOG[0],
+        changed=commands.DIALOG[1],
+    ),
+    "bc": DesktopProgram(
+        "the quotient is 4.857",
+        (TypeText("x = 34\n"), TypeText("x * 12\n"), TypeText("scale = 3\n"), TypeText("x / 7\n")),
+        commands.cells(10, 0, 6),
+        ".",
+        commands.SMALL,
+        needs={**commands.XTERM, "bc": "bc"},
+        command=commands.BC[0],
+        changed=commands.BC[1],
+    ),
+    "sc": DesktopProgram(
+        "the sum is 15",
+        (
+            KeyCombo(("right",)),
+            KeyCombo(("down",)),
+            TypeText("=3\n"),
+            KeyCombo(("down",)),
+            TypeText("=@sum(b0:b1)\n"),
+            KeyCombo(("up",)),
+        ),
+        commands.cells(5, 18, 25),
+        ".",
+        commands.SMALL,
+        needs={**commands.XTERM, "sc": "sc"},
+        command=commands.SC[0],
+        changed=commands.SC[1],
+    ),
+    "mc": DesktopProgram(
+        "5 bytes in 2 files are marked",
+        (KeyCombo(("f7",)), TypeText("letters\n"), KeyCombo(("down",)), KeyCombo(("insert",)), KeyCombo(("insert",))),
+        commands.cells(19, 13, 28),
+        "mc ",
+        commands.SMALL,
+        needs={**commands.XTERM, "mc": "mc"},
+        command=commands.MC[0],
+        changed=commands.MC[1],
+    ),
+    "mousepad": DesktopProgram(
+        "the letter is saved",
+        (KeyCombo(("ctrl", "end")), TypeText("see you on Monday.\n"), KeyCombo(("ctrl", "s"))),
+        (80, 136, 260, 156),
+        "notes",
+        needs={"mousepad": "mousepad"},
+        command=commands.mousepad(),
+        changed=commands.in_gtk(
+            commands.mousepad(),
+            label=commands.mousepad("Hello all,\n"),
+            character=commands.mousepad("Dear ail,\n"),
+            css={**_GTK, "a colour": "textview text { color: #b01030 }", "a moved button": "menubar { padding: 2px }"},
+        )
+        | {"a missing element": commands.mousepad("Dear all,\n", "menubar-visible=false")},
+        other=(110, 120, 124, 136),
+    ),
+    "gedit": DesktopProgram(
+        "the letter is saved",
+        (KeyCombo(("ctrl", "end")), TypeText("see you on Monday.\n"), KeyCombo(("ctrl", "s"))),
+        (28, 50, 290, 70),
+        "notes",
+        needs={"gedit": "gedit", "dbus-run-session": "dbus-daemon"},
+        command=commands.gedit(),
+        changed=commands.in_gtk(
+            commands.gedit(),
+            label=commands.gedit("Hello all,\n"),
+            character=commands.gedit("Dear ail,\n"),
+            css={**_GTK, "a missing element": "statusbar { opacity: 0 }"},
+        ),
+        other=(765, 573, 779, 589),
+    ),
+    "galculator": DesktopProgram(
+        "the sum is 15",
+        (Click(268, 415), Click(334, 415), Click(464, 455), Click(399, 415), Click(530, 435)),
+        (240, 167, 558, 220),
+        "galculator",
+        needs={"galculator": "galculator"},
+        command="exec galculator",
+        changed=commands.in_gtk(
+            "exec galculator",
+            label=commands.edited(commands.BUTTONS_UI, "s/>sqrt</>root</", "exec galculator"),
+            character=commands.edited(commands.BUTTONS_UI, "s/>sqrt</>sprt</", "exec galculator"),
+            css={**_GTK, "a missing element": "menubar { opacity: 0 }"},
+        ),
+        other=(262, 327, 276, 343),
+    ),
+    "kcalc": DesktopProgram(
+        "the sum is 11",
+        (TypeText("12*34\n"), Click(491, 313), Click(356, 342), Click(441, 327), Click(399, 342), Click(441, 384)),
+        (285, 205, 515, 243),
+        "KCalc",
+        needs={"kcalc": "kcalc", "dbus-run-session": "dbus-daemon"},
+        command=commands.KCALC,
+        changed={
+            "text of a label": commands.patched("kcalc", "s/NORM/USER/"),
+            "one wrong character": commands.patched("kcalc", "s/NORM/NDRM/"),
+            "a colour": f"{commands.files(kcalcrc=commands.KCALC_COLOUR)}mv kcalcrc .config; {commands.KCALC}",
+            "a moved button": f"export QT_STYLE_OVERRIDE=windows; {commands.KCALC}",
+            "a missing element": commands.patched("kcalc", "s/NORM/    /"),
+            "another font size": f"export QT_FONT_DPI=106; {commands.KCALC}",
+        },
+        other=(335, 205, 349, 221),
+    ),
+    "LibreOffice Calc": DesktopProgram(
+        "the sum is 15",
+        (KeyCombo(("ctrl", "end")), KeyCombo(("down",)), TypeText("=SUM(B1:B2)\n"), KeyCombo(("up",))),
+        (124, 215, 204, 233),
+        "fruit.fods - ",
+        (1024, 768),
+        needs={"soffice": "libreoffice-calc"},
+        command=commands.calc(),
+        changed={
+            "text of a label": commands.calc("Oranges"),
+            "one wrong character": commands.calc(second="Peers"),
+            "a colour": commands.calc(style=" table:style-name='red'"),
+            "another font size": commands.calc(style=" table:style-name='large'"),
+            "a missing element": commands.calc(second=""),
+            "a moved button": commands.calc(column="<table:table-column table:style-name='wide'/>"),
+        },
+        other=(42, 184, 56, 200),
+    ),
+}
+SCALES = (1, 2)
+PROGRAMS: Mapping[str, Program] = {
+    **{f"{name}, scale {scale}": page.scaled(scale) for name, page in PAGES.items() for scale in SCALES},
+    **DESKTOP_PROGRAMS,
+}
+
+
+def kinds(words: Sequence[str]) -> list[str]:
+    """The changes whose names have one of the words; all without words."""
+    return [name for name in CHANGES if not words or any(word in name for word in words)]
