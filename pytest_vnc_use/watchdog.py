@@ -9,7 +9,7 @@ from typing import NoReturn, Protocol, TypeVar
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError, DesktopRefused, ScreenFrozen
-from pytest_vnc_use.ports import Controller
+from pytest_vnc_use.ports import ClickRules, Controller
 from pytest_vnc_use.screens import same_screen
 from pytest_vnc_use.types import DesktopAction, Frame, Move, Settled, TakeScreenshot, Wait
 
@@ -129,6 +129,11 @@ class Watchdog:
         with self._closing:
             self._closed.set()
         self._desktop.close()
+
+    @property
+    def doubles_only_near(self) -> bool:
+        """Whether two clicks at different places are a double click in no program there."""
+        return isinstance(self._desktop, ClickRules) and self._desktop.doubles_only_near
 
     @property
     def watched(self) -> Watched:

@@ -6,7 +6,8 @@ On each of these a text goes out at once, and the server takes it at its own pac
   frees none: text beyond ASCII, and half of the Latin letters where the layout is a Russian one alone (with `us,ru` it
   finds them all). Its extended clipboard carries any text, and says when a program fetches it.
 - TightVNC 1.3.10 does the same with 167 spare keycodes: enough for Latin-1, and for nothing more.
-- Qt's own VNC server takes Latin-1 and the keys below, and drops all else, the wheel too, without a word.
+- Qt's own VNC server takes Latin-1 and the keys below, and drops all else, the wheel too, without a word. Whoever
+  listens there is Qt, which counts as a double click only what comes within 5 of its pixels.
 - x11vnc 0.9.16 has about 20 spare keycodes, and its number pad moves the caret. While another layout than a Latin one
   is switched to, it presses the keys of Latin letters, which then make others.
 - QEMU 7.2 takes a key event every 10 ms, queues about 340 and drops the rest, while the pointer overtakes them. It
@@ -59,7 +60,8 @@ _WORDS: Mapping[TextReach, str] = {
 class Abilities:
     """How text gets in, whether the wheel does, which keysyms stand for others, and which alone are taken.
 
-    A key event takes the server `event_s`; `scancodes` are to be sent along with those keysyms.
+    A key event takes the server `event_s`; `scancodes` are to be sent along with those keysyms. `doubles_only_near` as
+    in the port ClickRules.
     """
 
     text: TextReach
@@ -68,6 +70,7 @@ class Abilities:
     only_keysyms: frozenset[int] | None = None
     event_s: float = 0.0
     scancodes: Mapping[int, int] = field(default_factory=dict)
+    doubles_only_near: bool = False
 
     def keysym(self, keysym: int) -> int:
         """The keysym to send for `keysym`. Raises ActionError where the server would drop it."""
@@ -103,7 +106,7 @@ def abilities_of(
 ) -> Abilities:
     """What a server takes, told from its desktop's name, the security types it offered, and what it confirmed."""
     if desktop_name == _QT_DESKTOP:
-        return Abilities("latin-1", wheel=False, only_keysyms=_QT_KEYS)
+        return Abilities("latin-1", wheel=False, only_keysyms=_QT_KEYS, doubles_only_near=True)
     if desktop_name.startswith(_QEMU):
         return Abilities(
             "ascii",

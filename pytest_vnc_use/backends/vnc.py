@@ -121,6 +121,11 @@ class VNCController:
         return self._abilities
 
     @property
+    def doubles_only_near(self) -> bool:
+        """Whether two clicks at different places are a double click in no program there."""
+        return self._abilities.doubles_only_near
+
+    @property
     def screen(self) -> Framebuffer:
         """The live pixels, for who shows them to somebody."""
         return self._screen
