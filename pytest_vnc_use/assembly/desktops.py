@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pytest_vnc_use.desktops.ahead import StartedAhead
     from pytest_vnc_use.desktops.managed import ManagedDesktops, Startable
     from pytest_vnc_use.desktops.pool import Lease
-    from pytest_vnc_use.desktops.started import StartedDesktop
+    from pytest_vnc_use.desktops.qt import QtDesktop
+    from pytest_vnc_use.desktops.xvnc import XvncDesktop
 
 START_SETTINGS = (
     *("server", "screen_size", "depth", "start_seconds", "desktops"),
@@ -155,7 +156,7 @@ def start_desktop(settings: Settings, place: Path | None = None) -> Startable:
 
 def _start_here(
     settings: Settings, place: Path | None = None, inherited: Mapping[str, str] | None = None
-) -> StartedDesktop:
+) -> QtDesktop | XvncDesktop:
     size, start_timeout_s = settings.screen_size, settings.start_seconds
     if settings.server == "qt":
         from pytest_vnc_use.desktops.qt import QtDesktop

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from pytest_vnc_use.desktops.session import seen_from_here
-from pytest_vnc_use.desktops.started import StartedDesktop
 from pytest_vnc_use.errors import DesktopError
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.desktops.qt import QtDesktop
+    from pytest_vnc_use.desktops.xvnc import XvncDesktop
 
 _LOOK_AGAIN_S = 0.05
 
@@ -19,10 +23,10 @@ class StartedAhead:
     process, however that dies.
     """
 
-    def __init__(self, start: Callable[[], StartedDesktop], command: Sequence[str]) -> None:
+    def __init__(self, start: Callable[[], QtDesktop | XvncDesktop], command: Sequence[str]) -> None:
         self._start = start
         self._command = [seen_from_here(word) for word in command]
-        self._desktop: StartedDesktop | None = None
+        self._desktop: QtDesktop | XvncDesktop | None = None
         self._error: BaseException | None = None
         self._unwanted = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="vnc-use ahead")
@@ -36,7 +40,7 @@ class StartedAhead:
         except BaseException as error:  # noqa: BLE001  # handed to whoever takes it, in whose thread it is raised
             self._error = error
 
-    def take(self) -> StartedDesktop:
+    def take(self) -> QtDesktop | XvncDesktop:
         """Return the desktop once its program shows; the caller then has to stop it.
 
         Raises as starting and launching it do, and DesktopError where it, or the program, has ended since; then it

@@ -93,7 +93,8 @@ class Session:
 
     `environment` is added to `inherited`, this process's own by default; the private folder is made in `place`, the
     temporary folder by default. What earlier sessions left behind is removed first. It belongs to the process that made
-    it: in a child that is forked it counts as stopped. Linux only."""
+    it: in a child that is forked it counts as stopped. Linux only.
+    """
 
     def __init__(
         self,
