@@ -166,6 +166,8 @@ class TaskGraph:
             "recursion_limit": 10 * self._parts.limits.steps + 100,
         }
         with closing(database):
+            # what is committed outlives this process, as the run's other files do; the disk is not waited for
+            database.execute("PRAGMA synchronous=NORMAL")
             yield graph.compile(checkpointer=SqliteSaver(database)), config
 
     def _kept_to_itself(self, node: Callable[[CUAState], CUAState]) -> Callable[[CUAState], CUAState]:

@@ -13,7 +13,7 @@ from pytest_vnc_use.desktops.session import Process
 from pytest_vnc_use.desktops.started import ANSWERS_WITHIN_S, StartedDesktop, check_linux, check_size
 from pytest_vnc_use.errors import DesktopError, DesktopRefused
 
-_POLL_S = 0.05
+_POLL_S = 0.02
 _GREETING_TIMEOUT_S = 1.0
 
 
