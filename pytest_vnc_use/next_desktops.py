@@ -24,7 +24,7 @@ WANTED = pytest.StashKey[Settings]()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """What was started for this test, and not used by it, ends with it."""
+    """Note which test comes next: before a test ends, that is told nowhere else."""
     if nextitem is not None and "vnc_desktop" in getattr(nextitem, "fixturenames", ()):
         item.stash[NEXT] = nextitem
     try:
@@ -32,6 +32,14 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     finally:
         if NEXT in item.stash:
             del item.stash[NEXT]  # pytest keeps items to the session's end
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """What was started for this test, and not used by it, ends with it."""
+    try:
+        return (yield)
+    finally:
         if DESKTOPS in item.config.stash:
             item.config.stash[DESKTOPS].drop_ahead(item.nodeid)
 

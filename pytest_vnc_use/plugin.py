@@ -195,8 +195,10 @@ def vnc_desktop(
         desktop = desktops.lease(settings, request.node.nodeid)
         request.node.stash[next_desktops.WANTED] = settings
         yield assembly.browsable(settings, desktop)
-        next_desktops.start(request.node)
-        desktop.stop()
+        try:
+            next_desktops.start(request.node)
+        finally:
+            desktop.stop()
     else:
         owner = (settings.scope == "module" and request.node.getparent(pytest.Module)) or request.session
         owner.addfinalizer(functools.partial(desktops.end_shared, owner.nodeid))

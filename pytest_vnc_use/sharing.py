@@ -98,11 +98,13 @@ class Desktops:
 
     def close(self) -> None:
         """Stop all that is shared, started ahead, or kept for the next test."""
-        self.drop_ahead()
-        for owner in list(self._shared):
-            self.end_shared(owner)
-        if self._managed:
-            self._managed[1].close()
+        try:
+            for owner in list(self._shared):
+                self.end_shared(owner)
+            if self._managed:
+                self._managed[1].close()
+        finally:
+            self.drop_ahead()
 
     def _managed_for(self, settings: Settings) -> ManagedDesktops:
         """Those of the test before, unless this one wants other desktops."""

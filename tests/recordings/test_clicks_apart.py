@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,7 @@ from pytest_vnc_use.desktops.qt import QtDesktop
 from pytest_vnc_use.ports import Controller
 from pytest_vnc_use.recordings.replay import PatientEyes
 from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.types import Click
+from pytest_vnc_use.types import Click, DesktopAction, Wait
 
 Clicked = Callable[..., list[str]]
 PAD = [sys.executable, str(Path(__file__).parents[1] / "programs" / "pad.py")]
@@ -68,12 +65,31 @@ def test_a_click_near_the_one_before_waits(clicked: Clicked, points: list[tuple[
     assert clicked(points, replaying(), QT_SCALE_FACTOR=scale) == ["press", "press"]
 
 
-def test_where_all_programs_are_of_qt_a_click_elsewhere_waits_for_nothing(clicked: Clicked) -> None:
-    hands, times = replaying(), []
+class Noted:
+    """The port Controller: the desktop's, with a note of how long it was told to wait."""
 
-    def timed(desktop: Controller) -> PatientEyes:
-        times.append(time.monotonic())
-        return hands(desktop)
+    def __init__(self, desktop: Any, *, doubles_only_near: bool) -> None:
+        self._desktop = desktop
+        self.doubles_only_near = doubles_only_near
+        self.waits: list[float] = []
 
-    assert clicked(ELSEWHERE, timed) == ["press"] * len(ELSEWHERE)
-    assert statistics.median(late - soon for soon, late in pairwise(times)) < 0.2
+    def perform(self, action: DesktopAction) -> None:
+        if isinstance(action, Wait):
+            self.waits.append(action.duration_s)
+        self._desktop.perform(action)
+
+
+@pytest.mark.parametrize("all_are_qts", [True, False])
+def test_only_where_all_programs_are_of_qt_a_click_elsewhere_waits_for_nothing(
+    clicked: Clicked, all_are_qts: bool
+) -> None:
+    hands = replaying()
+    noted: list[Noted] = []
+
+    def noting(desktop: Any) -> PatientEyes:
+        assert desktop.doubles_only_near
+        noted.append(noted[0] if noted else Noted(desktop, doubles_only_near=all_are_qts))
+        return hands(noted[0])  # type: ignore[arg-type]  # it only acts
+
+    assert clicked(ELSEWHERE, noting) == ["press"] * len(ELSEWHERE)
+    assert bool(noted[0].waits) != all_are_qts
