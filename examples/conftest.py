@@ -38,12 +38,13 @@ def qt_is_installed() -> None:
 def vnc_settings(vnc_settings: Settings) -> Settings:
     """The shop, started for each test, unless another desktop or another program is given.
 
-    The recordings are of Qt's own platform; other desktops show pointers and frames of their own.
+    It may start while the test before ends, as no fixture prepares anything for it. The recordings are of Qt's own
+    platform; other desktops show pointers and frames of their own.
     """
     server = vnc_settings.server or "qt"
     shop = shlex.join([sys.executable, str(SHOP)]) if server in ("qt", "xvnc") else ""
     record = vnc_settings.record or ("" if server == "qt" else "off")
-    settings = replace(vnc_settings, server=server, app=vnc_settings.app or shop, record=record)
+    settings = replace(vnc_settings, server=server, app=vnc_settings.app or shop, record=record, start_ahead=True)
     if settings.server == "qt" and sys.platform != "linux":
         pytest.skip("Qt's VNC platform needs Linux; show the shop on a VNC desktop and give --vnc-server=host::port")
     return settings

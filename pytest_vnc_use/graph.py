@@ -171,6 +171,8 @@ class TaskGraph:
         }
         own = SealedCheckpoints(JsonPlusSerializer(allowed_msgpack_modules=None), self._run_id, self._parts.trust)
         with closing(database):
+            # what is committed outlives this process, as the run's other files do; the disk is not waited for
+            database.execute("PRAGMA synchronous=NORMAL")
             yield graph.compile(checkpointer=SqliteSaver(database, serde=own)), config
 
     def _kept_to_itself(self, node: Callable[[CUAState], CUAState]) -> Callable[[CUAState], CUAState]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.budget import Budget
     from pytest_vnc_use.marker import TaskSpec
     from pytest_vnc_use.report.results import RunFigures
+    from pytest_vnc_use.sharing import Desktops
     from pytest_vnc_use.types import Verdict
 
 SPECS: pytest.StashKey[tuple[TaskSpec, ...]] = pytest.StashKey()
@@ -45,6 +46,8 @@ TOLD: pytest.StashKey[dict[str, RunFigures]] = pytest.StashKey()
 TOLD_DOLLARS = pytest.StashKey[float]()
 """What reports have told so far of what the test cost."""
 BUDGET: pytest.StashKey[Budget] = pytest.StashKey()
+DESKTOPS: pytest.StashKey[Desktops] = pytest.StashKey()
+"""Those of this process, in the stash of its config."""
 SETTINGS = pytest.StashKey[Settings]()
 """Of the whole session, in the stash of its config, as soon as something is set or a test has to do with a desktop."""
 

@@ -32,7 +32,6 @@ MARKER = (
     "state"
 )
 LAYERS = pytest.StashKey[list[tuple[Mapping[str, object], Callable[[str], str]]]]()
-DESKTOPS = pytest.StashKey["Desktops"]()
 
 
 # --- options and the marker ------------------------------------------------------------------------------------------
@@ -80,13 +79,14 @@ def _register_the_rest(config: pytest.Config) -> None:
     """What is of use once there is a test with a desktop, or may be one on a worker; nobody else waits for it."""
     if config.pluginmanager.has_plugin("vnc_use_reporting"):
         return
-    from pytest_vnc_use import notes, recorded_items, repeating, reporting, spending
+    from pytest_vnc_use import next_desktops, notes, recorded_items, repeating, reporting, spending
 
     config.stash[notes.SETTINGS] = _settings(config)
     config.pluginmanager.register(reporting, "vnc_use_reporting")
     config.pluginmanager.register(spending, "vnc_use_spending")
     config.pluginmanager.register(repeating, "vnc_use_repeating")
     config.pluginmanager.register(recorded_items, "vnc_use_recorded_items")
+    config.pluginmanager.register(next_desktops, "vnc_use_next_desktops")
 
 
 def _settings(config: pytest.Config) -> Settings:
@@ -207,7 +207,7 @@ def vnc_desktop(
     With the scope `test` it is the test's own, and ends with it, or is reset; with `module` or `session` it is kept as
     it is for the next test, unless its program has ended or the next test wants another.
     """
-    from pytest_vnc_use import assembly
+    from pytest_vnc_use import assembly, next_desktops
     from pytest_vnc_use.setting_paths import absolute_desktop
 
     app = shlex.join(map(str, vnc_app)) if isinstance(vnc_app, (list, tuple)) else str(vnc_app)
@@ -216,8 +216,12 @@ def vnc_desktop(
     desktops = _desktops(request.config)
     if settings.scope == "test":
         desktop = desktops.lease(settings, request.node.nodeid)
+        request.node.stash[next_desktops.WANTED] = settings
         yield assembly.browsable(settings, desktop)
-        desktop.stop()
+        try:
+            next_desktops.start(request.node)
+        finally:
+            desktop.stop()
     else:
         owner = (settings.scope == "module" and request.node.getparent(pytest.Module)) or request.session
         owner.addfinalizer(functools.partial(desktops.end_shared, owner.nodeid))
@@ -225,6 +229,8 @@ def vnc_desktop(
 
 
 def _desktops(config: pytest.Config) -> Desktops:
+    from pytest_vnc_use.notes import DESKTOPS
+
     if DESKTOPS not in config.stash:
         from pytest_vnc_use.sharing import Desktops
 
@@ -281,12 +287,14 @@ def vnc_agent(
     A task that does not end as done fails the test; `run(task, check=False)` returns its result instead.
     """
     _register_the_rest(request.config)
-    from pytest_vnc_use import marked_items, notes, recorded_items, reporting, spending
+    from pytest_vnc_use import marked_items, next_desktops, notes, recorded_items, reporting, spending
     from pytest_vnc_use.agent import VncUseAgent
     from pytest_vnc_use.setting_paths import absolute_files
 
     item, secrets = request.node, marked_items.declared_secrets(request.node)
     vnc_settings = absolute_files(vnc_settings, request.config.invocation_params.dir)
+    recorded = recorded_items.recorded_test(item, vnc_settings, vnc_planner, secrets, vnc_desktop.password)
+    replays = recorded is not None and recorded.mode == "replay"
     agent = VncUseAgent(
         vnc_password=vnc_desktop.password,
         settings=dataclasses.replace(vnc_settings, server=vnc_desktop.server),
@@ -295,12 +303,12 @@ def vnc_agent(
         judge=vnc_judge,
         functions=vnc_functions,
         secrets=secrets,
-        observers=[reporting.ItemObserver(item)],
+        observers=[reporting.ItemObserver(item), next_desktops.LastRun(item, replays=replays)],
         test_id=item.nodeid,
         check=True,
         desktop=vnc_desktop,
         budget=spending.budget_of(item, vnc_settings),
-        recorded=recorded_items.recorded_test(item, vnc_settings, vnc_planner, secrets, vnc_desktop.password),
+        recorded=recorded,
     )
     item.stash[notes.RUNS] = agent.runs
     item.stash[notes.HIDE] = _redaction(secrets, vnc_settings, vnc_desktop)

@@ -91,6 +91,15 @@ class TellsUrl(Protocol):
         """The address of the page that it shows; "" where it cannot be asked."""
 
 
+@runtime_checkable
+class ClickRules(Protocol):
+    """What the programs of a desktop take for a double click; a Controller may be one too."""
+
+    @property
+    def doubles_only_near(self) -> bool:
+        """Whether two clicks at different places are a double click in none of them, however soon they come."""
+
+
 Connect = Callable[[str, str | None], Controller]
 """Eyes and hands on the VNC server at an address, which may ask for a password. Raises DesktopError."""
 

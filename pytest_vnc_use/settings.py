@@ -82,6 +82,12 @@ class Settings:
         "at most so many desktops are started at once, by all processes of this user here; they are reset from test to "
         "test instead of started anew (0: no limit, each anew)",
     )
+    start_ahead: bool = _setting(
+        False,
+        _switch,
+        "start the next test's desktop, and its program, while a test ends, so before the next one's fixtures have "
+        "prepared anything; with xvnc and qt, where the next test wants the same (not with --vnc-desktops)",
+    )
     engine: str = _setting(
         "", _one_of("", "docker", "podman"), "what runs containers: docker or podman (the first of them that answers)"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_vnc_use import assembly
@@ -9,7 +11,24 @@ from pytest_vnc_use.ports import Desktop
 from pytest_vnc_use.settings import Settings
 
 if TYPE_CHECKING:
+    from pytest_vnc_use.desktops.ahead import StartedAhead
     from pytest_vnc_use.desktops.managed import ManagedDesktops
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """A desktop that was started for `holder`, by these settings, in this environment, from this folder."""
+
+    holder: str
+    settings: Settings
+    environment: dict[str, str]
+    folder: str
+    started: StartedAhead
+
+    def suits(self, settings: Settings) -> bool:
+        """Whether the holder, which leases now, would start the same."""
+        is_same = settings.start_ahead and assembly.same_desktop(self.settings, settings)
+        return is_same and (self.environment, self.folder) == (dict(os.environ), os.getcwd())
 
 
 class Desktops:
@@ -18,10 +37,45 @@ class Desktops:
     def __init__(self) -> None:
         self._shared: dict[str, tuple[Settings, Desktop]] = {}
         self._managed: tuple[Settings, ManagedDesktops] | None = None
+        self._ahead: _Ahead | None = None
 
     def lease(self, settings: Settings, holder: str) -> Desktop:
         """A desktop for `holder` alone, with its program, until its `stop()`. Raises DesktopError, SettingsError."""
+        if started := self._take_ahead(settings, holder):
+            return started
         return assembly.lease_desktop(settings, holder, self._managed_for(settings) if settings.desktops else None)
+
+    def start_ahead(self, settings: Settings, holder: str) -> None:
+        """Start the desktop that `holder`, the test that comes next, will lease if its settings are these too.
+
+        Does nothing where the settings do not allow it, or one is there already.
+        """
+        if self._ahead:
+            return
+        environment = {**os.environ, "PYTEST_CURRENT_TEST": f"{holder} (setup)".replace("\0", "(null)")}
+        if started := assembly.start_ahead(settings, environment):
+            self._ahead = _Ahead(holder, settings, environment, os.getcwd(), started)
+
+    def drop_ahead(self, holder: str = "") -> None:
+        """End the desktop that was started ahead, for that holder or anybody; does nothing where there is none."""
+        if self._ahead and holder in ("", self._ahead.holder):
+            ahead, self._ahead = self._ahead, None
+            ahead.started.drop()
+
+    def _take_ahead(self, settings: Settings, holder: str) -> Desktop | None:
+        """What was started ahead for `holder`, unless it would start something else by now."""
+        if not self._ahead or self._ahead.holder != holder:
+            return None
+        if not self._ahead.suits(settings):
+            self.drop_ahead()
+            return None
+        try:
+            desktop = self._ahead.started.take()
+        except BaseException:  # whatever it was, Ctrl-C too: nothing that was started stays behind
+            self.drop_ahead()
+            raise
+        self._ahead = None
+        return desktop
 
     def share(self, settings: Settings, owner: str) -> Desktop:
         """The desktop of all tests of `owner`, as the test before left it.
@@ -43,11 +97,14 @@ class Desktops:
             self._shared.pop(owner)[1].stop()
 
     def close(self) -> None:
-        """Stop all that is shared, or kept for the next test."""
-        for owner in list(self._shared):
-            self.end_shared(owner)
-        if self._managed:
-            self._managed[1].close()
+        """Stop all that is shared, started ahead, or kept for the next test."""
+        try:
+            for owner in list(self._shared):
+                self.end_shared(owner)
+            if self._managed:
+                self._managed[1].close()
+        finally:
+            self.drop_ahead()
 
     def _managed_for(self, settings: Settings) -> ManagedDesktops:
         """Those of the test before, unless this one wants other desktops."""

@@ -10,7 +10,7 @@ from typing import NoReturn, Protocol, TypeVar
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError, DesktopRefused, ScreenFrozen
 from pytest_vnc_use.keystrokes import Means
-from pytest_vnc_use.ports import Controller, TellsMeans
+from pytest_vnc_use.ports import ClickRules, Controller, TellsMeans
 from pytest_vnc_use.screens import same_screen
 from pytest_vnc_use.types import DesktopAction, Frame, Glance, Move, Settled, TakeScreenshot, Wait
 
@@ -139,6 +139,11 @@ class Watchdog:
     def means(self) -> Means:
         """How the desktop is typed at, where that is known."""
         return self._desktop.means if isinstance(self._desktop, TellsMeans) else Means()
+
+    @property
+    def doubles_only_near(self) -> bool:
+        """Whether two clicks at different places are a double click in no program there."""
+        return isinstance(self._desktop, ClickRules) and self._desktop.doubles_only_near
 
     @property
     def watched(self) -> Watched:

@@ -16,6 +16,7 @@ from pytest_vnc_use.assembly.desktops import (
     same_desktop as same_desktop,
     same_start as same_start,
     settle_rules as settle_rules,
+    start_ahead as start_ahead,
     vnc_behind as vnc_behind,
 )
 from pytest_vnc_use.assembly.models import (

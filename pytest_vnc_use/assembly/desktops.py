@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from pytest_vnc_use.backends.elements import Element
     from pytest_vnc_use.backends.settle import SettleRules
     from pytest_vnc_use.backends.vnc import VNCController
+    from pytest_vnc_use.desktops.ahead import StartedAhead
     from pytest_vnc_use.desktops.managed import ManagedDesktops, Startable
     from pytest_vnc_use.desktops.pool import Lease
+    from pytest_vnc_use.desktops.qt import QtDesktop
+    from pytest_vnc_use.desktops.xvnc import XvncDesktop
 
 START_SETTINGS = (
     *("server", "screen_size", "depth", "start_seconds", "desktops"),
@@ -126,25 +129,45 @@ def given_servers(settings: Settings) -> list[str]:
     return servers
 
 
+def start_ahead(settings: Settings, environment: Mapping[str, str]) -> StartedAhead | None:
+    """Start a desktop with its program for a test that will want it, in that environment; None where none may be.
+
+    Only what is started for one test, on this machine, can be; a number of desktops that is limited leaves no room.
+    """
+    if not settings.start_ahead or settings.server not in ("qt", "xvnc") or settings.desktops:
+        return None
+    from pytest_vnc_use.desktops.ahead import StartedAhead
+
+    return StartedAhead(partial(_start_here, settings, inherited=environment), program_of(settings))
+
+
 def start_desktop(settings: Settings, place: Path | None = None) -> Startable:
     """A desktop started here, without a program; its private folder in `place`. Raises DesktopError, SettingsError."""
-    size, start_timeout_s = settings.screen_size, settings.start_seconds
     match settings.server:
         case "":
             raise SettingsError(
                 "no desktop is given: pass --vnc-server=host::port, or let one be started: --vnc-server=xvnc, "
                 "--vnc-server=container:IMAGE, or --vnc-server=qt with --vnc-app"
             )
-        case "qt":
-            from pytest_vnc_use.desktops.qt import QtDesktop
-
-            return QtDesktop(size=size, start_timeout_s=start_timeout_s, place=place)
-        case "xvnc":
-            from pytest_vnc_use.desktops.xvnc import XvncDesktop
-
-            return XvncDesktop(size=size, depth=settings.depth, start_timeout_s=start_timeout_s, place=place)
+        case "qt" | "xvnc":
+            return _start_here(settings, place)
         case _:
             return _container(settings, place)
+
+
+def _start_here(
+    settings: Settings, place: Path | None = None, inherited: Mapping[str, str] | None = None
+) -> QtDesktop | XvncDesktop:
+    size, start_timeout_s = settings.screen_size, settings.start_seconds
+    if settings.server == "qt":
+        from pytest_vnc_use.desktops.qt import QtDesktop
+
+        return QtDesktop(size=size, start_timeout_s=start_timeout_s, place=place, inherited=inherited)
+    from pytest_vnc_use.desktops.xvnc import XvncDesktop
+
+    return XvncDesktop(
+        size=size, depth=settings.depth, start_timeout_s=start_timeout_s, place=place, inherited=inherited
+    )
 
 
 def _container(settings: Settings, place: Path | None) -> Startable:

@@ -6,7 +6,8 @@ On each of these a text goes out at once, and the server takes it at its own pac
   frees none: text beyond ASCII, and half of the Latin letters where the layout is a Russian one alone (with `us,ru` it
   finds them all). Its extended clipboard carries any text, and says when a program fetches it.
 - TightVNC 1.3.10 does the same with 167 spare keycodes: enough for Latin-1, and for nothing more.
-- Qt's own VNC server takes Latin-1 and the keys below, and drops all else, the wheel too, without a word.
+- Qt's own VNC server takes Latin-1 and the keys below, and drops all else, the wheel too, without a word. Whoever
+  listens there is Qt, which counts as a double click only what comes within 5 of its pixels.
 - x11vnc 0.9.16 has about 20 spare keycodes, and its number pad moves the caret. While another layout than a Latin one
   is switched to, it presses the keys of Latin letters, which then make others.
 - QEMU 7.2 takes a key event every 10 ms, queues about 340 and drops the rest, while the pointer overtakes them. It
@@ -58,10 +59,14 @@ _WORDS: Mapping[TextReach, str] = {
 
 @dataclass(frozen=True)
 class Abilities(Means):
-    """The means of a server, and its pace: a key event takes it `event_s`; `scancodes` are sent along with keysyms."""
+    """The means of a server, and its pace: a key event takes it `event_s`; `scancodes` are sent along with keysyms.
+
+    `doubles_only_near` as in the port ClickRules.
+    """
 
     event_s: float = 0.0
     scancodes: Mapping[int, int] = field(default_factory=dict)
+    doubles_only_near: bool = False
 
     def pasting(self) -> Abilities:
         """The same, with all text pasted. Raises SettingsError where the server has no clipboard for that."""
@@ -82,7 +87,7 @@ def abilities_of(
 ) -> Abilities:
     """What a server takes, told from its desktop's name, the security types it offered, and what it confirmed."""
     if desktop_name == _QT_DESKTOP:
-        return Abilities("latin-1", wheel=False, only_keysyms=_QT_KEYS)
+        return Abilities("latin-1", wheel=False, only_keysyms=_QT_KEYS, doubles_only_near=True)
     if desktop_name.startswith(_QEMU):
         return Abilities(
             "ascii",

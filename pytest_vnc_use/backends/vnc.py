@@ -130,6 +130,11 @@ class VNCController:
         return replace(self._abilities, wheel=self._has_wheel)
 
     @property
+    def doubles_only_near(self) -> bool:
+        """Whether two clicks at different places are a double click in no program there."""
+        return self._abilities.doubles_only_near
+
+    @property
     def screen(self) -> Framebuffer:
         """The live pixels, for who shows them to somebody."""
         return self._screen

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -23,21 +24,21 @@ def vnc_port(session: int, *, timeout_s: float) -> int | None:
 def listening_ports(session: int) -> list[int]:
     """Ports, in order, on which a process of the session listens."""
     inodes = {inode for pid in _processes(session) for inode in _socket_inodes(pid)}
+    if not inodes:  # as long as the program loads; on a busy machine the tables are long
+        return []
     return sorted({port for port, inode in _listening_sockets() if inode in inodes})
 
 
 def _processes(session: int) -> Iterator[int]:
-    for entry in _PROC.iterdir():
-        if entry.name.isdigit() and _session_of(entry) == session:
-            yield int(entry.name)
+    for name in os.listdir(_PROC):
+        if name.isdigit() and _session_of(name) == session:
+            yield int(name)
 
 
-def _session_of(process: Path) -> int | None:
-    try:
-        after_name = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return int(after_name[3])
+def _session_of(process: str) -> int | None:
+    with suppress(OSError), open(f"{_PROC}/{process}/stat", "rb", buffering=0) as stat:
+        return int(stat.read().rpartition(b")")[2].split()[3])
+    return None
 
 
 def _socket_inodes(pid: int) -> Iterator[str]:

@@ -31,6 +31,11 @@ class Process:
         self._elsewhere = elsewhere
 
     @property
+    def sessions(self) -> tuple[int, ...]:
+        """The ids of the sessions that its processes are in."""
+        return self.popen.sessions if isinstance(self.popen, Attended) else (self.popen.pid,)
+
+    @property
     def exit_code(self) -> int | None:
         """None while it runs; -n where signal n ended it."""
         code = self.popen.poll()

@@ -13,7 +13,7 @@ from pytest_vnc_use.desktops.process import Process
 from pytest_vnc_use.desktops.started import ANSWERS_WITHIN_S, StartedDesktop, check_linux, check_size
 from pytest_vnc_use.errors import DesktopError, DesktopRefused
 
-_POLL_S = 0.05
+_POLL_S = 0.02
 _GREETING_TIMEOUT_S = 1.0
 
 
@@ -22,10 +22,10 @@ class QtDesktop(StartedDesktop):
 
     The program is the desktop: with an empty `command`, and after `reset()`, there is no screen until `launch()`.
 
-    `size` is in pixels. `environment` is added to this process's own; the desktop's private folder is made in `place`,
-    the temporary folder by default. The program ends with `stop()`, and with this process, however that dies. `run`
-    starts a command beside the program, in the same environment: there is no display to share, and a Qt program started
-    that way opens a VNC server of its own.
+    `size` is in pixels. `environment` is added to `inherited`, this process's own by default; the desktop's private
+    folder is made in `place`, the temporary folder by default. The program ends with `stop()`, and with this process,
+    however that dies. `run` starts a command beside the program, in the same environment: there is no display to share,
+    and a Qt program started that way opens a VNC server of its own.
 
     Qt's server listens on all interfaces, asks for no password, and encrypts nothing (Qt 6.6 to 6.12, measured): where
     the network is not trusted, run the tests in a container. It ignores wheel buttons and takes Latin-1 characters
@@ -43,10 +43,11 @@ class QtDesktop(StartedDesktop):
         environment: Mapping[str, str] | None = None,
         start_timeout_s: float = 20.0,
         place: Path | None = None,
+        inherited: Mapping[str, str] | None = None,
     ) -> None:
         check_linux("qt", "where PySide6 brings Qt's VNC platform")
         check_size(size)
-        super().__init__({**(environment or {}), **_qt_environment(size)}, place)
+        super().__init__({**(environment or {}), **_qt_environment(size)}, place, inherited)
         self._timeout_s = start_timeout_s
         self._port: int | None = None
         try:

@@ -51,19 +51,25 @@ _NOT_FOR_THE_DESKTOP = (
 class Session:
     """A private folder, the processes started in it, and the guard that ends them behind this process.
 
-    `environment` is added to this process's own; the private folder is made in `place`, the temporary folder by
-    default. What earlier sessions left behind is removed first. It belongs to the process that made it: in a child that
-    is forked it counts as stopped. Linux only.
+    `environment` is added to `inherited`, this process's own by default; the private folder is made in `place`, the
+    temporary folder by default. What earlier sessions left behind is removed first. It belongs to the process that made
+    it: in a child that is forked it counts as stopped. Linux only.
     """
 
-    def __init__(self, environment: Mapping[str, str], place: Path | None = None) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        place: Path | None = None,
+        inherited: Mapping[str, str] | None = None,
+    ) -> None:
         remove_leftovers()
         self.folder, self._lock = _make_locked_folder(place)
         self.working_folder = self.folder / "work"
         self._logs = self.working_folder / "logs"
         self._logs.mkdir(parents=True)
-        inherited = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_DESKTOP}
-        self.environment = {**inherited, **environment, cleaning.MARK: str(self.folder)}
+        given = os.environ if inherited is None else inherited
+        handed_on = {name: value for name, value in given.items() if name not in _NOT_FOR_THE_DESKTOP}
+        self.environment = {**handed_on, **environment, cleaning.MARK: str(self.folder)}
         self._processes: list[Process] = []
         self._staying: list[Process] = []
         self._commands: list[Attended] = []
@@ -90,7 +96,7 @@ class Session:
         """
         log = self._logs / f"{role.replace(' ', '-')}.txt"
         with self._new_log(log) as output:
-            words = [_seen_from_here(word) for word in command]
+            words = [seen_from_here(word) for word in command]
             if attended:
                 popen: Attended | subprocess.Popen[bytes] = self._attended(words, output, output)
             else:
@@ -103,8 +109,7 @@ class Session:
 
     def end(self, process: Process) -> None:
         """End one process, and what it started in its session. Raises DesktopError where that cannot be done."""
-        popen = process.popen
-        _check_ended(cleaning.end_sessions(popen.sessions if isinstance(popen, Attended) else (popen.pid,)))
+        _check_ended(cleaning.end_sessions(process.sessions))
         self._forget(process)
 
     def mark_start(self) -> None:
@@ -325,6 +330,7 @@ def _shown(command: Sequence[str]) -> str:
     return textwrap.shorten(shlex.join(command), _SHOWN_CHARACTERS, placeholder=" …")
 
 
-def _seen_from_here(word: str) -> str:
+def seen_from_here(word: str) -> str:
+    """A word of a command; where it is the path of something, from the folder where this process is, absolute."""
     path = Path(word)
     return str(path.absolute()) if "/" in word and path.exists() else word

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pytest_vnc_use.desktops import cleaning
 from pytest_vnc_use.desktops.folder import WorkingFolder
 from pytest_vnc_use.desktops.process import Process
 from pytest_vnc_use.desktops.session import Session
@@ -21,8 +22,13 @@ _LARGEST = 16384
 class StartedDesktop:
     """Files, commands and the program under test of a desktop that lives in a session; the screen is a subclass's."""
 
-    def __init__(self, environment: Mapping[str, str], place: Path | None = None) -> None:
-        self._session = Session(environment, place)
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        place: Path | None = None,
+        inherited: Mapping[str, str] | None = None,
+    ) -> None:
+        self._session = Session(environment, place, inherited)
         self._files = WorkingFolder(self._session.working_folder)
         self._program: Process | None = None
         self._last_fault: str | None = None
@@ -80,6 +86,11 @@ class StartedDesktop:
     def logs(self) -> Mapping[str, str]:
         """What each process has printed so far, by its role, such as `program`: the last megabyte of each."""
         return self._session.logs() if self._last_logs is None else self._last_logs
+
+    def end_program(self) -> None:
+        """End the program under test, also from another thread than the one that waits for it to show."""
+        if self._program:
+            cleaning.end_sessions(self._program.sessions)
 
     def reset(self) -> None:
         """End all that was launched and run, and empty the working folder. Raises DesktopError where that fails."""

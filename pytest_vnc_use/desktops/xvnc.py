@@ -36,9 +36,10 @@ _RESTORE_S = 2.0
 class XvncDesktop(StartedDesktop):
     """Starts TigerVNC, openbox if it is installed, then `command`, if one is given, and waits until all are ready.
 
-    Ready means: the VNC server greets, the window manager says that it runs, and a window of the program shows.
-    `size` is in pixels, `depth` 16 or 24 bits a pixel; `environment` is added to this process's own; the desktop's
-    private folder is made in `place`, the temporary folder by default. Without `window_manager` none is started.
+    Ready means: the VNC server greets, the window manager says that it runs, and a window of the program shows. `size`
+    is in pixels, `depth` 16 or 24 bits a pixel; `environment` is added to `inherited`, this process's own by default;
+    the desktop's private folder is made in `place`, the temporary folder by default. Without `window_manager` none is
+    started.
 
     The VNC server listens on a unix socket in a private folder only: there is no port that another program could take
     first, and nothing that another machine or user could reach. It asks for a random `password` all the same. The X
@@ -59,12 +60,13 @@ class XvncDesktop(StartedDesktop):
         start_timeout_s: float = 20.0,
         place: Path | None = None,
         window_manager: bool = True,
+        inherited: Mapping[str, str] | None = None,
     ) -> None:
         check_linux("xvnc", "for which TigerVNC's X server is made")
         check_size(size)
         _check_depth(depth)
         server = _installed_server()
-        super().__init__(environment or {}, place)
+        super().__init__(environment or {}, place, inherited)
         self._wants_manager = window_manager
         self._deadline, self._timeout_s = Deadline(start_timeout_s), start_timeout_s
         self._password = new_password()

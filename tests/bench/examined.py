@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -13,23 +14,31 @@ from pathlib import Path
 
 from pytest_vnc_use.report.results import ItemResult, read_results
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+TREE = Path(__file__).parents[2]
+"""The checkout that this benchmark is of."""
 
 
 @contextmanager
-def examples() -> Iterator[Path]:
-    """A folder with a copy of the examples, for as long as it is needed."""
+def examples(tree: Path = TREE) -> Iterator[Path]:
+    """A folder with a copy of the examples of a checkout, for as long as it is needed."""
     with tempfile.TemporaryDirectory(prefix="examples-") as made:
-        shutil.copytree(EXAMPLES, Path(made) / "examples")
+        shutil.copytree(tree / "examples", Path(made) / "examples")
         yield Path(made)
 
 
-def replayed(folder: Path, *options: str) -> Sequence[ItemResult]:
-    """What came of each test."""
+def replayed(folder: Path, *options: str, tree: Path = TREE) -> Sequence[ItemResult]:
+    """What came of each test, carried out by the package of that checkout."""
     results = folder / "results.json"
     results.unlink(missing_ok=True)
     pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "examples", "--vnc-record=replay"]
-    ended = subprocess.run([*pytest, f"--vnc-results={results}", *options], cwd=folder, capture_output=True, text=True)
+    path = os.pathsep.join([str(tree), os.environ.get("PYTHONPATH", "")])
+    ended = subprocess.run(
+        [*pytest, f"--vnc-results={results}", *options],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
     if not results.exists():
         raise SystemExit(f"{shlex.join(ended.args)} wrote no results:\n{ended.stdout}\n{ended.stderr}")
     shutil.rmtree(folder / "runs", ignore_errors=True)

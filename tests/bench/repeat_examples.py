@@ -1,46 +1,94 @@
 """Whether the examples, replayed without a model from the recordings that come with them, pass time after time.
 
-    python tests/bench/run.py repeat_examples [TIMES [AT_ONCE]]
+    python tests/bench/run.py repeat_examples [TIMES [AT_ONCE]] [--against CHECKOUT]
 
 A line for each failure, and at the end how many times all of them passed, and what a time takes. With AT_ONCE, so many
-go on beside each other all the time, as the machine allows.
+go on beside each other all the time, as the machine allows. With `--against`, those of another checkout, by its own
+package, are replayed in turn with them, and it is told how much longer these take.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
-from examined import examples, failure_of, replayed
+from examined import TREE, examples, failure_of, replayed
+from ratios import head, machine, row
 
 from pytest_vnc_use.report.results import ItemResult
 
 
-def main(times: int = 200, at_once: int = 1) -> int:
-    failures, drifts, seconds, tests = 0, 0, [], 0
+@dataclass
+class Tally:
+    """What came of the examples of one checkout so far."""
+
+    tree: Path
+    failures: int = 0
+    drifts: int = 0
+    tests: int = 0
+    seconds: list[float] = field(default_factory=list)
+
+    def add(self, number: int, results: Sequence[ItemResult], took_s: float) -> None:
+        self.seconds.append(took_s)
+        self.tests += len(results)
+        if failed := failure_of(results):
+            self.failures += 1
+            self.drifts += "not as recorded" in failed
+            print(f"time {number}, {self.tree.name}: {failed}", flush=True)
+
+    @property
+    def median_s(self) -> float:
+        return statistics.median(self.seconds)
+
+    def __str__(self) -> str:
+        times = len(self.seconds)
+        told = f"{times - self.failures} of {times} times all passed, {self.drifts} drifted"
+        return f"{told}; {self.tests} tests; {self.median_s:.1f} s a time (median)"
+
+
+def main(times: int, at_once: int, against: Path | None) -> int:
+    tallies = [Tally(tree) for tree in (against, TREE) if tree]
     with ThreadPoolExecutor(at_once) as pool:
-        for number, (results, took_s) in enumerate(pool.map(lambda _: once(), range(times)), 1):
-            seconds.append(took_s)
-            tests += len(results)
-            if failed := failure_of(results):
-                failures += 1
-                drifts += "not as recorded" in failed
-                print(f"time {number}: {failed}", flush=True)
+        each = [pool.map(partial(once, tally.tree), range(times)) for tally in tallies] if at_once > 1 else None
+        for number in range(1, times + 1):
+            for index, tally in enumerate(tallies):
+                tally.add(number, *(next(each[index]) if each else once(tally.tree)))
             if number % 10 == 0 or number == times:
-                told = f"{number - failures} of {number} times all passed, {drifts} drifted"
-                print(f"{told}; {tests} tests; {statistics.median(seconds):.1f} s a time (median)", flush=True)
-    return failures
+                print(*(f"{tally.tree.name}: {tally}" for tally in tallies), sep="\n", flush=True)
+    if against:
+        tell_both(*tallies)
+    return sum(tally.failures for tally in tallies if tally.tree == TREE)
 
 
-def once() -> tuple[Sequence[ItemResult], float]:
+def once(tree: Path, _: int = 0) -> tuple[Sequence[ItemResult], float]:
     """What came of each test, and how long they took together."""
-    began_s = time.monotonic()
-    with examples() as folder:
-        return replayed(folder), time.monotonic() - began_s
+    with examples(tree) as folder:
+        began_s = time.monotonic()
+        return replayed(folder, tree=tree), time.monotonic() - began_s
+
+
+def tell_both(before: Tally, now: Tally) -> None:
+    """Both beside each other; times of the same round are compared, so that a machine's load counts for both."""
+    print(f"\n{machine()}, n = {len(now.seconds)}, in turn\n")
+    print(head("checkout", "all passed", "drifted", "s a time (median)", "quickest", "slowest"))
+    for tally in (before, now):
+        passed = f"{len(tally.seconds) - tally.failures} of {len(tally.seconds)}"
+        ends = (f"{end(tally.seconds):.1f}" for end in (min, max))
+        print(row(tally.tree.name, passed, tally.drifts, f"{tally.median_s:.1f}", *ends))
+    ratio = statistics.median(late / soon for soon, late in zip(before.seconds, now.seconds, strict=True))
+    print(f"\n{now.tree.name} takes {ratio - 1:+.1%} of {before.tree.name}'s time (median of the rounds)")
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("times", type=int, nargs="?", default=200)
+    parser.add_argument("at_once", type=int, nargs="?", default=1)
+    parser.add_argument("--against", type=lambda path: Path(path).resolve())
+    sys.exit(main(**vars(parser.parse_args())))

@@ -1,21 +1,26 @@
 """What a replayed step costs beside the program's own reaction, and how much sooner a replay is: a table in Markdown.
 
-    python tests/bench/run.py replayed_steps [ROUNDS]
+    python tests/bench/run.py replayed_steps [ROUNDS] [--against CHECKOUT]
 
 Programs on TigerVNC at 1440x900 are carried out once with a planner that takes 2 s a turn, as a model does, recorded,
 and replayed ROUNDS (10 by default) times, each once it has come up. A step lasts from when its input begins until that
 of the next one does. It is the input itself, whose hands wait for what a click does before they type there; the
 program's reaction, until the last change arrives of what the next step waits for; and the cost, which is all the rest.
-The last step is left out: none waits for its end.
+The last step is left out: none waits for its end. With `--against`, another checkout's package does the same, program
+after program in turn with this one's.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,6 +32,7 @@ from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.recordings.record import screen_at_rest
 from pytest_vnc_use.types import DesktopAction, Wait
 
+TREE = Path(__file__).parents[2]
 SIZE = (1440, 900)
 MODEL_S = 2.0
 
@@ -94,29 +100,75 @@ def live_s(desk: Desk, name: str) -> float:
         return time.monotonic() - began_s
 
 
-def main(rounds: int) -> None:
-    print(f"{machine()}, {SIZE[0]}×{SIZE[1]}, n = {rounds}, medians in ms\n")
-    print(head("program", "step", "input", "reaction", "cost", "largest cost"), flush=True)
-    told = []
+@dataclass(frozen=True)
+class Measured:
+    """Of one program: each step's kind, its input, reaction and cost (medians), and its largest cost; and whole runs.
+
+    In seconds.
+    """
+
+    steps: list[tuple[str, float, float, float, float]]
+    replayed_s: float
+    live_s: float
+
+
+def measured(name: str, rounds: int) -> Measured:
+    """In this process, with the package that it imports."""
     with tempfile.TemporaryDirectory(prefix="steps-") as folder, Desk(Path(folder), SIZE) as desk:
-        for name, program in PROGRAMS.items():
-            if not program.is_installed:
-                continue
-            with desk.playing(name, "rewrite") as driven:
-                driven.run()
-                driven.recorded.keep()
-            runs = [replayed(desk, name) for _ in range(rounds)]
-            for number, times in enumerate(zip(*(run.steps for run in runs), strict=True)):
-                inputs, reactions, costs = zip(*times, strict=True)
-                figures = (*map(statistics.median, (inputs, reactions, costs)), max(costs))
-                step = f"{number + 1} {program.steps[number].kind}"
-                print(row(name, step, *(f"{1000 * s:.0f}" for s in figures)), flush=True)
-            live, replay = live_s(desk, name), statistics.median(run.run_s for run in runs)
-            told.append((name, len(program.steps), f"{live:.1f} s", f"{replay:.2f} s", f"{live / replay:.0f}×"))
-    print("\n" + head("program", "steps", f"live, {MODEL_S:g} s a turn", "replayed", "sooner"))
+        with desk.playing(name, "rewrite") as driven:
+            driven.run()
+            driven.recorded.keep()
+        runs = [replayed(desk, name) for _ in range(rounds)]
+        steps = []
+        for step, times in zip(PROGRAMS[name].steps, zip(*(run.steps for run in runs), strict=True), strict=False):
+            inputs, reactions, costs = zip(*times, strict=True)
+            steps.append((step.kind, *map(statistics.median, (inputs, reactions, costs)), max(costs)))
+        return Measured(steps, statistics.median(run.run_s for run in runs), live_s(desk, name))
+
+
+def measured_by(tree: Path, name: str, rounds: int) -> Measured:
+    """By the package of that checkout, in a process of its own."""
+    rooms = (tree, *(tree / "tests" / room for room in ("", "backends", "desktops", "programs", "recordings")))
+    ended = subprocess.run(
+        [sys.executable, __file__, str(rounds), "--measure", name],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, rooms))},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return Measured(**json.loads(ended.stdout.splitlines()[-1]))
+
+
+def main(rounds: int, against: Path | None) -> None:
+    trees = [tree for tree in (against, TREE) if tree]
+    print(f"{machine()}, {SIZE[0]}×{SIZE[1]}, n = {rounds}, medians in ms\n")
+    print(head("checkout", "program", "step", "input", "reaction", "cost", "largest cost"), flush=True)
+    told = []
+    for name in (name for name, program in PROGRAMS.items() if program.is_installed):
+        both = [measured_by(tree, name, rounds) for tree in trees]
+        for tree, found in zip(trees, both, strict=True):
+            for number, (kind, *times) in enumerate(found.steps, 1):
+                print(row(tree.name, name, f"{number} {kind}", *(f"{1000 * s:.0f}" for s in times)), flush=True)
+            told.append((tree.name, name, *whole(found, both[0])))
+    print("\n" + head("checkout", "program", f"live, {MODEL_S:g} s a turn", "replayed", "sooner", "longer than before"))
     for line in told:
         print(row(*line))
 
 
+def whole(found: Measured, before: Measured) -> tuple[str, ...]:
+    """What a whole run takes, and how much longer than before."""
+    longer = "" if found is before else f"{found.replayed_s / before.replayed_s - 1:+.0%}"
+    sooner = f"{found.live_s / found.replayed_s:.0f}×"
+    return f"{found.live_s:.1f} s", f"{found.replayed_s:.2f} s", sooner, longer
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if sys.argv[1:] else 10)
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("rounds", type=int, nargs="?", default=10)
+    parser.add_argument("--against", type=lambda path: Path(path).resolve())
+    parser.add_argument("--measure", metavar="PROGRAM", help="this one alone, in this process, told as JSON")
+    given = parser.parse_args()
+    if given.measure:
+        print(json.dumps(asdict(measured(given.measure, given.rounds))))
+    else:
+        main(given.rounds, given.against)

@@ -1,0 +1,95 @@
+"""A replay's clicks one after the other are no double click, and wait no longer than the program's kind needs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import vnc_servers
+
+from pytest_vnc_use import assembly
+from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.ports import Controller
+from pytest_vnc_use.recordings.patient_eyes import PatientEyes
+from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.types import Click, DesktopAction, Wait
+
+Clicked = Callable[..., list[str]]
+PAD = [sys.executable, str(Path(__file__).parents[1] / "programs" / "pad.py")]
+ELSEWHERE = [(100 + 60 * number, 100) for number in range(8)]
+
+
+@pytest.fixture
+def clicked() -> Iterator[Clicked]:
+    """What the pad was told of left clicks at some points, `through` the hands of a replay or the desktop's own."""
+    vnc_servers.require_pyside()
+    with ExitStack() as stack:
+
+        def click(
+            points: Sequence[tuple[int, int]], through: Callable[[Controller], Any], **environment: str
+        ) -> list[str]:
+            desktop = QtDesktop(PAD, environment=environment)
+            stack.callback(desktop.stop)
+            hands = stack.enter_context(closing(assembly.connect(Settings(server=desktop.server))))
+            for point in points:
+                through(hands).perform(Click(*point))
+            hands.frame()
+            told = desktop.read_file("events.txt").splitlines()
+            return [line.split()[0] for line in told if not line.startswith("release")]
+
+        yield click
+
+
+def replaying() -> Callable[[Controller], PatientEyes]:
+    """The hands of one replay."""
+    made: list[PatientEyes] = []
+
+    def hands_of(desktop: Controller) -> PatientEyes:
+        made.append(made[0] if made else PatientEyes(desktop, replay=None, limit_s=0))  # type: ignore[arg-type]
+        return made[0]
+
+    return hands_of
+
+
+def directly(desktop: Controller) -> Controller:
+    return desktop
+
+
+@pytest.mark.parametrize(("points", "scale"), [([(300, 300), (305, 300)], "1"), ([(300, 300), (310, 300)], "2")])
+def test_a_click_near_the_one_before_waits(clicked: Clicked, points: list[tuple[int, int]], scale: str) -> None:
+    assert clicked(points, directly, QT_SCALE_FACTOR=scale) == ["press", "double"]
+    assert clicked(points, replaying(), QT_SCALE_FACTOR=scale) == ["press", "press"]
+
+
+class Noted:
+    """The port Controller: the desktop's, with a note of how long it was told to wait."""
+
+    def __init__(self, desktop: Any, *, doubles_only_near: bool) -> None:
+        self._desktop = desktop
+        self.doubles_only_near = doubles_only_near
+        self.waits: list[float] = []
+
+    def perform(self, action: DesktopAction) -> None:
+        if isinstance(action, Wait):
+            self.waits.append(action.duration_s)
+        self._desktop.perform(action)
+
+
+@pytest.mark.parametrize("all_are_qts", [True, False])
+def test_only_where_all_programs_are_of_qt_a_click_elsewhere_waits_for_nothing(
+    clicked: Clicked, all_are_qts: bool
+) -> None:
+    hands = replaying()
+    noted: list[Noted] = []
+
+    def noting(desktop: Any) -> PatientEyes:
+        assert desktop.doubles_only_near
+        noted.append(noted[0] if noted else Noted(desktop, doubles_only_near=all_are_qts))
+        return hands(noted[0])  # type: ignore[arg-type]  # it only acts
+
+    assert clicked(ELSEWHERE, noting) == ["press"] * len(ELSEWHERE)
+    assert bool(noted[0].waits) != all_are_qts
