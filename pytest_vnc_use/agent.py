@@ -15,6 +15,7 @@ from pytest_vnc_use import assembly, failure, graph
 from pytest_vnc_use.acting import Actor, functions_by_name
 from pytest_vnc_use.budget import Budget
 from pytest_vnc_use.claims import Claims
+from pytest_vnc_use.code_places import places_now
 from pytest_vnc_use.driver_lock import only_driver
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.execution import read_execution, secrets_of
@@ -50,7 +51,7 @@ from pytest_vnc_use.types import (
     Usage,
     Verdict,
 )
-from pytest_vnc_use.verification import check_asked, end_state_claim, verify_function
+from pytest_vnc_use.verification import check_asked, verify_function
 
 Self = TypeVar("Self", bound="VncUseAgent")
 
@@ -135,7 +136,7 @@ class VncUseAgent(Claims, Hands):
         self,
         task: str,
         *,
-        expect: Sequence[str] = (),
+        expect: Sequence[str] | None = (),
         limits: Limits | None = None,
         policy: Policy | None = None,
         planner: Planner | Callable[[Observation], object] | None = None,
@@ -145,14 +146,15 @@ class VncUseAgent(Claims, Hands):
     ) -> RunResult:
         """Carry out a task. The result's outcome says how the run ended, not that the task was achieved: `verify` does.
 
-        `expect` is written down with the run; nothing judges it here. `limits`, `policy`, `planner` and `check` hold
-        for this run in place of the agent's. `approver` is asked where an action waits for a person; without one the
-        run returns as `WAITING`. Raises TaskFailed where `check` asks for it, InfraError where a tool cannot be used,
-        SettingsError for a task or a claim that is none.
+        `expect` is written down with the run; nothing judges it here. None says that the test checks the task's end
+        itself: no judge is asked for it, as else where nothing is asserted after it. `limits`, `policy`, `planner` and
+        `check` hold for this run in place of the agent's. `approver` is asked where an action waits for a person;
+        without one the run returns as `WAITING`. Raises TaskFailed where `check` asks for it, InfraError where a tool
+        cannot be used, SettingsError for a task or a claim that is none.
         """
         if not task.strip():
             raise SettingsError(f"the task must be a sentence, got {task!r}")
-        for claim in expect:
+        for claim in expect or ():
             check_asked(claim, votes=1)
         folder = RunFolder.create(Path(self.settings.runs_dir), run_id or new_run_id())
         started = RunStarted(
@@ -164,7 +166,8 @@ class VncUseAgent(Claims, Hands):
             server=self.server,
             test_id=self._test_id,
             limits=limits or self._limits(),
-            expect=tuple(expect),
+            expect=tuple(expect or ()),
+            body_checks=expect is None,
             settings=to_json(self.settings),
             own_policy=policy is not None,
         )
@@ -239,6 +242,7 @@ class VncUseAgent(Claims, Hands):
         self.runs.append(folder.path)
         self._newest_steps = ()
         emit = partial(self._tell, self._logger)
+        result = None
         try:
             run = graph.TaskGraph(self._parts(folder, started, emit), history)
             state = advance(run)
@@ -254,7 +258,11 @@ class VncUseAgent(Claims, Hands):
             if isinstance(exc, VncUseError):
                 exc.args, exc.__cause__ = (self._redactor.hide(str(exc)),), None  # what caused it may tell a secret
             raise
-        return self._result(state, folder, started.task, history, emit)
+        else:
+            result = self._result(state, folder, started.task, history, emit)
+            return result
+        finally:
+            self._end(len(self.runs), started, result, places_now() if self._test_id else ())
 
     def _parts(self, folder: RunFolder, started: RunStarted, emit: Callable[[RunEvent], None]) -> graph.Parts:
         policy = self._own_policies.get(started.run_id, self._policy)
@@ -309,10 +317,6 @@ class VncUseAgent(Claims, Hands):
 
     # --- claims and hands --------------------------------------------------------------------------------------------
 
-    def verify_end_state(self, task: str, *, votes: int | None = None) -> Verdict:
-        """Judge whether the end state of a task is on the screen."""
-        return self.verify(end_state_claim(self._declared.hide(task)), votes=votes)
-
     @property
     def _report(self) -> Report:
         return partial(self._tell, self._logger)
@@ -331,6 +335,9 @@ class VncUseAgent(Claims, Hands):
         for step in reversed(self._newest_steps[-steps:]):
             for ref in (step.frame_after, *reversed(step.passed)):
                 yield Frame(ref, RunFolder(self.runs[-1]).load_png(ref))
+
+    def _concealed(self, text: str) -> str:
+        return self._declared.hide(text)
 
     def _typed(self, text: str) -> str:
         return self._declared.reveal(text)

@@ -21,11 +21,16 @@ class Hands(ABC):
         """The text with the values of its secrets."""
 
     @abstractmethod
+    def _acts(self) -> None:
+        """Is called before an action is carried out."""
+
+    @abstractmethod
     def _acted(self) -> None:
         """Is called once an action was carried out."""
 
     def perform(self, action: DesktopAction) -> Frame:
         """Carry out one action and wait for the screen to answer. Raises ActionError, DesktopError."""
+        self._acts()
         self.controller.perform(action)
         return self._settled_frame()
 
@@ -42,6 +47,7 @@ class Hands(ABC):
         """Type at the focus."""
         shown = self._typed(text)
         action = TypeText(shown, press_enter=press_enter, clear_first=clear_first)
+        self._acts()
         perform_text(self.controller, action, holds_secret=shown != text)
         return self._settled_frame()
 

@@ -49,7 +49,13 @@ from pytest_vnc_use.frames import (
     Settled as Settled,
     SettledReason as SettledReason,
 )
-from pytest_vnc_use.verdicts import Reading as Reading, Usage as Usage, Verdict as Verdict, VerdictKind as VerdictKind
+from pytest_vnc_use.verdicts import (
+    Answer as Answer,
+    Reading as Reading,
+    Usage as Usage,
+    Verdict as Verdict,
+    VerdictKind as VerdictKind,
+)
 
 DecisionKind = Literal["act", "finished", "gave_up"]
 RulingKind = Literal["allow", "deny", "ask"]
@@ -274,7 +280,8 @@ class RunStarted:
     """`started_at` is UTC in ISO 8601; `screen` the first frame; `expect` the claims to judge once it is done.
 
     `settings` are those of the agent by name, with which a run goes on in another process; nothing in them is secret.
-    With `own_policy` it was ruled by a policy object of its own, which no run folder can hold.
+    With `own_policy` it was ruled by a policy object of its own, which no run folder can hold. `body_checks` is said on
+    purpose, by `expect=None`: no judge is asked for its end state.
     """
 
     run_id: str
@@ -288,6 +295,7 @@ class RunStarted:
     expect: tuple[str, ...] = ()
     settings: JsonObject = field(default_factory=dict)
     own_policy: bool = False
+    body_checks: bool = False
     kind: Literal["run"] = "run"
 
 
