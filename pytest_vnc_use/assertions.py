@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -266,7 +267,7 @@ class Flow:
             return len(told) > 1 and not isinstance(told[1], ast.Lambda)
         if name.startswith(("to_", "not_to_")) and owner is not None:
             return is_named(innermost(owner), frozenset({"expect"}))
-        if not name.startswith("assert"):
+        if not re.match(r"assert(_|[A-Z]|$)", name):
             return False
         if name in ("assertTrue", "assertFalse", "assert_", "assert_that"):
             return bool(told) and self._scope.proves(told[0]) and (name != "assert_that" or len(told) > 1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -308,9 +309,21 @@ def take_over(scope: Scope, node: ast.stmt) -> None:
                     scope.assign(item.optional_vars, item.context_expr)
         case ast.For(target=target, iter=over) | ast.AsyncFor(target=target, iter=over):
             scope.name(target, looks=scope.rests(over))
+        case ast.Import(names=names):
+            for name in names:
+                top = name.name if name.asname else name.name.partition(".")[0]
+                _know(scope, name.asname or top, sys.modules.get(top, NOTHING))
+        case ast.ImportFrom(names=names, module=module):
+            for name in names:
+                _know(scope, name.asname or name.name, _member(sys.modules.get(module or "", NOTHING), name.name))
     for each in ast.walk(node):
         if isinstance(each, ast.Call) and _name_of(each) in ("write_bytes", "write_text", "touch"):
             scope.written.add(ast.unparse(each.func.value) if isinstance(each.func, ast.Attribute) else "")
+
+
+def _know(scope: Scope, name: str, thing: object) -> None:
+    scope.looks[name] = False
+    scope.things[name] = thing
 
 
 def own_method(callee: object) -> Method | None:

@@ -321,6 +321,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     with scenario.checks_told(agent, tell, skips=(pytest.skip.Exception, SkipTest)):
         if specs := pyfuncitem.stash.get(notes.SPECS, ()):
             scenario.carry_out(agent, specs, judge_end_state=not proving.body_asserts(pyfuncitem))
+        pyfuncitem.stash[notes.BEFORE_BODY] = len(agent.runs)
         result = yield
         _judge(pyfuncitem, agent)
         return result
