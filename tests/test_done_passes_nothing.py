@@ -1,4 +1,4 @@
-"""A planner that answers "finished" at once passes no test, in whatever spelling; and what is really asserted counts."""
+"""A planner that says "finished" at once passes no test, in whatever spelling; and what is really asserted counts."""
 
 from __future__ import annotations
 
@@ -251,3 +251,275 @@ def test_what_is_asserted_of_the_product_needs_no_judge(pytester: pytest.Pyteste
     found = outcomes(pytester, [made(lines) for lines in SOMETHING])
     assert {lines: how for lines, how in zip(SOMETHING, found, strict=True) if how != "passed"} == {}
     assert asked(pytester) == 0
+
+
+# --- wherever the task is run ----------------------------------------------------------------------------------------
+
+FROM_FIXTURES = """
+@pytest.fixture
+def bought(vnc_agent):
+    return vnc_agent.run("Buy apples")
+
+@pytest.fixture
+def looked_at_before(vnc_desktop, vnc_agent):
+    assert "apples;2" in vnc_desktop.read_file("orders.csv")
+    vnc_agent.run("Buy apples")
+
+@pytest.fixture
+def looked_at_after(vnc_desktop, vnc_agent):
+    vnc_agent.run("Buy apples")
+    assert "apples;2" in vnc_desktop.read_file("orders.csv")
+
+@pytest.fixture
+def verified(bought, vnc_desktop):
+    assert "apples;2" in vnc_desktop.read_file("orders.csv")
+
+@pytest.fixture
+def verified_at_its_end(vnc_desktop):
+    yield
+    assert "apples;2" in vnc_desktop.read_file("orders.csv")
+
+@pytest.fixture
+def bought_at_its_end(vnc_agent):
+    yield
+    vnc_agent.run("Buy apples")
+
+@pytest.fixture
+def bought_and_verified_at_its_end(vnc_agent, vnc_desktop):
+    yield
+    vnc_agent.run("Buy apples")
+    assert "apples;2" in vnc_desktop.read_file("orders.csv")
+
+@pytest.fixture
+def buy(vnc_agent):
+    return lambda: vnc_agent.run("Buy apples")
+
+@pytest.fixture
+def shop(vnc_agent):
+    return Shop(vnc_agent)
+
+class Shop:
+    def __init__(self, agent):
+        self.agent = agent
+        self.bought = 0
+
+    def buy(self):
+        self.bought += 1
+        return self.agent.run("Buy apples")
+
+def swallows(function):
+    import functools
+
+    @functools.wraps(function)
+    def call(*args, **options):
+        try:
+            return function(*args, **options)
+        except AssertionError:
+            return None
+    return call
+
+def passes_on(function):
+    import functools
+
+    @functools.wraps(function)
+    def call(*args, **options):
+        return function(*args, **options)
+    return call
+
+class Silence:
+    def __enter__(self): ...
+    def __exit__(self, *error): return True
+
+@contextlib.contextmanager
+def silence():
+    try:
+        yield
+    except AssertionError:
+        pass
+
+def buy_it(agent, desktop):
+    assert "apples;2" in desktop.read_file("orders.csv")
+    return agent.run("Buy apples")
+
+def buy_and_look(agent, desktop):
+    agent.run("Buy apples")
+    assert "apples;2" in desktop.read_file("orders.csv")
+"""
+LOOKS = "assert 'apples;2' in vnc_desktop.read_file('orders.csv')"
+ELSEWHERE = [
+    "def test_it(bought): ...",
+    "def test_it(bought):\n    assert bought.outcome is Outcome.DONE",
+    "def test_it(looked_at_before): ...",
+    "def test_it(buy):\n    buy()",
+    "def test_it(shop):\n    shop.buy()\n    assert shop.bought == 1",
+    f"def test_it(vnc_agent, vnc_desktop):\n    {LOOKS}\n    vnc_agent.run('Buy apples')",
+    f"def test_it(vnc_agent, vnc_desktop):\n    for _ in 'ab':\n        {LOOKS}\n        vnc_agent.run('Buy')",
+    "def test_it(vnc_agent, vnc_desktop):\n    buy_it(vnc_agent, vnc_desktop)",
+    "def test_it(vnc_agent, vnc_desktop):\n    before = vnc_desktop.read_file('orders.csv')\n"
+    "    vnc_agent.run('Buy apples')\n    assert 'apples;2' in before",
+    f"def test_it(vnc_agent, vnc_desktop):\n    vnc_agent.run('Sign in')\n    {LOOKS}\n    vnc_agent.run('Buy apples')",
+    "def test_it(vnc_agent, vnc_desktop):\n    vnc_agent.verify('it is open')\n    vnc_agent.run('Buy apples')",
+    "def test_it(request):\n    request.getfixturevalue('vnc_agent').run('Buy apples')",
+    f"@swallows\n@pytest.mark.vnc_task('Buy apples')\ndef test_it(vnc_desktop):\n    {LOOKS}",
+    f"@pytest.mark.vnc_task('Buy apples')\ndef test_it(vnc_desktop):\n    with Silence():\n        {LOOKS}",
+    f"@pytest.mark.vnc_task('Buy apples')\ndef test_it(vnc_desktop):\n    with silence():\n        {LOOKS}",
+    "def test_it(vnc_agent, vnc_desktop):\n    import threading\n"
+    "    thread = threading.Thread(target=vnc_agent.run, args=('Buy apples',))\n    thread.start()\n    thread.join()",
+    f"class Test:\n    {'def test_it(self, vnc_agent, vnc_desktop):'}\n        vnc_agent.run('Buy apples')\n"
+    f"    def check(self, vnc_desktop):\n        {LOOKS}",
+    "@pytest.mark.vnc_task('Buy apples')\n@pytest.mark.parametrize('fruit', ['apples'])\n"
+    "def test_it(vnc_desktop, fruit):\n    assert fruit == 'apples'",
+    f"@pytest.mark.vnc_task('Sign in')\ndef test_it(vnc_agent, vnc_desktop):\n    {LOOKS}\n"
+    "    vnc_agent.run('Buy apples')",
+    "def test_it(vnc_agent):\n    try:\n        assert vnc_agent.run('Buy')\n    except TypeError:\n        pass",
+    "def test_it(vnc_agent):\n    vnc_agent.run('Buy apples')\n    vnc_agent.click(10, 10)",
+]
+ELSEWHERE_LOOKED_AT = [
+    "def test_it(looked_at_after): ...",
+    "def test_it(verified): ...",
+    "def test_it(verified_at_its_end, bought): ...",
+    f"def test_it(bought, vnc_desktop):\n    {LOOKS}",
+    "def test_it(bought_and_verified_at_its_end): ...",
+    f"def test_it(buy, vnc_desktop):\n    buy()\n    {LOOKS}",
+    f"def test_it(shop, vnc_desktop):\n    shop.buy()\n    {LOOKS}",
+    "def test_it(vnc_agent, vnc_desktop):\n    buy_and_look(vnc_agent, vnc_desktop)",
+    f"@passes_on\n@pytest.mark.vnc_task('Buy apples')\ndef test_it(vnc_desktop):\n    {LOOKS}",
+    f"def test_it(request, vnc_desktop):\n    request.getfixturevalue('vnc_agent').run('Buy apples')\n    {LOOKS}",
+    "class Test:\n    def test_it(self, vnc_agent, vnc_desktop):\n        vnc_agent.run('Buy apples')\n"
+    f"        self.check(vnc_desktop)\n    def check(self, vnc_desktop):\n        {LOOKS}",
+    "@pytest.fixture\ndef mails():\n    return ['a mail']\n"
+    "def test_it(vnc_agent, mails):\n    vnc_agent.run('Buy apples')\n    assert mails == ['a mail']",
+]
+
+
+def test_a_task_is_judged_wherever_it_is_run(pytester: pytest.Pytester) -> None:
+    found = outcomes(pytester, [FROM_FIXTURES + ELSEWHERE[0], *ELSEWHERE[1:]])
+    assert {lines: how for lines, how in zip(ELSEWHERE, found, strict=True) if how != "inconclusive"} == {}
+
+
+def test_what_is_asserted_after_a_task_counts_wherever_it_is(pytester: pytest.Pytester) -> None:
+    found = outcomes(pytester, [FROM_FIXTURES + ELSEWHERE_LOOKED_AT[0], *ELSEWHERE_LOOKED_AT[1:]])
+    assert {lines: how for lines, how in zip(ELSEWHERE_LOOKED_AT, found, strict=True) if how != "passed"} == {}
+    assert asked(pytester) == 0
+
+
+UNITTEST = """
+class TestBasket(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def _agent(self, vnc_agent, vnc_desktop):
+        self.agent, self.desktop = vnc_agent, vnc_desktop
+
+    def test_it_says_nothing(self):
+        self.agent.run("Buy apples")
+
+    def test_it_is_looked_at(self):
+        self.agent.run("Buy apples")
+        self.assertIn("apples;2", self.desktop.read_file("orders.csv"))
+
+    def test_its_words(self):
+        self.assertEqual(self.agent.run("Buy apples").outcome, Outcome.DONE)
+"""
+
+
+def test_in_a_unittest(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_them=IMPORTS + UNITTEST)
+    pytester.runpytest_subprocess(*QUIET).assert_outcomes(passed=3, errors=2)
+    tests = read_results(pytester.path / "runs/vnc-results.json").tests
+    told = {test.test.rpartition("::")[2]: (test.result, test.triage) for test in tests}
+    bad = ("error", "inconclusive")
+    assert told == {"test_it_says_nothing": bad, "test_it_is_looked_at": ("passed", None), "test_its_words": bad}
+
+
+def test_at_the_end_of_a_fixture(pytester: pytest.Pytester) -> None:
+    (test,) = results(pytester, [f"{FROM_FIXTURES}\ndef test_it(bought_at_its_end): ..."])
+    assert (test.result, test.triage) == ("error", "inconclusive")
+
+
+@pytest.mark.parametrize("options", [["-n2"], ["--reruns=1"], ["--vnc-repeat=2"]])
+def test_whoever_runs_the_test(pytester: pytest.Pytester, options: list[str]) -> None:
+    pytester.makefile(".vnc.toml", test_file='[[test]]\nname = "buy"\ntask = "Buy apples"\n')
+    tests = [in_body("pass"), marked("pass"), f"{FROM_FIXTURES}\ndef test_it(bought): ...", in_body(LOOKS)]
+    found = outcomes(pytester, tests, *options)
+    times = 2 if "--vnc-repeat=2" in options else 1
+    assert sorted(found) == ["inconclusive"] * 4 * times + ["passed"] * times
+
+
+# --- judges, claims, and saying so on purpose ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "how"), [("holds", "passed"), ("fails", "product"), ("unsure", "inconclusive")])
+def test_the_judge_decides_where_nothing_is_asserted(pytester: pytest.Pytester, kind: str, how: str) -> None:
+    conftest = pytester.path / "conftest.py"
+    conftest.write_text(conftest.read_text(encoding="utf-8").replace('"unsure"', repr(kind)), encoding="utf-8")
+    tests = [in_body("pass"), marked("pass"), f"{FROM_FIXTURES}\ndef test_it(bought): ..."]
+    assert outcomes(pytester, tests) == [how] * 3
+
+
+def test_without_a_judge_the_ways_out_are_told(pytester: pytest.Pytester) -> None:
+    conftest = pytester.path / "conftest.py"
+    told = conftest.read_text(encoding="utf-8").replace("return Judge()", "return None")
+    conftest.write_text(told, encoding="utf-8")
+    pytester.makepyfile(test_them=IMPORTS + in_body("pass"))
+    result = pytester.runpytest_subprocess(*QUIET)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["inconclusive:*", "*an assertion after it*a claim, expect=*or expect=None*"])
+
+
+ON_PURPOSE = [
+    "@pytest.mark.vnc_task('Buy apples', expect=None)\ndef test_it(): ...",
+    "def test_it(vnc_agent):\n    vnc_agent.run('Buy apples', expect=None)",
+    "@pytest.mark.vnc_task('Buy apples', expect=None)\ndef test_it(vnc_agent):\n    pass",
+]
+
+
+def test_on_purpose_the_body_checks_and_that_is_named(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".vnc.toml", test_file='[[test]]\nname = "buy"\ntask = ["Sign", "Buy"]\nexpect = false\n')
+    found = results(pytester, [*ON_PURPOSE, in_body(LOOKS)], "--html=report.html", "--self-contained-html")
+    assert [test.result for test in found] == ["passed"] * 5
+    assert asked(pytester) == 0
+    assert [[run.body_checks for run in test.runs] for test in found] == [[True, True], *[[True]] * 3, [False]]
+    page = (pytester.path / "report.html").read_text(encoding="utf-8")
+    assert "none, on purpose: expect=None says" in page
+
+
+IGNORED = [
+    ("vnc_agent.verify('it is open')", "inconclusive"),
+    ("verdict = vnc_agent.verify('it is open')\nprint(verdict)", "inconclusive"),
+    (f"vnc_agent.verify('it is open')\n{LOOKS}", "inconclusive"),
+    (f"vnc_agent.saw('it is open')\n{LOOKS}", "inconclusive"),
+    (f"if vnc_agent.verify('it is open').holds:\n    print('open')\n{LOOKS}", "passed"),
+    (f"assert not vnc_agent.verify('it is open').holds\n{LOOKS}", "passed"),
+]
+
+
+def test_a_verdict_that_nobody_asks_for_its_truth_fails_the_test(pytester: pytest.Pytester) -> None:
+    found = outcomes(pytester, [in_body(lines) for lines, _ in IGNORED])
+    assert found == [how for _, how in IGNORED]
+
+
+ENDED_OTHERWISE = [
+    ("try:\n    vnc_agent.run('x', planner=GIVES_UP)\nexcept VncUseError:\n    pass", "inconclusive"),
+    ("vnc_agent.run('x', planner=GIVES_UP, check=False)", "inconclusive"),
+    ("assert vnc_agent.run('x', planner=GIVES_UP, check=False).outcome is Outcome.GAVE_UP", "inconclusive"),
+    (f"with pytest.raises(TaskFailed):\n    vnc_agent.run('x', planner=GIVES_UP)\n{LOOKS}", "passed"),
+    ("with pytest.raises(TaskFailed):\n    vnc_agent.run('x', planner=GIVES_UP)", "inconclusive"),
+    ("assert vnc_agent.run('x', planner=DENIED, check=False).outcome is Outcome.DENIED", "passed"),
+    ("again = vnc_agent.run('x', planner=DENIED, check=False)\nassert again.outcome == 'denied'", "passed"),
+    ("with pytest.raises(TaskFailed):\n    vnc_agent.run('x', planner=DENIED)", "passed"),
+    ("vnc_agent.run('x', planner=DENIED, check=False)", "inconclusive"),
+]
+PLANNERS = """
+from pytest_vnc_use.types import Click, Confirmation, Decision, Proposal
+from pytest_vnc_use.planners.scripted import ScriptedPlanner
+
+GIVES_UP = ScriptedPlanner(lambda observation: Decision("gave_up", "no apples"))
+DENIED = ScriptedPlanner([[Proposal(Click(10, 10), "buy", {}, Confirmation("this buys"))]])
+"""
+
+
+def test_a_run_that_did_not_end_as_done(pytester: pytest.Pytester) -> None:
+    first, *rest = [in_body(lines) for lines, _ in ENDED_OTHERWISE]
+    found = outcomes(pytester, [PLANNERS + first, *rest])
+    wanted = [how for _, how in ENDED_OTHERWISE]
+    assert {lines: how for (lines, want), how in zip(ENDED_OTHERWISE, found, strict=True) if how != want} == {}
+    assert len(found) == len(wanted)
