@@ -146,11 +146,10 @@ class VncUseAgent(Claims, Hands):
     ) -> RunResult:
         """Carry out a task. The result's outcome says how the run ended, not that the task was achieved: `verify` does.
 
-        `expect` is written down with the run; nothing judges it here. None says that the test checks the task's end
-        itself: no judge is asked for it, as else where nothing is asserted after it. `limits`, `policy`, `planner` and
-        `check` hold for this run in place of the agent's. `approver` is asked where an action waits for a person;
-        without one the run returns as `WAITING`. Raises TaskFailed where `check` asks for it, InfraError where a tool
-        cannot be used, SettingsError for a task or a claim that is none.
+        `expect` is written down with the run, None where the test itself checks what comes of it; nothing judges it
+        here. `limits`, `policy`, `planner` and `check` hold for this run in place of the agent's. `approver` is asked
+        where an action waits for a person; without one the run returns as `WAITING`. Raises TaskFailed where `check`
+        asks for it, InfraError where a tool cannot be used, SettingsError for a task or a claim that is none.
         """
         if not task.strip():
             raise SettingsError(f"the task must be a sentence, got {task!r}")
@@ -165,7 +164,7 @@ class VncUseAgent(Claims, Hands):
             screen=NO_FRAME,
             server=self.server,
             test_id=self._test_id,
-            limits=limits or self._limits(),
+            limits=limits or Limits(self.settings.steps, self.settings.seconds, self.settings.stall),
             expect=tuple(expect or ()),
             body_checks=expect is None,
             settings=to_json(self.settings),
@@ -240,9 +239,8 @@ class VncUseAgent(Claims, Hands):
         """Advance a run until it ends or waits; whatever breaks it is written down."""
         self._logger = RunLogger(folder, self._redactor, self._start_redactor)
         self.runs.append(folder.path)
-        self._newest_steps = ()
+        self._newest_steps, result = (), None
         emit = partial(self._tell, self._logger)
-        result = None
         try:
             run = graph.TaskGraph(self._parts(folder, started, emit), history)
             state = advance(run)
@@ -259,8 +257,7 @@ class VncUseAgent(Claims, Hands):
                 exc.args, exc.__cause__ = (self._redactor.hide(str(exc)),), None  # what caused it may tell a secret
             raise
         else:
-            result = self._result(state, folder, started.task, history, emit)
-            return result
+            return (result := self._result(state, folder, started.task, history, emit))
         finally:
             self._end(len(self.runs), started, result, places_now() if self._test_id else ())
 
@@ -303,9 +300,6 @@ class VncUseAgent(Claims, Hands):
         ruling = policy.review(proposal, context)
         return ruling if self._hitl_mode or ruling.kind != "ask" else deny_unasked(ruling)
 
-    def _limits(self) -> Limits:
-        return Limits(self.settings.steps, self.settings.seconds, self.settings.stall)
-
     def _tell(self, logger: RunLogger | None, event: RunEvent) -> None:
         event = self.budget.hear(event)
         if isinstance(event, ModelAsked):
@@ -328,8 +322,7 @@ class VncUseAgent(Claims, Hands):
         self._tell(self._logger, self._redactor.hide_in(event))
 
     def _hidden(self, verdict: Verdict) -> Verdict:
-        hidden: Verdict = self._redactor.hide_in(verdict)
-        return hidden
+        return self._redactor.hide_in(verdict)  # type: ignore[no-any-return]  # of the same class
 
     def _frames_of_run(self, steps: int) -> Iterator[Frame]:
         for step in reversed(self._newest_steps[-steps:]):

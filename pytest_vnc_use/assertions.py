@@ -35,7 +35,8 @@ from pytest_vnc_use.code_places import (
     parts,
     sure_calls,
 )
-from pytest_vnc_use.looks import NOTHING, Instance, Method, Scope, own_method, take_over
+from pytest_vnc_use.code_values import NOTHING, Instance, Method, own_method
+from pytest_vnc_use.looks import Scope, take_over
 
 Way = Literal["next", "return", "break", "continue", "yield"]
 Ways = frozenset[Way]
@@ -141,6 +142,8 @@ class Flow:
         if self._calls_assert(node.test):
             return NO_WAY
         branches = [self.block(node.body), self.block(node.orelse)]
+        if proves:
+            self._scope.depend(node)
         if proves and any(map(self._fails, (node.body, node.orelse))):
             return NO_WAY  # as an assertion, written out
         return branches[0] | branches[1]
@@ -161,6 +164,8 @@ class Flow:
         if not is_within and not isinstance(node, ast.While):
             take_over(self._scope, ast.For(node.target, node.iter, [], []))
         body = self.block(node.body)
+        if not is_within and not isinstance(node, ast.While) and self._scope.rests(node.iter):
+            self._scope.depend(node)
         ways = body - {"break", "continue"}
         leaves = "break" in body if has_no_end else bool(body & {"next", "break", "continue"})
         is_run = is_within or has_no_end or (not isinstance(node, ast.While) and self._has_items(node.iter))
@@ -240,14 +245,19 @@ class Flow:
 
     def _calls_assert(self, node: ast.AST) -> bool:
         """Whether an expression surely calls something that asserts."""
-        return any(map(self._is_assertion, sure_calls(node)))
+        awaited = [each.value for each in ast.walk(node) if isinstance(each, ast.Await)]
+        return any(self._is_assertion(call, is_awaited=call in awaited) for call in sure_calls(node))
 
-    def _is_assertion(self, call: ast.Call) -> bool:
+    def _is_assertion(self, call: ast.Call, *, is_awaited: bool) -> bool:
         callee = self._scope.resolve(call.func)
         if isinstance(callee, _Local):
-            return callee.asserts(call, self._scope)
+            return callee.asserts(call, self._scope, is_awaited=is_awaited)
         method = own_method(callee)
         if method:
+            if inspect.isgeneratorfunction(method.function):
+                return False  # which is only made
+            if inspect.iscoroutinefunction(method.function) and not is_awaited:
+                return False
             return self._scope.depth < 6 and asserts(method, partial(self._scope.within, call, method))
         told = [*call.args, *(each.value for each in call.keywords)]
         if isinstance(call.func, (ast.Attribute, ast.Name)) and _ends_test(callee):
@@ -281,14 +291,14 @@ class _Local:
     def __init__(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
         self._node, self._scope = node, scope
 
-    def asserts(self, call: ast.Call, caller: Scope) -> bool:
-        if caller.depth >= 6:
+    def asserts(self, call: ast.Call, caller: Scope, *, is_awaited: bool) -> bool:
+        is_made = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(self._node))
+        if caller.depth >= 6 or is_made or (isinstance(self._node, ast.AsyncFunctionDef) and not is_awaited):
             return False
         scope = replace(self._scope, depth=caller.depth + 1, looks={**caller.looks}, things={**caller.things})
         names = [each.arg for each in self._node.args.args]
         for name, value in zip(names, call.args, strict=False):
-            scope.looks[name] = caller.rests(value)
-            scope.things.pop(name, None)
+            scope.take(name, caller.rests(value), caller.resolve(value))
         return not Flow(scope).block(self._node.body)
 
 

@@ -139,7 +139,7 @@ def is_named(node: ast.AST, names: frozenset[str]) -> bool:
 
 
 def innermost(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.Attribute):
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node
 

@@ -13,24 +13,21 @@ import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import PurePath
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType
 
-from pytest_vnc_use.code_places import is_own, names_of, node_of
-
-NOTHING = object()
-"""What stands for a name or a call of which nothing is known."""
+from pytest_vnc_use.code_places import innermost, is_own, names_of, node_of
+from pytest_vnc_use.code_values import NOTHING, Instance, Method, has_truth, is_live, is_of_package, member, own_method
 
 _DEEPEST = 6
 """So many calls are followed, one within the other."""
-_PACKAGE = __name__.partition(".")[0]
 _RUNS = frozenset({"run", "reenact", "approve", "deny", "resume"})
 _SILENT = frozenset(
     "click type_text key scroll drag perform check unmet close stop reset write write_text write_bytes write_file "
     "writelines mkdir touch append add update extend setattr setitem setenv sleep debug info warning log".split()
 )
 """Methods that do something and tell nothing of the product."""
+_PUTS = frozenset({"append", "extend", "add", "update"})
 _UNTELLING = frozenset("isinstance issubclass hasattr callable id type print dir vars locals globals".split())
 _PURE = frozenset(
     "time datetime random secrets uuid json re math decimal fractions operator itertools functools copy string "
@@ -43,22 +40,6 @@ _PATH_LOOKS = frozenset(
     "read_text read_bytes open exists is_file is_dir is_symlink stat lstat iterdir glob rglob samefile".split()
 )
 _OF_A_VERDICT = frozenset({"kind", "reason", "claim"})
-_PLAIN = (str, bytes, int, float, complex, bool, type(None), tuple, frozenset, Enum, PurePath, ModuleType, type)
-
-
-@dataclass(frozen=True)
-class Instance:
-    """An object of which only the class is known."""
-
-    of: type
-
-
-@dataclass(frozen=True)
-class Method:
-    """A function of the user's, and the object that it belongs to, if any."""
-
-    function: FunctionType
-    owner: object = NOTHING
 
 
 @dataclass
@@ -93,7 +74,7 @@ class Scope:
                     return self.things[name]
                 return NOTHING if name in self.looks else self.values.get(name, NOTHING)
             case ast.Attribute():
-                return _member(self.resolve(node.value), node.attr)
+                return member(self.resolve(node.value), node.attr)
             case ast.BinOp():
                 left = self.resolve(node.left)
                 return left if isinstance(left, (PurePath, Instance)) else NOTHING
@@ -109,10 +90,25 @@ class Scope:
         return own_method(self.resolve(call.func))
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
-        """Take over what a name stands for from now on."""
+        """Take over what a name stands for from now on; a part of a thing that comes from a look makes all of it so."""
+        if isinstance(target, (ast.Subscript, ast.Attribute)):
+            self.add(target, value)
+            return
         self.name(target, looks=self.rests(value), thing=self.resolve(value))
         if isinstance(target, ast.Name) and _is_picture(value, self):
             self.pictures.add(target.id)
+
+    def add(self, target: ast.expr, value: ast.expr) -> None:
+        """Take over that something was put into a thing."""
+        root = innermost(target)
+        if isinstance(root, ast.Name) and self.rests(value):
+            self.looks[root.id] = True
+
+    def depend(self, node: ast.stmt) -> None:
+        """Take over what is given to names only where a look says so."""
+        for each in ast.walk(node):
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+                self.looks[each.id] = True
 
     def name(self, target: ast.AST, *, looks: bool, thing: object = NOTHING) -> None:
         """The same for all names of a target, of which `thing` is what a single one stands for."""
@@ -130,15 +126,17 @@ class Scope:
         names = inspect.getfullargspec(method.function)
         positional = [*names.args]
         if method.owner is not NOTHING and positional:
-            scope._take(positional.pop(0), False, method.owner)
+            scope.take(positional.pop(0), False, method.owner)
         for name in (*positional, *names.kwonlyargs):
-            scope._take(name, _is_live(self.funcargs.get(name)), self.funcargs.get(name, NOTHING))
+            scope.take(name, is_live(self.funcargs.get(name)), self.funcargs.get(name, NOTHING))
         for name, value in _arguments(call, positional):
-            scope._take(name, self.rests(value), self.resolve(value))
+            scope.take(name, self.rests(value), self.resolve(value))
         return scope
 
-    def _take(self, name: str, looks: bool, thing: object) -> None:
+    def take(self, name: str, looks: bool, thing: object) -> None:
+        """Take over what a parameter stands for."""
         self.looks[name] = looks
+        self.things.pop(name, None)
         if thing is not NOTHING:
             self.things[name] = thing
 
@@ -157,7 +155,7 @@ class Scope:
             case ast.Attribute() if test.attr in _OF_A_VERDICT:
                 return False
             case ast.Name() | ast.Attribute():
-                return self.rests(test) and _has_truth(self.resolve(test)) and not _is_picture(test, self)
+                return self.rests(test) and has_truth(self.resolve(test)) and not _is_picture(test, self)
             case ast.Compare():
                 return self._compares(test)
         return self.rests(test) and not _is_picture(test, self)
@@ -198,7 +196,7 @@ class Scope:
             return True
         if name in self.looks:
             return self.looks[name]
-        return name in self.live and _is_live(thing)
+        return name in self.live and is_live(thing)
 
     def _comprehension_rests(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> bool:
         rests = False
@@ -211,17 +209,17 @@ class Scope:
 
     def _attribute_rests(self, node: ast.Attribute) -> bool:
         owner = self.resolve(node.value)
-        if _is_of_package(owner):
+        if is_of_package(owner):
             return self.trusts_outcome and type(owner).__name__ == "RunResult"
-        member = _member(owner, node.attr)
-        if isinstance(member, property) and isinstance(member.fget, FunctionType) and is_own(member.fget.__code__):
-            scope = Scope(names_of(member.fget), self.trusts_outcome, self.funcargs, depth=self.depth + 1)
-            scope._take(next(iter(inspect.signature(member.fget).parameters)), False, owner)
-            return scope.returns_look(member.fget)
-        if isinstance(member, (FunctionType, BuiltinFunctionType, Method, MethodType)):
+        found = member(owner, node.attr)
+        if isinstance(found, property) and isinstance(found.fget, FunctionType) and is_own(found.fget.__code__):
+            scope = Scope(names_of(found.fget), self.trusts_outcome, self.funcargs, depth=self.depth + 1)
+            scope.take(next(iter(inspect.signature(found.fget).parameters)), False, owner)
+            return scope.returns_look(found.fget)
+        if isinstance(found, (FunctionType, BuiltinFunctionType, Method, MethodType)):
             return False  # whose call was forgotten
-        if member is not NOTHING and not hasattr(type(member), "__get__"):
-            return _is_live(member)
+        if found is not NOTHING and not hasattr(type(found), "__get__"):
+            return is_live(found)
         return self.rests(node.value)
 
     # --- calls -------------------------------------------------------------------------------------------------------
@@ -231,9 +229,11 @@ class Scope:
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         if method := own_method(callee):
             return self.depth < _DEEPEST and self.within(call, method).returns_look(method.function)
-        if name in _SILENT or name in _UNTELLING:
+        if name in _SILENT or name in _UNTELLING or (owner is not None and _is_picture(owner, self)):
             return False
-        if owner is not None and _is_of_package(self.resolve(owner)):
+        if isinstance(call.func, ast.Lambda):
+            return self.rests(call.func.body)
+        if owner is not None and is_of_package(self.resolve(owner)):
             return self._is_look_of_package(self.resolve(owner), name)
         if owner is not None and self._is_on_path(owner):
             return name in _PATH_LOOKS and ast.unparse(owner) not in self.written
@@ -269,7 +269,7 @@ class Scope:
         while isinstance(root, (ast.Attribute, ast.Subscript)):
             root = root.value
         if isinstance(root, ast.Call):
-            return self._is_known(root.func) if isinstance(root.func, ast.Attribute) else not self.rests(root)
+            return self.resolve(root) is NOTHING and not self.rests(root)
         if isinstance(root, ast.Name) and root.id in self.looks and root.id not in self.things:
             return not self.looks[root.id]
         return isinstance(root, (ast.Constant, ast.JoinedStr)) or (
@@ -286,6 +286,10 @@ class Scope:
             match each:
                 case ast.Return(value=ast.expr() as value):
                     returned.append(self.rests(value))
+                case ast.If(test=decides) | ast.For(iter=decides) if self.rests(decides):
+                    take_over(self, each)
+                    self.depend(each)
+                    returned.append(any(isinstance(inner, ast.Return) for inner in ast.walk(each)))
                 case ast.Assign() | ast.AnnAssign(value=ast.expr()) | ast.With() | ast.AsyncWith() | ast.For():
                     take_over(self, each)
                 case ast.Expr(value=ast.Yield(value=ast.expr() as value)):
@@ -309,51 +313,19 @@ def take_over(scope: Scope, node: ast.stmt) -> None:
                     scope.assign(item.optional_vars, item.context_expr)
         case ast.For(target=target, iter=over) | ast.AsyncFor(target=target, iter=over):
             scope.name(target, looks=scope.rests(over))
-        case ast.Import(names=names):
-            for name in names:
-                top = name.name if name.asname else name.name.partition(".")[0]
-                _know(scope, name.asname or top, sys.modules.get(top, NOTHING))
-        case ast.ImportFrom(names=names, module=module):
-            for name in names:
-                _know(scope, name.asname or name.name, _member(sys.modules.get(module or "", NOTHING), name.name))
+        case ast.Import():
+            for alias in node.names:
+                top = alias.name if alias.asname else alias.name.partition(".")[0]
+                scope.take(alias.asname or top, False, sys.modules.get(top, NOTHING))
+        case ast.ImportFrom():
+            for alias in node.names:
+                module = sys.modules.get(node.module or "", NOTHING)
+                scope.take(alias.asname or alias.name, False, member(module, alias.name))
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=attr), args=[value, *_])) if attr in _PUTS:
+            scope.add(owner, value)
     for each in ast.walk(node):
         if isinstance(each, ast.Call) and _name_of(each) in ("write_bytes", "write_text", "touch"):
             scope.written.add(ast.unparse(each.func.value) if isinstance(each.func, ast.Attribute) else "")
-
-
-def _know(scope: Scope, name: str, thing: object) -> None:
-    scope.looks[name] = False
-    scope.things[name] = thing
-
-
-def own_method(callee: object) -> Method | None:
-    """A function of the user's, without what other packages' decorators put around it."""
-    function: object = callee
-    owner: object = NOTHING
-    if isinstance(callee, Method):
-        function, owner = callee.function, callee.owner
-    elif isinstance(callee, MethodType):
-        function, owner = callee.__func__, callee.__self__
-    while isinstance(function, FunctionType) and not is_own(function.__code__) and hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
-    if not isinstance(function, FunctionType):
-        return None
-    return Method(function, owner) if is_own(function.__code__) else None
-
-
-def _member(owner: object, name: str) -> object:
-    if owner is NOTHING:
-        return NOTHING
-    if isinstance(owner, ModuleType):
-        return vars(owner).get(name, NOTHING)
-    found = inspect.getattr_static(owner.of if isinstance(owner, Instance) else owner, name, NOTHING)
-    if isinstance(found, staticmethod):
-        return found.__func__
-    if isinstance(found, classmethod):
-        return Method(found.__func__, owner) if isinstance(found.__func__, FunctionType) else NOTHING
-    if isinstance(found, FunctionType) and not isinstance(owner, type):
-        return Method(found, owner)
-    return found
 
 
 def _arguments(call: ast.Call, names: list[str]) -> Iterator[tuple[str, ast.expr]]:
@@ -397,24 +369,3 @@ def _is_always_true(test: ast.Compare) -> bool:
         case ast.Compare(left=ast.Call(func=ast.Name(id="len")), ops=[ast.Gt()], comparators=[ast.UnaryOp()]):
             return True
     return False
-
-
-def _class_of(thing: object) -> type:
-    return thing.of if isinstance(thing, Instance) else type(thing)
-
-
-def _is_of_package(thing: object) -> bool:
-    return _class_of(thing).__module__.partition(".")[0] == _PACKAGE and not isinstance(thing, Method)
-
-
-def _is_live(thing: object) -> bool:
-    """Whether a fixture's object may have changed since the test got it."""
-    if thing is NOTHING or isinstance(thing, (*_PLAIN, FunctionType, MethodType, BuiltinFunctionType)):
-        return False
-    module = _class_of(thing).__module__.partition(".")[0]
-    return module not in (_PACKAGE, "_pytest", "pytest")
-
-
-def _has_truth(thing: object) -> bool:
-    """Whether `assert thing` can fail."""
-    return thing is NOTHING or hasattr(_class_of(thing), "__bool__") or hasattr(_class_of(thing), "__len__")
