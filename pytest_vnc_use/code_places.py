@@ -92,6 +92,20 @@ def _functions(source: str) -> Mapping[tuple[str, int], FunctionNode]:
     }
 
 
+@lru_cache(64)
+def empty_at_first(source: str) -> frozenset[str]:
+    """The names of a module that it gives to an empty list, dict or set."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:
+        return frozenset()
+    given = [(node.targets[0], node.value) for node in body if isinstance(node, ast.Assign)]
+    given += [(node.target, node.value) for node in body if isinstance(node, ast.AnnAssign) and node.value]
+    return frozenset(
+        name.id for name, value in given if isinstance(name, ast.Name) and ast.unparse(value) in ("[]", "{}", "set()")
+    )
+
+
 # --- syntax -----------------------------------------------------------------------------------------------------------
 
 

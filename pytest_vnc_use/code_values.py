@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import linecache
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
-from pytest_vnc_use.code_places import is_own
+from pytest_vnc_use.code_places import empty_at_first, is_own
 
 NOTHING = object()
 """What stands for a name or a call of which nothing is known."""
@@ -80,3 +83,13 @@ def is_live(thing: object) -> bool:
 def has_truth(thing: object) -> bool:
     """Whether `assert thing` can fail."""
     return thing is NOTHING or hasattr(class_of(thing), "__bool__") or hasattr(class_of(thing), "__len__")
+
+
+def collects(values: Mapping[str, object], name: str) -> bool:
+    """Whether a name is that of a list or dict which a module of the user's leaves empty, for others to fill."""
+    value = values.get(name)
+    if not isinstance(value, (list, dict, set)):
+        return False
+    modules = [each for each in [*sys.modules.values()] if isinstance(each, ModuleType)]
+    files = {str(vars(each).get("__file__")) for each in modules if vars(each).get(name) is value}
+    return any(name in empty_at_first("".join(linecache.getlines(file))) for file in files)

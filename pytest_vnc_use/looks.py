@@ -17,7 +17,17 @@ from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType
 
 from pytest_vnc_use.code_places import innermost, is_own, names_of, node_of
-from pytest_vnc_use.code_values import NOTHING, Instance, Method, has_truth, is_live, is_of_package, member, own_method
+from pytest_vnc_use.code_values import (
+    NOTHING,
+    Instance,
+    Method,
+    collects,
+    has_truth,
+    is_live,
+    is_of_package,
+    member,
+    own_method,
+)
 
 _DEEPEST = 6
 """So many calls are followed, one within the other."""
@@ -196,7 +206,7 @@ class Scope:
             return True
         if name in self.looks:
             return self.looks[name]
-        return name in self.live and is_live(thing)
+        return (name in self.live and is_live(thing)) or collects(self.values, name)
 
     def _comprehension_rests(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> bool:
         rests = False

@@ -54,9 +54,7 @@ def task_spec(args: tuple[object, ...], kwargs: Mapping[str, object]) -> TaskSpe
 def _claims(expect: object) -> tuple[str, ...]:
     claims = (expect,) if isinstance(expect, str) else expect
     if not isinstance(claims, (tuple, list)) or not all(isinstance(claim, str) and claim.strip() for claim in claims):
-        raise SettingsError(
-            f"vnc_task(expect=…) must be a claim or several, or None where the body checks, got {expect!r}"
-        )
+        raise SettingsError(f"vnc_task(expect=…) must be a claim or several, got {expect!r}")
     return tuple(claims)
 
 

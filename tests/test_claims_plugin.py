@@ -133,5 +133,5 @@ def test_votes_of_a_marker_that_cannot_be_counted(votes: object) -> None:
 
 @pytest.mark.parametrize("claims", ["", " ", ["it is open", ""], [3], False])
 def test_claims_of_a_marker_that_cannot_be_judged(claims: object) -> None:
-    with pytest.raises(SettingsError, match=r"vnc_task\(expect=…\) must be a claim or several, or None where the body checks, got "):
+    with pytest.raises(SettingsError, match=r"vnc_task\(expect=…\) must be a claim or several, got "):
         task_spec(("Open the basket",), {"expect": claims})

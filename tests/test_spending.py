@@ -17,7 +17,7 @@ CALL_DOLLARS = (1200 * 0.75 + 300 * 0.075 + 100 * 3.75) / 1e6
 CLICKS = """
 import pytest
 
-@pytest.mark.vnc_task("Click it"{marker})
+@pytest.mark.vnc_task("Click it", expect=None{marker})
 def test_it(vnc_agent):
     assert vnc_agent.runs
 """
@@ -25,7 +25,7 @@ FOUR_TESTS = """
 import pytest
 
 @pytest.mark.parametrize("number", range(4))
-@pytest.mark.vnc_task("Click around")
+@pytest.mark.vnc_task("Click around", expect=None)
 def test_it(vnc_agent, number):
     assert vnc_agent.runs
 """
@@ -74,7 +74,7 @@ TRIED_TWICE = """
 from pathlib import Path
 import pytest
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_it(vnc_agent):
     tried = Path("tried").exists()
     Path("tried").touch()
