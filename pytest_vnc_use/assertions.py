@@ -27,6 +27,7 @@ from pytest_vnc_use.code_places import (
     holds,
     holds_any,
     innermost,
+    is_chain,
     is_endless,
     is_named,
     is_own,
@@ -61,8 +62,9 @@ class Flow:
     def block(self, body: Sequence[ast.stmt]) -> Ways:
         """The ways of some statements, from the line on if it is in them."""
         rest = [*body]
-        while self._line is not None and rest and not holds(rest[0], self._line):
-            rest.pop(0)
+        if self._line is not None:
+            held = [number for number, node in enumerate(rest) if holds(node, self._line)]
+            rest = rest[held[-1] :] if held else []  # of several in one line the last
         ways = ON
         for node in rest:
             if "next" not in ways:
@@ -91,14 +93,15 @@ class Flow:
     def _line_itself(self, node: ast.stmt) -> Ways:
         """The statement in which the task ended: the rest of what it calls, then what it says itself."""
         inner, self._line, self._inner = self._inner, None, ON
-        if isinstance(node, (ast.Assert, ast.If, ast.While, ast.For, ast.With, ast.Match)):
-            told = NO_WAY if isinstance(node, ast.Assert) and self._scope.proves(node.test) else ON
-            ways = told if isinstance(node, ast.Assert) else self._statement(node)
-        else:
-            take_over(self._scope, node)
-            yields = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(node))
-            ways = frozenset({"return"}) if isinstance(node, ast.Return) else ON
-            ways = ON if yields else ways
+        ways: Ways = frozenset({"return"}) if isinstance(node, ast.Return) else ON
+        if any(map(is_chain, parts(node))):
+            if isinstance(node, (ast.Assert, ast.If, ast.While, ast.For, ast.With, ast.Match)):
+                ways = self._statement(node)
+            else:
+                take_over(self._scope, node)
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                self._scope.name(target, looks=False)  # what stands there may have been read before the task
         return ways if inner else NO_WAY
 
     def _simple(self, node: ast.stmt) -> Ways:

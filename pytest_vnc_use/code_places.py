@@ -160,3 +160,18 @@ def innermost(node: ast.expr) -> ast.expr:
 
 def is_endless(node: ast.stmt) -> bool:
     return isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
+
+
+def is_chain(node: ast.expr) -> bool:
+    """Whether all calls in an expression are made one on what the other gave, so that the innermost is made first."""
+    now, chain = node, set[int]()
+    while isinstance(now, (ast.Compare, ast.Attribute, ast.Subscript, ast.Call, ast.Await, ast.UnaryOp)):
+        chain.add(id(now))
+        now = (
+            now.left if isinstance(now, ast.Compare) else now.operand if isinstance(now, ast.UnaryOp) else _before(now)
+        )
+    return all(id(each) in chain for each in ast.walk(node) if isinstance(each, ast.Call))
+
+
+def _before(node: ast.Attribute | ast.Subscript | ast.Call | ast.Await) -> ast.expr:
+    return node.func if isinstance(node, ast.Call) else node.value

@@ -177,6 +177,12 @@ NOTHING = [
     "lambda: check_orders(vnc_desktop)",
     "text = vnc_desktop.read_file('orders.csv')\ntext == 'pears'",
     "assert not [] and (yes := True)",
+    "async def check():\n    check_orders(vnc_desktop)\ncoroutine = check()\ncoroutine.close()",
+    "def check():\n    check_orders(vnc_desktop)\n    yield\ncheck()",
+    "assert vnc_agent.screenshot().startswith(b'\\x89PNG')",
+    "fruit = ['apples']\nfruit.append('pears')\nassert len(fruit) == 2",
+    "from unittest.mock import Mock\nmock = Mock()\nmock('x')\nmock.assert_called_once()",
+    "def looks_so(desktop):\n    assert desktop\nlooks_so(vnc_desktop)",
     "if vnc_desktop.read_file('orders.csv') == 'pears':\n    print('wrong')",
     "os.environ.get('NEVER') and check_orders(vnc_desktop)",
     "all(check_orders(vnc_desktop) for _ in [])",
@@ -229,6 +235,11 @@ SOMETHING = [
     "while True:\n    if vnc_desktop.read_file('orders.csv'):\n        break\ncheck_orders(vnc_desktop)",
     "rows = [line for line in vnc_desktop.read_file('orders.csv').splitlines() if line]\nassert len(rows) == 1",
     "(row,) = vnc_desktop.read_file('orders.csv').splitlines()\nassert row == 'apples;2'",
+    "found = False\nfor line in vnc_desktop.read_file('orders.csv').splitlines():\n    if line == 'apples;2':\n"
+    "        found = True\nassert found",
+    "lines = []\nfor line in vnc_desktop.read_file('orders.csv').splitlines():\n    lines.append(line)\n"
+    "assert lines == ['apples;2']",
+    "import helpers\nhelpers.check_orders(vnc_desktop)",
 ]
 
 
@@ -373,6 +384,11 @@ ELSEWHERE = [
     "    vnc_agent.run('Buy apples')",
     "def test_it(vnc_agent):\n    try:\n        assert vnc_agent.run('Buy')\n    except TypeError:\n        pass",
     "def test_it(vnc_agent):\n    vnc_agent.run('Buy apples')\n    vnc_agent.click(10, 10)",
+    f"def test_it(vnc_agent, vnc_desktop):\n    {LOOKS}; vnc_agent.run('Buy apples')",
+    "def test_it(vnc_agent, vnc_desktop):\n"
+    "    both = (vnc_desktop.read_file('orders.csv'), vnc_agent.run('Buy apples'))\n    assert both[0]",
+    "def test_it(vnc_agent, vnc_desktop):\n"
+    "    assert vnc_desktop.read_file('orders.csv') and vnc_agent.run('Buy apples').outcome",
 ]
 ELSEWHERE_LOOKED_AT = [
     "def test_it(looked_at_after): ...",
