@@ -87,6 +87,12 @@ class Answer(Verdict):
             object.__setattr__(self, "asked", True)
         return super().__getattribute__(name)
 
+    def __eq__(self, other: object) -> bool:
+        return self.plain == (other.plain if isinstance(other, Answer) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.plain)
+
     def __str__(self) -> str:
         return str(self.plain)
 
