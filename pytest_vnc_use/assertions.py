@@ -94,7 +94,7 @@ class Flow:
         """The statement in which the task ended: the rest of what it calls, then what it says itself."""
         inner, self._line, self._inner = self._inner, None, ON
         ways: Ways = frozenset({"return"}) if isinstance(node, ast.Return) else ON
-        if any(map(is_chain, parts(node))):
+        if all(map(is_chain, parts(node))):
             if isinstance(node, (ast.Assert, ast.If, ast.While, ast.For, ast.With, ast.Match)):
                 ways = self._statement(node)
             else:
