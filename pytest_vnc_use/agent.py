@@ -15,6 +15,7 @@ from pytest_vnc_use import assembly, failure, graph, resuming
 from pytest_vnc_use.acting import LONGEST_TOLD, Actor, check_known, functions_by_name, page_url_of
 from pytest_vnc_use.budget import Budget
 from pytest_vnc_use.claims import Claims
+from pytest_vnc_use.code_places import places_now
 from pytest_vnc_use.driver_lock import only_driver
 from pytest_vnc_use.errors import SettingsError, VncUseError
 from pytest_vnc_use.execution import read_execution, secrets_of
@@ -51,7 +52,7 @@ from pytest_vnc_use.types import (
     Usage,
     Verdict,
 )
-from pytest_vnc_use.verification import check_asked, end_state_claim, verify_function
+from pytest_vnc_use.verification import check_asked, verify_function
 
 Self = TypeVar("Self", bound="VncUseAgent")
 
@@ -136,7 +137,7 @@ class VncUseAgent(Claims, Hands, GoesOn):
         self,
         task: str,
         *,
-        expect: Sequence[str] = (),
+        expect: Sequence[str] | None = (),
         limits: Limits | None = None,
         policy: Policy | None = None,
         planner: AnyPlanner | None = None,
@@ -146,14 +147,14 @@ class VncUseAgent(Claims, Hands, GoesOn):
     ) -> RunResult:
         """Carry out a task. The result's outcome says how the run ended, not that the task was achieved: `verify` does.
 
-        `expect` is written down with the run; nothing judges it here. `limits`, `policy`, `planner` and `check` hold
-        for this run in place of the agent's. `approver` is asked where an action waits for a person; without one the
-        run returns as `WAITING`. Raises TaskFailed where `check` asks for it, InfraError where a tool cannot be used,
-        SettingsError for a task or a claim that is none.
+        `expect` is written down with the run, None where the test itself checks what comes of it; nothing judges it
+        here. `limits`, `policy`, `planner` and `check` hold for this run in place of the agent's. `approver` is asked
+        where an action waits for a person; without one the run returns as `WAITING`. Raises TaskFailed where `check`
+        asks for it, InfraError where a tool cannot be used, SettingsError for a task or a claim that is none.
         """
         if not task.strip():
             raise SettingsError(f"the task must be a sentence, got {task!r}")
-        for claim in expect:
+        for claim in expect or ():
             check_asked(claim, votes=1)
         folder = RunFolder.create(Path(self.settings.runs_dir), run_id or new_run_id())
         started = RunStarted(
@@ -165,7 +166,8 @@ class VncUseAgent(Claims, Hands, GoesOn):
             server=self.server,
             test_id=self._test_id,
             limits=limits or Limits(self.settings.steps, self.settings.seconds, self.settings.stall),
-            expect=tuple(expect),
+            expect=tuple(expect or ()),
+            body_checks=expect is None,
             settings=to_json(self.settings),
             own_policy=policy is not None or self._has_policy,
             own_judge=self._judge is not None,
@@ -233,7 +235,7 @@ class VncUseAgent(Claims, Hands, GoesOn):
         """Advance a run until it ends or waits; whatever breaks it is written down."""
         self._logger = RunLogger(folder, self._redactor, self._start_redactor)
         self.runs.append(folder.path)
-        self._newest_steps = ()
+        self._newest_steps, result = (), None
         emit = partial(self._tell, self._logger)
         try:
             run = graph.TaskGraph(dataclasses.replace(self._parts(folder, started, emit), trust=trust), history)
@@ -253,7 +255,10 @@ class VncUseAgent(Claims, Hands, GoesOn):
             if isinstance(exc, VncUseError):
                 exc.args, exc.__cause__ = (self._redactor.hide(str(exc)),), None  # what caused it may tell a secret
             raise
-        return self._result(state, folder, started.task, history, emit)
+        else:
+            return (result := self._result(state, folder, started.task, history, emit))
+        finally:
+            self._end(len(self.runs), started, result, places_now() if self._test_id else ())
 
     def _parts(self, folder: RunFolder, started: RunStarted, emit: Callable[[RunEvent], None]) -> graph.Parts:
         policy = self._own_policies.get(started.run_id, self._policy)
@@ -310,10 +315,6 @@ class VncUseAgent(Claims, Hands, GoesOn):
 
     # --- claims and hands --------------------------------------------------------------------------------------------
 
-    def verify_end_state(self, task: str, *, votes: int | None = None) -> Verdict:
-        """Judge whether the end state of a task is on the screen."""
-        return self.verify(end_state_claim(self._declared.hide(task)), votes=votes)
-
     @property
     def _report(self) -> Report:
         return partial(self._tell, self._logger)
@@ -325,13 +326,15 @@ class VncUseAgent(Claims, Hands, GoesOn):
         self._tell(self._logger, self._redactor.hide_in(event))
 
     def _hidden(self, verdict: Verdict) -> Verdict:
-        hidden: Verdict = self._redactor.hide_in(verdict)
-        return hidden
+        return self._redactor.hide_in(verdict)  # type: ignore[no-any-return]  # of the same class
 
     def _frames_of_run(self, steps: int) -> Iterator[Frame]:
         for step in reversed(self._newest_steps[-steps:]):
             for ref in (step.frame_after, *reversed(step.passed)):
                 yield Frame(ref, RunFolder(self.runs[-1]).load_png(ref))
+
+    def _concealed(self, text: str) -> str:
+        return self._declared.hide(text)
 
     def _typed(self, text: str) -> str:
         check_known(text, self._declared.reveal)

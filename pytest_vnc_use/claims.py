@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
+from pytest_vnc_use.code_places import Place
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import SettingsError, TaskFailed
 from pytest_vnc_use.extraction import Form, unread
@@ -15,17 +16,20 @@ from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.ports import Controller, Judge
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.types import (
+    Answer,
     Extracted,
     Frame,
     FrameRef,
     Judged,
     Reading,
     Report,
+    RunResult,
+    RunStarted,
     Usage,
     Verdict,
     VerdictKind,
 )
-from pytest_vnc_use.verification import Verifier, check_asked, failure_of
+from pytest_vnc_use.verification import Verifier, check_asked, end_state_claim, failure_of
 
 T = TypeVar("T")
 
@@ -35,17 +39,36 @@ CONFIRMING_VOTES = 5
 """Who looks through many frames asks many times: one where a claim seems to hold is judged anew by so many votes."""
 
 
+@dataclass(frozen=True)
+class LastTask:
+    """The last task of a test: its number from 1, how it ended, and where the test stood then.
+
+    `result` is None where it broke; `verdicts` is how many there were before it ended.
+    """
+
+    number: int
+    task: str
+    body_checks: bool
+    result: RunResult | None
+    verdicts: int
+    places: tuple[Place, ...] = ()
+
+
 class Claims(ABC):
     """The part of an agent that says what the screen shows; `settings.votes` hold where a call names none."""
 
     settings: Settings
 
     def __init__(self) -> None:
-        self.verdicts: list[Verdict] = []
+        self.verdicts: list[Answer] = []
         """Every verdict so far, oldest first; those whose `holds` is false are not shown to hold."""
         self.extracted: list[Reading] = []
         """All that was read so far, oldest first, each with its reason and the region that it came from."""
         self._checks: list[tuple[VerdictKind, str]] = []
+        self._counted = 0
+        """So many of the verdicts were looked through for those that nobody asked."""
+        self._last_task: LastTask | None = None
+        self._end_frame: Frame | None = None
 
     # --- what the agent lends ----------------------------------------------------------------------------------------
 
@@ -69,6 +92,10 @@ class Claims(ABC):
     @abstractmethod
     def _hidden(self, verdict: Verdict) -> Verdict:
         """The verdict without secrets."""
+
+    @abstractmethod
+    def _concealed(self, text: str) -> str:
+        """The text with placeholders for the values of its secrets."""
 
     @abstractmethod
     def _frames_of_run(self, steps: int) -> Iterator[Frame]:
@@ -139,14 +166,45 @@ class Claims(ABC):
     def unmet(self) -> TaskFailed | None:
         """What the soft checks so far come to, in one error that names all that are not met; they then count no more.
 
+        A verdict that does not hold, and that nobody asked whether it does, is one of them.
         ProductFailed where at least one fails, Inconclusive where the judge was unsure and none fails.
         """
-        checks, self._checks = self._checks, []
+        checks, self._checks = [*self._checks, *self._ignored()], []
         failed = [(kind, told) for kind, told in checks if kind != "holds"]
         if not failed:
             return None
         lines = [f"{len(failed)} of {len(checks)} checks not met", *(told for _, told in failed)]
         return failure_of([kind for kind, _ in failed])("\n  ".join(lines))
+
+    def _ignored(self) -> list[tuple[VerdictKind, str]]:
+        new, self._counted = self.verdicts[self._counted :], len(self.verdicts)
+        ignored = [each.plain for each in new if not each.asked]
+        return [(each.kind, f"{each} (nobody asked whether it holds)") for each in ignored if not each.holds]
+
+    # --- the end of a task -------------------------------------------------------------------------------------------
+
+    def verify_end_state(self, task: str, *, votes: int | None = None) -> Verdict:
+        """Judge whether the end state of a task is on the screen, or was before the agent's hands did something."""
+        self._will_judge()
+        frame = self._end_frame or self.controller.frame()
+        verdict = self._judged(end_state_claim(self._concealed(task)), frame, self._votes(votes))
+        return self._told(verdict, [verdict], [frame])
+
+    def take_unproven(self) -> LastTask | None:
+        """The last task, once, if nothing that was judged since holds, and the test did not say `expect=None`."""
+        last, self._last_task = self._last_task, None
+        if last is None or last.body_checks:
+            return None
+        return None if any(verdict.plain.holds for verdict in self.verdicts[last.verdicts :]) else last
+
+    def _end(self, number: int, started: RunStarted, result: RunResult | None, places: tuple[Place, ...]) -> None:
+        """Note that a task has ended."""
+        self._end_frame = None
+        self._last_task = LastTask(number, started.task, started.body_checks, result, len(self.verdicts), places)
+
+    def _acts(self) -> None:
+        if self._last_task and self._end_frame is None:
+            self._end_frame = self.controller.frame()
 
     def _votes(self, votes: int | None) -> int:
         return self.settings.votes if votes is None else votes
@@ -162,13 +220,13 @@ class Claims(ABC):
         again = self._judged(claim, frame, CONFIRMING_VOTES)
         return replace(again, usage=verdict.usage + again.usage)
 
-    def _told(self, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> Verdict:
+    def _told(self, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> Answer:
         usage = sum((each.usage for each in all_of_it), Usage())
         told = self._hidden(replace(verdict, looks=len(all_of_it), usage=usage))
         told = replace(told, reason=cut(told.reason))  # in this order: half a secret would not be known as one
-        self.verdicts.append(told)
+        self.verdicts.append(Answer.of(told))
         self._record(Judged(told), frames)
-        return told
+        return self.verdicts[-1]
 
     def _kept(self, steps: int) -> Iterator[Frame]:
         """The screen now and what was kept of it since then, newest first; what is seen twice comes twice."""

@@ -27,6 +27,10 @@ class Hands(ABC):
 
     @abstractmethod
     def _will_act(self) -> None:
+        """Is called before the hands do anything, and may wait."""
+
+    @abstractmethod
+    def _acts(self) -> None:
         """Is called before an action is carried out."""
 
     @abstractmethod
@@ -46,6 +50,7 @@ class Hands(ABC):
         """Carry out one action and wait for the screen to answer. Raises ActionError, DesktopError."""
         self._will_act()
         self._await_rest(self.controller)
+        self._acts()
         self.controller.perform(action)
         return self._settled_frame()
 
@@ -64,6 +69,7 @@ class Hands(ABC):
         self._will_act()
         self._await_rest(self.controller)
         action = TypeText(shown, press_enter=press_enter, clear_first=clear_first)
+        self._acts()
         perform_text(self.controller, action, holds_secret=shown != text)
         return self._settled_frame()
 

@@ -19,13 +19,17 @@ class TaskSpec:
 
     task: str
     expect: tuple[str, ...] = ()
+    """The claims that are judged after it."""
     settings: Mapping[str, object] = dataclasses.field(default_factory=dict)
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    body_checks: bool = False
+    """Whether the marker says `expect=None`: that the body checks, and that nobody is to be asked for the end state."""
 
     @property
     def as_given(self) -> dict[str, object]:
         """The marker's arguments beside the task, from which `task_spec` makes the same again."""
-        return {**self.settings, "expect": self.expect, "secrets": tuple(self.secrets)}
+        expect = None if self.body_checks else self.expect
+        return {**self.settings, "expect": expect, "secrets": tuple(self.secrets)}
 
 
 def task_spec(args: tuple[object, ...], kwargs: Mapping[str, object]) -> TaskSpec:
@@ -42,7 +46,9 @@ def task_spec(args: tuple[object, ...], kwargs: Mapping[str, object]) -> TaskSpe
         raise SettingsError(f"vnc_task(app=…) must be a command line in one string, got {settings['app']!r}")
     for name, value in settings.items():
         read_value(name, value, f"vnc_task({name}=…)")
-    return TaskSpec(args[0], _claims(kwargs.get("expect", ())), settings, _secrets(kwargs.get("secrets", ())))
+    expect = kwargs.get("expect", ())
+    claims, secrets = _claims(() if expect is None else expect), _secrets(kwargs.get("secrets", ()))
+    return TaskSpec(args[0], claims, settings, secrets, body_checks=expect is None)
 
 
 def _claims(expect: object) -> tuple[str, ...]:

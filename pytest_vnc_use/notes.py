@@ -11,6 +11,7 @@ import pytest
 from pytest_vnc_use.settings import Settings
 
 if TYPE_CHECKING:
+    from pytest_vnc_use.agent import VncUseAgent
     from pytest_vnc_use.budget import Budget
     from pytest_vnc_use.marker import TaskSpec
     from pytest_vnc_use.report.results import RunFigures
@@ -20,10 +21,19 @@ if TYPE_CHECKING:
 SPECS: pytest.StashKey[tuple[TaskSpec, ...]] = pytest.StashKey()
 """What the test's markers say."""
 RUNS = pytest.StashKey[list[Path]]()
+AGENT: pytest.StashKey[VncUseAgent] = pytest.StashKey()
 PLACE = pytest.StashKey[str]()
 """Where a run that has not ended is: "at step 3"."""
 HIDE = pytest.StashKey[Callable[[str], str]]()
 VERDICTS: pytest.StashKey[tuple[Verdict, ...]] = pytest.StashKey()
+FOLLOWED: pytest.StashKey[list[tuple[Callable[..., object], int]]] = pytest.StashKey()
+"""The fixtures of the test alone, as they are set up, each with how many runs there were before it."""
+BEFORE_BODY = pytest.StashKey[int]()
+"""How many runs there were when the test's body began."""
+BEFORE_TEARDOWN = pytest.StashKey[int]()
+"""How many runs there were when the test's call had ended."""
+HAS_PASSED = pytest.StashKey[bool]()
+"""Whether the test's call has passed."""
 FIXTURES = frozenset({"vnc_settings", "vnc_desktop", "vnc_planner", "vnc_agent"})
 PROPERTIES = "vnc_"
 """How the names of the properties begin that this plugin gives a test, in JUnit's XML too."""
@@ -61,7 +71,8 @@ def is_ours(item: pytest.Item) -> bool:
 
 def forget(item: pytest.Item) -> None:
     """Forget what was noted of an earlier attempt, as pytest-rerunfailures makes several."""
-    keys: tuple[pytest.StashKey[Any], ...] = (RUNS, PLACE, HIDE, VERDICTS, FOUND, TOLD, TOLD_DOLLARS, BUDGET)
+    of_runs: tuple[pytest.StashKey[Any], ...] = (RUNS, PLACE, HIDE, VERDICTS, FOUND, TOLD, TOLD_DOLLARS, BUDGET)
+    keys = (*of_runs, AGENT, FOLLOWED, BEFORE_BODY, BEFORE_TEARDOWN, HAS_PASSED)
     for key in keys:
         if key in item.stash:
             del item.stash[key]

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 MARKER = (
     "vnc_task(task, *, expect=(), steps=None, seconds=None, tokens=None, dollars=None, votes=None, policy=None, "
     "model=None, app=None, record=None, secrets=()): carry out the task, a sentence, on a VNC desktop before the "
-    "test's body runs; each claim in expect is then judged, and a body that checks nothing is judged by the task's end "
-    "state"
+    "test's body runs; each claim in expect is then judged; where no claim holds and the body asserts nothing, the "
+    "task's end state is judged, unless expect=None says that the body checks"
 )
 LAYERS = pytest.StashKey[list[tuple[Mapping[str, object], Callable[[str], str]]]]()
 
@@ -79,12 +79,13 @@ def _register_the_rest(config: pytest.Config) -> None:
     """What is of use once there is a test with a desktop, or may be one on a worker; nobody else waits for it."""
     if config.pluginmanager.has_plugin("vnc_use_reporting"):
         return
-    from pytest_vnc_use import next_desktops, notes, recorded_items, repeating, reporting, spending
+    from pytest_vnc_use import next_desktops, notes, proving, recorded_items, repeating, reporting, spending
 
     config.stash[notes.SETTINGS] = _settings(config)
     config.pluginmanager.register(reporting, "vnc_use_reporting")
     config.pluginmanager.register(spending, "vnc_use_spending")
     config.pluginmanager.register(repeating, "vnc_use_repeating")
+    config.pluginmanager.register(proving, "vnc_use_proving")
     config.pluginmanager.register(recorded_items, "vnc_use_recorded_items")
     config.pluginmanager.register(next_desktops, "vnc_use_next_desktops")
 
@@ -287,7 +288,7 @@ def vnc_agent(
     A task that does not end as done fails the test; `run(task, check=False)` returns its result instead.
     """
     _register_the_rest(request.config)
-    from pytest_vnc_use import marked_items, next_desktops, notes, recorded_items, reporting, spending
+    from pytest_vnc_use import marked_items, next_desktops, notes, proving, recorded_items, reporting, spending
     from pytest_vnc_use.agent import VncUseAgent
     from pytest_vnc_use.setting_paths import absolute_files
 
@@ -312,8 +313,12 @@ def vnc_agent(
     )
     item.stash[notes.RUNS] = agent.runs
     item.stash[notes.HIDE] = _redaction(secrets, vnc_settings, vnc_desktop)
+    item.stash[notes.AGENT] = agent
     yield agent
-    agent.close()
+    try:
+        proving.judge_after_teardown(item, agent)
+    finally:
+        agent.close()
     if failed := agent.unmet():
         raise failed  # of a check that was made where no call of the test's could tell it
 
@@ -333,15 +338,33 @@ def _redaction(secrets: Mapping[str, str], settings: Settings, desktop: Desktop)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """The marker's tasks run in the call phase, before the body; soft checks are told after it."""
     _check_markers(pyfuncitem)
+    from pytest_vnc_use import notes
+
     if "vnc_agent" not in pyfuncitem.funcargs:
-        return (yield)
+        result = yield
+        if notes.AGENT in pyfuncitem.stash:  # which the body has fetched by itself
+            _judge(pyfuncitem, pyfuncitem.stash[notes.AGENT])
+        return result
     from unittest import SkipTest
 
-    from pytest_vnc_use import marked_items, scenario
+    from pytest_vnc_use import marked_items, proving, scenario
 
     agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
     tell = functools.partial(pyfuncitem.add_report_section, "call", "checks")
     with scenario.checks_told(agent, tell, skips=(pytest.skip.Exception, SkipTest)):
         if specs := marked_items.tasks_of(pyfuncitem):
-            scenario.carry_out(agent, specs, judge_end_state=scenario.checks_nothing(pyfuncitem.obj))
-        return (yield)
+            scenario.carry_out(agent, specs, judge_end_state=not proving.body_asserts(pyfuncitem))
+        pyfuncitem.stash[notes.BEFORE_BODY] = len(agent.runs)
+        result = yield
+        _judge(pyfuncitem, agent)
+        return result
+
+
+def _judge(item: pytest.Function, agent: object) -> None:
+    """Have judged what nothing else says; an agent of the user's own kind need not know of that."""
+    from pytest_vnc_use import proving
+    from pytest_vnc_use.agent import VncUseAgent
+
+    if isinstance(agent, VncUseAgent):
+        proving.judge_after_call(item, agent)
+        agent.end_body()

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import ast
-import dis
-import inspect
-import re
-import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import CodeType
 
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent import VncUseAgent
-from pytest_vnc_use.errors import TaskFailed
+from pytest_vnc_use.claims import LastTask
+from pytest_vnc_use.errors import Inconclusive, TaskFailed
 from pytest_vnc_use.marker import TaskSpec
 from pytest_vnc_use.safety import Policy
 from pytest_vnc_use.settings import Settings, merge
 from pytest_vnc_use.transcript import plain, told_failure
-from pytest_vnc_use.types import Limits, Verdict
+from pytest_vnc_use.types import Limits, Outcome, RunResult, Verdict
 from pytest_vnc_use.verification import failure_of
 
-# --- carrying out ----------------------------------------------------------------------------------------------------
+WAYS_OUT = (
+    "nothing independent says what the task came to; one of these does: an assertion after it, in the test's body, on "
+    'what the program shows or wrote; a claim, expect="…" or vnc_agent.verify(…); or expect=None, which says on '
+    "purpose that the body checks"
+)
+"""What a test without any of these is told where no judge can say that its task is done."""
 
 
 def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], *, judge_end_state: bool) -> None:
@@ -32,13 +32,42 @@ def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], *, judge_end_state:
     """
     for spec in specs:
         own = settings_of(agent, spec)
-        limits = Limits(own.steps, own.seconds, own.stall)
-        result = agent.run(spec.task, expect=spec.expect, limits=limits, policy=policy_of(own, spec), check=True)
+        limits, expect = Limits(own.steps, own.seconds, own.stall), None if spec.body_checks else spec.expect
+        result = agent.run(spec.task, expect=expect, limits=limits, policy=policy_of(own, spec), check=True)
         verdicts = [agent.verify(claim, votes=own.votes) for claim in spec.expect]
-        if judge_end_state and not verdicts:
-            verdicts = [agent.verify_end_state(spec.task, votes=own.votes)]
-        if not all(verdict.holds for verdict in verdicts):
-            raise failure_of([verdict.kind for verdict in verdicts])(told_failure(told_verdicts(verdicts), result))
+        _check_hold(verdicts, result)
+        if judge_end_state and not verdicts and not spec.body_checks:
+            judge_end(agent, result, own.votes)
+
+
+def judge_last_task(agent: VncUseAgent, is_proven: Callable[[LastTask], bool]) -> None:
+    """Have the end state of a test's last task judged where nothing independent says that it is done.
+
+    Independent is a claim that holds since, or what `is_proven` knows of. Raises as `carry_out` does; nobody is asked
+    for the end state of a run that did not end as done, and it is Inconclusive.
+    """
+    last = agent.take_unproven()
+    if last is None or is_proven(last):
+        return
+    if last.result is None:
+        raise Inconclusive(f"the last task broke, and the test went on\n  task: {plain(last.task)}\n  {WAYS_OUT}")
+    if last.result.outcome is not Outcome.DONE:
+        headline = f"the last task ended as {last.result.outcome.value}, and the test went on"
+        raise Inconclusive(f"{told_failure(headline, last.result)}\n  {WAYS_OUT}")
+    judge_end(agent, last.result, agent.settings.votes)
+
+
+def judge_end(agent: VncUseAgent, result: RunResult, votes: int) -> None:
+    """Have a run's end state judged. Raises ProductFailed, Inconclusive, InfraError."""
+    verdict = agent.verify_end_state(result.task, votes=votes)
+    if verdict.kind == "unsure":
+        raise Inconclusive(f"{told_failure(told_verdicts([verdict]), result)}\n  {WAYS_OUT}")
+    _check_hold([verdict], result)
+
+
+def _check_hold(verdicts: Sequence[Verdict], result: RunResult) -> None:
+    if not all(verdict.holds for verdict in verdicts):
+        raise failure_of([verdict.kind for verdict in verdicts])(told_failure(told_verdicts(verdicts), result))
 
 
 @contextmanager
@@ -59,7 +88,6 @@ def checks_told(
                 raise failed from exc
             tell(str(failed))
         raise
-    getattr(agent, "end_body", lambda: None)()
     if failed := unmet():
         raise failed
 
@@ -79,60 +107,3 @@ def told_verdicts(verdicts: Sequence[Verdict]) -> str:
     failed = sum(not verdict.holds for verdict in verdicts)
     lines = [plain(str(verdict)) for verdict in verdicts]
     return "\n  ".join([f"{failed} of {len(verdicts)} claims not shown to hold", *lines])
-
-
-# --- bodies that check nothing ---------------------------------------------------------------------------------------
-
-_CHECKS = (ast.Assert, ast.Raise, ast.With, ast.AsyncWith)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_JUST_TELLS = re.compile(
-    r"p?print|((self|cls)\.)?_*log(ger|ging)?\..+|.+\.(verify|saw|screenshot)", re.IGNORECASE | re.DOTALL
-)
-"""Calls that fail nothing, by how they are written: `print`, `logging.info`, a `vnc_agent.verify` without an assert."""
-
-
-def checks_nothing(function: Callable[..., object]) -> bool:
-    """Whether a test function's body could not fail, so that only a judge can tell: no assert, raise, with, or call.
-
-    `print` and logging do not count as calls; a function that the body defines counts where it is called. Decided from
-    the source of what decorators wrap; where there is none, a body of `pass`, `...` or a docstring checks nothing.
-    """
-    function = inspect.unwrap(function)
-    body = _body(function)
-    if body is None:
-        return _operations(getattr(function, "__code__", _nothing.__code__)) == _operations(_nothing.__code__)
-    return not any(map(_is_check, _executed(body)))
-
-
-def _body(function: Callable[..., object]) -> list[ast.stmt] | None:
-    try:
-        module = ast.parse("if True:\n" + textwrap.indent(inspect.getsource(function), " "))
-    except (OSError, TypeError, SyntaxError):
-        return None
-    block = module.body[0]
-    definition = block.body[0] if isinstance(block, ast.If) else block
-    if isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)) and definition.name == function.__name__:
-        return definition.body
-    return None
-
-
-def _executed(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes and all within them, but for the bodies of functions that are only defined."""
-    for node in nodes:
-        yield node
-        if not isinstance(node, _FUNCTIONS):
-            yield from _executed(ast.iter_child_nodes(node))
-
-
-def _is_check(node: ast.AST) -> bool:
-    if isinstance(node, ast.Call):
-        return not _JUST_TELLS.fullmatch(ast.unparse(node.func))
-    return isinstance(node, _CHECKS)
-
-
-def _nothing() -> None: ...
-
-
-def _operations(code: CodeType) -> list[str]:
-    names = [instruction.opname for instruction in dis.get_instructions(code)]
-    return [name for name in names if name != "NOP"]

@@ -5,7 +5,7 @@ app = "python shop"                      # above the first [[test]]: for all tes
 [[test]]
 name = "basket"
 task = "Sign in as alice and add two {fruit} to the basket"   # or several, carried out in order
-expect = ["the basket shows 2 {fruit}"]
+expect = ["the basket shows 2 {fruit}"]  # false, on purpose: that nobody is to judge what the task came to
 steps = 20                               # also: seconds, tokens, dollars, votes, model, policy, app
 secrets = ["SHOP_PASSWORD"]              # names of environment variables; <secret:SHOP_PASSWORD> in the task
 parameters = { fruit = ["apples", "pears"] }                  # one test for each, or each combination
@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -42,6 +42,12 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def _claims(value: Any) -> Any:
+    if not isinstance(value, (str, list)) and value is not False:
+        raise ValueError("must be text, a list of texts, or false")
+    return [value] if isinstance(value, str) else value
+
+
 def _scalar(value: Any) -> Scalar:
     if not isinstance(value, (str, int, float, bool)):
         raise ValueError("must be lists of text, numbers, true or false")  # noqa: TRY004  # as above
@@ -50,6 +56,7 @@ def _scalar(value: Any) -> Scalar:
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Texts = Annotated[list[Text], BeforeValidator(_listed)]
+Claims = Annotated[list[Text] | Literal[False], BeforeValidator(_claims)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
 Values = Annotated[list[Annotated[Any, AfterValidator(_scalar)]], Field(min_length=1)]
 
@@ -81,7 +88,7 @@ class _Limits(BaseModel):
 class _TestTable(_Limits):
     name: Annotated[str, Field(pattern=r"^\w[\w -]*$")]
     task: Annotated[Texts, Field(min_length=1)]
-    expect: Texts = []
+    expect: Claims = []
     parameters: dict[str, Values] = {}
 
 
@@ -141,8 +148,10 @@ def _shown(value: Scalar) -> str:
 
 
 def _specs(table: _TestTable, given: Mapping[str, Any], values: Mapping[str, Scalar]) -> tuple[TaskSpec, ...]:
-    """One spec a task; the claims are the last one's."""
+    """One spec a task; the claims are the last one's, and `false` is said of all."""
     filled = {name: _filled(value, values) if name == "app" else value for name, value in given.items()}
+    if table.expect is False:
+        return tuple(task_spec((_filled(task, values),), {**filled, "expect": None}) for task in table.task)
     claims = [_filled(claim, values) for claim in table.expect]
     *before, last = (_filled(task, values) for task in table.task)
     return (*(task_spec((task,), filled) for task in before), task_spec((last,), {**filled, "expect": claims}))
@@ -184,7 +193,7 @@ def _check_limits(path: Path, text: str, table: _Limits, place: Place) -> None:
 
 def _check_words(table: _TestTable, given: Mapping[str, Any]) -> None:
     """Each secret that is named is declared, and each parameter named somewhere. Raises SettingsError."""
-    said = "\n".join([*table.task, *table.expect, given.get("app", "")])
+    said = "\n".join([*table.task, *(table.expect or ()), given.get("app", "")])
     if unknown := set(_SECRET.findall(said)) - set(given.get("secrets", ())):
         name = min(unknown)
         raise SettingsError(f"'<secret:{name}>' stands for a secret: add {name!r} to 'secrets'")

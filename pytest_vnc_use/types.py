@@ -52,7 +52,13 @@ from pytest_vnc_use.frames import (
     SettledReason as SettledReason,
     Transient as Transient,
 )
-from pytest_vnc_use.verdicts import Reading as Reading, Usage as Usage, Verdict as Verdict, VerdictKind as VerdictKind
+from pytest_vnc_use.verdicts import (
+    Answer as Answer,
+    Reading as Reading,
+    Usage as Usage,
+    Verdict as Verdict,
+    VerdictKind as VerdictKind,
+)
 
 DecisionKind = Literal["act", "finished", "gave_up"]
 RulingKind = Literal["allow", "deny", "ask"]
@@ -281,6 +287,7 @@ class RunStarted:
     `settings` are those of the agent by name, with which a run goes on in another process; nothing in them is secret.
     With `own_policy` it was ruled by a policy object, with `own_judge` a judge was given: no run folder can hold these.
     `secrets` and `functions` are the names of those that the run was given.
+    `body_checks` is said on purpose, by `expect=None`: no judge is asked for its end state.
     """
 
     run_id: str
@@ -297,6 +304,7 @@ class RunStarted:
     own_judge: bool = False
     secrets: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
+    body_checks: bool = False
     kind: Literal["run"] = "run"
 
 

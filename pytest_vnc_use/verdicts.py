@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from pytest_vnc_use.errors import Inconclusive
@@ -67,6 +67,35 @@ class Verdict:
 
     def __repr__(self) -> str:
         return f"<Verdict {self}>"
+
+
+class Answer(Verdict):
+    """A verdict in the hands of a test, which notices whether it is `asked` for its truth: its `holds` or `kind`."""
+
+    asked = False
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Answer:
+        return cls(**{each.name: vars(verdict)[each.name] for each in fields(verdict)})
+
+    @property
+    def plain(self) -> Verdict:
+        """The same; looking at that asks nothing."""
+        return Verdict(**{each.name: vars(self)[each.name] for each in fields(self)})
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("kind", "holds"):
+            object.__setattr__(self, "asked", True)
+        return super().__getattribute__(name)
+
+    def __eq__(self, other: object) -> bool:
+        return self.plain == (other.plain if isinstance(other, Answer) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.plain)
+
+    def __str__(self) -> str:
+        return str(self.plain)
 
 
 @dataclass(frozen=True)

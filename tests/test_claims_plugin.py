@@ -131,7 +131,7 @@ def test_votes_of_a_marker_that_cannot_be_counted(votes: object) -> None:
         task_spec(("Open the basket",), {"votes": votes})
 
 
-@pytest.mark.parametrize("claims", ["", " ", ["it is open", ""], [3], None])
+@pytest.mark.parametrize("claims", ["", " ", ["it is open", ""], [3], False])
 def test_claims_of_a_marker_that_cannot_be_judged(claims: object) -> None:
     with pytest.raises(SettingsError, match=r"vnc_task\(expect=…\) must be a claim or several, got "):
         task_spec(("Open the basket",), {"expect": claims})

@@ -173,10 +173,10 @@ def test_several_markers_run_from_the_class_inwards_and_from_top_to_bottom(
         """
         import pytest
 
-        @pytest.mark.vnc_task("first")
+        @pytest.mark.vnc_task("first", expect=None)
         class TestShop:
-            @pytest.mark.vnc_task("second")
-            @pytest.mark.vnc_task("third")
+            @pytest.mark.vnc_task("second", expect=None)
+            @pytest.mark.vnc_task("third", expect=None)
             @pytest.mark.parametrize("fruit", ["apple"])
             def test_it(self, vnc_desktop, fruit):
                 assert fruit
@@ -391,7 +391,9 @@ def test_only_marked_parameters_get_a_desktop(run_on_pad: Callable[[str], pytest
         """
         import pytest
 
-        @pytest.mark.parametrize("fruit", [pytest.param("apple", marks=pytest.mark.vnc_task("Click it")), "pear"])
+        clicked = pytest.mark.vnc_task("Click it", expect=None)
+
+        @pytest.mark.parametrize("fruit", [pytest.param("apple", marks=clicked), "pear"])
         def test_it(fruit, request):
             assert ("vnc_agent" in request.fixturenames) == (fruit == "apple")
 
@@ -399,7 +401,7 @@ def test_only_marked_parameters_get_a_desktop(run_on_pad: Callable[[str], pytest
             def test_it(self, request):
                 assert ("vnc_agent" in request.fixturenames) == bool(request.node.get_closest_marker("vnc_task"))
 
-        @pytest.mark.vnc_task("Click it")
+        @clicked
         class TestMarked(Shop): ...
 
         class TestUnmarked(Shop): ...
@@ -419,11 +421,11 @@ def test_an_override_of_a_fixture_may_have_parameters(
         def {fixture}(request, {fixture}):
             return {fixture}
 
-        @pytest.mark.vnc_task("Click it")
+        @pytest.mark.vnc_task("Click it", expect=None)
         def test_it(request):
             assert request.fixturenames[-1] == "vnc_agent"
 
-        @pytest.mark.vnc_task("Click it")
+        @pytest.mark.vnc_task("Click it", expect=None)
         class TestIt:
             def test_method(self, request):
                 assert request.node.name in ("test_method[a]", "test_method[b]")
@@ -451,7 +453,7 @@ def test_the_settings_of_a_marker_hold_for_its_own_task(
         def test_two(vnc_settings):
             assert False, "the body is not reached"
 
-        @pytest.mark.vnc_task("lax", policy="lax.toml", steps=7)
+        @pytest.mark.vnc_task("lax", policy="lax.toml", steps=7, expect=None)
         def test_one(vnc_settings):
             assert (vnc_settings.policy, vnc_settings.steps) == ("lax.toml", 7)
         """
@@ -655,7 +657,7 @@ def test_the_model_can_call_functions_of_the_tests_own(
         def vnc_functions():
             return [price]
 
-        @pytest.mark.vnc_task("Ask for the price")
+        @pytest.mark.vnc_task("Ask for the price", expect=None)
         def test_it(vnc_desktop):
             assert vnc_desktop
         """

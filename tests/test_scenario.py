@@ -1,12 +1,8 @@
-"""The tasks of a test: what a marker says holds for its own task only; and which bodies check nothing."""
+"""The tasks of a test: what a marker says holds for its own task only."""
 
 from __future__ import annotations
 
-import functools
-import logging
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from painted import ListPlanner, PaintedController, act, finished
@@ -14,7 +10,7 @@ from painted import ListPlanner, PaintedController, act, finished
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import TaskFailed
 from pytest_vnc_use.marker import TaskSpec
-from pytest_vnc_use.scenario import carry_out, checks_nothing
+from pytest_vnc_use.scenario import carry_out
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.types import Click, Confirmation, Proposal
 
@@ -60,139 +56,3 @@ def test_a_claim_that_nobody_can_judge_fails_and_is_told(tmp_path: Path) -> None
     specs = [TaskSpec("Buy apples", ("the basket shows 2 apples",))]
     with pytest.raises(TaskFailed, match="1 of 1 claims not shown to hold\n  unsure: 'the basket shows 2 apples'"):
         carry_out(agent, specs, judge_end_state=False)
-
-
-# --- bodies ----------------------------------------------------------------------------------------------------------
-
-logger = logging.getLogger(__name__)
-
-
-def wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(*args: object, **options: object) -> object:
-        return function(*args, **options)
-
-    return call
-
-
-def check_orders(desktop: object) -> None:
-    raise AssertionError(desktop)
-
-
-def just_a_docstring() -> None:
-    """Only the judge can tell."""
-
-
-def dots() -> None:
-    ...  # noqa: PIE790
-    ...  # noqa: PIE790
-
-
-def two_passes() -> None:
-    """
-    Text that begins further left than the function does.
-    """
-    pass  # noqa: PIE790
-    pass  # noqa: PIE790
-
-
-def returns() -> None:
-    return None
-
-
-@wrapping
-def decorated() -> None: ...
-
-
-def prints() -> None:
-    print("looks fine")  # noqa: T201
-
-
-def logs() -> None:
-    logger.info("looks %s", "fine")
-    logging.getLogger(__name__).warning("very")
-
-
-def sets() -> None:
-    total = 1 + 2
-    del total
-
-
-def defines(desktop: object = None) -> None:
-    def never_called() -> None:
-        assert desktop
-
-
-class Tests:
-    def method(self) -> None:
-        """In a class."""
-
-    async def coroutine(self) -> None: ...
-
-    def checking(self) -> None:
-        assert self
-
-
-NOTHING = [just_a_docstring, dots, two_passes, returns, decorated, prints, logs, sets, defines]
-
-
-@pytest.mark.parametrize("function", [*NOTHING, Tests().method, Tests.coroutine, lambda: None])
-def test_a_body_that_cannot_fail_checks_nothing(function: Callable[..., object]) -> None:
-    assert checks_nothing(function)
-
-
-def asserts(total: int = 2) -> None:
-    assert total == 2
-
-
-def raises() -> None:
-    raise ValueError
-
-
-def expects() -> None:
-    with pytest.raises(ValueError, match="two"):
-        raise ValueError("two apples")
-
-
-def calls_a_check() -> None:
-    check_orders(1)
-
-
-def prints_what_a_check_says() -> None:
-    print(check_orders(1))  # noqa: T201
-
-
-def checks_in_a_loop() -> None:
-    for number in (1, 2):
-        if number:
-            assert number
-
-
-@wrapping
-def decorated_check() -> None:
-    assert check_orders
-
-
-def calls_what_it_defines() -> None:
-    def check() -> None:
-        assert logger
-
-    check()
-
-
-CHECKS = [asserts, raises, expects, calls_a_check, prints_what_a_check_says, checks_in_a_loop, decorated_check]
-
-
-@pytest.mark.parametrize("function", [*CHECKS, calls_what_it_defines, Tests().checking, lambda: check_orders(1)])
-def test_a_body_that_can_fail_checks_something(function: Callable[..., object]) -> None:
-    assert not checks_nothing(function)
-
-
-@pytest.mark.parametrize(
-    ("body", "nothing"),
-    [("pass", True), ("...\n ...", True), ("'''a docstring'''\n pass", True), ("assert x", False), ("x()", False)],
-)
-def test_without_a_source_the_byte_code_tells(body: str, nothing: bool) -> None:
-    names: dict[str, Any] = {}
-    exec(f"def test_it(x=None):\n {body}", names)
-    assert checks_nothing(names["test_it"]) == nothing

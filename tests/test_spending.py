@@ -25,7 +25,7 @@ FOUR_TESTS = """
 import pytest
 
 @pytest.mark.parametrize("number", range(4))
-@pytest.mark.vnc_task("Click around")
+@pytest.mark.vnc_task("Click around", expect=None)
 def test_it(vnc_agent, number):
     assert vnc_agent.runs
 """
@@ -63,7 +63,7 @@ def test_what_a_test_cost_is_told(pytester: pytest.Pytester, model: Callable[...
 
 
 def test_the_dollars_of_a_test_run_out(pytester: pytest.Pytester, never_done: GeminiServer, run: Run) -> None:
-    pytester.makepyfile(CLICKS.format(marker=", dollars=0.009"))
+    pytester.makepyfile(CLICKS.format(marker=", dollars=0.009, expect=None"))
     result = run(never_done)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*budget: *the dollars of this test are used up: 0.0* of 0.009*--vnc-dollars*"])
@@ -74,7 +74,7 @@ TRIED_TWICE = """
 from pathlib import Path
 import pytest
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_it(vnc_agent):
     tried = Path("tried").exists()
     Path("tried").touch()
@@ -101,7 +101,7 @@ A_DOLLAR_A_MILLION = '[[price]]\nmodels = ["gemini-3.8-flash"]\ninput = 1\noutpu
 @pytest.mark.parametrize("option", ["--vnc-dollars=0.006", "--vnc-max-dollars=0.006", "--vnc-tokens=6000"])
 def test_a_request_that_nobody_answered_may_have_been_paid(pytester: pytest.Pytester, run: Run, option: str) -> None:
     """A call is reckoned at about 4,100 tokens."""
-    pytester.makepyfile(CLICKS.format(marker=""))
+    pytester.makepyfile(CLICKS.format(marker=", expect=None"))
     (pytester.path / "prices.toml").write_text(A_DOLLAR_A_MILLION)
     with GeminiServer(lambda request: hang()) as silent:
         result = run(silent, option, "--vnc-request-seconds=1", "--vnc-prices=prices.toml")
@@ -120,7 +120,7 @@ def test_a_request_that_nobody_answered_may_have_been_paid(pytester: pytest.Pyte
 
 
 def test_a_request_during_which_a_test_timed_out_may_have_been_paid(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile(CLICKS.format(marker=""))
+    pytester.makepyfile(CLICKS.format(marker=", expect=None"))
     pytester.makeconftest("import os; open('pid', 'w').write(str(os.getpid()))")
 
     def time_out(request: Request) -> Reply:
@@ -205,7 +205,7 @@ def test_four_workers_share_the_dollars_of_a_session(
 def test_bad_input_is_a_usage_error_before_anything_is_asked(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run, option: str, problem: str
 ) -> None:
-    pytester.makepyfile(CLICKS.format(marker=""))
+    pytester.makepyfile(CLICKS.format(marker=", expect=None"))
     (pytester.path / "prices.toml").write_text('[[price]]\nmodels = ["m"]\ninput = -1\noutput = 1\n')
     server = model(text("done"))
     result = run(server, *option.split())

@@ -84,7 +84,7 @@ MISTAKES = [
     (TEST + 'steps = "many"', 4, "'steps' must be a valid integer, got 'many'"),
     (TEST + '\n[[test]]\nname = "b"', 5, "'task' is missing"),
     (TEST + 'expect = [""]', 4, "'expect' must have at least 1 character, got ''"),
-    (TEST + "expect = 5", 4, "'expect' must be text, or a list of texts, got 5"),
+    (TEST + "expect = 5", 4, "'expect' must be text, a list of texts, or false, got 5"),
     (TEST.replace('"Click it"', "[]"), 3, r"'task' must have at least 1 item .*got \[\]"),
     (TEST.replace("Click it", " "), 3, "'task' must have at least 1 character, got ' '"),
     (TEST.replace('"a"', '"a::b"'), 2, "'name' must be letters, digits, spaces, - and _, got 'a::b'"),

@@ -86,7 +86,7 @@ def test_within_one_test(
 
             vnc_agent.run("Look")
             change(request_seconds=3.0, seconds=60.0)
-            vnc_agent.run("Look")
+            vnc_agent.run("Look", expect=None)
     """)
     server = model(text("done"), hang(100.0), *[text("done")] * 3)
     run(server).assert_outcomes(passed=1)

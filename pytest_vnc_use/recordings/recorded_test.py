@@ -67,6 +67,8 @@ class _Run:
     is_left: bool = False
     """Whether something was done after it."""
     is_done: bool = False
+    is_over: bool = False
+    """Whether the test's body was over after it."""
     claims: list[Evidence] = field(default_factory=list)
     ended: RecordedRun | None = None
 
@@ -265,8 +267,9 @@ class RecordedTest:
         Where the run is recorded, write down whether it is. Raises as `conclude` does.
         """
         run = self._runs[-1] if self._runs else None
-        if run is None:
+        if run is None or run.is_over:
             return
+        run.is_over = True
         self.conclude()
         if run.eyes and run.is_replayed and run.known and run.known.stays and not run.is_left:
             self._check_end(run, run.eyes, run.eyes.look_at_end())

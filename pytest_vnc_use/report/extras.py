@@ -95,7 +95,7 @@ def _head(trace: Trace, machine: str) -> str:
 def _facts(trace: Trace, machine: str) -> dict[str, str]:
     return {
         "planner": words.planner_in_words(trace),
-        "verdicts": "" if trace.verdicts else "none, no claim was judged",
+        "verdicts": "" if trace.verdicts else words.unjudged_in_words(trace),
         "steps": f"{len(trace.steps)} of at most {trace.started.limits.steps}",
         "tokens": words.usage_in_words(trace),
         "retries": words.retries_in_words(trace),

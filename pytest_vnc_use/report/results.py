@@ -37,6 +37,7 @@ class RunFigures:
 
     `usage` is that of the planner's answers and of the verdicts. `steps_s` is how long the steps took, the model's
     thinking included. `dollars` is None where nobody counts them.
+    `body_checks` says that the test has `expect=None`: no judge was to be asked what the task came to.
     """
 
     folder: str
@@ -50,6 +51,7 @@ class RunFigures:
     usage: Usage = Usage()
     verdicts: tuple[JudgedClaim, ...] = ()
     dollars: float | None = None
+    body_checks: bool = False
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,7 @@ def figures_of(run_folder: Path) -> RunFigures:
         steps=len(trace.steps),
         steps_s=round(sum(each.model_s + each.act_s + each.settle_s + each.capture_s for each in times), 3),
         planner=trace.started.planner,
+        body_checks=trace.started.body_checks,
         models=tuple(sorted({turn.decision.model for turn in trace.turns} - {""})),
         usage=trace.usage,
         dollars=trace.dollars,

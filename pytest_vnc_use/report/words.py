@@ -143,6 +143,12 @@ def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
     return _REPLAYED if was_replayed and trace.ended.outcome is Outcome.DONE else _OUTCOMES[trace.ended.outcome]
 
 
+def unjudged_in_words(trace: Trace) -> str:
+    """Why there is no verdict."""
+    on_purpose = "none, on purpose: expect=None says that the test's body checks"
+    return on_purpose if trace.started.body_checks else "none, no claim was judged"
+
+
 def planner_in_words(trace: Trace) -> str:
     """Who decided: says plainly where no model did."""
     models = sorted({turn.decision.model for turn in trace.turns} - {""})

@@ -165,7 +165,7 @@ def test_under_pytest_the_observer_is_there_and_no_verdict_of_the_tests(pytester
         """
         import pytest
 
-        @pytest.mark.vnc_task("Open the basket")
+        @pytest.mark.vnc_task("Open the basket", expect=None)
         def test_it(vnc_agent):
             assert vnc_agent.runs
         """

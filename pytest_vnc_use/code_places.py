@@ -1,0 +1,177 @@
+"""Where a test stands in its own code, the source of a function, and what stands in a piece of it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import sys
+import sysconfig
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+_OTHERS = tuple(
+    str(Path(folder).resolve())
+    for folder in {
+        str(Path(__file__).parent),
+        *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a function that is carried out, and what the names in it stand for at that moment.
+
+    `own` are those of the function itself.
+    """
+
+    code: CodeType
+    line: int
+    values: Mapping[str, object]
+    own: Mapping[str, object]
+
+
+def places_now() -> tuple[Place, ...]:
+    """Where the functions of the user's own files stand that called this in a test, the innermost first."""
+    found: list[Place] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") != "_pytest.runner":
+        if is_own(frame.f_code):
+            own = dict(frame.f_locals)
+            values = ChainMap(own, frame.f_globals, vars(builtins))
+            found.append(Place(frame.f_code, frame.f_lineno, values, own))
+        frame = frame.f_back
+    return tuple(found)
+
+
+def names_of(function: FunctionType) -> Mapping[str, object]:
+    """What the names in a function stand for before it is called."""
+    cells: dict[str, object] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            cells[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return ChainMap(cells, function.__globals__, vars(builtins))
+
+
+def is_own(code: CodeType) -> bool:
+    """Whether it stands in a file of the user's project: not in Python, an installed package or this one."""
+    return _is_own_file(code.co_filename)
+
+
+@lru_cache(1024)
+def _is_own_file(name: str) -> bool:
+    return not name.startswith("<") and not str(Path(name).resolve()).startswith(_OTHERS)
+
+
+def node_of(code: CodeType) -> FunctionNode | None:
+    """The source of a function; None where there is none, and of a lambda."""
+    linecache.checkcache(code.co_filename)
+    return _functions("".join(linecache.getlines(code.co_filename))).get((code.co_name, code.co_firstlineno))
+
+
+@lru_cache(64)
+def _functions(source: str) -> Mapping[tuple[str, int], FunctionNode]:
+    """By name and first line, which is that of the first decorator."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return {}
+    return {
+        (node.name, min(each.lineno for each in (node, *node.decorator_list))): node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+
+
+@lru_cache(64)
+def empty_at_first(source: str) -> frozenset[str]:
+    """The names of a module that it gives to an empty list, dict or set."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:
+        return frozenset()
+    given = [(node.targets[0], node.value) for node in body if isinstance(node, ast.Assign)]
+    given += [(node.target, node.value) for node in body if isinstance(node, ast.AnnAssign) and node.value]
+    return frozenset(
+        name.id for name, value in given if isinstance(name, ast.Name) and ast.unparse(value) in ("[]", "{}", "set()")
+    )
+
+
+# --- syntax -----------------------------------------------------------------------------------------------------------
+
+
+def holds(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def holds_any(body: Sequence[ast.stmt], line: int) -> bool:
+    return any(holds(node, line) for node in body)
+
+
+def has_line_within(node: ast.stmt, line: int) -> bool:
+    """Whether the line is that of a statement within."""
+    bodies = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
+    bodies += [each.body for name in ("handlers", "cases") for each in getattr(node, name, [])]
+    return any(holds_any(body, line) for body in bodies)
+
+
+def parts(node: ast.stmt) -> Iterator[ast.expr]:
+    return (each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
+
+
+def sure_calls(node: ast.AST) -> Iterator[ast.Call]:
+    """The calls that are made whenever the expression is evaluated."""
+    match node:
+        case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            return
+        case ast.BoolOp():
+            yield from sure_calls(node.values[0])
+            return
+        case ast.IfExp():
+            yield from sure_calls(node.test)
+            return
+        case ast.Call():
+            yield node
+    for child in ast.iter_child_nodes(node):
+        yield from sure_calls(child)
+
+
+def is_named(node: ast.AST, names: frozenset[str]) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return name in names
+    return False
+
+
+def innermost(node: ast.expr) -> ast.expr:
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node
+
+
+def is_endless(node: ast.stmt) -> bool:
+    return isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
+
+
+def is_chain(node: ast.expr) -> bool:
+    """Whether all calls in an expression are made one on what the other gave, so that the innermost is made first."""
+    now, chain = node, set[int]()
+    while isinstance(now, (ast.Compare, ast.Attribute, ast.Subscript, ast.Call, ast.Await, ast.UnaryOp)):
+        chain.add(id(now))
+        now = (
+            now.left if isinstance(now, ast.Compare) else now.operand if isinstance(now, ast.UnaryOp) else _before(now)
+        )
+    return all(id(each) in chain for each in ast.walk(node) if isinstance(each, ast.Call))
+
+
+def _before(node: ast.Attribute | ast.Subscript | ast.Call | ast.Await) -> ast.expr:
+    return node.func if isinstance(node, ast.Call) else node.value

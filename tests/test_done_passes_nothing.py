@@ -1,0 +1,541 @@
+"""A planner that says "finished" at once passes no test, in whatever spelling; and what is really asserted counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+
+from pytest_vnc_use.report.results import ItemResult, read_results
+
+NOWHERE = """
+import sys
+import pytest
+from pytest_vnc_use import assembly
+sys.path.append(TESTS)
+from painted import PaintedController
+assembly.connect = lambda *args, **options: PaintedController()
+from pytest_vnc_use.planners.scripted import ScriptedPlanner
+from pytest_vnc_use.types import Decision, Verdict
+
+class Desktop:
+    server, password = "localhost::1", None
+
+    def read_file(self, name):
+        with open(name, encoding="utf-8") as file:
+            return file.read()
+
+class Judge:
+    def judge(self, claim, frame, *, timeout_s, report):
+        with open("asked.txt", "a", encoding="utf-8") as file:
+            file.write(claim + "\\n")
+        return Verdict(claim, JUDGED, "so it is", frame=frame.ref)
+
+JUDGED = "unsure"
+
+@pytest.fixture
+def vnc_desktop():
+    return Desktop()
+
+@pytest.fixture
+def vnc_planner():
+    return ScriptedPlanner(lambda observation: Decision("finished", "apples;2, I did it"), name="liar")
+
+@pytest.fixture
+def vnc_judge():
+    return Judge()
+"""
+HELPERS = """
+import pytest
+
+def check_orders(desktop):
+    assert "apples;2" in desktop.read_file("orders.csv")
+
+def check_number(number):
+    assert number == 2
+
+def asserts_nothing(desktop):
+    desktop.read_file("orders.csv")
+
+def state(desktop):
+    return {"orders": desktop.read_file("orders.csv")}
+
+def words():
+    return {"orders": "apples;2"}
+
+class Orders:
+    def __init__(self, desktop):
+        self.desktop = desktop
+
+    def must_have(self, line):
+        assert line in self.desktop.read_file("orders.csv")
+
+    def has(self, line):
+        return line in self.desktop.read_file("orders.csv")
+
+    @property
+    def text(self):
+        return self.desktop.read_file("orders.csv")
+"""
+IMPORTS = """
+import contextlib, json, logging, os, random, subprocess, time, unittest
+from pathlib import Path
+import pytest
+import numpy
+from helpers import *
+from helpers import Orders
+from pytest_vnc_use import Outcome
+from pytest_vnc_use.errors import TaskFailed, VncUseError
+"""
+QUIET = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+
+
+@pytest.fixture(autouse=True)
+def _nowhere(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(NOWHERE.replace("TESTS", repr(str(Path(__file__).parent))))
+    pytester.makepyfile(helpers=HELPERS)
+    pytester.path.joinpath("orders.csv").write_text("apples;2\n", encoding="utf-8")
+
+
+def results(pytester: pytest.Pytester, tests: Sequence[str], *options: str) -> list[ItemResult]:
+    """How each of these tests ended, in one session; they are named by their place."""
+    named = [each.replace("test_it", f"test_{number:03}") for number, each in enumerate(tests)]
+    pytester.makepyfile(test_them=IMPORTS + "\n".join(named))
+    pytester.runpytest_subprocess(*QUIET, *options, timeout=120)
+    return sorted(read_results(pytester.path / "runs/vnc-results.json").tests, key=lambda result: result.test)
+
+
+def outcomes(pytester: pytest.Pytester, tests: Sequence[str], *options: str) -> list[str]:
+    """`passed`, or the triage, of each."""
+    return ["passed" if each.result == "passed" else f"{each.triage}" for each in results(pytester, tests, *options)]
+
+
+def asked(pytester: pytest.Pytester) -> int:
+    """How often a judge was."""
+    file = pytester.path / "asked.txt"
+    return len(file.read_text(encoding="utf-8").splitlines()) if file.exists() else 0
+
+
+def in_body(lines: str, *fixtures: str) -> str:
+    """A test that runs its task itself, and then does this."""
+    names = ", ".join(["vnc_agent", "vnc_desktop", "tmp_path", "record_property", *fixtures])
+    return f"def test_it({names}):\n    result = vnc_agent.run('Buy apples')\n{indent(lines, '    ')}\n"
+
+
+def marked(lines: str, *fixtures: str) -> str:
+    """The same after the task of a marker."""
+    names = ", ".join(["vnc_agent", "vnc_desktop", "tmp_path", "record_property", *fixtures])
+    return f"@pytest.mark.vnc_task('Buy apples')\ndef test_it({names}):\n{indent(lines, '    ')}\n"
+
+
+NOTHING = [
+    "pass",
+    "record_property('apples', 2)",
+    "time.sleep(0.01)",
+    "(tmp_path / 'e.png').write_bytes(vnc_agent.screenshot())",
+    "'apples;2' in vnc_desktop.read_file('orders.csv')",
+    "assert True",
+    "assert 1 + 1 == 2, 'of course'",
+    "assert ('apples' in vnc_desktop.read_file('orders.csv'), 'always true')",
+    "if False:\n    assert vnc_desktop.read_file('orders.csv')",
+    "if os.environ.get('NEVER'):\n    assert vnc_desktop.read_file('orders.csv')",
+    "def check():\n    assert vnc_desktop.read_file('orders.csv')",
+    "try:\n    pass\nexcept ValueError:\n    assert vnc_desktop.read_file('orders.csv')",
+    "try:\n    assert 'pears' in vnc_desktop.read_file('orders.csv')\nexcept AssertionError:\n    pass",
+    "try:\n    assert vnc_desktop.read_file('nothing.csv')\nexcept OSError:\n    pass",
+    "with contextlib.suppress(AssertionError):\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "return\nassert vnc_desktop.read_file('orders.csv')",
+    "if random.random() < 2:\n    return\nassert vnc_desktop.read_file('orders.csv')",
+    "for line in []:\n    assert line in vnc_desktop.read_file('orders.csv')",
+    "for line in vnc_desktop.read_file('orders.csv').splitlines()[5:]:\n    assert 'pears' in line",
+    "while random.random() > 2:\n    assert vnc_desktop.read_file('orders.csv')",
+    "assert vnc_agent",
+    "assert vnc_desktop.server",
+    "assert vnc_desktop.read_file",
+    "assert vnc_agent.screenshot()",
+    "shot = vnc_agent.screenshot()\nassert len(shot) > 100",
+    "import helpers\nhelpers.asserts_nothing(vnc_desktop)",
+    "path = tmp_path / 'e.png'\npath.write_bytes(vnc_agent.screenshot())\nassert path.exists()",
+    "assert isinstance(vnc_agent.runs, list)",
+    "assert len(vnc_desktop.read_file('orders.csv')) >= 0",
+    "assert vnc_desktop.read_file('orders.csv') or True",
+    "assert time.time() > 0",
+    "check_number(2)",
+    "asserts_nothing(vnc_desktop)",
+    "print(state(vnc_desktop))",
+    "assert words()['orders'] == 'apples;2'",
+    "Orders(vnc_desktop).has('pears;9')",
+    "orders = Orders(vnc_desktop)\nassert orders.has",
+    "with pytest.raises(ValueError):\n    raise ValueError",
+    "with pytest.raises(AssertionError):\n    assert 1 == 2",
+    "vnc_agent.check(True, 'all is well')",
+    "numpy.testing.assert_equal(1, 1)",
+    "unittest.TestCase().assertEqual(2, 2)",
+    "logging.getLogger().info(vnc_desktop.read_file('orders.csv'))",
+    "lambda: check_orders(vnc_desktop)",
+    "text = vnc_desktop.read_file('orders.csv')\ntext == 'pears'",
+    "assert not [] and (yes := True)",
+    "async def check():\n    check_orders(vnc_desktop)\ncoroutine = check()\ncoroutine.close()",
+    "def check():\n    check_orders(vnc_desktop)\n    yield\ncheck()",
+    "assert vnc_agent.screenshot().startswith(b'\\x89PNG')",
+    "fruit = ['apples']\nfruit.append('pears')\nassert len(fruit) == 2",
+    "from unittest.mock import Mock\nmock = Mock()\nmock('x')\nmock.assert_called_once()",
+    "def looks_so(desktop):\n    assert desktop\nlooks_so(vnc_desktop)",
+    "if vnc_desktop.read_file('orders.csv') == 'pears':\n    print('wrong')",
+    "os.environ.get('NEVER') and check_orders(vnc_desktop)",
+    "all(check_orders(vnc_desktop) for _ in [])",
+    "subprocess.run(['true'], check=True)",
+    "json.dumps({'a': 1})",
+]
+WORDS = [
+    "assert result.outcome is Outcome.DONE",
+    "assert result.outcome == 'done'",
+    "assert result.message == 'apples;2, I did it'",
+    "assert 'apples;2' in result.message",
+    "assert len(result.steps) == 0",
+    "assert result is not None",
+    "message = result.message\nassert message.startswith('apples')",
+    "assert str(result.outcome.value) == 'done'",
+    "done = result.outcome is Outcome.DONE\nassert done",
+    "if result.outcome is not Outcome.DONE:\n    pytest.fail('not done')",
+    "check_number(len(result.steps) + 2)",
+    "unittest.TestCase().assertEqual(result.outcome, Outcome.DONE)",
+    "assert result.run_folder.exists()",
+    "assert vnc_agent.runs",
+    "vnc_agent.check(result.outcome is Outcome.DONE, 'it is done')",
+]
+SOMETHING = [
+    "assert 'apples;2' in vnc_desktop.read_file('orders.csv')",
+    "text = vnc_desktop.read_file('orders.csv')\nassert text.splitlines() == ['apples;2']",
+    "check_orders(vnc_desktop)",
+    "check_number(len(vnc_desktop.read_file('orders.csv').splitlines()) + 1)",
+    "assert state(vnc_desktop)['orders'] == 'apples;2\\n'",
+    "assert (state(vnc_desktop)['orders'], 1) == ('apples;2\\n', 1)",
+    "Orders(vnc_desktop).must_have('apples;2')",
+    "orders = Orders(vnc_desktop)\norders.must_have('apples;2')",
+    "orders = Orders(vnc_desktop)\nassert orders.has('apples;2')",
+    "assert Orders(vnc_desktop).text == 'apples;2\\n'",
+    "with pytest.raises(FileNotFoundError):\n    vnc_desktop.read_file('pears.csv')",
+    "if 'apples' not in vnc_desktop.read_file('orders.csv'):\n    pytest.fail('no apples')",
+    "if 'apples' not in vnc_desktop.read_file('orders.csv'):\n    raise AssertionError",
+    "for line in ('apples', '2'):\n    assert line in vnc_desktop.read_file('orders.csv')",
+    "try:\n    assert vnc_desktop.read_file('orders.csv')\nfinally:\n    print('over')",
+    "try:\n    text = vnc_desktop.read_file('orders.csv')\nexcept OSError:\n    pytest.fail('no orders')\nassert text",
+    "with open('orders.csv') as file:\n    assert 'apples;2' in file.read()",
+    "assert Path('orders.csv').read_text() == 'apples;2\\n'",
+    "assert subprocess.check_output(['cat', 'orders.csv']) == b'apples;2\\n'",
+    "vnc_agent.check(vnc_desktop.read_file('orders.csv') == 'apples;2\\n', 'two apples')",
+    "numpy.testing.assert_equal(vnc_desktop.read_file('orders.csv'), 'apples;2\\n')",
+    "unittest.TestCase().assertIn('apples;2', vnc_desktop.read_file('orders.csv'))",
+    "def check():\n    assert vnc_desktop.read_file('orders.csv')\ncheck()",
+    "match vnc_desktop.read_file('orders.csv'):\n    case 'apples;2\\n':\n        check_orders(vnc_desktop)\n"
+    "    case _:\n        pytest.fail('other')",
+    "while True:\n    if vnc_desktop.read_file('orders.csv'):\n        break\ncheck_orders(vnc_desktop)",
+    "rows = [line for line in vnc_desktop.read_file('orders.csv').splitlines() if line]\nassert len(rows) == 1",
+    "(row,) = vnc_desktop.read_file('orders.csv').splitlines()\nassert row == 'apples;2'",
+    "found = False\nfor line in vnc_desktop.read_file('orders.csv').splitlines():\n    if line == 'apples;2':\n"
+    "        found = True\nassert found",
+    "lines = []\nfor line in vnc_desktop.read_file('orders.csv').splitlines():\n    lines.append(line)\n"
+    "assert lines == ['apples;2']",
+    "import helpers\nhelpers.check_orders(vnc_desktop)",
+]
+
+
+@pytest.mark.parametrize("made", [in_body, marked])
+def test_a_body_that_says_nothing_of_the_product_is_judged(
+    pytester: pytest.Pytester, made: Callable[[str], str]
+) -> None:
+    found = outcomes(pytester, [made(lines) for lines in NOTHING])
+    assert {lines: how for lines, how in zip(NOTHING, found, strict=True) if how != "inconclusive"} == {}
+    assert asked(pytester) == len(NOTHING)
+
+
+def test_the_planners_own_words_are_judged(pytester: pytest.Pytester) -> None:
+    found = outcomes(pytester, [in_body(lines) for lines in WORDS])
+    assert {lines: how for lines, how in zip(WORDS, found, strict=True) if how != "inconclusive"} == {}
+
+
+@pytest.mark.parametrize("made", [in_body, marked])
+def test_what_is_asserted_of_the_product_needs_no_judge(pytester: pytest.Pytester, made: Callable[[str], str]) -> None:
+    found = outcomes(pytester, [made(lines) for lines in SOMETHING])
+    assert {lines: how for lines, how in zip(SOMETHING, found, strict=True) if how != "passed"} == {}
+    assert asked(pytester) == 0
+
+
+# --- wherever the task is run ----------------------------------------------------------------------------------------
+
+FROM_FIXTURES = """
+@pytest.fixture
+def bought(vnc_agent):
+    return vnc_agent.run("Buy apples")
+
+@pytest.fixture
+def looked_at_before(vnc_desktop, vnc_agent):
+    assert "apples;2" in vnc_desktop.read_file("orders.csv")
+    vnc_agent.run("Buy apples")
+
+@pytest.fixture
+def looked_at_after(vnc_desktop, vnc_agent):
+    vnc_agent.run("Buy apples")
+    assert "apples;2" in vnc_desktop.read_file("orders.csv")
+
+@pytest.fixture
+def verified(bought, vnc_desktop):
+    assert "apples;2" in vnc_desktop.read_file("orders.csv")
+
+@pytest.fixture
+def verified_at_its_end(vnc_desktop):
+    yield
+    assert "apples;2" in vnc_desktop.read_file("orders.csv")
+
+@pytest.fixture
+def bought_at_its_end(vnc_agent):
+    yield
+    vnc_agent.run("Buy apples")
+
+@pytest.fixture
+def bought_and_verified_at_its_end(vnc_agent, vnc_desktop):
+    yield
+    vnc_agent.run("Buy apples")
+    assert "apples;2" in vnc_desktop.read_file("orders.csv")
+
+@pytest.fixture
+def buy(vnc_agent):
+    return lambda: vnc_agent.run("Buy apples")
+
+@pytest.fixture
+def shop(vnc_agent):
+    return Shop(vnc_agent)
+
+class Shop:
+    def __init__(self, agent):
+        self.agent = agent
+        self.bought = 0
+
+    def buy(self):
+        self.bought += 1
+        return self.agent.run("Buy apples")
+
+def swallows(function):
+    import functools
+
+    @functools.wraps(function)
+    def call(*args, **options):
+        try:
+            return function(*args, **options)
+        except AssertionError:
+            return None
+    return call
+
+def passes_on(function):
+    import functools
+
+    @functools.wraps(function)
+    def call(*args, **options):
+        return function(*args, **options)
+    return call
+
+class Silence:
+    def __enter__(self): ...
+    def __exit__(self, *error): return True
+
+@contextlib.contextmanager
+def silence():
+    try:
+        yield
+    except AssertionError:
+        pass
+
+def buy_it(agent, desktop):
+    assert "apples;2" in desktop.read_file("orders.csv")
+    return agent.run("Buy apples")
+
+def buy_and_look(agent, desktop):
+    agent.run("Buy apples")
+    assert "apples;2" in desktop.read_file("orders.csv")
+"""
+LOOKS = "assert 'apples;2' in vnc_desktop.read_file('orders.csv')"
+ELSEWHERE = [
+    "def test_it(bought): ...",
+    "def test_it(bought):\n    assert bought.outcome is Outcome.DONE",
+    "def test_it(looked_at_before): ...",
+    "def test_it(buy):\n    buy()",
+    "def test_it(shop):\n    shop.buy()\n    assert shop.bought == 1",
+    f"def test_it(vnc_agent, vnc_desktop):\n    {LOOKS}\n    vnc_agent.run('Buy apples')",
+    f"def test_it(vnc_agent, vnc_desktop):\n    for _ in 'ab':\n        {LOOKS}\n        vnc_agent.run('Buy')",
+    "def test_it(vnc_agent, vnc_desktop):\n    buy_it(vnc_agent, vnc_desktop)",
+    "def test_it(vnc_agent, vnc_desktop):\n    before = vnc_desktop.read_file('orders.csv')\n"
+    "    vnc_agent.run('Buy apples')\n    assert 'apples;2' in before",
+    f"def test_it(vnc_agent, vnc_desktop):\n    vnc_agent.run('Sign in')\n    {LOOKS}\n    vnc_agent.run('Buy apples')",
+    "def test_it(vnc_agent, vnc_desktop):\n    vnc_agent.verify('it is open')\n    vnc_agent.run('Buy apples')",
+    "def test_it(request):\n    request.getfixturevalue('vnc_agent').run('Buy apples')",
+    f"@swallows\n@pytest.mark.vnc_task('Buy apples')\ndef test_it(vnc_desktop):\n    {LOOKS}",
+    f"@pytest.mark.vnc_task('Buy apples')\ndef test_it(vnc_desktop):\n    with Silence():\n        {LOOKS}",
+    f"@pytest.mark.vnc_task('Buy apples')\ndef test_it(vnc_desktop):\n    with silence():\n        {LOOKS}",
+    "def test_it(vnc_agent, vnc_desktop):\n    import threading\n"
+    "    thread = threading.Thread(target=vnc_agent.run, args=('Buy apples',))\n    thread.start()\n    thread.join()",
+    f"class Test:\n    {'def test_it(self, vnc_agent, vnc_desktop):'}\n        vnc_agent.run('Buy apples')\n"
+    f"    def check(self, vnc_desktop):\n        {LOOKS}",
+    "@pytest.mark.vnc_task('Buy apples')\n@pytest.mark.parametrize('fruit', ['apples'])\n"
+    "def test_it(vnc_desktop, fruit):\n    assert fruit == 'apples'",
+    f"@pytest.mark.vnc_task('Sign in')\ndef test_it(vnc_agent, vnc_desktop):\n    {LOOKS}\n"
+    "    vnc_agent.run('Buy apples')",
+    "def test_it(vnc_agent):\n    try:\n        assert vnc_agent.run('Buy')\n    except TypeError:\n        pass",
+    "def test_it(vnc_agent):\n    vnc_agent.run('Buy apples')\n    vnc_agent.click(10, 10)",
+    f"def test_it(vnc_agent, vnc_desktop):\n    {LOOKS}; vnc_agent.run('Buy apples')",
+    "def test_it(vnc_agent, vnc_desktop):\n"
+    "    both = (vnc_desktop.read_file('orders.csv'), vnc_agent.run('Buy apples'))\n    assert both[0]",
+    "def test_it(vnc_agent, vnc_desktop):\n"
+    "    assert vnc_desktop.read_file('orders.csv') and vnc_agent.run('Buy apples').outcome",
+]
+ELSEWHERE_LOOKED_AT = [
+    "def test_it(looked_at_after): ...",
+    "def test_it(verified): ...",
+    "def test_it(verified_at_its_end, bought): ...",
+    f"def test_it(bought, vnc_desktop):\n    {LOOKS}",
+    "def test_it(bought_and_verified_at_its_end): ...",
+    f"def test_it(buy, vnc_desktop):\n    buy()\n    {LOOKS}",
+    f"def test_it(shop, vnc_desktop):\n    shop.buy()\n    {LOOKS}",
+    "def test_it(vnc_agent, vnc_desktop):\n    buy_and_look(vnc_agent, vnc_desktop)",
+    f"@passes_on\n@pytest.mark.vnc_task('Buy apples')\ndef test_it(vnc_desktop):\n    {LOOKS}",
+    f"def test_it(request, vnc_desktop):\n    request.getfixturevalue('vnc_agent').run('Buy apples')\n    {LOOKS}",
+    "class Test:\n    def test_it(self, vnc_agent, vnc_desktop):\n        vnc_agent.run('Buy apples')\n"
+    f"        self.check(vnc_desktop)\n    def check(self, vnc_desktop):\n        {LOOKS}",
+    "@pytest.fixture\ndef mails():\n    return ['a mail']\n"
+    "def test_it(vnc_agent, mails):\n    vnc_agent.run('Buy apples')\n    assert mails == ['a mail']",
+]
+
+
+def test_a_task_is_judged_wherever_it_is_run(pytester: pytest.Pytester) -> None:
+    found = outcomes(pytester, [FROM_FIXTURES + ELSEWHERE[0], *ELSEWHERE[1:]])
+    assert {lines: how for lines, how in zip(ELSEWHERE, found, strict=True) if how != "inconclusive"} == {}
+
+
+def test_what_is_asserted_after_a_task_counts_wherever_it_is(pytester: pytest.Pytester) -> None:
+    found = outcomes(pytester, [FROM_FIXTURES + ELSEWHERE_LOOKED_AT[0], *ELSEWHERE_LOOKED_AT[1:]])
+    assert {lines: how for lines, how in zip(ELSEWHERE_LOOKED_AT, found, strict=True) if how != "passed"} == {}
+    assert asked(pytester) == 0
+
+
+UNITTEST = """
+class TestBasket(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def _agent(self, vnc_agent, vnc_desktop):
+        self.agent, self.desktop = vnc_agent, vnc_desktop
+
+    def test_it_says_nothing(self):
+        self.agent.run("Buy apples")
+
+    def test_it_is_looked_at(self):
+        self.agent.run("Buy apples")
+        self.assertIn("apples;2", self.desktop.read_file("orders.csv"))
+
+    def test_its_words(self):
+        self.assertEqual(self.agent.run("Buy apples").outcome, Outcome.DONE)
+"""
+
+
+def test_in_a_unittest(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_them=IMPORTS + UNITTEST)
+    pytester.runpytest_subprocess(*QUIET).assert_outcomes(passed=3, errors=2)
+    tests = read_results(pytester.path / "runs/vnc-results.json").tests
+    told = {test.test.rpartition("::")[2]: (test.result, test.triage) for test in tests}
+    bad = ("error", "inconclusive")
+    assert told == {"test_it_says_nothing": bad, "test_it_is_looked_at": ("passed", None), "test_its_words": bad}
+
+
+def test_at_the_end_of_a_fixture(pytester: pytest.Pytester) -> None:
+    (test,) = results(pytester, [f"{FROM_FIXTURES}\ndef test_it(bought_at_its_end): ..."])
+    assert (test.result, test.triage) == ("error", "inconclusive")
+
+
+@pytest.mark.parametrize("options", [["-n2"], ["--reruns=1"], ["--vnc-repeat=2"]])
+def test_whoever_runs_the_test(pytester: pytest.Pytester, options: list[str]) -> None:
+    pytester.makefile(".vnc.toml", test_file='[[test]]\nname = "buy"\ntask = "Buy apples"\n')
+    tests = [in_body("pass"), marked("pass"), f"{FROM_FIXTURES}\ndef test_it(bought): ...", in_body(LOOKS)]
+    found = outcomes(pytester, tests, *options)
+    times = 2 if "--vnc-repeat=2" in options else 1
+    assert sorted(found) == ["inconclusive"] * 4 * times + ["passed"] * times
+
+
+# --- judges, claims, and saying so on purpose ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "how"), [("holds", "passed"), ("fails", "product"), ("unsure", "inconclusive")])
+def test_the_judge_decides_where_nothing_is_asserted(pytester: pytest.Pytester, kind: str, how: str) -> None:
+    conftest = pytester.path / "conftest.py"
+    conftest.write_text(conftest.read_text(encoding="utf-8").replace('"unsure"', repr(kind)), encoding="utf-8")
+    tests = [in_body("pass"), marked("pass"), f"{FROM_FIXTURES}\ndef test_it(bought): ..."]
+    assert outcomes(pytester, tests) == [how] * 3
+
+
+def test_without_a_judge_the_ways_out_are_told(pytester: pytest.Pytester) -> None:
+    conftest = pytester.path / "conftest.py"
+    told = conftest.read_text(encoding="utf-8").replace("return Judge()", "return None")
+    conftest.write_text(told, encoding="utf-8")
+    pytester.makepyfile(test_them=IMPORTS + in_body("pass"))
+    result = pytester.runpytest_subprocess(*QUIET)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["inconclusive:*", "*an assertion after it*a claim, expect=*or expect=None*"])
+
+
+ON_PURPOSE = [
+    "@pytest.mark.vnc_task('Buy apples', expect=None)\ndef test_it(): ...",
+    "def test_it(vnc_agent):\n    vnc_agent.run('Buy apples', expect=None)",
+    "@pytest.mark.vnc_task('Buy apples', expect=None)\ndef test_it(vnc_agent):\n    pass",
+]
+
+
+def test_on_purpose_the_body_checks_and_that_is_named(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".vnc.toml", test_file='[[test]]\nname = "buy"\ntask = ["Sign", "Buy"]\nexpect = false\n')
+    found = results(pytester, [*ON_PURPOSE, in_body(LOOKS)], "--html=report.html", "--self-contained-html")
+    assert [test.result for test in found] == ["passed"] * 5
+    assert asked(pytester) == 0
+    assert [[run.body_checks for run in test.runs] for test in found] == [[True, True], *[[True]] * 3, [False]]
+    page = (pytester.path / "report.html").read_text(encoding="utf-8")
+    assert "none, on purpose: expect=None says" in page
+
+
+IGNORED = [
+    ("vnc_agent.verify('it is open')", "inconclusive"),
+    ("verdict = vnc_agent.verify('it is open')\nprint(verdict)", "inconclusive"),
+    (f"vnc_agent.verify('it is open')\n{LOOKS}", "inconclusive"),
+    (f"vnc_agent.saw('it is open')\n{LOOKS}", "inconclusive"),
+    (f"if vnc_agent.verify('it is open').holds:\n    print('open')\n{LOOKS}", "passed"),
+    (f"assert not vnc_agent.verify('it is open').holds\n{LOOKS}", "passed"),
+]
+
+
+def test_a_verdict_that_nobody_asks_for_its_truth_fails_the_test(pytester: pytest.Pytester) -> None:
+    found = outcomes(pytester, [in_body(lines) for lines, _ in IGNORED])
+    assert found == [how for _, how in IGNORED]
+
+
+ENDED_OTHERWISE = [
+    ("try:\n    vnc_agent.run('x', planner=GIVES_UP)\nexcept VncUseError:\n    pass", "inconclusive"),
+    ("vnc_agent.run('x', planner=GIVES_UP, check=False)", "inconclusive"),
+    ("assert vnc_agent.run('x', planner=GIVES_UP, check=False).outcome is Outcome.GAVE_UP", "inconclusive"),
+    (f"with pytest.raises(TaskFailed):\n    vnc_agent.run('x', planner=GIVES_UP)\n{LOOKS}", "passed"),
+    ("with pytest.raises(TaskFailed):\n    vnc_agent.run('x', planner=GIVES_UP)", "inconclusive"),
+    ("assert vnc_agent.run('x', planner=DENIED, check=False).outcome is Outcome.DENIED", "passed"),
+    ("again = vnc_agent.run('x', planner=DENIED, check=False)\nassert again.outcome == 'denied'", "passed"),
+    ("with pytest.raises(TaskFailed):\n    vnc_agent.run('x', planner=DENIED)", "passed"),
+    ("vnc_agent.run('x', planner=DENIED, check=False)", "inconclusive"),
+]
+PLANNERS = """
+from pytest_vnc_use.types import Click, Confirmation, Decision, Proposal
+from pytest_vnc_use.planners.scripted import ScriptedPlanner
+
+GIVES_UP = ScriptedPlanner(lambda observation: Decision("gave_up", "no apples"))
+DENIED = ScriptedPlanner([[Proposal(Click(10, 10), "buy", {}, Confirmation("this buys"))]])
+"""
+
+
+def test_a_run_that_did_not_end_as_done(pytester: pytest.Pytester) -> None:
+    first, *rest = [in_body(lines) for lines, _ in ENDED_OTHERWISE]
+    found = outcomes(pytester, [PLANNERS + first, *rest])
+    wanted = [how for _, how in ENDED_OTHERWISE]
+    assert {lines: how for (lines, want), how in zip(ENDED_OTHERWISE, found, strict=True) if how != want} == {}
+    assert len(found) == len(wanted)
