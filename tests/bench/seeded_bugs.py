@@ -2,9 +2,10 @@
 
     python tests/bench/run.py seeded_bugs [qt] [gtk] [page] [--only KIND_OR_BUG …] [--at-once N]
 
-Each walk of the three programs (seeded_programs.py) is recorded without a bug, by a planner that follows its steps and a
-judge that knows what is right. Then it is replayed without a model, as a user's pytest does it: without a bug, which
-must pass, and with one bug after the other, in each flavour of the test that can see it. N (3 by default) go on at once.
+Each walk of the three programs (seeded_programs.py) is recorded without a bug, by a planner that follows its steps and
+a judge that knows what is right. Then it is replayed without a model, as a user's pytest does it: without a bug, which
+must pass, and with one bug after the other, in each flavour of the test that can see it. N (3 by default) go on at
+once.
 
 The exit code is 1 where a bug passed in a flavour that must see it, or where a test without a bug did not pass.
 """
@@ -21,17 +22,19 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ratios import head, machine, row
-from seeded_programs import ALL, Bug, Program, Walk
+from seeded_programs import ALL, VALUE, Bug, Walk
 
 from pytest_vnc_use.report.results import ItemResult, read_results
 
 HERE = Path(__file__).parent
 NOBODY, TRANSIENT, BROKE = "nobody", "transients listed", "the tool broke"
-FLAVOURS = {"body": "body", "claim": "claim", "end": "end state", "value": "value"}
+RECORDING = "recording"
+FLAVOURS = {"body": "body", "claim": "claim", "end": "end state", VALUE: "value"}
+INI = "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider -p no:pytest-vnc\n"
 TEST = '''"""{about}"""
 
 import pytest
@@ -45,48 +48,51 @@ def test_walk(vnc_agent, vnc_desktop):
 
 @dataclass(frozen=True)
 class Case:
-    """One flavour of a walk's test, with a bug or without; `recording` makes its recording, with all evidence."""
+    """One test: a walk of one program in one flavour, with a bug or without; `recording` makes the walk's recording."""
 
+    program: str
     walk: str
     flavour: str
     bug: Bug | None = None
 
     @property
     def place(self) -> str:
-        return f"{self.bug.name if self.bug else 'without a bug'}/{self.walk}/{self.flavour}"
+        """The folder of the test."""
+        return f"{self.program}/{self.bug.name if self.bug else 'no_bug'}/{self.walk}/{self.flavour}"
 
 
 # --- tests and their recordings ---------------------------------------------------------------------------------------
 
 
-def source(program: Program, case: Case) -> str:
+def source(case: Case) -> str:
     """The case as a test in Python."""
+    program = ALL[case.program]
     walk = program.walks[case.walk]
-    expect = f", expect={walk.claim!r}" if case.flavour in ("claim", "recording") else ""
+    expect = f", expect={walk.claim!r}" if case.flavour in ("claim", RECORDING) else ""
     lines = checks(walk)
-    body = "\n    ".join(lines.values() if case.flavour == "recording" else [lines.get(case.flavour, "...")])
+    body = "\n    ".join(lines.values() if case.flavour == RECORDING else [lines.get(case.flavour, "...")])
     app = program.app(case.bug.name if case.bug else "", case.walk)
-    about = case.bug.sees if case.bug else "Without a bug."
+    about = case.bug.sees if case.bug else "Without a bug"
     return TEST.format(about=about, task=walk.task, app=app, expect=expect, body=body)
 
 
 def checks(walk: Walk) -> Mapping[str, str]:
-    """What the body of a test checks, by its flavour; `end` is what has the end state judged for the recording."""
+    """What the body of a test checks, by its flavour; the recording also has the end state judged."""
     file, says = walk.saves
     lines = {"body": f"assert {says!r} in vnc_desktop.read_file({file!r})"}
     if walk.reads:
         question, answer = walk.reads
-        lines["value"] = f"assert vnc_agent.extract(str, {question!r}) == {answer!r}"
-    return {**lines, "recording": f"assert vnc_agent.verify_end_state({walk.task!r})"}
+        lines[VALUE] = f"assert vnc_agent.extract(str, {question!r}) == {answer!r}"
+    return {**lines, RECORDING: f"assert vnc_agent.verify_end_state({walk.task!r})"}
 
 
-def write(folder: Path, program: Program, cases: Iterable[Case]) -> None:
+def write(folder: Path, cases: Iterable[Case]) -> None:
     """A test for each case, beside the recording of its walk if there is one."""
     for case in cases:
         place = folder / case.place
         place.mkdir(parents=True)
-        (place / "test_walk.py").write_text(source(program, case), encoding="utf-8")
-        recordings = folder / Case(case.walk, "recording").place / "__vnc_recordings__"
+        (place / "test_walk.py").write_text(source(case), encoding="utf-8")
+        recordings = folder / replace(case, flavour=RECORDING, bug=None).place / "__vnc_recordings__"
         if recordings.exists():
             shutil.copytree(recordings, place / recordings.name)
 
@@ -99,14 +105,11 @@ class Session:
     printed: str
 
 
-def run(folder: Path, program: Program, places: Iterable[str], at_once: int, *options: str) -> Session:
-    """Run the tests in these folders, so many at once."""
+def run(folder: Path, cases: Iterable[Case], at_once: int, record: str) -> Session:
+    """Run the tests of these cases, so many at once, with --vnc-record as given."""
     results = folder / "results.json"
-    results.unlink(missing_ok=True)
-    size = "x".join(map(str, program.size))
-    desktop = [f"--vnc-server={program.server}", f"--vnc-screen-size={size}", f"--vnc-results={results}"]
-    spread = ["-n", str(at_once), "--maxschedchunk=1"]
-    pytest = [sys.executable, "-m", "pytest", "-q", *spread, *desktop, *options, *places]
+    options = ["-q", "-n", str(at_once), "--maxschedchunk=1", f"--vnc-results={results}", f"--vnc-record={record}"]
+    pytest = [sys.executable, "-m", "pytest", *options, *(case.place for case in cases)]
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     ended = subprocess.run(pytest, cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
     if not results.exists():
@@ -115,14 +118,13 @@ def run(folder: Path, program: Program, places: Iterable[str], at_once: int, *op
     return Session(tests, ended.stdout)
 
 
-def record(folder: Path, program: Program, walks: Iterable[str], at_once: int) -> None:
-    cases = [Case(walk, "recording") for walk in walks]
-    write(folder, program, cases)
-    session = run(folder, program, [case.place for case in cases], at_once, "--vnc-record=rewrite")
+def record(folder: Path, walks: Iterable[tuple[str, str]], at_once: int) -> None:
+    cases = [Case(program, walk, RECORDING) for program, walk in walks]
+    write(folder, cases)
+    session = run(folder, cases, at_once, "rewrite")
     for case in cases:
-        made = folder / case.place / "__vnc_recordings__"
-        if not made.exists():
-            raise SystemExit(f"{program.toolkit}, {case.walk}: not recorded\n{session.printed}")
+        if not (folder / case.place / "__vnc_recordings__").exists():
+            raise SystemExit(f"{case.place} was not recorded:\n{session.printed}")
 
 
 # --- who sees a bug ---------------------------------------------------------------------------------------------------
@@ -134,9 +136,9 @@ SEES = {
     "the last gate": r"not as recorded at the end",
     "transients": r"transient",
     "claim unsure": r"claims? not shown|unsure|nobody can read",
+    "body": r"^\w*Error",
 }
-BODY = "body"
-ORDER = (*SEES, BODY, TRANSIENT, NOBODY)
+ORDER = (*SEES, TRANSIENT, NOBODY)
 
 
 def seen_by(case: Case, session: Session) -> str:
@@ -150,91 +152,95 @@ def seen_by(case: Case, session: Session) -> str:
     for who, words in SEES.items():
         if re.search(words, test.message):
             return who
-    return BODY if test.triage == "product" else f"otherwise: {test.message[:60]}"
+    return f"otherwise: {test.message.splitlines()[0][:60]}"
 
 
 @dataclass(frozen=True)
 class Found:
-    """Of one program, who saw each case; `unbroken` is what is wrong with its tests without a bug."""
+    """Who saw each case with a bug; `unbroken` is what is wrong with the tests without one."""
 
     seen: Mapping[Case, str]
     unbroken: Sequence[str]
 
 
-def examine(program: Program, bugs: Sequence[Bug], at_once: int, folder: Path) -> Found:
-    """Record the bugs' walks, and replay them without a bug and with each."""
-    walks = {bug.walk: program.walks[bug.walk] for bug in bugs}
-    (folder / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider\n")
+def examine(bugs: Mapping[str, Sequence[Bug]], at_once: int, folder: Path) -> Found:
+    """Record the walks of each program's bugs, and replay them without a bug and with each."""
+    (folder / "pytest.ini").write_text(INI)
     shutil.copy(HERE / "seeded_conftest.py", folder / "conftest.py")
-    record(folder, program, walks, at_once)
-    without = [Case(name, flavour) for name, walk in walks.items() for flavour in walk.flavours]
-    cases = [Case(bug.walk, flavour, bug) for bug in bugs for flavour in bug.flavours]
-    write(folder, program, [*without, *cases])
-    places = [case.place for case in (*without, *cases)]
-    gate = f"--vnc-gate-seconds={program.gate_s}"
-    session = run(folder, program, places, at_once, "--vnc-record=replay", gate)
-    return Found({case: seen_by(case, session) for case in cases}, list(wrong_unbroken(walks, without, session)))
+    walks = dict.fromkeys((program, bug.walk) for program, some in bugs.items() for bug in some)
+    record(folder, walks, at_once)
+    without = [Case(program, walk, flavour) for program, walk in walks for flavour in ALL[program].walks[walk].flavours]
+    cases = [
+        Case(name, bug.walk, flavour, bug) for name, some in bugs.items() for bug in some for flavour in bug.flavours
+    ]
+    write(folder, [*without, *cases])
+    session = run(folder, [*without, *cases], at_once, "replay")
+    return Found({case: seen_by(case, session) for case in cases}, list(wrong_unbroken(without, session)))
 
 
-def wrong_unbroken(walks: Mapping[str, Walk], cases: Iterable[Case], session: Session) -> Iterator[str]:
+def wrong_unbroken(cases: Iterable[Case], session: Session) -> Iterator[str]:
     for case in cases:
-        who = seen_by(case, session)
-        may_be_unsure = case.flavour in walks[case.walk].uncertain and who == "claim unsure"
+        who, test = seen_by(case, session), session.tests.get(case.place)
+        may_be_unsure = case.flavour in ALL[case.program].walks[case.walk].uncertain and who == "claim unsure"
         if who != NOBODY and not may_be_unsure:
-            test = session.tests.get(case.place)
-            yield f"{case.place}: {who}{': ' + test.message.splitlines()[0][:300] if test else ''}"
+            yield f"{case.place}: {who}{': ' + test.message.splitlines()[0][:300] if test and test.message else ''}"
 
 
 # --- the tables -------------------------------------------------------------------------------------------------------
 
 
-def print_bugs(bugs: Iterable[Bug], seen: Mapping[Case, str]) -> None:
+def print_bugs(name: str, bugs: Sequence[Bug], seen: Mapping[Case, str]) -> None:
+    print(f"\n### {ALL[name].toolkit}, {len(bugs)} bugs\n")
     print(head("kind", "bug", "what a person sees", *FLAVOURS.values()))
     for bug in bugs:
-        cells = [seen.get(Case(bug.walk, flavour, bug), "") for flavour in FLAVOURS]
+        cells = [seen.get(Case(name, bug.walk, flavour, bug), "") for flavour in FLAVOURS]
         print(row(bug.kind, bug.name.replace("_", " "), bug.sees, *cells))
 
 
 def print_sums(seen: Mapping[Case, str]) -> None:
     """How many bugs each saw, by flavour; and which passed."""
     counts = Counter((who, case.flavour) for case, who in seen.items())
+    print("\n### who saw how many\n")
     print(head("seen by", *FLAVOURS.values()))
     for who in dict.fromkeys((*ORDER, *seen.values())):
         print(row(who, *(counts[who, flavour] for flavour in FLAVOURS)))
     for flavour, told in FLAVOURS.items():
-        names = [case.bug.name for case, who in seen.items() if who == NOBODY and case.flavour == flavour and case.bug]
-        if names:
-            print(f"\npassed in spite of it, {told}: {len(names)} of {sum(case.flavour == flavour for case in seen)}")
-            print(", ".join(names))
+        passed = [f"{case.program}: {case.bug.name}" for case in seen if is_passed(case, seen, flavour) and case.bug]
+        of = sum(case.flavour == flavour for case in seen)
+        print(f"\npassed in spite of it, {told}: {len(passed)} of {of}", *passed, sep="\n  ")
+
+
+def is_passed(case: Case, seen: Mapping[Case, str], flavour: str) -> bool:
+    return case.flavour == flavour and seen[case] == NOBODY
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="seeded_bugs")
-    parser.add_argument("toolkits", nargs="*", help=f"of {', '.join(ALL)}")
+    parser.add_argument("programs", nargs="*", help=f"of {', '.join(ALL)}")
     parser.add_argument("--only", nargs="+", default=[], help="kinds, or names of bugs")
     parser.add_argument("--at-once", type=int, default=3)
     asked = parser.parse_args(arguments)
-    print(f"{machine()}, {asked.at_once} at once", flush=True)
-    wrong = [examined(name, asked.only, asked.at_once) for name in asked.toolkits or ALL]
-    return int(any(wrong))
+    only = {*asked.only}
+    bugs = {
+        name: [bug for bug in ALL[name].bugs if not only or only & {bug.kind, bug.name}]
+        for name in asked.programs or ALL
+    }
+    return examined(bugs, asked.at_once)
 
 
-def examined(name: str, only: Sequence[str], at_once: int) -> bool:
-    """Print what came of one program; whether anything of it is wrong."""
-    program, began_s = ALL[name], time.monotonic()
-    bugs = [bug for bug in program.bugs if not only or bug.kind in only or bug.name in only]
-    if not bugs:
-        return False
+def examined(bugs: Mapping[str, Sequence[Bug]], at_once: int) -> int:
+    """Print who saw which bug; 1 where something is wrong with that."""
+    print(f"{machine()}, {at_once} at once", flush=True)
+    began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="seeded-") as folder:
-        found = examine(program, bugs, at_once, Path(folder))
-    took_s = time.monotonic() - began_s
-    print(f"\n### {program.toolkit}: {len(bugs)} bugs in {len(found.seen)} tests, {took_s:.0f} s\n")
-    print_bugs(bugs, found.seen)
-    print()
+        found = examine(bugs, at_once, Path(folder))
+    for name, some in bugs.items():
+        print_bugs(name, some, found.seen)
     print_sums(found.seen)
-    print(*(f"\nwithout a bug: {line}" for line in found.unbroken), flush=True)
+    print(f"\n{sum(map(len, bugs.values()))} bugs in {len(found.seen)} tests, {time.monotonic() - began_s:.0f} s")
+    print(*(f"without a bug, {line}" for line in found.unbroken), sep="\n")
     is_seen = all(who != NOBODY and not who.startswith(BROKE) for who in found.seen.values())
-    return bool(found.unbroken) or not is_seen
+    return int(bool(found.unbroken) or not is_seen)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from seeded_programs import ALL, Walk
 
 from pytest_vnc_use.planners.scripted import ScriptedPlanner
 from pytest_vnc_use.ports import Desktop, Judge, Planner
+from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.types import Frame, JsonObject, Reading, Region, Report, Verdict, Wait
 
 WALKS = {walk.task: walk for program in ALL.values() for walk in program.walks.values()}
@@ -32,6 +33,13 @@ class Knows:
 
     def _region(self, claim: str) -> Region:
         return self.walk.looks_at.get(claim, self.walk.region)
+
+
+@pytest.fixture
+def vnc_settings(request: pytest.FixtureRequest, vnc_settings: Settings) -> Settings:
+    """The desktop of the program whose name the topmost folder has."""
+    program = ALL[request.path.relative_to(request.config.rootpath).parts[0]]
+    return replace(vnc_settings, server=program.server, screen_size=program.size, gate_seconds=program.gate_s)
 
 
 @pytest.fixture

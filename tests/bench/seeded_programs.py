@@ -222,7 +222,6 @@ FORM_WALKS = {
         SAVED,
     ),
 }
-AT_END, BETWEEN = "the last step", "a step in the middle"
 
 
 def _of_form(kind: str, sees: Mapping[str, str], walk: str = "order") -> Iterator[Bug]:
