@@ -1,6 +1,7 @@
 """Which seeded bugs a replay lets pass: tables in Markdown. None may that a person sees while the recording watched.
 
-    python tests/bench/run.py seeded_bugs [qt] [gtk] [page] [--only KIND_OR_BUG …] [--at-once N]
+    python tests/bench/run.py seeded_bugs [qt] [gtk] [page] [--only KIND_OR_BUG …] [--flavours FLAVOUR …] [--at-once N]
+    python tests/bench/run.py seeded_bugs --list
 
 Each walk of the three programs (seeded_programs.py) is recorded without a bug, by a planner that follows its steps and
 a judge that knows what is right. Then it is replayed without a model, as a user's pytest does it: without a bug, which
@@ -35,7 +36,7 @@ NOBODY, TRANSIENT, BROKE = "nobody", "transients listed", "the tool broke"
 RECORDING = "recording"
 FLAVOURS = {"body": "body", "claim": "claim", "end": "end state", VALUE: "value"}
 INI = "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider -p no:pytest-vnc\n"
-TEST = '''"""{about}"""
+TEST = '''"""{about}."""
 
 import pytest
 
@@ -108,7 +109,8 @@ class Session:
 def run(folder: Path, cases: Iterable[Case], at_once: int, record: str) -> Session:
     """Run the tests of these cases, so many at once, with --vnc-record as given."""
     results = folder / "results.json"
-    options = ["-q", "-n", str(at_once), "--maxschedchunk=1", f"--vnc-results={results}", f"--vnc-record={record}"]
+    spread = ["-n", str(at_once), "--maxschedchunk=1"] if at_once > 1 else []
+    options = ["-q", *spread, f"--vnc-results={results}", f"--vnc-record={record}"]
     pytest = [sys.executable, "-m", "pytest", *options, *(case.place for case in cases)]
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     ended = subprocess.run(pytest, cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
@@ -163,19 +165,22 @@ class Found:
     unbroken: Sequence[str]
 
 
-def examine(bugs: Mapping[str, Sequence[Bug]], at_once: int, folder: Path) -> Found:
+def examine(bugs: Mapping[str, Sequence[Bug]], flavours: Sequence[str], at_once: int, folder: Path) -> Found:
     """Record the walks of each program's bugs, and replay them without a bug and with each."""
     (folder / "pytest.ini").write_text(INI)
     shutil.copy(HERE / "seeded_conftest.py", folder / "conftest.py")
     walks = dict.fromkeys((program, bug.walk) for program, some in bugs.items() for bug in some)
     record(folder, walks, at_once)
-    without = [Case(program, walk, flavour) for program, walk in walks for flavour in ALL[program].walks[walk].flavours]
-    cases = [
-        Case(name, bug.walk, flavour, bug) for name, some in bugs.items() for bug in some for flavour in bug.flavours
-    ]
+    without = [Case(*walk, flavour) for walk in walks for flavour in flavours if flavour in flavours_of(*walk)]
+    seeded = [(name, bug) for name, some in bugs.items() for bug in some]
+    cases = [Case(name, bug.walk, each, bug) for name, bug in seeded for each in flavours if each in bug.flavours]
     write(folder, [*without, *cases])
     session = run(folder, [*without, *cases], at_once, "replay")
     return Found({case: seen_by(case, session) for case in cases}, list(wrong_unbroken(without, session)))
+
+
+def flavours_of(program: str, walk: str) -> tuple[str, ...]:
+    return ALL[program].walks[walk].flavours
 
 
 def wrong_unbroken(cases: Iterable[Case], session: Session) -> Iterator[str]:
@@ -218,22 +223,27 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="seeded_bugs")
     parser.add_argument("programs", nargs="*", help=f"of {', '.join(ALL)}")
     parser.add_argument("--only", nargs="+", default=[], help="kinds, or names of bugs")
-    parser.add_argument("--at-once", type=int, default=3)
+    parser.add_argument("--flavours", nargs="+", default=[*FLAVOURS], choices=FLAVOURS, help="of the tests")
+    parser.add_argument("--at-once", type=int, default=3, help="so many tests")
+    parser.add_argument("--list", action="store_true", help="only name the bugs")
     asked = parser.parse_args(arguments)
     only = {*asked.only}
     bugs = {
         name: [bug for bug in ALL[name].bugs if not only or only & {bug.kind, bug.name}]
         for name in asked.programs or ALL
     }
-    return examined(bugs, asked.at_once)
+    if asked.list:
+        print(*(f"{name} {bug.kind}: {bug.name}" for name, some in bugs.items() for bug in some), sep="\n")
+        return 0
+    return examined(bugs, asked.flavours, asked.at_once)
 
 
-def examined(bugs: Mapping[str, Sequence[Bug]], at_once: int) -> int:
+def examined(bugs: Mapping[str, Sequence[Bug]], flavours: Sequence[str], at_once: int) -> int:
     """Print who saw which bug; 1 where something is wrong with that."""
     print(f"{machine()}, {at_once} at once", flush=True)
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="seeded-") as folder:
-        found = examine(bugs, at_once, Path(folder))
+        found = examine(bugs, flavours, at_once, Path(folder))
     for name, some in bugs.items():
         print_bugs(name, some, found.seen)
     print_sums(found.seen)
