@@ -322,31 +322,21 @@ def button_moves() -> None:
 
 
 @seeded
-def dialog_at_the_end() -> None:
-    """A dialog about nothing comes up over what was saved."""
-    afterwards(
-        notes.Notes,
-        "_save_text",
-        lambda self: QTimer.singleShot(0, lambda: order_form.tell(self, "Really?", "Nobody asked for this.")),
-    )
-
-
-@seeded
 def banner_after_each_input() -> None:
     """ERROR 500 stands over a third of the screen, from a second after each thing that is done."""
-    afterwards(window.ShopWindow, "_refresh", lambda self: QTimer.singleShot(1000, lambda: _banner(self)))
+    afterwards(window.ShopWindow, "_refresh", lambda self: QTimer.singleShot(1000, lambda: _error(self, BANNER)))
 
 
 @seeded
 def toast_at_the_end() -> None:
     """When the basket is opened, it says for 400 ms that this went wrong."""
-    afterwards(window.Desk, "open", lambda self, name: name == "Basket" and _box(self, 400))
+    afterwards(window.Desk, "open", lambda self, name: name == "Basket" and _error(self, BOX, 400))
 
 
 @seeded
 def box_after_signing_in() -> None:
     """After signing in, an error is shown for 1.5 s."""
-    afterwards(window.Desk, "open", lambda self, name: name == "Products" and _box(self, 1500))
+    afterwards(window.Desk, "open", lambda self, name: name == "Products" and _error(self, BOX, 1500))
 
 
 def _later(name: str, sees: str, after_ms: int, do: Callable[[Any], object]) -> None:
@@ -359,25 +349,19 @@ def _later(name: str, sees: str, after_ms: int, do: Callable[[Any], object]) -> 
     seeded(bug)
 
 
+BOX, BANNER = (600, 20, 300, 60), (0, 600, 1440, 300)
 for _ms in (300, 600, 1000):
-    _later(
-        f"error_{_ms}_ms_after_saving", f"An error is shown {_ms} ms after notes were saved.", _ms, lambda it: _box(it)
-    )
+    _later(f"error_{_ms}_ms_after_saving", f"An error is shown {_ms} ms after Save.", _ms, lambda it: _error(it, BOX))
     _later(f"saved_goes_after_{_ms}_ms", f'"Saved" goes away after {_ms} ms.', _ms, lambda it: it._status.clear())
+_later("dialog_at_the_end", "A dialog comes up over what was saved.", 0, lambda it: order_form.tell(it, "Really?", ""))
 
 
-def _box(parent: QWidget, shown_ms: int = 0) -> None:
-    made = look.label(parent, "Something went wrong", (600, 20, 300, 60), kind="error")
+def _error(parent: QWidget, place: look.Box, shown_ms: int = 0) -> None:
+    made = look.label(parent, "ERROR 500", place, kind="error")
     made.setStyleSheet("background: #f9dedc")
     made.show()
     if shown_ms:
         QTimer.singleShot(shown_ms, made.deleteLater)
-
-
-def _banner(parent: QWidget) -> None:
-    made = look.label(parent, "ERROR 500", (0, 600, 1440, 300), kind="error")
-    made.setStyleSheet("background: #f9dedc")
-    made.show()
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
