@@ -26,7 +26,7 @@ window { background: white; }
 #status { color: #1d7a46; }
 #error, #toast { color: #b3261e; }
 #box, #banner { background: #b3261e; color: white; }
-.red, .red label { color: #b3261e; }
+#status.red, .red { color: #b3261e; }
 """
 
 
