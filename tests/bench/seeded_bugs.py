@@ -138,7 +138,7 @@ SEES = {
     "the last gate": r"not as recorded at the end",
     "transients": r"transient",
     "claim unsure": r"claims? not shown|unsure|nobody can read",
-    "body": r"^\w*Error",
+    "body": r"^(\w*Error|assert )",
 }
 ORDER = (*SEES, TRANSIENT, NOBODY)
 
