@@ -1,36 +1,257 @@
-"""Which of the shop's seeded bugs a replay of the examples lets pass: none may.
+"""Which seeded bugs a replay lets pass: tables in Markdown. None may that a person sees while the recording watched.
 
-    python tests/bench/run.py seeded_bugs [BUG …]
+    python tests/bench/run.py seeded_bugs [qt] [gtk] [page] [--only KIND_OR_BUG …] [--flavours FLAVOUR …] [--at-once N]
+    python tests/bench/run.py seeded_bugs --list
 
-The examples are replayed without a model from the recordings that come with them, which must pass; then on the shop
-with one bug after the other (tests/programs/buggy_shop.py), each up to the first test that fails.
+Each walk of the three programs (seeded_programs.py) is recorded without a bug, by a planner that follows its steps and
+a judge that knows what is right. Then it is replayed without a model, as a user's pytest does it: without a bug, which
+must pass, and with one bug after the other, in each flavour of the test that can see it. N (3 by default) go on at
+once.
+
+The exit code is 1 where a bug passed in a flavour that must see it, or where a test without a bug did not pass.
 """
 
 from __future__ import annotations
 
-import shlex
+import argparse
+import os
+import re
+import shutil
+import subprocess
 import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from buggy_shop import BUGS
-from examined import examples, failure_of, replayed
+from ratios import head, machine, row
+from seeded_programs import ALL, VALUE, Bug, Walk
 
-SHOP = Path(__file__).parents[1] / "programs" / "buggy_shop.py"
+from pytest_vnc_use.report.results import ItemResult, read_results
+
+HERE = Path(__file__).parent
+NOBODY, TRANSIENT, BROKE = "nobody", "transients listed", "the tool broke"
+RECORDING = "recording"
+FLAVOURS = {"body": "body", "claim": "claim", "end": "end state", VALUE: "value"}
+INI = "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider -p no:pytest-vnc\n"
+TEST = '''"""{about}."""
+
+import pytest
 
 
-def main(names: list[str]) -> int:
-    passed = []
-    with examples() as folder:
-        if failed := failure_of(replayed(folder)):
-            raise SystemExit(f"a replay without a bug failed: {failed}")
-        print("| bug | seen by | triage | reason |\n|---|---|---|---|", flush=True)
-        for name in names or BUGS:
-            app = shlex.join([sys.executable, str(SHOP), name])
-            failed = failure_of(replayed(folder, "-x", f"--vnc-app={app}"))
-            passed += [] if failed else [name]
-            print(f"| {name.replace('_', ' ')} | {failed or 'nobody | | '} |", flush=True)
-    print(f"\n{len(names or BUGS) - len(passed)} of {len(names or BUGS)} bugs seen")
-    return len(passed)
+@pytest.mark.vnc_task({task!r}, app={app!r}{expect})
+def test_walk(vnc_agent, vnc_desktop):
+    {body}
+'''
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test: a walk of one program in one flavour, with a bug or without; `recording` makes the walk's recording."""
+
+    program: str
+    walk: str
+    flavour: str
+    bug: Bug | None = None
+
+    @property
+    def place(self) -> str:
+        """The folder of the test."""
+        return f"{self.program}/{self.bug.name if self.bug else 'no_bug'}/{self.walk}/{self.flavour}"
+
+
+# --- tests and their recordings ---------------------------------------------------------------------------------------
+
+
+def source(case: Case) -> str:
+    """The case as a test in Python."""
+    program = ALL[case.program]
+    walk = program.walks[case.walk]
+    expect = f", expect={walk.claim!r}" if case.flavour in ("claim", RECORDING) else ""
+    lines = checks(walk)
+    body = "\n    ".join(lines.values() if case.flavour == RECORDING else [lines.get(case.flavour, "...")])
+    app = program.app(case.bug.name if case.bug else "", case.walk)
+    about = case.bug.sees if case.bug else "Without a bug"
+    return TEST.format(about=about, task=walk.task, app=app, expect=expect, body=body)
+
+
+def checks(walk: Walk) -> Mapping[str, str]:
+    """What the body of a test checks, by its flavour; the recording also has the end state judged."""
+    file, says = walk.saves
+    lines = {"body": f"assert {says!r} in vnc_desktop.read_file({file!r})"}
+    if walk.reads:
+        question, answer = walk.reads
+        lines[VALUE] = f"assert vnc_agent.extract(str, {question!r}) == {answer!r}"
+    return {**lines, RECORDING: f"assert vnc_agent.verify_end_state({walk.task!r})"}
+
+
+def write(folder: Path, cases: Iterable[Case]) -> None:
+    """A test for each case, beside the recording of its walk if there is one."""
+    for case in cases:
+        place = folder / case.place
+        place.mkdir(parents=True)
+        (place / "test_walk.py").write_text(source(case), encoding="utf-8")
+        recordings = folder / replace(case, flavour=RECORDING, bug=None).place / "__vnc_recordings__"
+        if recordings.exists():
+            shutil.copytree(recordings, place / recordings.name)
+
+
+@dataclass(frozen=True)
+class Session:
+    """What came of a session of pytest: its tests by their folder, and what it printed."""
+
+    tests: Mapping[str, ItemResult]
+    printed: str
+
+
+def run(folder: Path, cases: Iterable[Case], at_once: int, record: str) -> Session:
+    """Run the tests of these cases, so many at once, with --vnc-record as given."""
+    results = folder / "results.json"
+    spread = ["-n", str(at_once), "--maxschedchunk=1"] if at_once > 1 else []
+    options = ["-q", *spread, f"--vnc-results={results}", f"--vnc-record={record}"]
+    pytest = [sys.executable, "-m", "pytest", *options, *(case.place for case in cases)]
+    path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    ended = subprocess.run(pytest, cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    if not results.exists():
+        raise SystemExit(f"pytest wrote no results:\n{ended.stdout}\n{ended.stderr}")
+    tests = {test.test.partition("/test_walk.py")[0]: test for test in read_results(results).tests}
+    return Session(tests, ended.stdout)
+
+
+def record(folder: Path, walks: Iterable[tuple[str, str]], at_once: int) -> None:
+    cases = [Case(program, walk, RECORDING) for program, walk in walks]
+    write(folder, cases)
+    session = run(folder, cases, at_once, "rewrite")
+    for case in cases:
+        if not (folder / case.place / "__vnc_recordings__").exists():
+            raise SystemExit(f"{case.place} was not recorded:\n{session.printed}")
+
+
+# --- who sees a bug ---------------------------------------------------------------------------------------------------
+
+SEES = {
+    "after the end": r"did not stay as recorded|after the (end|test)|while the (body|test)|turned into",
+    "gate before anything": r"not as recorded before step 1 of",
+    "gate before a step": r"not as recorded before step",
+    "the last gate": r"not as recorded at the end",
+    "transients": r"transient",
+    "claim unsure": r"claims? not shown|unsure|nobody can read",
+    "body": r"^(\w*Error|assert )",
+}
+ORDER = (*SEES, TRANSIENT, NOBODY)
+
+
+def seen_by(case: Case, session: Session) -> str:
+    """Who saw, in this test, that something is wrong."""
+    test = session.tests.get(case.place)
+    if test is None or (test.is_bad and test.triage not in ("product", "inconclusive")):
+        return f"{BROKE}: {test.triage if test else 'no result'}"
+    if not test.is_bad:
+        listed = re.search(rf"^TRANSIENT.*{re.escape(case.place)}/", session.printed, re.MULTILINE | re.IGNORECASE)
+        return TRANSIENT if listed else NOBODY
+    for who, words in SEES.items():
+        if re.search(words, test.message):
+            return who
+    return f"otherwise: {test.message.splitlines()[0][:60]}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """Who saw each case with a bug; `unbroken` is what is wrong with the tests without one."""
+
+    seen: Mapping[Case, str]
+    unbroken: Sequence[str]
+
+
+def examine(bugs: Mapping[str, Sequence[Bug]], flavours: Sequence[str], at_once: int, folder: Path) -> Found:
+    """Record the walks of each program's bugs, and replay them without a bug and with each."""
+    (folder / "pytest.ini").write_text(INI)
+    shutil.copy(HERE / "seeded_conftest.py", folder / "conftest.py")
+    walks = dict.fromkeys((program, bug.walk) for program, some in bugs.items() for bug in some)
+    record(folder, walks, at_once)
+    without = [Case(*walk, flavour) for walk in walks for flavour in flavours if flavour in flavours_of(*walk)]
+    seeded = [(name, bug) for name, some in bugs.items() for bug in some]
+    cases = [Case(name, bug.walk, each, bug) for name, bug in seeded for each in flavours if each in bug.flavours]
+    write(folder, [*without, *cases])
+    session = run(folder, [*without, *cases], at_once, "replay")
+    return Found({case: seen_by(case, session) for case in cases}, list(wrong_unbroken(without, session)))
+
+
+def flavours_of(program: str, walk: str) -> tuple[str, ...]:
+    return ALL[program].walks[walk].flavours
+
+
+def wrong_unbroken(cases: Iterable[Case], session: Session) -> Iterator[str]:
+    for case in cases:
+        who, test = seen_by(case, session), session.tests.get(case.place)
+        may_be_unsure = case.flavour in ALL[case.program].walks[case.walk].uncertain and who == "claim unsure"
+        if who != NOBODY and not may_be_unsure:
+            yield f"{case.place}: {who}{': ' + test.message.splitlines()[0][:300] if test and test.message else ''}"
+
+
+# --- the tables -------------------------------------------------------------------------------------------------------
+
+
+def print_bugs(name: str, bugs: Sequence[Bug], seen: Mapping[Case, str]) -> None:
+    print(f"\n### {ALL[name].toolkit}, {len(bugs)} bugs\n")
+    print(head("kind", "bug", "what a person sees", *FLAVOURS.values()))
+    for bug in bugs:
+        cells = [seen.get(Case(name, bug.walk, flavour, bug), "") for flavour in FLAVOURS]
+        print(row(bug.kind, bug.name.replace("_", " "), bug.sees, *cells))
+
+
+def print_sums(seen: Mapping[Case, str]) -> None:
+    """How many bugs each saw, by flavour; and which passed."""
+    counts = Counter((who, case.flavour) for case, who in seen.items())
+    print("\n### who saw how many\n")
+    print(head("seen by", *FLAVOURS.values()))
+    for who in dict.fromkeys((*ORDER, *seen.values())):
+        print(row(who, *(counts[who, flavour] for flavour in FLAVOURS)))
+    for flavour, told in FLAVOURS.items():
+        cases = [case for case in seen if case.flavour == flavour]
+        passed = [f"{case.program}: {case.bug.name}" for case in cases if case.bug and is_passed(case.bug, seen[case])]
+        print(f"\npassed in spite of it, {told}: {len(passed)} of {len(cases)}", *passed, sep="\n  ")
+
+
+def is_passed(bug: Bug, who: str) -> bool:
+    """Whether nobody failed the test; of what is there for a moment only, it is enough that it is listed."""
+    return who == NOBODY or (who == TRANSIENT and bug.kind != "transient")
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="seeded_bugs")
+    parser.add_argument("programs", nargs="*", help=f"of {', '.join(ALL)}")
+    parser.add_argument("--only", nargs="+", default=[], help="kinds, or names of bugs")
+    parser.add_argument("--flavours", nargs="+", default=[*FLAVOURS], choices=FLAVOURS, help="of the tests")
+    parser.add_argument("--at-once", type=int, default=3, help="so many tests")
+    parser.add_argument("--list", action="store_true", help="only name the bugs")
+    asked = parser.parse_args(arguments)
+    only = {*asked.only}
+    bugs = {
+        name: [bug for bug in ALL[name].bugs if not only or only & {bug.kind, bug.name}]
+        for name in asked.programs or ALL
+    }
+    if asked.list:
+        print(*(f"{name} {bug.kind}: {bug.name}" for name, some in bugs.items() for bug in some), sep="\n")
+        return 0
+    return examined(bugs, asked.flavours, asked.at_once)
+
+
+def examined(bugs: Mapping[str, Sequence[Bug]], flavours: Sequence[str], at_once: int) -> int:
+    """Print who saw which bug; 1 where something is wrong with that."""
+    print(f"{machine()}, {at_once} at once", flush=True)
+    began_s = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="seeded-") as folder:
+        found = examine(bugs, flavours, at_once, Path(folder))
+    for name, some in bugs.items():
+        print_bugs(name, some, found.seen)
+    print_sums(found.seen)
+    print(f"\n{sum(map(len, bugs.values()))} bugs in {len(found.seen)} tests, {time.monotonic() - began_s:.0f} s")
+    print(*(f"without a bug, {line}" for line in found.unbroken), sep="\n")
+    passed = any(case.bug and is_passed(case.bug, who) for case, who in found.seen.items())
+    return int(passed or bool(found.unbroken) or any(who.startswith(BROKE) for who in found.seen.values()))
 
 
 if __name__ == "__main__":

@@ -28,16 +28,19 @@ import stock_report  # noqa: E402
 import store  # noqa: E402
 import terms  # noqa: E402
 import window  # noqa: E402
+from PySide6.QtCore import QTimer  # noqa: E402
+from PySide6.QtWidgets import QWidget  # noqa: E402
 
 Bug = Callable[[], None]
 BUGS: dict[str, Bug] = {}
 
 
 def main(arguments: list[str]) -> None:
-    if len(arguments) != 1 or arguments[0] not in BUGS:
+    if len(arguments) != 1 or arguments[0] not in ("", *BUGS):
         print(*(f"{name}: {bug.__doc__}" for name, bug in BUGS.items()), sep="\n")
         sys.exit(2)
-    BUGS[arguments[0]]()
+    if arguments[0]:
+        BUGS[arguments[0]]()
     runpy.run_path(str(SHOP / "__main__.py"), run_name="__main__")
 
 
@@ -290,6 +293,75 @@ def can_be_done_twice() -> None:
 def not_said_that_it_is_done() -> None:
     """The terms are accepted without a word."""
     afterwards(terms.Terms, "_accepted", lambda self: self._status.clear())
+
+
+# --- beside what was done, and later than it -------------------------------------------------------------------------
+
+
+@seeded
+def adding_changes_who_is_signed_in() -> None:
+    """Once something is in the basket, the sidebar says that somebody else is signed in."""
+    afterwards(window.Sidebar, "_refresh", lambda self: self._store.basket and self._user.setText("Signed in: mallory"))
+
+
+@seeded
+def another_row_says_99() -> None:
+    """Where there are two of one thing, the row below says 99."""
+
+    def refresh(self: Any) -> None:
+        if 2 in self._store.basket.values() and self.quantity == 1:
+            self._quantity.setText("99")
+
+    afterwards(basket.BasketRow, "refresh", refresh)
+
+
+@seeded
+def button_moves() -> None:
+    """Once something is in the basket, Empty basket is further to the right."""
+    afterwards(basket.Basket, "_refresh", lambda self: self._store.basket and self._empty.move(look.MARGIN + 12, 776))
+
+
+@seeded
+def banner_after_each_input() -> None:
+    """ERROR 500 stands over a third of the screen, from a second after each thing that is done."""
+    afterwards(window.ShopWindow, "_refresh", lambda self: QTimer.singleShot(1000, lambda: _error(self, BANNER)))
+
+
+@seeded
+def toast_at_the_end() -> None:
+    """When the basket is opened, it says for 400 ms that this went wrong."""
+    afterwards(window.Desk, "open", lambda self, name: name == "Basket" and _error(self, BOX, 400))
+
+
+@seeded
+def box_after_signing_in() -> None:
+    """After signing in, an error is shown for 1.5 s."""
+    afterwards(window.Desk, "open", lambda self, name: name == "Products" and _error(self, BOX, 1500))
+
+
+def _later(name: str, sees: str, after_ms: int, do: Callable[[Any], object]) -> None:
+    """A bug of Notes, some time after Save."""
+
+    def bug() -> None:
+        afterwards(notes.Notes, "_save_text", lambda self: QTimer.singleShot(after_ms, lambda: do(self)))
+
+    bug.__name__, bug.__doc__ = name, sees
+    seeded(bug)
+
+
+BOX, BANNER = (600, 20, 300, 60), (0, 600, 1440, 300)
+for _ms in (300, 600, 1000):
+    _later(f"error_{_ms}_ms_after_saving", f"An error is shown {_ms} ms after Save.", _ms, lambda it: _error(it, BOX))
+    _later(f"saved_goes_after_{_ms}_ms", f'"Saved" goes away after {_ms} ms.', _ms, lambda it: it._status.clear())
+_later("dialog_at_the_end", "A dialog comes up over what was saved.", 0, lambda it: order_form.tell(it, "Really?", ""))
+
+
+def _error(parent: QWidget, place: look.Box, shown_ms: int = 0) -> None:
+    made = look.label(parent, "ERROR 500", place, kind="error")
+    made.setStyleSheet("background: #f9dedc")
+    made.show()
+    if shown_ms:
+        QTimer.singleShot(shown_ms, made.deleteLater)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,193 @@
+"""A GTK program with a seeded bug, on the system's Python: `buggy_form.py BUG [--light]`; without a bug "".
+
+A form for one order: a name, a quantity, a total, and what became of it; Save writes `order.txt` and `parcel.txt`. With
+--light a label READY blinks on it. `buggy_page.html` is the same form as a page, and has the same bugs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import gi
+
+gi.require_version("Gtk", "3.0")
+from gi.repository import GLib, Gtk  # noqa: E402
+
+SIZE = (800, 600)
+PRICE = 2.5
+BLINK_MS = 500
+LOOK = b"""
+* { font: 18px "DejaVu Sans"; }
+window { background: white; }
+#heading { font-size: 28px; }
+#status { color: #1d7a46; }
+#error, #toast { color: #b3261e; }
+#box, #banner { background: #b3261e; color: white; }
+#status.red, .red { color: #b3261e; }
+"""
+
+
+class Form(Gtk.Window):
+    """`when(event, do, after_ms)` has something done at a "type", a "more" or a "save", or some time after it."""
+
+    def __init__(self, *, light: bool) -> None:
+        super().__init__(title="Order")
+        self._fixed = Gtk.Fixed()
+        self.add(self._fixed)
+        self._later: list[tuple[str, Callable[[], object], int]] = []
+        self.heading = self._label("heading", "Order", 60, 40)
+        self.name = self._put(Gtk.Entry(), 60, 110, (300, 40))
+        self.quantity = self._label("quantity", "Quantity: 1", 60, 180)
+        self.more = self._put(Gtk.Button(label="More"), 300, 172, (120, 40))
+        self.total = self._label("total", "Total 2.50", 60, 240)
+        self.gift = self._put(Gtk.CheckButton(label="Gift wrap"), 60, 290, (160, 30))
+        self.save = self._put(Gtk.Button(label="Save"), 60, 350, (120, 44))
+        self.status = self._label("status", "", 220, 360)
+        self.light = self._label("light", "READY" if light else "", 600, 112)
+        self.pieces, self.does_blink = 1, light
+        self.written: Callable[[str], str] = str
+        self.file, self.parcel = "order.txt", "packed"
+        self.name.connect("changed", lambda _: self._tell("type"))
+        self.more.connect("clicked", lambda _: self._add())
+        self.save.connect("clicked", lambda _: self._save())
+        GLib.timeout_add(BLINK_MS, self._blink)
+
+    def _put(self, widget: Gtk.Widget, left: int, top: int, size: tuple[int, int] = (-1, -1)) -> Gtk.Widget:
+        widget.set_size_request(*size)
+        self._fixed.put(widget, left, top)
+        return widget
+
+    def _label(self, name: str, text: str, left: int, top: int, size: tuple[int, int] = (-1, -1)) -> Gtk.Label:
+        label = Gtk.Label(label=text, name=name)
+        return self._put(label, left, top, size)
+
+    def _blink(self) -> bool:
+        self.light.set_opacity(0 if self.does_blink and self.light.get_opacity() else 1)
+        return True
+
+    # --- what it does ------------------------------------------------------------------------------------------------
+
+    def _add(self) -> None:
+        self.pieces += 1
+        self.quantity.set_text(f"Quantity: {self.pieces}")
+        self.total.set_text(f"Total {self.pieces * PRICE:.2f}")
+        self._tell("more")
+
+    def _save(self) -> None:
+        gift = "gift" if self.gift.get_active() else "plain"
+        text = f"{self.name.get_text()};{self.pieces};{self.pieces * PRICE:.2f};{gift}"
+        Path(self.file).write_text(self.written(text), encoding="utf-8")
+        Path("parcel.txt").write_text(self.parcel, encoding="utf-8")
+        self.status.set_text("Saved")
+        self._tell("save")
+
+    # --- what may be wrong -------------------------------------------------------------------------------------------
+
+    def when(self, event: str, do: Callable[[], object], after_ms: int = 0) -> None:
+        self._later.append((event, do, after_ms))
+
+    def _tell(self, event: str) -> None:
+        for due, do, after_ms in self._later:
+            if due == event and after_ms:
+                GLib.timeout_add(after_ms, lambda do=do: do() and False)
+            elif due == event:
+                do()
+
+    def show_error(self) -> None:
+        self._label("error", "Error 500", 440, 240).show()
+
+    def hide_result(self, event: str) -> None:
+        {"more": self.total, "save": self.status}[event].set_text("")
+
+    def show_banner(self) -> None:
+        self._box("banner", "ERROR 500", 0, 400, (800, 200))
+
+    def show_box(self, shown_ms: int) -> None:
+        self._box("box", "Could not be sent", 440, 230, (300, 100), shown_ms)
+
+    def show_toast(self, shown_ms: int) -> None:
+        self._box("toast", "Nothing was sent", 440, 40, (300, 30), shown_ms)
+
+    def _box(self, name: str, text: str, left: int, top: int, size: tuple[int, int], shown_ms: int = 0) -> None:
+        label = self._label(name, text, left, top, size)
+        label.show()
+        if shown_ms:
+            GLib.timeout_add(shown_ms, lambda: label.destroy() and False)
+
+    def show_dialog(self) -> None:
+        Gtk.MessageDialog(transient_for=self, text="Really?").show()
+
+    def move_save(self) -> None:
+        self._fixed.move(self.save, 72, 350)
+
+    def redden(self, widget: Gtk.Widget) -> None:
+        widget.get_style_context().add_class("red")
+
+    def turn_light(self, text: str, *, does_blink: bool) -> None:
+        self.light.set_text(text)
+        self.does_blink = does_blink
+
+
+def error_later(event: str, after_ms: int, form: Form) -> None:
+    form.when(event, form.show_error, after_ms)
+
+
+def result_goes_later(event: str, after_ms: int, form: Form) -> None:
+    form.when(event, partial(form.hide_result, event), after_ms)
+
+
+Bug = Callable[[Form], object]
+MOMENTS = {f"{ms}_ms_after_{event}": (event, ms) for event in ("more", "save") for ms in (300, 600, 1000)}
+BUGS: dict[str, Bug] = {
+    **{f"error_{name}": partial(error_later, *moment) for name, moment in MOMENTS.items()},
+    **{f"result_goes_{name}": partial(result_goes_later, *moment) for name, moment in MOMENTS.items()},
+    "banner_after_each_input": lambda it: [it.when(each, it.show_banner, 1000) for each in ("type", "more", "save")],
+    "more_clears_name": lambda it: it.when("more", lambda: it.name.set_text("")),
+    "typing_ticks_gift_wrap": lambda it: it.when("type", lambda: it.gift.set_active(True)),
+    "save_changes_quantity": lambda it: it.when("save", lambda: it.quantity.set_text("Quantity: 99")),
+    "more_changes_heading": lambda it: it.when("more", lambda: it.heading.set_text("Offer")),
+    "toast_after_more": lambda it: it.when("more", partial(it.show_toast, 400)),
+    "toast_after_save": lambda it: it.when("save", partial(it.show_toast, 400)),
+    "box_after_more": lambda it: it.when("more", partial(it.show_box, 1500)),
+    "box_after_save": lambda it: it.when("save", partial(it.show_box, 1500)),
+    "light_blinks_error": lambda it: it.turn_light("ERROR", does_blink=True),
+    "light_shows_error": lambda it: it.turn_light("ERROR", does_blink=False),
+    "light_blinks_error_after_save": lambda it: it.when("save", lambda: it.turn_light("ERROR", does_blink=True)),
+    "light_shows_error_after_save": lambda it: it.when("save", lambda: it.turn_light("ERROR", does_blink=False)),
+    "light_goes_out": lambda it: it.when("save", lambda: it.turn_light("", does_blink=False)),
+    "wrong_character_at_first": lambda it: it.gift.set_label("Gift wrep"),
+    "wrong_character_of_total": lambda it: it.when("more", lambda: it.total.set_text("Total 6.00")),
+    "wrong_character_of_status": lambda it: it.when("save", lambda: it.status.set_text("Savad")),
+    "wrong_colour_at_first": lambda it: it.redden(it.heading),
+    "wrong_colour_of_status": lambda it: it.when("save", lambda: it.redden(it.status)),
+    "save_moved": lambda it: it.move_save(),
+    "save_moves_while_typing": lambda it: it.when("type", it.move_save),
+    "stale_status": lambda it: it.when("save", lambda: it.status.set_text("")),
+    "stale_quantity": lambda it: it.when("more", lambda: it.quantity.set_text("Quantity: 1")),
+    "dialog_at_the_end": lambda it: it.when("save", it.show_dialog),
+    "wrong_total_in_file": lambda it: setattr(it, "written", lambda text: text.replace("5.00", "2.50")),
+    "wrong_name_in_file": lambda it: setattr(it, "written", lambda text: text.replace("alice", "bob")),
+    "another_file": lambda it: setattr(it, "file", "orders.txt"),
+    "parcel_lost": lambda it: setattr(it, "parcel", "LOST"),
+}
+
+
+def main(bug: str, *options: str) -> None:
+    style = Gtk.CssProvider()
+    style.load_from_data(LOOK)
+    form = Form(light="--light" in options)
+    Gtk.StyleContext.add_provider_for_screen(form.get_screen(), style, Gtk.STYLE_PROVIDER_PRIORITY_APPLICATION)
+    form.get_settings().set_property("gtk-enable-animations", False)
+    if bug:
+        BUGS[bug](form)
+    form.connect("destroy", Gtk.main_quit)
+    form.fullscreen()
+    form.show_all()
+    Gtk.main()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
