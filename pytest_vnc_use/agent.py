@@ -11,12 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from pytest_vnc_use import assembly, failure, graph
+from pytest_vnc_use import assembly, failure, faults, graph
 from pytest_vnc_use.acting import Actor, functions_by_name
 from pytest_vnc_use.budget import Budget
 from pytest_vnc_use.claims import Claims
 from pytest_vnc_use.driver_lock import only_driver
-from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
+from pytest_vnc_use.errors import RunFolderError, SettingsError
 from pytest_vnc_use.execution import read_execution, secrets_of
 from pytest_vnc_use.hands import Hands
 from pytest_vnc_use.history import History
@@ -28,7 +28,7 @@ from pytest_vnc_use.safety import Policy, ReviewContext, deny_unasked
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.trace import RunFolder, new_run_id, read_trace, to_json
 from pytest_vnc_use.transcript import transcript
-from pytest_vnc_use.triage import failure_of
+from pytest_vnc_use.triage import RunEnd, broken_end, end_of, failure_of
 from pytest_vnc_use.types import (
     NO_FRAME,
     CUAState,
@@ -105,13 +105,11 @@ class VncUseAgent(Claims, Hands):
         super().__init__()
         given = {"server": vnc_server, "screen_size": screen_size, "steps": step_limit, "seconds": seconds_timeout}
         self.settings = settings or assembly.settings_of({**given, "exclude": excluded_actions, "planner": "gemini"})
-        self._password = vnc_password
-        self._secrets = dict(secrets or {})
-        self._request_s_at_first = self.settings.request_seconds
+        self._password, self._secrets = vnc_password, dict(secrets or {})
+        self._hitl_mode, self._request_s_at_first = hitl_mode, self.settings.request_seconds
         self._declared = Redactor(self._secrets, numbers=False)
         self._start_redactor = Redactor({**self._secrets, **assembly.api_keys()})
         self._redactor = Redactor({**self._secrets, **assembly.ambient_secrets(self.settings, vnc_password)})
-        self._hitl_mode = hitl_mode
         self._policy = policy or assembly.build_policy(self.settings, ask=hitl_mode)
         self._own_policies: dict[str, Policy] = {}
         self._own_planners: dict[str, Planner] = {}
@@ -127,7 +125,8 @@ class VncUseAgent(Claims, Hands):
         self.budget = budget or assembly.build_budget(self.settings)
         """What this agent's models have used so far, and may use."""
         self.runs: list[Path] = []
-        """Run folders of this agent, oldest first."""
+        self.ends: list[RunEnd] = []
+        """Run folders of this agent, and how its runs ended, oldest first."""
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
@@ -248,11 +247,10 @@ class VncUseAgent(Claims, Hands):
                 if approver is None:
                     break
                 state = run.resume(approver.approve(question))
-        except BaseException as exc:
-            # whatever ended the run, Ctrl-C included, is written down before it goes on its way
-            emit(RunEnded(None, "the run broke", f"{type(exc).__name__}: {exc}", traceback.format_exc()))
-            if isinstance(exc, VncUseError):
-                exc.args, exc.__cause__ = (self._redactor.hide(str(exc)),), None  # what caused it may tell a secret
+        except BaseException as exc:  # whatever ended the run, Ctrl-C included, is written down before it goes on
+            emit(RunEnded(None, "the run broke", faults.named(exc), traceback.format_exc()))
+            self.ends.append(broken_end(exc))
+            self._redactor.hide_in_error(exc)
             raise
         return self._result(state, folder, started.task, history, emit)
 
@@ -289,7 +287,9 @@ class VncUseAgent(Claims, Hands):
             outcome, message, params = Outcome.WAITING, graph.asked(state).ruling.explanation, {}
         usage = sum((turn.decision.usage for turn in history.turns), Usage())
         self._newest_steps = steps = tuple(history.steps)
-        return RunResult(folder.path.name, outcome, message, folder.path, task, steps, usage, transcript(steps), params)
+        run = RunResult(folder.path.name, outcome, message, folder.path, task, steps, usage, transcript(steps), params)
+        self.ends.append(end_of(run, replayed=bool(self._recorded and self._recorded.has_replayed(run.run_id))))
+        return run
 
     def _review(self, policy: Policy, context: ReviewContext, proposal: Proposal) -> Ruling:
         ruling = policy.review(proposal, context)
@@ -337,6 +337,7 @@ class VncUseAgent(Claims, Hands):
 
     def _acted(self) -> None:
         self._newest_steps = ()
+        self.ends[-1:] = [dataclasses.replace(end, did=end.did + 1) for end in self.ends[-1:]]
 
     # --- parts, built on first use -----------------------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import quote, quote_plus
 
-from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use import faults
+from pytest_vnc_use.errors import SettingsError, VncUseError
 from pytest_vnc_use.execution import ExecutionLog
 from pytest_vnc_use.trace import RunFolder
 from pytest_vnc_use.types import FrameRef, RunEvent, RunStarted
@@ -56,6 +57,11 @@ class Redactor:
         if isinstance(value, str):
             return value if _PICTURE.fullmatch(value) else self.hide(value)
         return self._hidden.get(str(value), value) if type(value) is int and self._numbers else value
+
+    def hide_in_error(self, error: BaseException) -> None:
+        """Take the secrets out of what this package raised; what a user's own code raised stays as it is."""
+        if isinstance(error, VncUseError) and faults.is_ours(error):
+            error.args, error.__cause__ = (self.hide(str(error)),), None  # what caused it may tell a secret
 
     def hide_in(self, value: Any) -> Any:
         """A value of `types` without secrets; frames, numbers, and the words that a type prescribes stay."""

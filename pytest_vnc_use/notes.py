@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from pytest_vnc_use.budget import Budget
     from pytest_vnc_use.marker import TaskSpec
     from pytest_vnc_use.report.results import RunFigures
+    from pytest_vnc_use.triage import RunEnd
     from pytest_vnc_use.types import Verdict
 
 SPECS: pytest.StashKey[tuple[TaskSpec, ...]] = pytest.StashKey()
 """What the test's markers say."""
 RUNS = pytest.StashKey[list[Path]]()
+ENDS: pytest.StashKey[list[RunEnd]] = pytest.StashKey()
 PLACE = pytest.StashKey[str]()
 """Where a run that has not ended is: "at step 3"."""
 HIDE = pytest.StashKey[Callable[[str], str]]()
@@ -58,7 +60,7 @@ def is_ours(item: pytest.Item) -> bool:
 
 def forget(item: pytest.Item) -> None:
     """Forget what was noted of an earlier attempt, as pytest-rerunfailures makes several."""
-    keys: tuple[pytest.StashKey[Any], ...] = (RUNS, PLACE, HIDE, VERDICTS, FOUND, TOLD, TOLD_DOLLARS, BUDGET)
+    keys: tuple[pytest.StashKey[Any], ...] = (RUNS, ENDS, PLACE, HIDE, VERDICTS, FOUND, TOLD, TOLD_DOLLARS, BUDGET)
     for key in keys:
         if key in item.stash:
             del item.stash[key]

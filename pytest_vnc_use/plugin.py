@@ -277,7 +277,7 @@ def vnc_agent(
         budget=spending.budget_of(item, vnc_settings),
         recorded=recorded_items.recorded_test(item, vnc_settings, vnc_planner, secrets, vnc_desktop.password),
     )
-    item.stash[notes.RUNS] = agent.runs
+    item.stash[notes.RUNS], item.stash[notes.ENDS] = agent.runs, agent.ends
     item.stash[notes.HIDE] = _redaction(secrets, vnc_settings, vnc_desktop)
     yield agent
     agent.close()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vnc_use.errors import KeyRejected, RecordingDrifted, SettingsError, VncUseError
+from pytest_vnc_use.errors import KeyMissing, RecordingDrifted, SettingsError, VncUseError
 from pytest_vnc_use.notes import SETTINGS
 from pytest_vnc_use.repeating import ARGUMENT, names_of_repetitions
 from pytest_vnc_use.settings import Settings
@@ -52,7 +52,7 @@ def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planne
         return assembly.no_planner()
     try:
         return build()
-    except KeyRejected:
+    except KeyMissing:
         if key.path.exists() and _mode(key, settings, has_planner=False) == "replay":
             return assembly.no_planner()
         raise
