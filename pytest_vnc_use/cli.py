@@ -11,7 +11,7 @@ Exit codes of run, approve, deny, resume and reenact:
     3   gave_up                 4   step_limit or time_limit
     5   denied                  6   blocked
     7   waiting_for_approval    8   budget
-    9   infra: the desktop or the model could not be used
+    9   infra: the desktop, the model or your own planner could not be used
     70  a defect of this program
     130 Ctrl-C
 
@@ -30,7 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from pytest_vnc_use import assembly, record_command
+from pytest_vnc_use import assembly, faults, record_command
 from pytest_vnc_use.agent import VncUseAgent
 from pytest_vnc_use.errors import InfraError, VncUseError
 from pytest_vnc_use.failure import harmless
@@ -136,6 +136,8 @@ def _drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[st
     except VncUseError:
         raise
     except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a claim that fails
+        if told := faults.told_of_users(exc):
+            return _broken(agent, "infra", f"infra: {told}", INFRA)
         return _broken(agent, "defect", f"{type(exc).__name__}: {exc}; please report it with the run folder", DEFECT)
 
 

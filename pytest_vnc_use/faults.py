@@ -158,10 +158,11 @@ def _asserts_for_others(frame: FrameType) -> bool:
 def is_users(file: str, test: Path) -> bool:
     """Whether a file is none of this package's, of Python's or of an installed library's; those beside the test are."""
     path = Path(file).absolute()
-    if test.parent in path.parents:
-        return True
-    installed = {"site-packages", "dist-packages"}.intersection(path.parts)
-    return not (installed or _is_of_package(file) or _is_of_python(file))
+    beside = test.parent in path.parents
+    installed = {"site-packages", "dist-packages"}.intersection(
+        path.relative_to(test.parent).parts if beside else path.parts
+    )
+    return not installed and (beside or not (_is_of_package(file) or _is_of_python(file)))
 
 
 def users_lines(error: BaseException, test: Path) -> list[str]:
@@ -189,6 +190,13 @@ def _is_of_python(file: str) -> bool:
 def _folders_of_python() -> frozenset[Path]:
     folders = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
     return frozenset(Path(folder).resolve() for folder in folders if folder)
+
+
+def told_of_users(error: BaseException) -> str:
+    """`the planner raised KeyError: 'basket' at shop_plan.py:2, in look`; "" where none of the user's raised it."""
+    who = asked(error)
+    lines = [f"at {line}" for line in users_lines(error, Path())[:1]]
+    return " ".join([f"the {who} raised {named(error)}", *lines]) if who else ""
 
 
 # --- what it was about ------------------------------------------------------------------------------------------------

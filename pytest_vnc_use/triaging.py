@@ -15,7 +15,7 @@ from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.notes import ENDS, FOUND, HIDE, PLACE, RUNS, VERDICTS, Found, desktop_of, forget, is_ours
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.triage import Failure, Rule
+    from pytest_vnc_use.triage import Failure, Rule, RunEnd
 
 RAISED: pytest.StashKey[pytest.ExceptionInfo[BaseException] | None] = pytest.StashKey()
 
@@ -42,7 +42,8 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
 
     desktop = desktop_of(item)
     fault = failure.fault_of(desktop, error) if desktop and call.when != "teardown" else failure.Fault()
-    known = fault, item.stash.get(VERDICTS, ()), tuple(item.stash.get(ENDS, []))
+    ends: list[RunEnd] = item.stash.get(ENDS, [])
+    known = fault, item.stash.get(VERDICTS, ()), tuple(ends)
     told = [triage.Failure(each, _is_asserted(item, call, each), *known) for each in faults.parts(error)]
     rules = [triage.rule_for(each) for each in told]
     rule = triage.gravest(rules)

@@ -24,8 +24,8 @@ _PART = "program"
 class Program:
     """A program that was started over there, and has changed the screen; its client lives in a session here.
 
-    Raises ProgramMissing where it cannot be run there, ProgramCrashed where it fails first, DesktopError where it cannot
-    be reached or ends first without a fault, DesktopRefused where nothing shows in `timeout_s`.
+    Raises ProgramMissing where it cannot be run there, ProgramCrashed where it fails first, DesktopError where nothing
+    leads there or it ends first without a fault, DesktopRefused where nothing shows in `timeout_s`.
     """
 
     def __init__(self, command: Sequence[str], reach: Reach, screen: Controller, timeout_s: float) -> None:

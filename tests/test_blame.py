@@ -1,0 +1,367 @@
+"""Whose fault it is: what users' code raises, in all the ways it can, and what the failed test is then told as."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent, indent
+
+import pytest
+
+from pytest_vnc_use.report.results import ItemResult, read_results
+
+PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'programs' / 'pad.py'))}"
+QUIET = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")
+ON_PAD = (*QUIET, "--vnc-server=qt", f"--vnc-app={PAD}", "--vnc-scope=session")
+
+HELPER = """
+import pytest
+
+def assert_total(total):
+    assert total == "3.00"
+
+def give_up_on(total):
+    pytest.fail(f"the total is {total}")
+"""
+INSTALLED = """
+import pytest
+
+def assert_that(value):
+    assert value
+
+def compute(value):
+    assert value, "a bug of a library"
+
+def through(function):
+    return function()
+
+def fail_quietly():
+    pytest.fail("a plugin's word")
+"""
+CONFTEST = """
+import contextlib, errno, sys
+from pathlib import Path
+import pytest
+from pytest_vnc_use.errors import *
+from pytest_vnc_use.planners.scripted import ScriptedPlanner
+from pytest_vnc_use.types import Click, Decision, Verdict, Wait
+
+sys.path.append(str(Path(__file__).parent / "lib" / "site-packages"))
+
+class Odd(Exception):
+    __slots__ = ("code",)
+    def __init__(self, code, *, where):
+        self.code = code
+    def __str__(self):
+        raise RuntimeError("no words")
+
+class OddAssertion(AssertionError):
+    def __init__(self, a, b):
+        self.a = a
+    def __str__(self):
+        return 3
+
+class OddOutage(QuotaExhausted):
+    def __init__(self, a, b):
+        self.a = a
+    def __str__(self):
+        return f"{self.a} is out"
+
+class ServiceUnavailable(Exception): ...
+
+def httpx_error():
+    import httpx
+    raise httpx.ConnectTimeout("no answer")
+
+def http_error():
+    import urllib.error
+    raise urllib.error.HTTPError("http://model", 503, "Service Unavailable", {}, None)
+
+def raises(error):
+    raise error
+
+def chained(error, cause):
+    try:
+        raise cause
+    except type(cause):
+        raise error
+
+class Response:
+    status_code = 503
+
+def unanswered(response):
+    assert response.status_code == 200
+
+ASKED = {
+    "assertion": lambda: unanswered(type("Found", (), {"status_code": 404})),
+    "http_503": lambda: unanswered(Response),
+    "http_503_in_words": lambda: raises(AssertionError("HTTP 503")),
+    "http_error": http_error,
+    "httpx": httpx_error,
+    "connection": lambda: raises(ConnectionResetError("reset")),
+    "timeout": lambda: raises(TimeoutError()),
+    "own_outage": lambda: raises(ServiceUnavailable("later")),
+    "chained_outage": lambda: chained(AssertionError("no plan"), ConnectionRefusedError()),
+    "our_outage": lambda: raises(QuotaExhausted("per day")),
+    "our_odd_outage": lambda: raises(OddOutage("quota", 1)),
+    "bug": lambda: {}["basket"],
+    "odd": lambda: raises(Odd(1, where="here")),
+    "odd_assertion": lambda: raises(OddAssertion(1, 2)),
+    "fail": lambda: pytest.fail("no plan"),
+    "exit_code": lambda: sys.exit(3),
+    "group": lambda: raises(ExceptionGroup("two", [KeyError("a"), AssertionError("b")])),
+    "group_outage": lambda: raises(ExceptionGroup("two", [KeyError("a"), ExceptionGroup("in", [OSError("b")])])),
+}
+
+def plan(observation):
+    if name := PLANNED.get(CURRENT[0]):
+        ASKED[name]()
+    return TURNS.get(CURRENT[0], [[Click(5, 5)]])[len(observation.turns):][:1] and \\
+        TURNS.get(CURRENT[0], [[Click(5, 5)]])[len(observation.turns)] or Decision("finished", "I did it!")
+
+CURRENT, PLANNED = [""], {}
+TURNS = {
+    "nothing_done": [Decision("finished", "I did it!")],
+    "nothing_done_asserted": [Decision("finished", "I did it!")],
+    "only_waited": [[Wait(0.01)], Decision("finished", "I did it!")],
+    "nothing_done_but_by_hand": [Decision("finished", "I did it!")],
+    "nothing_done_and_unsure": [Decision("finished", "I did it!")],
+}
+
+def word_of(name):
+    for word in ("gave_up", "gives_up"):
+        if word in name:
+            return [Decision("gave_up", "no basket")]
+    return None
+
+@pytest.fixture(autouse=True)
+def _current(request):
+    name = CURRENT[0] = request.node.name.removeprefix("test_")
+    kind, _, asked = name.partition("_raises_")
+    if kind in ("planner", "callable"):
+        PLANNED[name] = asked.removesuffix("_caught").removesuffix("_swallowed")
+    if turns := word_of(name):
+        TURNS[name] = turns
+
+class Judge:
+    def __init__(self, name):
+        self.name = name
+    def judge(self, claim, frame, *, timeout_s, report):
+        kind, _, asked = self.name.partition("_raises_")
+        if kind == "judge":
+            ASKED[asked]()
+        kind = "unsure" if "unsure" in self.name else "fails"
+        return Verdict(claim, kind, "so it looks", frame=frame.ref)
+
+@pytest.fixture
+def vnc_judge(request):
+    return Judge(request.node.name.removeprefix("test_"))
+
+@pytest.fixture
+def vnc_planner(request):
+    return plan if "callable" in request.node.name else ScriptedPlanner(plan)
+
+@pytest.fixture
+def checked():
+    def check(total):
+        assert total == "3.00"
+    return check
+
+@pytest.fixture
+def broken_setup(vnc_desktop):
+    assert vnc_desktop is None
+
+@pytest.fixture
+def broken_teardown(vnc_desktop):
+    yield
+    assert vnc_desktop is None
+"""
+
+RAISED = {
+    "assertion": "agent",
+    "http_503": "infra",
+    "http_503_in_words": "infra",
+    "http_error": "infra",
+    "httpx": "infra",
+    "connection": "infra",
+    "timeout": "infra",
+    "own_outage": "infra",
+    "chained_outage": "infra",
+    "our_outage": "infra",
+    "our_odd_outage": "infra",
+    "bug": "agent",
+    "odd": "agent",
+    "odd_assertion": "agent",
+    "fail": "agent",
+    "exit_code": "agent",
+    "group": "agent",
+    "group_outage": "infra",
+}
+"""What is raised in a planner or a judge, by its name in the conftest, and what that is."""
+
+RUN = "vnc_agent.run('Buy')"
+BODIES: dict[str, tuple[str, str]] = {
+    **{f"planner_raises_{name}": (triage, RUN) for name, triage in RAISED.items()},
+    "callable_raises_bug": ("agent", RUN),
+    "callable_raises_connection": ("infra", RUN),
+    **{f"judge_raises_{name}": (triage, "assert vnc_agent.verify('3.00')") for name, triage in RAISED.items()},
+    "planner_raises_bug_caught": ("agent", f"try: {RUN}\nexcept KeyError: pytest.fail('it broke')"),
+    # --- what led to an assertion
+    "fail_after_outage": ("infra", "try: raise QuotaExhausted('x')\nexcept VncUseError: pytest.fail('no')"),
+    "assert_after_outage": ("infra", "try: raise ConnectionLost('x')\nexcept VncUseError: assert 0"),
+    "finally_after_outage": ("infra", "try: raise ModelUnavailable('x')\nfinally: assert 0"),
+    "from_outage": (
+        "infra",
+        "try: raise QuotaExhausted('x')\nexcept VncUseError as exc: raise AssertionError from exc",
+    ),
+    "from_none": ("infra", "try: raise QuotaExhausted('x')\nexcept VncUseError: raise AssertionError('no') from None"),
+    "bug_after_outage": ("infra", "try: raise QuotaExhausted('x')\nexcept VncUseError: {}['a']"),
+    "product_after_outage": ("infra", "try: raise QuotaExhausted('x')\nexcept VncUseError: raise ProductFailed('x')"),
+    "assert_after_settings": ("settings", "try: raise SettingsError('x')\nexcept VncUseError: assert 0"),
+    "assert_after_agent": ("agent", "try: raise AgentFailed('x')\nexcept VncUseError: assert 0"),
+    "assert_after_budget": ("budget", "try: raise BudgetExceeded('x')\nexcept VncUseError: assert 0"),
+    "assert_after_denied": ("policy", "try: raise PolicyDenied('x')\nexcept VncUseError: assert 0"),
+    "assert_after_unsure": ("inconclusive", "try: raise Inconclusive('x')\nexcept VncUseError: assert 0"),
+    "assert_after_action_error": ("inconclusive", "try: raise ActionError('x')\nexcept VncUseError: assert 0"),
+    "assert_after_product": ("product", "try: raise ProductFailed('x')\nexcept VncUseError: assert 0"),
+    "assert_after_other": ("product", "try: raise KeyError('x')\nexcept KeyError: assert 0"),
+    "assert_after_recovery": ("product", "try: raise AgentFailed('x')\nexcept VncUseError: pass\nassert 0"),
+    "deep": (
+        "infra",
+        "try:\n try:\n  try: raise QuotaExhausted('x')\n  except VncUseError: {}['a']\n except KeyError: assert 0, 1\n"
+        "except AssertionError as exc: raise AssertionError('at last') from exc",
+    ),
+    # --- groups
+    "group_of_assertions": (
+        "product",
+        "raise ExceptionGroup('g', [made(lambda: checked(4)), made(lambda: checked(5))])",
+    ),
+    "group_with_outage": ("infra", "raise ExceptionGroup('g', [made(lambda: checked(4)), QuotaExhausted('x')])"),
+    "nested_groups": (
+        "infra",
+        "raise ExceptionGroup('g', [made(lambda: checked(4)), ExceptionGroup('h', [ExceptionGroup('i', "
+        "[DesktopRefused('x')])])])",
+    ),
+    "group_from_outage": ("infra", "raise ExceptionGroup('g', [made(lambda: checked(4))]) from QuotaExhausted('x')"),
+    "group_with_bug": ("product", "raise ExceptionGroup('g', [made(lambda: checked(4)), KeyError('x')])"),
+    "group_of_bugs": ("inconclusive", "raise ExceptionGroup('g', [ValueError('y'), KeyError('x')])"),
+    "group_with_agent": ("agent", "raise ExceptionGroup('g', [made(lambda: checked(4)), AgentFailed('x')])"),
+    "except_star": (
+        "infra",
+        "try: raise ExceptionGroup('g', [QuotaExhausted('x'), KeyError('y')])\nexcept* VncUseError: assert 0",
+    ),
+    # --- where an assertion stands
+    "in_the_body": ("product", "assert vnc_desktop.read_file('events.txt') == '3.00'"),
+    "in_a_helper": ("product", "helper.assert_total('4.00')"),
+    "fail_in_a_helper": ("product", "helper.give_up_on('4.00')"),
+    "in_conftest": ("product", "checked('4.00')"),
+    "in_a_lambda": ("product", "(lambda: checked(1))()"),
+    "in_a_callback": ("product", "installed.through(lambda: checked('4.00'))"),
+    "in_a_thread": (
+        "product",
+        "from concurrent import futures\nfutures.ThreadPoolExecutor().submit(checked, 1).result()",
+    ),
+    "in_unittest": ("product", "import unittest\nunittest.TestCase().assertEqual(1, 2)"),
+    "in_numpy": ("product", "import numpy\nnumpy.testing.assert_allclose(1, 2)"),
+    "in_raises": ("product", "with pytest.raises(KeyError): pass"),
+    "in_mock": ("product", "from unittest.mock import Mock\nMock().assert_called_once()"),
+    "raised_by_hand": ("product", "raise pytest.fail.Exception('no')"),
+    "in_an_asserting_library": ("product", "installed.assert_that(0)"),
+    "in_exec": ("product", "exec('assert 0')"),
+    "in_a_library": ("inconclusive", "installed.compute(0)"),
+    "in_the_standard_library": ("inconclusive", "import threading\nthreading.Thread(group=1)"),
+    "through_the_standard_library": ("product", "import functools\nfunctools.partial(checked, 4)()"),
+    # --- users' exceptions
+    "bug": ("inconclusive", "{}['total']"),
+    "odd": ("inconclusive", "raise Odd(1, where='here')"),
+    "odd_assertion": ("product", "raise OddAssertion(1, 2)"),
+    "odd_outage": ("infra", "raise OddOutage('quota', 2)"),
+    "exit": ("inconclusive", "sys.exit(3)"),
+    "os_error": ("inconclusive", "open('nosuch')"),
+    "full_in_a_chain": ("infra", "try: raise OSError(errno.ENOSPC, 'full')\nexcept OSError: assert 0"),
+    # --- a run that did not end as done, or broke
+    "gave_up_asserted": ("agent", "assert vnc_agent.run('Buy', check=False).outcome is Outcome.DONE"),
+    "gave_up_by_word": ("agent", "assert str(vnc_agent.run('Buy', check=False).outcome) == 'done'"),
+    "gave_up_then_file": (
+        "agent",
+        "vnc_agent.run('Buy', check=False)\nassert vnc_desktop.read_file('events.txt') == 1",
+    ),
+    "gave_up_then_claim": ("agent", "vnc_agent.run('Buy', check=False)\nassert vnc_agent.verify('3.00')"),
+    "gave_up_then_check": ("agent", "vnc_agent.run('Buy', check=False)\nvnc_agent.check('3.00')"),
+    "gives_up": ("agent", RUN),
+    "gave_up_then_done": (
+        "product",
+        "vnc_agent.run('Buy', check=False)\nvnc_agent.run('Buy', planner=clicks)\nassert vnc_desktop is None",
+    ),
+    "gave_up_shown_later": (
+        "agent",
+        "first = vnc_agent.run('Buy', check=False)\nvnc_agent.run('Buy', planner=clicks)\n"
+        "assert first.outcome is Outcome.DONE",
+    ),
+    "limit_asserted": (
+        "budget",
+        "result = vnc_agent.run('Buy', check=False, limits=Limits(steps=1), planner=lambda _: [Click(5, 5), Click(9, 9)])\n"
+        "assert result.outcome == 'done'",
+    ),
+    "planner_raises_connection_swallowed": ("infra", f"with contextlib.suppress(OSError): {RUN}\nassert 0"),
+    # --- the planner said done
+    "done_and_wrong": ("product", f"{RUN}\nassert vnc_desktop.read_file('events.txt') == '3.00'"),
+    "done_and_claimed": ("product", f"{RUN}\nassert vnc_agent.verify('3.00')"),
+    "nothing_done": ("agent", f"{RUN}\nvnc_agent.check('3.00')"),
+    "nothing_done_asserted": ("agent", f"{RUN}\nassert vnc_desktop.read_file('events.txt') == '3.00'"),
+    "only_waited": ("agent", f"{RUN}\nassert vnc_desktop.read_file('events.txt') == '3.00'"),
+    "nothing_done_but_by_hand": ("product", f"{RUN}\nvnc_agent.click(5, 5)\nassert 0"),
+    "nothing_done_and_unsure": ("inconclusive", f"{RUN}\nassert vnc_agent.verify('3.00')"),
+}
+MODULE = """
+import contextlib, errno, sys
+import pytest
+import helper, installed
+from conftest import Odd, OddAssertion, OddOutage
+from pytest_vnc_use import Limits, Outcome
+from pytest_vnc_use.errors import *
+from pytest_vnc_use.types import Click
+
+def made(function):
+    try:
+        function()
+    except BaseException as exc:
+        return exc
+
+def clicks(observation):
+    return None if observation.turns else Click(7, 7)
+
+"""
+
+
+def body(name: str, text: str) -> str:
+    return f"def test_{name}(vnc_desktop, vnc_agent, checked):\n{indent(text, '    ')}\n"
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(helper=HELPER)
+    library = pytester.path / "lib" / "site-packages"
+    library.mkdir(parents=True)
+    (library / "installed.py").write_text(INSTALLED, encoding="utf-8")
+    return pytester
+
+
+def results() -> dict[str, ItemResult]:
+    return {test.test.rpartition("::test_")[2]: test for test in read_results(Path("runs/vnc-results.json")).tests}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="for except*, and groups without a backport")
+@pytest.mark.parametrize("options", [(), ("-n2",)], ids=["alone", "on workers"])
+def test_each_failure_is_told_as_what_broke(project: pytest.Pytester, options: tuple[str, ...]) -> None:
+    project.makepyfile(test_it=MODULE + "\n".join(body(name, text) for name, (_, text) in BODIES.items()))
+    result = project.runpytest_subprocess(*ON_PAD, *options, timeout=140)
+    found = {name: test.triage for name, test in results().items()}
+    assert {name: found.get(name) for name in BODIES} == {name: triage for name, (triage, _) in BODIES.items()}
+    assert "INTERNALERROR" not in result.stdout.str()
+    result.stdout.fnmatch_lines(
+        ["*planner was wrong: it said that the task was done (1 action carried out): 'I did it!'*"]
+    )
