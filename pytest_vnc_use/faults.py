@@ -63,7 +63,10 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def parts(error: BaseException) -> Iterator[BaseException]:
-    """What a group holds, also in groups within it, and what led to it; an error that is no group is its only part."""
+    """What a group holds, also in groups within it, and what led to it; an error that is no group is its only part.
+
+    So is a group that came out of a planner or a judge of the user's.
+    """
     seen: set[int] = set()
     waiting = [error]
     while waiting:
@@ -71,7 +74,7 @@ def parts(error: BaseException) -> Iterator[BaseException]:
         if id(now) in seen:
             continue
         seen.add(id(now))
-        if members := _members(now):
+        if (members := _members(now)) and not asked(now):
             waiting = [*members, *_led_to(now), *waiting]
         else:
             yield now

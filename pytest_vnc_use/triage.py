@@ -164,10 +164,15 @@ _GRAVITY: tuple[Triage | None, ...] = (None, "infra", "policy", "budget", "agent
 """Where several errors were raised at once: whatever explains the others; and one assertion that fails, fails."""
 
 
-def said_wrongly(failure: Failure, rule: Rule) -> str:
-    """That the planner said that the task was done, where that turned out wrong; else ""."""
-    end = failure.ends[-1] if failure.ends else None
-    if rule not in (_CLAIM_FAILS, _ASSERTION_FAILS, _NOTHING_DONE) or not end or end.rule or end.replayed:
+def word_on_run(failure: Failure, rule: Rule) -> str:
+    """What is to be said of the run that a failure is about: that its planner was wrong, or how it ended; else ""."""
+    if not (_claim_fails(failure) or failure.is_asserted):
+        return ""
+    end = _run_in_question(failure)
+    if end and end.rule:
+        how = f"ended as {end.outcome}" if end.outcome else "broke"
+        return f"the run {how}: {plain(end.said)}" if end.rule == rule else ""
+    if not end or end.replayed or rule not in (_CLAIM_FAILS, _ASSERTION_FAILS, _NOTHING_DONE):
         return ""
     did = f"{end.did} {'action' if end.did == 1 else 'actions'} carried out" if end.did else "nothing at all was done"
     return f"the planner was wrong: it said that the task was done ({did}): {plain(end.said)!r}"
@@ -182,7 +187,7 @@ def end_of(result: RunResult, *, replayed: bool = False) -> RunEnd:
 
 def broken_end(error: BaseException) -> RunEnd:
     """How a run ended that broke."""
-    return RunEnd(None, rule_for(Failure(error)))
+    return RunEnd(None, rule_for(Failure(error)), faults.named(error))
 
 
 _DOES_NOTHING = (Wait, TakeScreenshot)

@@ -48,6 +48,8 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
     rules = [triage.rule_for(each) for each in told]
     rule = triage.gravest(rules)
     word = rule.triage or triage.SETTINGS
+    if isinstance(error, pytest.xfail.Exception) and word not in ("infra", triage.SETTINGS):
+        return  # what the test expects, by `pytest.xfail` or by `run=False`
     decisive = told[rules.index(rule)]
     if isinstance(error, VncUseError) or faults.asked(error):
         _tell_plainly(item, report, error, decisive, rule)
@@ -60,10 +62,10 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
 
 def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException) -> bool:
     """Whether the test's body, or a helper of it, says that something is not as it must be."""
-    from pytest_vnc_use.faults import asserts_in
+    from pytest_vnc_use.faults import asked, asserts_in
 
-    says_so = isinstance(error, (AssertionError, pytest.fail.Exception))
-    return call.when == "call" and says_so and asserts_in(error, item.path)
+    says_so = call.when == "call" and isinstance(error, (AssertionError, pytest.fail.Exception))
+    return says_so and not asked(error) and asserts_in(error, item.path)
 
 
 def _tell_plainly(
@@ -71,9 +73,9 @@ def _tell_plainly(
 ) -> None:
     """What this package, or a planner of the user's, raised is shown without a way through the engine."""
     from pytest_vnc_use import failure
-    from pytest_vnc_use.triage import SETTINGS, said_wrongly
+    from pytest_vnc_use.triage import SETTINGS, word_on_run
 
-    places = [*_places(item, error), *filter(None, [said_wrongly(known, rule)])]
+    places = [*_places(item, error), *filter(None, [word_on_run(known, rule)])]
     told = failure.told(error, known.fault, places, item.stash.get(HIDE, str))
     word = rule.triage or SETTINGS
     plain = pytest.fail.Exception(f"{word}: {told}", pytrace=False).with_traceback(error.__traceback__)
@@ -84,7 +86,7 @@ def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: Failure, r
     """What else is known of it is shown below what the test itself raised."""
     from pytest_vnc_use.failure import harmless
     from pytest_vnc_use.faults import named
-    from pytest_vnc_use.triage import said_wrongly
+    from pytest_vnc_use.triage import word_on_run
 
     hide, fault = item.stash.get(HIDE, str), known.fault
     add_section = getattr(report.longrepr, "addsection", None)
@@ -94,8 +96,8 @@ def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: Failure, r
         add_section("program under test" if fault.of_program else "desktop", harmless(str(fault), hide))
     if known.cause is not known.error:
         add_section("what led to it", harmless(named(known.cause), hide))
-    if wrongly := said_wrongly(known, rule):
-        add_section("planner", harmless(wrongly, hide))
+    if word := word_on_run(known, rule):
+        add_section("run", harmless(word, hide))
 
 
 def _headline(report: pytest.TestReport, word: str) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from textwrap import dedent, indent
+from textwrap import indent
 
 import pytest
 
@@ -302,7 +301,7 @@ BODIES: dict[str, tuple[str, str]] = {
     ),
     "limit_asserted": (
         "budget",
-        "result = vnc_agent.run('Buy', check=False, limits=Limits(steps=1), planner=lambda _: [Click(5, 5), Click(9, 9)])\n"
+        "result = vnc_agent.run('Buy', check=False, limits=Limits(steps=1), planner=lambda _: [Click(5, 5)] * 2)\n"
         "assert result.outcome == 'done'",
     ),
     "planner_raises_connection_swallowed": ("infra", f"with contextlib.suppress(OSError): {RUN}\nassert 0"),
@@ -365,3 +364,245 @@ def test_each_failure_is_told_as_what_broke(project: pytest.Pytester, options: t
     result.stdout.fnmatch_lines(
         ["*planner was wrong: it said that the task was done (1 action carried out): 'I did it!'*"]
     )
+
+
+# --- users' exceptions stay what they are -----------------------------------------------------------------------------
+
+UNCHANGED = """
+import pytest
+from pytest_vnc_use.errors import QuotaExhausted
+
+class Own(Exception): ...
+
+class OwnOutage(QuotaExhausted):
+    def __init__(self, code, host):
+        super().__init__(code, host)
+
+ERRORS = [Own("a", 2), OwnOutage(503, "shop"), AssertionError("no plan", 2), pytest.fail.Exception("no plan")]
+CAUSE, CONTEXT = KeyError("cause"), ValueError("context")
+
+def plan(observation):
+    number = int(observation.task[-1])
+    try:
+        raise CONTEXT
+    except ValueError:
+        raise ERRORS[number] from CAUSE
+
+def state(error):
+    led = error.__cause__, error.__context__, error.__suppress_context__
+    return type(error), error.args, dict(vars(error)), getattr(error, "__notes__", None), led
+
+@pytest.fixture
+def vnc_planner():
+    return plan
+
+@pytest.mark.parametrize("number", range(len(ERRORS)))
+def test_caught(vnc_agent, number):
+    before = type(ERRORS[number]), ERRORS[number].args, dict(vars(ERRORS[number])), None, (CAUSE, CONTEXT, True)
+    with pytest.raises(BaseException) as caught:
+        vnc_agent.run(f"Buy {number}")
+    assert caught.value is ERRORS[number]
+    assert state(caught.value) == before
+
+@pytest.mark.parametrize("number", range(len(ERRORS)))
+def test_not_caught(vnc_agent, number):
+    vnc_agent.run(f"Buy {number}")
+
+def test_in_the_body(vnc_agent):
+    try:
+        raise QuotaExhausted("per day")
+    except QuotaExhausted:
+        raise AssertionError("no", 3)
+"""
+LOOKS = """
+import pytest
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item, call):
+    raised = call.excinfo and call.excinfo.value
+    before = raised and (raised.args, dict(vars(raised)))
+    report = yield
+    assert (call.excinfo and call.excinfo.value) is raised
+    assert before == (raised and (raised.args, dict(vars(raised))))
+    return report
+
+def pytest_exception_interact(call, report):
+    with open("seen.txt", "a") as file:
+        print(type(call.excinfo.value).__name__, call.excinfo.value.args, file=file)
+"""
+
+
+def test_what_a_user_raises_is_never_changed(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(LOOKS)
+    pytester.makepyfile(UNCHANGED)
+    result = pytester.runpytest_subprocess(*ON_PAD, "-rA", timeout=100)
+    result.assert_outcomes(passed=4, failed=5)
+    seen = (pytester.path / "seen.txt").read_text(encoding="utf-8").splitlines()
+    assert seen == [
+        "Own ('a', 2)",
+        "OwnOutage (503, 'shop')",
+        "AssertionError ('no plan', 2)",
+        "Failed ('no plan',)",
+        "AssertionError ('no', 3)",
+    ]
+    told = {name: test.triage for name, test in results().items() if test.is_bad}
+    assert [*told.values()] == ["agent", "infra", "agent", "agent", "infra"]
+
+
+# --- tried again, repeated, expected to fail --------------------------------------------------------------------------
+
+TRIES = """
+import pytest
+from pathlib import Path
+from pytest_vnc_use.errors import *
+
+class Desktop:
+    server, password = "localhost::1", None
+
+@pytest.fixture
+def vnc_desktop():
+    return Desktop()
+
+def first_time(name):
+    with open(name, "a") as file:
+        file.write("x")
+    return len(Path(name).read_text()) == 1
+
+class OddOutage(QuotaExhausted):
+    def __init__(self, a, b):
+        self.a = a
+    def __str__(self):
+        return f"{self.a} is out"
+
+def test_infra(vnc_desktop):
+    if first_time("infra"):
+        try:
+            raise QuotaExhausted("x")
+        except VncUseError:
+            pytest.fail("no")
+
+def test_odd(vnc_desktop):
+    if first_time("odd"):
+        raise OddOutage("quota", 2)
+
+def test_product(vnc_desktop):
+    first_time("product")
+    assert 0
+
+def test_agent(vnc_desktop):
+    if first_time("agent"):
+        try:
+            raise AgentFailed("x")
+        except VncUseError:
+            assert 0
+"""
+
+
+@pytest.mark.parametrize(("only", "twice"), [("InfraError", {"infra", "odd"}), ("AgentFailed", {"agent"})])
+def test_rerunfailures_finds_what_broke(pytester: pytest.Pytester, only: str, twice: set[str]) -> None:
+    pytester.makepyfile(TRIES)
+    result = pytester.runpytest_subprocess(*QUIET, "--reruns=1", f"--only-rerun={only}")
+    files = [file for file in pytester.path.iterdir() if file.suffix == "" and file.is_file()]
+    assert {file.name for file in files if file.read_text() == "xx"} == twice
+    result.assert_outcomes(passed=len(twice), failed=4 - len(twice))
+    retried = {name: test.retried_for for name, test in results().items() if test.retried_for}
+    assert retried == dict.fromkeys(twice, ("infra",) if only == "InfraError" else ("agent",))
+
+
+EXPECTED = """
+import pytest
+from pytest_vnc_use.errors import *
+
+class Desktop:
+    server, password = "localhost::1", None
+
+@pytest.fixture
+def vnc_desktop():
+    return Desktop()
+
+@pytest.fixture
+def no_key(vnc_desktop):
+    raise KeyMissing("no API key is set")
+
+@pytest.fixture
+def lost_at_the_end(vnc_desktop):
+    yield
+    raise ConnectionLost("gone")
+
+known = pytest.mark.xfail(reason="known", strict=STRICT)
+
+@known
+def test_outage(vnc_desktop): raise QuotaExhausted("per day")
+
+@known
+def test_settings(no_key): ...
+
+@known
+def test_outage_caught(vnc_desktop):
+    try: raise QuotaExhausted("per day")
+    except VncUseError: pytest.fail("no")
+
+@known
+def test_lost_at_the_end(lost_at_the_end): assert 0
+
+@pytest.mark.xfail(raises=(AssertionError, VncUseError), strict=STRICT)
+def test_any_class(vnc_desktop): raise ConnectionLost("gone")
+
+def test_by_a_call(vnc_desktop):
+    try: raise QuotaExhausted("per day")
+    except VncUseError: pytest.xfail("known")
+
+@known
+def test_product(vnc_desktop): assert 0
+
+@known
+def test_agent(vnc_desktop): raise AgentFailed("no basket")
+
+@pytest.mark.xfail(raises=QuotaExhausted, strict=STRICT)
+def test_named(vnc_desktop): raise QuotaExhausted("per day")
+
+@pytest.mark.xfail(run=False)
+def test_not_run(vnc_desktop): ...
+
+@known
+def test_skipped(vnc_desktop):
+    try: raise QuotaExhausted("per day")
+    except VncUseError: pytest.skip("later")
+"""
+AS_IT_IS = {
+    "outage": ("failed", "infra"),
+    "settings": ("error", "settings"),
+    "outage_caught": ("failed", "infra"),
+    "lost_at_the_end": ("error", "infra"),
+    "any_class": ("failed", "infra"),
+    "by_a_call": ("failed", "infra"),
+    "product": ("xfailed", None),
+    "agent": ("xfailed", "agent"),
+    "named": ("xfailed", "infra"),
+    "not_run": ("xfailed", None),
+    "skipped": ("skipped", None),
+}
+
+
+@pytest.mark.parametrize("options", [(), ("-n2",), ("--vnc-repeat=2",)], ids=["alone", "on workers", "repeated"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_outage_is_told_though_a_failure_was_expected(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], strict: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    pytester.makepyfile(EXPECTED.replace("STRICT", str(strict)))
+    result = pytester.runpytest_subprocess(*QUIET, *options, "-ra", "--junitxml=junit.xml", "--html=report.html")
+    times = 2 if "--vnc-repeat=2" in options else 1
+    told = {name.partition("[")[0]: (test.result, test.triage) for name, test in results().items()}
+    assert told == AS_IT_IS
+    result.assert_outcomes(failed=4 * times, errors=2 * times, xfailed=5 * times, skipped=times)
+    result.stdout.fnmatch_lines(
+        [
+            f"vnc-use: {6 * times} failed: {5 * times} infra, {times} settings",
+            f"vnc-use: {2 * times} expected to fail, and did, but not for the product: {times} agent, {times} infra",
+        ]
+    )
+    summary = result.stdout.str()
+    assert "test_outage" in summary
+    assert " - infra: QuotaExhausted: per day" in summary
+    assert " - settings: no API key is set" in summary
