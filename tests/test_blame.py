@@ -606,3 +606,116 @@ def test_an_outage_is_told_though_a_failure_was_expected(
     assert "test_outage" in summary
     assert " - infra: QuotaExhausted: per day" in summary
     assert " - settings: no API key is set" in summary
+
+
+# --- files of tasks, and recordings -----------------------------------------------------------------------------------
+
+TASKS = """
+[[test]]
+name = "nothing"
+task = "Look"
+expect = ["3.00"]
+
+[[test]]
+name = "wrong"
+task = "Click"
+expect = ["3.00"]
+
+[[test]]
+name = "bug"
+task = "Break"
+expect = ["3.00"]
+"""
+PLANS = """
+from pathlib import Path
+import pytest
+from pytest_vnc_use.types import Click, Verdict
+
+def plan(observation):
+    if "Break" in observation.task:
+        return {}["basket"]
+    return Click(5, 5) if "Click" in observation.task and not observation.turns else None
+
+class Judge:
+    def judge(self, claim, frame, *, timeout_s, report):
+        return Verdict(claim, "fails", "so it looks", frame=frame.ref)
+
+@pytest.fixture
+def vnc_planner():
+    return plan
+
+@pytest.fixture
+def vnc_judge():
+    return Judge()
+"""
+
+
+def test_in_files_of_tasks(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(PLANS)
+    (pytester.path / "test_pad.vnc.toml").write_text(TASKS, encoding="utf-8")
+    result = pytester.runpytest_subprocess(*ON_PAD, timeout=100)
+    told = {test.test.rpartition("::")[2]: test.triage for test in read_results(Path("runs/vnc-results.json")).tests}
+    assert told == {"nothing": "agent", "wrong": "product", "bug": "agent"}
+    result.stdout.fnmatch_lines(["*planner was wrong: it said that the task was done (1 action carried out): *"])
+
+
+def test_a_replay_is_no_word_of_a_planner(pytester: pytest.Pytester) -> None:
+    """What was right when it was recorded, with as little done, and is wrong now, is the product's."""
+    pytester.makeconftest(PLANS)
+    pytester.makepyfile(
+        test_it="""
+        from pathlib import Path
+        import pytest
+
+        @pytest.mark.vnc_task("Look")
+        def test_look(vnc_desktop): assert not Path("broken").exists()
+        """
+    )
+    pytester.runpytest_subprocess(*ON_PAD, "--vnc-record=auto", timeout=60).assert_outcomes(passed=1)
+    (pytester.path / "broken").touch()
+    replayed = pytester.runpytest_subprocess(*ON_PAD, "--vnc-record=replay", timeout=60)
+    assert results()["look"].triage == "product"
+    assert "planner was wrong" not in replayed.stdout.str()
+    live = pytester.runpytest_subprocess(*ON_PAD, "--vnc-record=off", timeout=60)
+    assert results()["look"].triage == "agent"
+    live.stdout.fnmatch_lines(["*the planner was wrong: it said that the task was done (nothing at all was done): *"])
+
+
+@pytest.mark.parametrize("planner", ["gemini", "anthropic", "openai"])
+def test_a_key_that_is_not_set_is_a_setting(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, planner: str
+) -> None:
+    for variable in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+        from pytest_vnc_use.planners.scripted import ScriptedPlanner
+
+        class Desktop:
+            server, password = "localhost::1", None
+
+        @pytest.fixture
+        def vnc_desktop():
+            return Desktop()
+
+        @pytest.mark.vnc_task("Buy", expect="it is bought")
+        def test_planner(vnc_agent): ...
+
+        class TestJudge:
+            @pytest.fixture
+            def vnc_planner(self):
+                return ScriptedPlanner([])
+
+            def test_judge(self, vnc_agent):
+                assert vnc_agent.judge
+
+        @pytest.mark.xfail(strict=True)
+        def test_expected(vnc_agent): ...
+        """
+    )
+    result = pytester.runpytest_subprocess(*QUIET, f"--vnc-planner={planner}")
+    assert {name: test.triage for name, test in results().items()} == dict.fromkeys(
+        ("planner", "judge", "expected"), "settings"
+    )
+    result.assert_outcomes(errors=2, failed=1)
