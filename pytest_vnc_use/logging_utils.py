@@ -59,9 +59,16 @@ class Redactor:
         return self._hidden.get(str(value), value) if type(value) is int and self._numbers else value
 
     def hide_in_error(self, error: BaseException) -> None:
-        """Take the secrets out of what this package raised; what a user's own code raised stays as it is."""
-        if isinstance(error, VncUseError) and faults.is_ours(error):
-            error.args, error.__cause__ = (self.hide(str(error)),), None  # what caused it may tell a secret
+        """Take the secrets out of what this package raised; what a user's own code raised stays as it is.
+
+        But for one of this package's own classes that tells a secret: it is raised where others print it.
+        """
+        if not isinstance(error, VncUseError):
+            return
+        told = faults.text_of(error)
+        tells = type(error).__module__ == VncUseError.__module__ and self.hide(told) != told
+        if tells or faults.is_ours(error):
+            error.args, error.__cause__ = (self.hide(told),), None  # what caused it may tell a secret
 
     def hide_in(self, value: Any) -> Any:
         """A value of `types` without secrets; frames, numbers, and the words that a type prescribes stay."""
