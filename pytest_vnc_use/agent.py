@@ -11,13 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from pytest_vnc_use import assembly, failure, graph, resuming
+from pytest_vnc_use import assembly, failure, faults, graph, resuming
 from pytest_vnc_use.acting import LONGEST_TOLD, Actor, check_known, functions_by_name, page_url_of
 from pytest_vnc_use.budget import Budget
 from pytest_vnc_use.claims import Claims
 from pytest_vnc_use.code_places import places_now
 from pytest_vnc_use.driver_lock import only_driver
-from pytest_vnc_use.errors import SettingsError, VncUseError
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.execution import read_execution, secrets_of
 from pytest_vnc_use.hands import Hands
 from pytest_vnc_use.history import History
@@ -33,7 +33,7 @@ from pytest_vnc_use.setting_paths import absolute_files
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.trace import RunFolder, new_run_id, read_trace, to_json
 from pytest_vnc_use.transcript import transcript
-from pytest_vnc_use.triage import failure_of
+from pytest_vnc_use.triage import RunEnd, broken_end, end_of, failure_of
 from pytest_vnc_use.types import (
     NO_FRAME,
     CUAState,
@@ -107,8 +107,7 @@ class VncUseAgent(Claims, Hands, GoesOn):
         given = {"server": vnc_server, "screen_size": screen_size, "steps": step_limit, "seconds": seconds_timeout}
         settings = settings or assembly.settings_of({**given, "exclude": excluded_actions, "planner": "gemini"})
         self.settings = absolute_files(settings, Path.cwd())
-        self._password = vnc_password
-        self._secrets = dict(secrets or {})
+        self._password, self._secrets = vnc_password, dict(secrets or {})
         self._request_s_at_first = self.settings.request_seconds
         self._declared = Redactor(self._secrets, numbers=False)
         self._start_redactor = Redactor({**self._secrets, **assembly.api_keys()})
@@ -129,7 +128,8 @@ class VncUseAgent(Claims, Hands, GoesOn):
         self.budget = budget or assembly.build_budget(self.settings)
         """What this agent's models have used so far, and may use."""
         self.runs: list[Path] = []
-        """Run folders of this agent, oldest first."""
+        self.ends: list[RunEnd] = []
+        """Run folders of this agent, and how its runs ended, oldest first."""
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
@@ -247,13 +247,12 @@ class VncUseAgent(Claims, Hands, GoesOn):
                 if approver is None:
                     break
                 state = run.resume(approver.approve(question))
-        except BaseException as exc:
-            # whatever ended the run, Ctrl-C included, is written down before it goes on its way
-            told = cut(self._redactor.hide(f"{type(exc).__name__}: {exc}"), LONGEST_TOLD)
+        except BaseException as exc:  # whatever ended the run, Ctrl-C included, is written down before it goes on
+            told = cut(self._redactor.hide(faults.named(exc)), LONGEST_TOLD)
             way = cut(self._redactor.hide(traceback.format_exc()), 10 * LONGEST_TOLD)
             emit(RunEnded(None, "the run broke", told, way))
-            if isinstance(exc, VncUseError):
-                exc.args, exc.__cause__ = (self._redactor.hide(str(exc)),), None  # what caused it may tell a secret
+            self.ends.append(broken_end(exc))
+            self._redactor.hide_in_error(exc)
             raise
         else:
             return (result := self._result(state, folder, started.task, history, emit))
@@ -301,7 +300,9 @@ class VncUseAgent(Claims, Hands, GoesOn):
             outcome, message, params = Outcome.WAITING, graph.asked(state).ruling.explanation, {}
         usage = sum((turn.decision.usage for turn in history.turns), Usage())
         self._newest_steps = steps = tuple(history.steps)
-        return RunResult(folder.path.name, outcome, message, folder.path, task, steps, usage, transcript(steps), params)
+        run = RunResult(folder.path.name, outcome, message, folder.path, task, steps, usage, transcript(steps), params)
+        self.ends.append(end_of(run, replayed=bool(self._recorded and self._recorded.has_replayed(run.run_id))))
+        return run
 
     def _tell(self, logger: RunLogger | None, event: RunEvent) -> None:
         event = self.budget.hear(event)
@@ -355,6 +356,7 @@ class VncUseAgent(Claims, Hands, GoesOn):
 
     def _acted(self) -> None:
         self._newest_steps = ()
+        self.ends[-1:] = [dataclasses.replace(end, did=end.did + 1) for end in self.ends[-1:]]
 
     # --- parts, built on first use -----------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ Exit codes of run, approve, deny, resume and reenact:
     3   gave_up                 4   step_limit or time_limit
     5   denied                  6   blocked
     7   waiting_for_approval    8   budget
-    9   infra: the desktop or the model could not be used
+    9   infra: the desktop, the model or your own planner could not be used
     70  a defect of this program
     130 Ctrl-C
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
+from pytest_vnc_use import faults
 from pytest_vnc_use.agent import VncUseAgent
 from pytest_vnc_use.errors import InfraError, VncUseError
 from pytest_vnc_use.failure import LONGEST_ERROR, harmless
@@ -65,6 +66,8 @@ def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str
     except VncUseError:
         raise
     except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a claim that fails
+        if told := faults.told_of_users(exc):
+            return _broken(agent, "infra", f"infra: {told}", INFRA)
         return _broken(agent, "defect", f"{type(exc).__name__}: {exc}; please report it with the run folder", DEFECT)
 
 

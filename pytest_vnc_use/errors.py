@@ -2,12 +2,14 @@
 
 VncUseError
 ├── SettingsError             a setting, marker or file of the user's is wrong; a usage error in pytest
+│   ├── KeyMissing            no API key is set for a planner, or a judge, that needs one
+│   ├── ProgramMissing        the program under test cannot be found, or cannot be run
 │   └── RecordingError        a recording is missing, damaged, of a newer version or of another screen
 ├── RunFolderError            a run folder is missing, damaged, or of a newer version
 │   └── RunFolderUnwritable   it cannot be made or written: the disk is full, or read-only; an InfraError too
 ├── TaskFailed                a run did not end as done, or a claim about it is not shown to hold
 │   ├── ProductFailed         product: the screen, or the program, is not as the test says it must be
-│   │   └── ProgramCrashed    a signal ended the program under test in the middle of a run
+│   │   └── ProgramCrashed    the program under test ended by a signal, or at its start with an exit code that is not 0
 │   ├── AgentFailed           agent: the planner gave up, or went in circles
 │   ├── BudgetExceeded        budget: the steps, seconds, tokens or dollars were used up
 │   ├── PolicyDenied          policy: an action was denied, and that ended the run
@@ -23,7 +25,7 @@ VncUseError
     │   └── ConnectionLost    it was there and is gone
     │       └── DesktopSilent it is connected, and answers nothing
     └── PlannerError          the model cannot be asked
-        ├── KeyRejected       the API key is missing or refused
+        ├── KeyRejected       the API key is refused
         ├── QuotaExhausted    a quota that waiting will not refill in time
         ├── ModelUnavailable  no answer after all retries, or within the time limit
         └── AnswerRefused     the model's service blocked the prompt or the answer
@@ -38,6 +40,14 @@ class VncUseError(Exception):
 
 class SettingsError(VncUseError):
     """A setting, a marker argument or a policy file is wrong; the message says what would be right."""
+
+
+class KeyMissing(SettingsError):
+    """No API key is set for a planner, or a judge, that needs one; nobody was asked."""
+
+
+class ProgramMissing(SettingsError):
+    """The program under test cannot be found, or cannot be run: it never began."""
 
 
 class RecordingError(SettingsError):
@@ -57,7 +67,7 @@ class ProductFailed(TaskFailed):
 
 
 class ProgramCrashed(ProductFailed):
-    """A signal ended the program under test in the middle of a run."""
+    """The program under test ended by a signal, or, before it showed anything, with an exit code that is not 0."""
 
 
 class AgentFailed(TaskFailed):
@@ -125,7 +135,7 @@ class PlannerError(InfraError):
 
 
 class KeyRejected(PlannerError):
-    """The API key is missing or refused."""
+    """The API key is refused."""
 
 
 class QuotaExhausted(PlannerError):

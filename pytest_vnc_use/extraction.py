@@ -48,6 +48,7 @@ class Form(Generic[T]):
 
     def read(self, reader: object, question: str, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
         """What the reader sees in time, not yet known to be of this form. Raises PlannerError, Inconclusive."""
+        _vnc_asks = "judge"
         if not isinstance(reader, Reader):
             name = type(reader).__name__
             raise Inconclusive(f"nobody can read values: {name} only judges claims; configure --vnc-judge=gemini")

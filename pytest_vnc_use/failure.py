@@ -20,6 +20,7 @@ from pytest_vnc_use.errors import (
     ScreenFrozen,
     VncUseError,
 )
+from pytest_vnc_use.faults import asked, named, text_of
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.ports import Desktop
 from pytest_vnc_use.transcript import plain
@@ -81,26 +82,24 @@ def crash_of(desktop: Desktop) -> str:
     return fault if code and (int(code[1]) < 0 or 128 < int(code[1]) < 160) else ""
 
 
-def told(error: VncUseError, fault: Fault, places: Sequence[str], hide: Callable[[str], str]) -> str:
+def told(error: BaseException, fault: Fault, places: Sequence[str], hide: Callable[[str], str]) -> str:
     """The error, where it happened, and the `fault`; first the one of the two that explains the other."""
     ended = str(fault) if fault else ""
     where = [f"  {place}" for place in places]
     match error:
         case ConnectionLost() | DesktopRefused() if ended:
-            lines = [ended, _named(error), *where]
+            lines = [ended, named(error), *where]
         case DesktopError() if fault.hangs:
-            lines = [ended, _named(error), *where]
+            lines = [ended, named(error), *where]
         case InfraError():
-            lines = [_named(error), *where, ended]
+            lines = [named(error), *where, ended]
         case ProgramCrashed():
-            lines = [str(error), *where]
+            lines = [text_of(error), *where]
+        case VncUseError():
+            lines = [text_of(error), *where, ended]
         case _:
-            lines = [str(error), *where, ended]
+            lines = [f"the {asked(error) or 'test'} raised {named(error)}", *where, ended]
     return cut(harmless("\n".join(filter(None, lines)), hide), LONGEST_ERROR)
-
-
-def _named(error: VncUseError) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def lines_in(file: Path, error: BaseException) -> list[str]:

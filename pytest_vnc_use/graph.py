@@ -14,7 +14,7 @@ import dataclasses
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -109,7 +109,7 @@ class TaskGraph:
         self._stood_still = False
         self._moved_on = False
         self._model_s = 0.0
-        self._broke: Exception = NodeBroke()
+        self._broke: BaseException | None = None
 
     # --- running -----------------------------------------------------------------------------------------------------
 
@@ -147,11 +147,11 @@ class TaskGraph:
 
     def _run(self, given: CUAState | Command[Any] | None) -> CUAState:
         with self._compiled() as (graph, config), langsmith.tracing_context(enabled=False):
-            try:
+            with suppress(NodeBroke):
                 graph.invoke(given, config, durability="sync")
-            except NodeBroke:
-                raise self._broke from self._broke.__cause__
-            return cast(CUAState, graph.get_state(config).values)
+            if self._broke is None:
+                return cast(CUAState, graph.get_state(config).values)
+        raise self._broke  # here, where nothing is handled: what led to it stays as it was
 
     @contextmanager
     def _compiled(self) -> Iterator[tuple[Any, Any]]:
@@ -181,11 +181,11 @@ class TaskGraph:
         def run(state: CUAState) -> CUAState:
             try:
                 return node(state)
-            except GraphBubbleUp:  # an interrupt is no error
+            except (GraphBubbleUp, KeyboardInterrupt):  # an interrupt is no error
                 raise
             except BudgetExceeded as exc:
                 return self._cut_short(exc)
-            except Exception as exc:  # noqa: BLE001  # raised again, whatever it is, by _run
+            except BaseException as exc:  # noqa: BLE001  # raised again, whatever it is, `pytest.fail` too, by _run
                 self._broke = exc
             raise NodeBroke(type(self._broke).__name__)
 
@@ -259,6 +259,7 @@ class TaskGraph:
         )
 
     def _ask(self, state: CUAState, frame: FrameRef) -> Decision:
+        _vnc_asks = "planner"
         observation = Observation(
             task=state["task"],
             first_frame=from_json(FrameRef, state["first_frame"]),

@@ -11,7 +11,8 @@ from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import quote, quote_plus
 
-from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use import faults
+from pytest_vnc_use.errors import SettingsError, VncUseError
 from pytest_vnc_use.execution import ExecutionLog
 from pytest_vnc_use.trace import RunFolder
 from pytest_vnc_use.types import FrameRef, RunEvent, RunStarted
@@ -56,6 +57,18 @@ class Redactor:
         if isinstance(value, str):
             return value if _PICTURE.fullmatch(value) else self.hide(value)
         return self._hidden.get(str(value), value) if type(value) is int and self._numbers else value
+
+    def hide_in_error(self, error: BaseException) -> None:
+        """Take the secrets out of what this package raised; what a user's own code raised stays as it is.
+
+        But for one of this package's own classes that tells a secret: it is raised where others print it.
+        """
+        if not isinstance(error, VncUseError):
+            return
+        told = faults.text_of(error)
+        tells = type(error).__module__ == VncUseError.__module__ and self.hide(told) != told
+        if tells or faults.is_ours(error):
+            error.args, error.__cause__ = (self.hide(told),), None  # what caused it may tell a secret
 
     def hide_in(self, value: Any) -> Any:
         """A value of `types` without secrets; frames, numbers, and the words that a type prescribes stay."""

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from pytest_vnc_use.marker import TaskSpec
     from pytest_vnc_use.report.results import RunFigures
     from pytest_vnc_use.sharing import Desktops
+    from pytest_vnc_use.triage import RunEnd
     from pytest_vnc_use.types import Verdict
 
 SPECS: pytest.StashKey[tuple[TaskSpec, ...]] = pytest.StashKey()
 """What the test's markers say."""
 RUNS = pytest.StashKey[list[Path]]()
 AGENT: pytest.StashKey[VncUseAgent] = pytest.StashKey()
+ENDS: pytest.StashKey[list[RunEnd]] = pytest.StashKey()
 PLACE = pytest.StashKey[str]()
 """Where a run that has not ended is: "at step 3"."""
 HIDE = pytest.StashKey[Callable[[str], str]]()
@@ -71,7 +73,7 @@ def is_ours(item: pytest.Item) -> bool:
 
 def forget(item: pytest.Item) -> None:
     """Forget what was noted of an earlier attempt, as pytest-rerunfailures makes several."""
-    of_runs: tuple[pytest.StashKey[Any], ...] = (RUNS, PLACE, HIDE, VERDICTS, FOUND, TOLD, TOLD_DOLLARS, BUDGET)
+    of_runs: tuple[pytest.StashKey[Any], ...] = (RUNS, ENDS, PLACE, HIDE, VERDICTS, FOUND, TOLD, TOLD_DOLLARS, BUDGET)
     keys = (*of_runs, AGENT, FOLLOWED, BEFORE_BODY, BEFORE_TEARDOWN, HAS_PASSED)
     for key in keys:
         if key in item.stash:

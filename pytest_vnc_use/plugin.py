@@ -311,7 +311,7 @@ def vnc_agent(
         budget=spending.budget_of(item, vnc_settings),
         recorded=recorded,
     )
-    item.stash[notes.RUNS] = agent.runs
+    item.stash[notes.RUNS], item.stash[notes.ENDS] = agent.runs, agent.ends
     item.stash[notes.HIDE] = _redaction(secrets, vnc_settings, vnc_desktop)
     item.stash[notes.AGENT] = agent
     yield agent

@@ -131,7 +131,8 @@ class Desktop(Protocol):
     def launch(self, command: Sequence[str]) -> None:
         """Start the program under test and wait until it shows. Its output is kept, its end told by `program_fault`.
 
-        Raises DesktopError where it cannot be started, or ends first.
+        Raises ProgramMissing where it cannot be found or run, ProgramCrashed where it fails before it shows anything,
+        DesktopError where that is the desktop's fault, or where it ends without one.
         """
 
     def program_fault(self) -> str:

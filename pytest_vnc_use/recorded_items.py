@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vnc_use.errors import KeyRejected, RecordingDrifted, SettingsError, VncUseError
+from pytest_vnc_use.errors import KeyMissing, RecordingDrifted, SettingsError, VncUseError
 from pytest_vnc_use.notes import SETTINGS, SPECS
 from pytest_vnc_use.repeating import ARGUMENT, names_of_repetitions
 from pytest_vnc_use.settings import Settings
@@ -52,8 +52,8 @@ def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planne
         return assembly.no_planner()
     try:
         return build()
-    except (KeyRejected, SettingsError) as exc:
-        is_missing = isinstance(exc, KeyRejected) or not settings.planner
+    except SettingsError as exc:
+        is_missing = isinstance(exc, KeyMissing) or not settings.planner
         if is_missing and key.path.exists() and _mode(key, settings, has_planner=False) == "replay":
             return assembly.no_planner()
         if is_missing and not item.stash[SPECS]:

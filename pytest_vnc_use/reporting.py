@@ -25,7 +25,7 @@ from pytest_vnc_use.notes import (
     desktop_of,
     is_ours,
 )
-from pytest_vnc_use.triaging import machine_of
+from pytest_vnc_use.triaging import give_back, machine_of
 
 if TYPE_CHECKING:
     from pytest_vnc_use.report.results import RunFigures
@@ -82,6 +82,8 @@ def pytest_runtest_makereport(
     report = yield
     if not is_ours(item):
         return report
+    give_back(item, call)
+    _keep_outage(item, report)
     # what a setup that passed has done is told with the call
     figures = [] if call.when == "setup" and report.passed else _untold(item)
     runs = [Path(run.folder) for run in figures]
@@ -91,6 +93,28 @@ def pytest_runtest_makereport(
         _add_extras(report, item.config, runs)
     _note_what_it_came_to(item, report, figures)
     return report
+
+
+def _keep_outage(item: pytest.Item, report: pytest.TestReport) -> None:
+    """An outage or a wrong setting is told as it is, also where the test was expected to fail: the product did not.
+
+    Not so where the mark names one as what it expects.
+    """
+    reason, found = getattr(report, "wasxfail", None), item.stash.get(FOUND, None)
+    if reason is None or not report.skipped or found is None or found.triage not in ("infra", "settings"):
+        return
+    if not _expects_outage(item):
+        report.outcome = "failed"
+        del report.wasxfail
+        report.sections.append(("xfail", f"{reason or 'expected to fail'}: and it is not the product that failed"))
+
+
+def _expects_outage(item: pytest.Item) -> bool:
+    from pytest_vnc_use.errors import InfraError, SettingsError
+
+    named = [mark.kwargs.get("raises", ()) for mark in item.iter_markers("xfail")]
+    classes = [kind for each in named for kind in (each if isinstance(each, tuple) else (each,))]
+    return any(isinstance(kind, type) and issubclass(kind, (InfraError, SettingsError)) for kind in classes)
 
 
 def _untold(item: pytest.Item) -> list[RunFigures]:
@@ -109,16 +133,25 @@ def _note_what_it_came_to(item: pytest.Item, report: pytest.TestReport, figures:
     from pytest_vnc_use.trace import to_json
 
     told: list[tuple[str, object]] = []
-    if report.failed and session_results.TRIAGE not in dict(item.user_properties):
-        found = item.stash.get(FOUND, _PASSED_THOUGH_XFAIL)
+    found = _found(item, report)
+    if found and session_results.TRIAGE not in dict(item.user_properties):
         told += [(session_results.TRIAGE, found.triage), (session_results.RULE, found.rule)]
     known = {value for name, value in item.user_properties if name == RUN_PROPERTY}
     new = [run for run in figures if run.folder not in known]
     told += [("vnc_outcome", run.outcome) for run in new] + [(RUN_PROPERTY, run.folder) for run in new]
     item.user_properties += told
     report.user_properties += told
-    message = item.stash[FOUND].message if report.failed and FOUND in item.stash else ""
-    session_results.attach(report, to_json(figures), _dollars_since(item), message)
+    session_results.attach(report, to_json(figures), _dollars_since(item), found.message if found else "")
+
+
+def _found(item: pytest.Item, report: pytest.TestReport) -> Found | None:
+    """What a report tells of a failure: none of one that was expected of the product."""
+    if report.failed:
+        return item.stash.get(FOUND, _PASSED_THOUGH_XFAIL)
+    found = item.stash.get(FOUND, None)
+    if found:
+        del item.stash[FOUND]  # a failure that comes after it is another
+    return found if found and found.triage != "product" else None
 
 
 def _dollars_since(item: pytest.Item) -> float | None:

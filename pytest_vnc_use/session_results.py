@@ -148,7 +148,7 @@ def _after(result: ItemResult, report: Any) -> ItemResult:
         return result
     if report.passed and not hasattr(report, "wasxfail"):
         return _ended(result, "passed") if report.when == "call" else result
-    if not report.failed:
+    if not report.failed and not hasattr(report, "wasxfail"):
         return _ended(result, _result_of(report))
     return _ended(result, _result_of(report), properties.get(TRIAGE), properties.get(RULE, ""), told["message"])
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use.errors import VncUseError
-from pytest_vnc_use.notes import FOUND, HIDE, PLACE, RUNS, VERDICTS, Found, desktop_of, forget, is_ours
+from pytest_vnc_use.notes import ENDS, FOUND, HIDE, PLACE, RUNS, VERDICTS, Found, desktop_of, forget, is_ours
 from pytest_vnc_use.plain_text import line
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.failure import Fault
-    from pytest_vnc_use.triage import Rule
+    from pytest_vnc_use.triage import Failure, Rule, RunEnd
+
+RAISED: pytest.StashKey[pytest.ExceptionInfo[BaseException] | None] = pytest.StashKey()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -38,40 +39,66 @@ def pytest_runtest_makereport(
 
 
 def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, error: BaseException) -> None:
-    from pytest_vnc_use import failure
-    from pytest_vnc_use.triage import SETTINGS, Failure, rule_for
+    from pytest_vnc_use import failure, faults, triage
 
     desktop = desktop_of(item)
     fault = failure.fault_of(desktop, error) if desktop and call.when != "teardown" else failure.Fault()
-    asserted = call.when == "call" and isinstance(error, (AssertionError, pytest.fail.Exception))
-    rule = rule_for(Failure(error, asserted, fault, item.stash.get(VERDICTS, ())))
-    word = rule.triage or SETTINGS
-    if isinstance(error, VncUseError):
-        _tell_plainly(item, report, error, fault, word)
+    ends: list[RunEnd] = item.stash.get(ENDS, [])
+    known = fault, item.stash.get(VERDICTS, ()), tuple(ends)
+    told = [triage.Failure(each, _is_asserted(item, call, each), *known) for each in faults.parts(error)]
+    rules = [triage.rule_for(each) for each in told]
+    rule = triage.gravest(rules)
+    word = rule.triage or triage.SETTINGS
+    if isinstance(error, pytest.xfail.Exception) and word not in ("infra", triage.SETTINGS):
+        return  # what the test expects, by `pytest.xfail` or by `run=False`
+    decisive = told[rules.index(rule)]
+    if isinstance(error, VncUseError) or faults.asked(error):
+        _tell_plainly(item, report, error, decisive, rule)
     else:
-        _tell_beside(item, report, fault)
+        _tell_beside(item, report, decisive, rule)
     message = line(failure.harmless(_headline(report, word), item.stash.get(HIDE, str)))
     item.stash.setdefault(FOUND, Found(word, rule.when, message))
-    _let_know(call, error, rule, message)
+    _let_know(item, call, error, rule, message)
 
 
-def _tell_plainly(item: pytest.Item, report: pytest.TestReport, error: VncUseError, fault: Fault, word: str) -> None:
-    """What this package raises is shown as its message, without a way through the engine."""
+def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException) -> bool:
+    """Whether the test's body, or a helper of it, says that something is not as it must be."""
+    from pytest_vnc_use.faults import asked, asserts_in
+
+    says_so = call.when == "call" and isinstance(error, (AssertionError, pytest.fail.Exception))
+    return says_so and not asked(error) and asserts_in(error, item.path)
+
+
+def _tell_plainly(
+    item: pytest.Item, report: pytest.TestReport, error: BaseException, known: Failure, rule: Rule
+) -> None:
+    """What this package, or a planner of the user's, raised is shown without a way through the engine."""
     from pytest_vnc_use import failure
+    from pytest_vnc_use.triage import SETTINGS, word_on_run
 
-    told = failure.told(error, fault, _places(item, error), item.stash.get(HIDE, str))
+    places = [*_places(item, error), *filter(None, [word_on_run(known, rule)])]
+    told = failure.told(error, known.fault, places, item.stash.get(HIDE, str))
+    word = rule.triage or SETTINGS
     plain = pytest.fail.Exception(f"{word}: {told}", pytrace=False).with_traceback(error.__traceback__)
     report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
 
 
-def _tell_beside(item: pytest.Item, report: pytest.TestReport, fault: Fault) -> None:
-    """What became of the desktop or its program is shown below what the test itself raised."""
+def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: Failure, rule: Rule) -> None:
+    """What else is known of it is shown below what the test itself raised."""
     from pytest_vnc_use.failure import harmless
+    from pytest_vnc_use.faults import named
+    from pytest_vnc_use.triage import word_on_run
 
-    hide = item.stash.get(HIDE, str)
+    hide, fault = item.stash.get(HIDE, str), known.fault
     add_section = getattr(report.longrepr, "addsection", None)
-    if fault and add_section:
+    if add_section is None:
+        return
+    if fault:
         add_section("program under test" if fault.of_program else "desktop", harmless(str(fault), hide))
+    if known.cause is not known.error:
+        add_section("what led to it", harmless(named(known.cause), hide))
+    if word := word_on_run(known, rule):
+        add_section("run", harmless(word, hide))
 
 
 def _headline(report: pytest.TestReport, word: str) -> str:
@@ -84,37 +111,63 @@ def _headline(report: pytest.TestReport, word: str) -> str:
     return message
 
 
-def _let_know(call: pytest.CallInfo[None], error: BaseException, rule: Rule, message: str) -> None:
+def _let_know(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, rule: Rule, message: str) -> None:
     """What pytest-rerunfailures, with `--only-rerun`, looks for: the name of the triage's class in name or text.
 
-    Its class stays the one that was raised, but where that says something else than the triage. What a fixture raised
-    is raised again for the next test, and therefore left as it is.
+    An exception made here says so in the place of the one that was raised, which is never changed, until `give_back`.
+    Its class stays what `xfail(raises=…)` looks for, but where that says something else than the triage.
     """
+    from pytest_vnc_use.faults import asked, text_of
     from pytest_vnc_use.triage import CLASSES
 
-    if rule.triage is None:
+    if rule.triage is None or (rule.triage == "product" and not isinstance(error, VncUseError)):
         return
     kind = CLASSES[rule.triage]
-    if isinstance(error, AssertionError):
-        if call.when == "call" and rule.triage != "product":
-            error.args = (f"{kind.__name__}: {error}",)
-    elif isinstance(error, VncUseError) or rule.triage == "infra":
-        named = _saying(error, f"{kind.__name__}: {error}") if isinstance(error, kind) else kind(message)
-        call.excinfo = pytest.ExceptionInfo.from_exception(named.with_traceback(error.__traceback__))
+    text = f"{kind.__name__}: {text_of(error)}"
+    if isinstance(error, VncUseError) and isinstance(error, kind):
+        named: BaseException = _saying(error, text)
+    elif isinstance(error, AssertionError) and not asked(error):
+        named = AssertionError(text)
+    elif isinstance(error, VncUseError) or asked(error) or rule.triage == "infra":
+        named = kind(message)
+    else:
+        return
+    named.__cause__ = error
+    item.stash[RAISED] = call.excinfo
+    call.excinfo = pytest.ExceptionInfo.from_exception(named.with_traceback(error.__traceback__))
 
 
 def _saying(error: VncUseError, text: str) -> VncUseError:
-    """Another of its class, however a user's own class is made."""
-    return type(error).__new__(type(error), text)
+    """Another of its class, however a user's own class is made; of one that cannot say the text, one of ours."""
+    from pytest_vnc_use import errors
+    from pytest_vnc_use.faults import text_of
+
+    try:
+        saying: VncUseError = type(error).__new__(type(error), text)
+    except Exception:  # noqa: BLE001  # a user's own class may raise anything
+        saying = VncUseError()
+    ours: type[VncUseError] = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+    return saying if text_of(saying) == text else ours(text)
 
 
-def _places(item: pytest.Item, error: VncUseError) -> Sequence[str]:
+def give_back(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """The exception that was raised is there again for those who look at it, such as a debugger."""
+    if raised := item.stash.get(RAISED, None):
+        call.excinfo = raised
+        del item.stash[RAISED]
+
+
+def _places(item: pytest.Item, error: BaseException) -> Sequence[str]:
     """Where it happened, and where the run folder is."""
-    from pytest_vnc_use import failure
+    from pytest_vnc_use import failure, faults
 
     place, machine = item.stash.get(PLACE, ""), machine_of(item.config)
     in_run = [f"{place} of the run in {item.stash[RUNS][-1]}"] if place else []
-    return [*in_run, *failure.lines_in(item.path, error), *([f"on the machine {machine}"] if machine else [])]
+    asked = faults.asked(error)
+    lines = (
+        [f"at {line}" for line in faults.users_lines(error, item.path)] if asked else failure.lines_in(item.path, error)
+    )
+    return [*in_run, *lines, *([f"on the machine {machine}"] if machine else [])]
 
 
 def machine_of(config: pytest.Config) -> str:

@@ -33,6 +33,7 @@ class Verifier:
         The judge is asked one time after the other, and no more once a majority is certain or out of reach: of 3 votes
         2 are often enough. Raises PlannerError where it cannot be asked: an outage is no verdict.
         """
+        _vnc_asks = "judge"
         if not claim.strip():
             return Verdict(claim, "unsure", "the claim is empty", frame=frame.ref)
         deadline = Deadline(timeout_s)

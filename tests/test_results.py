@@ -374,15 +374,17 @@ def test_results_that_cannot_be_written_end_no_session(
     assert read_results(pytester.path / "runs" / "vnc-results.json").tests[0].result == "passed"
 
 
-def test_a_desktop_that_cannot_be_started_is_infra(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_is_not_there_is_a_wrong_setting(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     pytester.makepyfile("def test_it(vnc_agent): ...\n\ndef test_look(vnc_agent): vnc_agent.screenshot()")
     pytester.makeini("[pytest]\nvnc_results = deep/told.json\nvnc_planner = gemini\n")
     result = pytester.runpytest_subprocess(*QUIET, "--vnc-server=xvnc", "--vnc-app=nosuchprogram", "--tb=line")
     result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(["ERROR *test_it - infra: DesktopError: *"])
+    result.stdout.fnmatch_lines(["ERROR *test_it - settings: cannot start 'nosuchprogram': *"])
     results = read_results(pytester.path / "deep" / "told.json")
-    assert [(test.result, test.triage) for test in results.tests] == [("error", "infra")] * 2
+    assert [(test.result, test.triage) for test in results.tests] == [("error", "settings")] * 2
 
 
 # --- the parts --------------------------------------------------------------------------------------------------------

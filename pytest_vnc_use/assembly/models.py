@@ -57,7 +57,7 @@ def _picture_limit(service: str, settings: Settings) -> PictureLimit | None:
 
 
 def build_planner(settings: Settings, functions: Sequence[Callable[..., object]] = ()) -> Planner:
-    """The planner that the settings name. Raises SettingsError, and KeyRejected where its key is missing."""
+    """The planner that the settings name. Raises SettingsError, KeyMissing where its key is missing."""
     _check_base_url(settings)
     planner = _named(settings, functions)
     if not settings.picture_bytes or settings.planner not in PLANNERS:

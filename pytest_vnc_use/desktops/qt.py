@@ -31,8 +31,9 @@ class QtDesktop(StartedDesktop):
     the network is not trusted, run the tests in a container. It ignores wheel buttons and takes Latin-1 characters
     only. Linux only: the wheels of PySide6 for macOS and Windows lack the `vnc` platform.
 
-    Raises DesktopError where the program ends first, DesktopRefused where it does not greet within `start_timeout_s`,
-    SettingsError for a size of nonsense.
+    Raises ProgramCrashed where the program fails first, ProgramMissing where it cannot be run, DesktopError where it
+    ends first without a fault, DesktopRefused where it does not greet within `start_timeout_s`, SettingsError for a
+    size of nonsense.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class QtDesktop(StartedDesktop):
         """Start the program, in place of the one before, and wait until it greets over VNC. Raises as the class."""
         self._check_not_stopped(f"launch {shlex.join(command)!r}")
         self._port = None
-        self._port = _wait_for_greeting(self._start_program(command), Deadline(self._timeout_s), self._timeout_s)
+        self._port = self._wait_for_greeting(self._start_program(command), Deadline(self._timeout_s))
 
     def reset(self) -> None:
         """End the program and all else that was started, and empty the working folder. Raises DesktopError."""
@@ -85,15 +86,14 @@ class QtDesktop(StartedDesktop):
         """None: Qt's server asks for none."""
         return None
 
-
-def _wait_for_greeting(program: Process, deadline: Deadline, timeout_s: float) -> int:
-    while deadline.remaining_s:
-        if program.end:
-            raise DesktopError(program.told(f"{program.end} and had not shown a desktop"))
-        if port := vnc_port(program.popen.pid, timeout_s=_GREETING_TIMEOUT_S):
-            return port
-        time.sleep(_POLL_S)
-    raise DesktopRefused(program.told(f"opened no VNC server within {timeout_s:g} s; is it a Qt program?"))
+    def _wait_for_greeting(self, program: Process, deadline: Deadline) -> int:
+        while deadline.remaining_s:
+            if program.end:
+                raise self._ended_early(program, "had not shown a desktop")
+            if port := vnc_port(program.popen.pid, timeout_s=_GREETING_TIMEOUT_S):
+                return port
+            time.sleep(_POLL_S)
+        raise DesktopRefused(program.told(f"opened no VNC server within {self._timeout_s:g} s; is it a Qt program?"))
 
 
 def _qt_environment(size: tuple[int, int]) -> dict[str, str]:

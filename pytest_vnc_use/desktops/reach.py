@@ -85,9 +85,12 @@ class Reach:
         stdout, stderr = (text.decode("utf-8", "replace") for text in (done.stdout[len(_HERE) :], done.stderr))
         return Ran(exit_code_elsewhere(done.returncode), stdout, stderr)
 
-    def check(self, program: str) -> None:
-        """Raises DesktopError where nothing leads there, or `program` is not there."""
-        self._check_started(program, self._script(_CHECK, program))
+    def has(self, program: str) -> bool:
+        """Whether `program` is there. Raises DesktopError where nothing leads there."""
+        done = self._script(_CHECK, program)
+        if done.stdout != _MISSING:
+            self._check_led_there(done)
+        return done.stdout != _MISSING
 
     def read(self, name: str) -> str:
         """Text of a file in the working folder there. Raises FileNotFoundError where there is none, DesktopError."""

@@ -10,10 +10,11 @@ from contextlib import closing
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops import cleaning
+from pytest_vnc_use.desktops.beginning import STAY, early_end
 from pytest_vnc_use.desktops.reach import Reach
 from pytest_vnc_use.desktops.session import Session
 from pytest_vnc_use.desktops.shown import await_screen
-from pytest_vnc_use.errors import DesktopError, DesktopRefused
+from pytest_vnc_use.errors import DesktopError, DesktopRefused, ProgramCrashed, ProgramMissing
 from pytest_vnc_use.ports import Connect, Controller, Ran
 from pytest_vnc_use.screens import same_screen
 
@@ -23,11 +24,13 @@ _PART = "program"
 class Program:
     """A program that was started over there, and has changed the screen; its client lives in a session here.
 
-    Raises DesktopError where it cannot be started or ends first, DesktopRefused where nothing shows in `timeout_s`.
+    Raises ProgramMissing where it cannot be run there, ProgramCrashed where it fails first, DesktopError where nothing
+    leads there or it ends first without a fault, DesktopRefused where nothing shows in `timeout_s`.
     """
 
     def __init__(self, command: Sequence[str], reach: Reach, screen: Controller, timeout_s: float) -> None:
-        reach.check(command[0])
+        if not reach.has(command[0]):
+            raise ProgramMissing(f"cannot start {command[0]!r}: the desktop has no such program on its PATH")
         self._kept: tuple[str, str] | None = None
         self._session = Session({})
         try:
@@ -62,8 +65,8 @@ class Program:
 
         def shows(png: bytes) -> bool:
             if program.end:
-                advice = "; it must stay in the foreground" if program.exit_code == 0 else ""
-                raise DesktopError(program.told(f"{program.end} and had not shown a window{advice}"))
+                told = program.told(f"{program.end} and had not shown a window{'' if program.exit_code else STAY}")
+                raise early_end(told, program.exit_code, program.output_tail(), elsewhere=True)
             return not same_screen(before, png)
 
         if not await_screen(screen, shows, Deadline(timeout_s)):
@@ -107,7 +110,7 @@ class ReachedDesktop(ABC):
     def launch(self, command: Sequence[str]) -> None:
         """Start the program under test, and wait until the screen is another than before; one before it is ended.
 
-        Linux only, here and there. Raises DesktopError.
+        Linux only, here and there. Raises DesktopError, ProgramMissing, ProgramCrashed.
         """
         wish = f"launch {shlex.join(command)!r}"
         reach = self._reach_to(wish)
@@ -115,7 +118,12 @@ class ReachedDesktop(ABC):
             raise DesktopError(f"cannot {wish}: that needs Linux, got {sys.platform!r}; start it over there yourself")
         self._end_program()
         with closing(self._screen(wish)) as screen:
-            self._program = Program(command, reach, screen, self._launch_timeout_s)
+            try:
+                self._program = Program(command, reach, screen, self._launch_timeout_s)
+            except ProgramCrashed as exc:
+                if fault := self.fault():  # the desktop took the program along
+                    raise DesktopError(fault) from exc
+                raise
 
     def program_hangs(self) -> bool:
         """False: from here that cannot be told."""

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_vnc_use.desktops import cleaning
+from pytest_vnc_use.desktops.beginning import STAY, early_end, starting
 from pytest_vnc_use.desktops.folder import WorkingFolder
 from pytest_vnc_use.desktops.process import Process
 from pytest_vnc_use.desktops.session import Session
-from pytest_vnc_use.errors import DesktopError, SettingsError
+from pytest_vnc_use.errors import DesktopError, SettingsError, VncUseError
 from pytest_vnc_use.ports import Ran
 
 ANSWERS_WITHIN_S = 5.0
@@ -105,12 +106,20 @@ class StartedDesktop:
         self._session.stop()
 
     def _start_program(self, command: Sequence[str]) -> Process:
-        """The program under test, in place of the one before, which ends."""
+        """The program under test, in place of the one before, which ends. Raises DesktopError, ProgramMissing."""
         if self._program is not None:
             self._session.end(self._program)
             self._program = None
-        self._program = self._session.start("program", command, attended=True)
+        with starting(command[0]):
+            self._program = self._session.start("program", command, attended=True)
         return self._program
+
+    def _ended_early(self, process: Process, undone: str) -> VncUseError:
+        """The error for a process that ended before it showed anything: the program under test, or one of our own."""
+        told = process.told(f"{process.end} and {undone}{'' if process.exit_code else STAY}")
+        if process is not self._program or self.fault():
+            return DesktopError(self.fault() or told)
+        return early_end(told, process.exit_code, process.output_tail())
 
     def _check_not_stopped(self, wish: str) -> None:
         if self._last_fault is not None:

@@ -46,8 +46,9 @@ class XvncDesktop(StartedDesktop):
     server chooses a free display itself and lets in who knows its cookie. Everything ends with `stop()`, and with this
     process, however that dies. What each process prints stands in the working folder, under `logs`. Linux only.
 
-    Raises SettingsError for a size or depth of nonsense; DesktopError where a program is not installed, or ends first;
-    DesktopRefused where not all are ready within `start_timeout_s`.
+    Raises SettingsError for a size or depth of nonsense; DesktopError where X server or window manager are not
+    installed, or end first; ProgramMissing where the program cannot be run, ProgramCrashed where it fails first,
+    DesktopError where it ends first without a fault; DesktopRefused where not all are ready within `start_timeout_s`.
     """
 
     def __init__(
@@ -197,8 +198,7 @@ class XvncDesktop(StartedDesktop):
     def _await(self, process: Process, happened: Callable[[float], bool], undone: str) -> None:
         while not happened(min(_NOTICE_S, self._deadline.remaining_s)):
             if process.end:
-                advice = "; it must stay in the foreground" if process.exit_code == 0 else ""
-                raise DesktopError(process.told(f"{process.end} and {undone}{advice}"))
+                raise self._ended_early(process, undone)
             if not self._deadline.remaining_s:
                 raise self._late(process, undone)
 

@@ -62,7 +62,7 @@ class AnthropicComputer:
     callables with docstrings and type hints, offered to the model by name; the agent calls them. `excluded_actions` are
     names of the tool's actions. `include_thoughts` asks for summaries of thoughts, which models before 4.6 refuse.
     `max_tokens` counts thinking too. `api_key` and `base_url` default to ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL.
-    Raises SettingsError, and KeyRejected where no key is set.
+    Raises SettingsError, and KeyMissing where no key is set.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ class AnthropicJudge(ServiceJudge):
     """A judge that asks Claude. `limit` is the largest picture that the model looks at as it is.
 
     `max_tokens` counts thinking too. `api_key` and `base_url` default to ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL.
-    Raises SettingsError, and KeyRejected where no key is set.
+    Raises SettingsError, and KeyMissing where no key is set.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Union, cast
 
-from pytest_vnc_use.errors import InfraError, PlannerError, SettingsError
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.failure import lines_in
 from pytest_vnc_use.json_lines import TOO_DEEP, is_shallow
 from pytest_vnc_use.planners.scripted import decision_of
@@ -36,7 +36,7 @@ _NOT_THE_USERS = {__file__, pkgutil.__file__, importlib.__file__}
 
 
 class ActingPlanner(ABC):
-    """Base of a planner that is one method, `act`; what that raises is a PlannerError with the line it came from."""
+    """Base of a planner that is one method, `act`; what that raises goes on its way as it is."""
 
     @property
     def name(self) -> str:
@@ -48,12 +48,7 @@ class ActingPlanner(ABC):
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """What `act` says. It is not told `timeout_s`: the loop leaves it behind where it takes longer."""
-        try:
-            answer = self.act(observation)
-        except InfraError:  # a planner that this one asks has said all there is to say
-            raise
-        except Exception as exc:  # a user's own code may raise anything
-            raise PlannerError(f"{self.name} raised {_told(exc)}") from exc
+        answer = self.act(observation)
         return DONE if answer is None else decision_of(answer, f"an answer of {self.name}")
 
 

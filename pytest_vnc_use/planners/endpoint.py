@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
-from pytest_vnc_use.errors import KeyRejected, SettingsError
+from pytest_vnc_use.errors import KeyMissing, KeyRejected, SettingsError
 from pytest_vnc_use.planners.retry import Backoff
 
 KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
@@ -31,11 +31,11 @@ class Endpoint:
 
 
 def found_key(api_key: str | None, variables: Sequence[str] = KEY_VARIABLES) -> str:
-    """The key given, or else the one in the environment. Raises KeyRejected where there is none that can be sent."""
+    """The key given, or else the one in the environment. Raises KeyMissing, KeyRejected where it cannot be sent."""
     keys = [api_key, *(os.environ.get(name) for name in variables)]
     key = next((key.strip() for key in keys if key and key.strip()), "")
     if not key:
-        raise KeyRejected(f"no API key is set; set {variables[0]}, or pass api_key")
+        raise KeyMissing(f"no API key is set; set {variables[0]}, or pass api_key")
     if not (key.isascii() and key.isprintable()):
         raise KeyRejected("the API key must be of printable ASCII characters, and has others")
     return key

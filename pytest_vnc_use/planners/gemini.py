@@ -296,7 +296,7 @@ class GeminiComputerUse:
     `environment` is desktop, browser or mobile; a model that knows no desktop is told of a browser. `excluded_actions`
     are names of predefined functions of either dialect. `functions` are Python callables with docstrings and type
     hints, offered to the model by name; the agent calls them. `base_url` and `api_key` default to the SDK's environment
-    variables. Raises SettingsError, and KeyRejected where no key is set.
+    variables. Raises SettingsError, and KeyMissing where no key is set.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ class OpenAIComputer:
     `functions` are Python callables with docstrings and type hints, offered to the model by name; the agent calls them.
     `excluded_actions` are names of the tool's actions. `include_thoughts` asks for summaries of thoughts.
     `max_output_tokens` counts reasoning too. `api_key` and `base_url` (with its `/v1`) default to OPENAI_API_KEY and
-    OPENAI_BASE_URL. Raises SettingsError, and KeyRejected where no key is set.
+    OPENAI_BASE_URL. Raises SettingsError, and KeyMissing where no key is set.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ class OpenAIJudge(ServiceJudge):
     """A judge that asks a model of OpenAI.
 
     `max_output_tokens` counts reasoning too. `api_key` and `base_url` (with its `/v1`) default to OPENAI_API_KEY and
-    OPENAI_BASE_URL. Raises SettingsError, and KeyRejected where no key is set.
+    OPENAI_BASE_URL. Raises SettingsError, and KeyMissing where no key is set.
     """
 
     def __init__(

@@ -157,6 +157,10 @@ class RecordedTest:
         run.eyes = PatientEyes(desktop, run.replay, started.settings["gate_seconds"])
         return run.replay, run.eyes
 
+    def has_replayed(self, run_id: str) -> bool:
+        """Whether a run of that id was replayed whole, so that no planner was asked."""
+        return any(run.folder.path.name == run_id and not run.is_live for run in self._runs)
+
     def judge(self, live: Callable[[], Judge], eyes: Callable[[], Controller], hide: Callable[[str], str]) -> Judge:
         """Who judges: the recorded evidence and, unless this is a replay, the live judge. `hide` takes secrets out."""
         self._eyes = eyes

@@ -19,6 +19,9 @@ def lines(results: SessionResults) -> Iterator[str]:
     bad = [test for test in results.tests if test.is_bad]
     if bad:
         yield f"{len(bad)} failed: {_counted([test.triage or '' for test in bad])}"
+    excused = [test.triage for test in results.tests if test.result == "xfailed" and test.triage]
+    if excused:
+        yield f"{len(excused)} expected to fail, and did, but not for the product: {_counted(excused)}"
     retried = [test for test in results.tests if test.retried_for]
     if retried:
         attempts = [triage for test in retried for triage in test.retried_for]

@@ -17,7 +17,7 @@ from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.desktops.address import AddressDesktop
 from pytest_vnc_use.desktops.pool import LeasedDesktop, lease
 from pytest_vnc_use.desktops.reach import Reach
-from pytest_vnc_use.errors import DesktopError, DesktopRefused
+from pytest_vnc_use.errors import DesktopError, DesktopRefused, ProgramCrashed, ProgramMissing, VncUseError
 from pytest_vnc_use.ports import Desktop
 
 WISHES: dict[str, tuple[Callable[[Desktop], object], str]] = {
@@ -128,15 +128,20 @@ def test_a_second_launch_ends_the_first_program(desktop: AddressDesktop) -> None
 
 
 @pytest.mark.parametrize(
-    ("command", "message"),
+    ("command", "kind", "message"),
     [
-        (["no-such-program"], r"cannot start 'no-such-program'"),
-        (["sh", "-c", "echo no such database; exit 3"], r"exited with 3 and had not shown a window\nno such database"),
-        (["true"], r"'true' exited with 0 and had not shown a window; it must stay in the foreground"),
+        (["no-such-program"], ProgramMissing, r"cannot start 'no-such-program'"),
+        (["sh", "-c", "echo no such database; exit 3"], ProgramCrashed, r"with 3 and .* a window\nno such database"),
+        (["sh", "-c", "kill -SEGV $$"], ProgramCrashed, r"exited with -11 \(SIGSEGV\) and had not shown a window"),
+        (["sh", "-c", "exec no-such-program"], ProgramMissing, r"exited with 127 and had not shown a window"),
+        (["sh", "-c", "echo lost the way; exit 255"], DesktopError, r"exited with 255 and had not shown a window"),
+        (["true"], DesktopError, r"'true' exited with 0 and had not shown a window; it must stay in the foreground"),
     ],
 )
-def test_a_program_that_does_not_show_is_told(desktop: AddressDesktop, command: list[str], message: str) -> None:
-    with pytest.raises(DesktopError, match=message):
+def test_a_program_that_does_not_show_is_told(
+    desktop: AddressDesktop, command: list[str], kind: type[VncUseError], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
         desktop.launch(command)
     assert desktop.program_fault() == ""
 

@@ -23,7 +23,15 @@ from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.desktops.container import ContainerDesktop
 from pytest_vnc_use.desktops.engine import find_engine
-from pytest_vnc_use.errors import AuthenticationFailed, DesktopError, DesktopRefused, SettingsError, VncUseError
+from pytest_vnc_use.errors import (
+    AuthenticationFailed,
+    DesktopError,
+    DesktopRefused,
+    ProgramCrashed,
+    ProgramMissing,
+    SettingsError,
+    VncUseError,
+)
 from pytest_vnc_use.settings import Settings
 
 Start = Callable[..., ContainerDesktop]
@@ -152,7 +160,12 @@ BAD: dict[str, tuple[dict[str, Any], type[VncUseError], str]] = {
     "several lines": ({"environment": ["A=1\n2"]}, SettingsError, r"must be one line, got 'A' with several"),
     "no volume": ({"volumes": ["here"]}, SettingsError, r"must be HERE:THERE or HERE:THERE:ro.*, got 'here'"),
     "not here": ({"volumes": ["/no/such:/there"]}, SettingsError, r"got '/no/such:/there': there is no '/no/such'"),
-    "no such program": ({"command": ["no-such-program"]}, DesktopError, r"cannot start 'no-such-program'"),
+    "no such program": ({"command": ["no-such-program"]}, ProgramMissing, r"cannot start 'no-such-program'"),
+    "fails at once": (
+        {"command": ["sh", "-c", "echo no such database; exit 3"]},
+        ProgramCrashed,
+        r"exited with 3 and had not shown a window\nno such database",
+    ),
     "ends first": (
         {"environment": ["VNC_DEPTH=13"]},
         DesktopError,

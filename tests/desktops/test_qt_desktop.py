@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.desktops.qt import QtDesktop
-from pytest_vnc_use.errors import DesktopError, DesktopRefused
+from pytest_vnc_use.errors import DesktopError, DesktopRefused, ProgramCrashed, ProgramMissing
 from pytest_vnc_use.ports import Desktop
 
 Start = Callable[..., QtDesktop]
@@ -149,13 +149,13 @@ def test_a_crash_can_be_named(desktop: QtDesktop) -> None:
 @pytest.mark.usefixtures("qt_program")
 def test_an_early_end_is_told_with_exit_code_and_output() -> None:
     command = [sys.executable, "-c", "import sys; print('no such database'); sys.exit(3)"]
-    with pytest.raises(DesktopError, match=r"exited with 3 and had not shown a desktop\nno such database"):
+    with pytest.raises(ProgramCrashed, match=r"exited with 3 and had not shown a desktop\nno such database"):
         QtDesktop(command)
 
 
 @pytest.mark.usefixtures("qt_program")
 def test_a_command_that_does_not_exist_is_told() -> None:
-    with pytest.raises(DesktopError, match=r"cannot start 'no-such-program': No such file.* on PATH"):
+    with pytest.raises(ProgramMissing, match=r"cannot start 'no-such-program': No such file.* on PATH"):
         QtDesktop(["no-such-program"])
 
 

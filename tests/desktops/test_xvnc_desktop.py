@@ -25,7 +25,15 @@ from pytest_vnc_use.desktops.listening import listening_ports
 from pytest_vnc_use.desktops.session import Session
 from pytest_vnc_use.desktops.x_display import XDisplay, socket_path
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
-from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, SettingsError, VncUseError
+from pytest_vnc_use.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    DesktopError,
+    ProgramCrashed,
+    ProgramMissing,
+    SettingsError,
+    VncUseError,
+)
 
 Start = Callable[..., XvncDesktop]
 
@@ -204,9 +212,9 @@ def test_a_second_program_takes_the_place_of_the_first(start: Start) -> None:
 
 def test_a_program_that_cannot_be_launched_is_told_and_the_desktop_stays(start: Start) -> None:
     desktop = start()
-    with pytest.raises(DesktopError, match="cannot start 'no-such-program'"):
+    with pytest.raises(ProgramMissing, match="cannot start 'no-such-program'"):
         desktop.launch(["no-such-program"])
-    with pytest.raises(DesktopError, match=r"exited with 3 and had not shown a window\nno such database"):
+    with pytest.raises(ProgramCrashed, match=r"exited with 3 and had not shown a window\nno such database"):
         desktop.launch(["sh", "-c", "echo no such database; exit 3"])
     assert "exited with 3" in desktop.program_fault()
     desktop.launch(["xterm"])
@@ -246,7 +254,9 @@ def test_bad_input_is_told_and_leaves_nothing(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(VncUseError, match=message) as caught:
         XvncDesktop(command, **options)
-    assert isinstance(caught.value, SettingsError if {"size", "depth"} & set(options) else DesktopError)
+    kinds = {"no-such-program": ProgramMissing, "sh": ProgramCrashed}
+    expected = SettingsError if {"size", "depth"} & set(options) else kinds.get("".join(command[:1]), DesktopError)
+    assert isinstance(caught.value, expected)
     assert list(tmp_path.iterdir()) == []
     assert processes_naming(tmp_path) == {}
 

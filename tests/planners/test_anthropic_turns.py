@@ -17,7 +17,7 @@ from messages_server import MessagesServer, older, text, uses
 from native_talks import Talk, claude
 from PIL import Image
 
-from pytest_vnc_use.errors import KeyRejected, SettingsError
+from pytest_vnc_use.errors import KeyMissing, SettingsError
 from pytest_vnc_use.planners.anthropic_computer import AnthropicComputer
 from pytest_vnc_use.planners.prompts import MOST_TOLD_STEPS
 from pytest_vnc_use.planners.turn_results import KEPT_TURNS
@@ -340,7 +340,7 @@ def test_a_wrong_setting_says_what_would_be_right(settings: dict[str, Any], prob
 def test_key_and_address_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "another service's")
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    with pytest.raises(KeyRejected, match="set ANTHROPIC_API_KEY"):
+    with pytest.raises(KeyMissing, match="set ANTHROPIC_API_KEY"):
         AnthropicComputer()
     with MessagesServer([CLICK]) as server:
         monkeypatch.setenv("ANTHROPIC_API_KEY", server.api_key)

@@ -22,6 +22,7 @@ from gemini_server import Reply
 
 from pytest_vnc_use.errors import (
     AnswerRefused,
+    KeyMissing,
     KeyRejected,
     ModelUnavailable,
     PlannerError,
@@ -185,7 +186,7 @@ def test_a_wrong_key(converse: Converse) -> None:
 def test_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(KeyRejected, match="set GOOGLE_API_KEY"):
+    with pytest.raises(KeyMissing, match="set GOOGLE_API_KEY"):
         GeminiComputerUse()
     with pytest.raises(KeyRejected, match="printable ASCII"):
         GeminiComputerUse(api_key="schlüssel")

@@ -23,7 +23,7 @@ from responses_server import (
     thought,
 )
 
-from pytest_vnc_use.errors import KeyRejected, SettingsError
+from pytest_vnc_use.errors import KeyMissing, SettingsError
 from pytest_vnc_use.planners.openai_computer import OpenAIComputer
 from pytest_vnc_use.types import (
     CallFunction,
@@ -302,7 +302,7 @@ def test_a_wrong_setting_says_what_would_be_right(settings: dict[str, Any], prob
 def test_key_and_address_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "another service's")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(KeyRejected, match="set OPENAI_API_KEY"):
+    with pytest.raises(KeyMissing, match="set OPENAI_API_KEY"):
         OpenAIComputer()
     with ResponsesServer([CLICK]) as server:
         monkeypatch.setenv("OPENAI_API_KEY", server.api_key)

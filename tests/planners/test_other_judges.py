@@ -15,7 +15,7 @@ from messages_server import MessagesServer, text
 from PIL import Image
 from strict_schemas import problems_of_format
 
-from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, SettingsError
+from pytest_vnc_use.errors import KeyMissing, KeyRejected, ModelUnavailable, PlannerError, SettingsError
 from pytest_vnc_use.planners.anthropic_computer import LARGER, SMALLER
 from pytest_vnc_use.planners.anthropic_judge import AnthropicJudge
 from pytest_vnc_use.planners.chat_judge import ChatJudge
@@ -214,7 +214,7 @@ def test_addresses_and_keys_that_cannot_be(
 )
 def test_a_key_that_is_missing(judge: Any, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(variable, raising=False)
-    with pytest.raises(KeyRejected, match=f"set {variable}, or pass api_key"):
+    with pytest.raises(KeyMissing, match=f"set {variable}, or pass api_key"):
         judge()
 
 

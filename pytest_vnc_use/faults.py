@@ -1,0 +1,221 @@
+"""From an exception to where it came from: what led to it, whose code raised it, and what it was about.
+
+Nothing here changes an exception, and nothing of one is trusted: a user's class may break in its own `__str__`.
+"""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
+
+from pytest_vnc_use.errors import VncUseError
+
+ASKS = "_vnc_asks"
+"""A local variable of this name says who is asked in a frame, `planner` or `judge`, as `__tracebackhide__` is read."""
+
+_PACKAGE = Path(__file__).resolve().parent
+_OWN_PLANNERS = f"{__package__}.planners."
+_ASKS_USERS = tuple(_OWN_PLANNERS + name for name in ("callables", "scripted"))
+"""The only modules there that call a function of the user's."""
+
+_ASSERTS = re.compile(r"_*(assert|expect|fail|should|verify|check)", re.IGNORECASE)
+_ASSERTING = (
+    *("unittest", "_pytest", "pytest", "pytest_check", "pytest_mock", "syrupy", "playwright"),
+    *("numpy.testing", "pandas._testing", "pandas.testing", "polars.testing", "torch.testing"),
+    *("hamcrest", "assertpy", "expects", "sure", "testfixtures"),
+)
+"""Libraries whose functions assert for the test that calls them; in others, functions that are named so."""
+_WRAPPERS = ("contextlib", "functools")
+
+_NETWORK = re.compile(
+    r"HTTP|Http|Connect|Network|Timeout|TimedOut|RateLimit|Throttl|Unavailable|Overloaded|Quota|Gateway"
+    r"|(API|Api|RPC|Rpc|Server|Service)\w*(Error|Exception|Failure|Down)$"
+)
+_NETWORK_LIBRARIES = {
+    *("httpx", "httpx2", "httpcore", "requests", "urllib3", "urllib", "http", "aiohttp", "websockets", "websocket"),
+    *("grpc", "socket", "ssl", "openai", "anthropic", "google", "botocore", "boto3", "litellm", "mistralai", "cohere"),
+}
+_HTTP_STATUS = re.compile(
+    r"\b(?:HTTP|status)\D{0,20}(?:401|403|408|425|429|5\d\d)\b|\b(?:401|403|408|425|429|5\d\d) = .*\.status",
+    re.IGNORECASE,
+)
+"""A refusal in words, or as pytest shows `assert response.status_code == 200`."""
+
+
+# --- what led to what -------------------------------------------------------------------------------------------------
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and all that led to it, nearest first, each once: causes, contexts, the members of groups."""
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        now = waiting.pop(0)
+        if id(now) not in seen:
+            seen.add(id(now))
+            yield now
+            waiting = [*_members(now), *_led_to(now), *waiting]
+
+
+def parts(error: BaseException) -> Iterator[BaseException]:
+    """What a group holds, also in groups within it, and what led to it; an error that is no group is its only part.
+
+    So is a group that came out of a planner or a judge of the user's.
+    """
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        now = waiting.pop(0)
+        if id(now) in seen:
+            continue
+        seen.add(id(now))
+        if (members := _members(now)) and not asked(now):
+            waiting = [*members, *_led_to(now), *waiting]
+        else:
+            yield now
+
+
+def _led_to(error: BaseException) -> list[BaseException]:
+    return [each for each in (error.__cause__, error.__context__) if isinstance(each, BaseException)]
+
+
+def _members(error: BaseException) -> tuple[BaseException, ...]:
+    """Of an ExceptionGroup, also that of the backport for Python 3.10."""
+    if not any(kind.__name__ == "BaseExceptionGroup" for kind in type(error).__mro__):
+        return ()
+    return tuple(each for each in getattr(error, "exceptions", ()) if isinstance(each, BaseException))
+
+
+def text_of(error: BaseException) -> str:
+    """What it says; of a class that cannot say it, that."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # a user's own class may raise anything
+        return f"<a {type(error).__name__} that cannot be told>"
+
+
+def named(error: BaseException) -> str:
+    """`KeyError: 'basket'`."""
+    return f"{type(error).__name__}: {text_of(error)}"
+
+
+# --- whose code raised it ---------------------------------------------------------------------------------------------
+
+
+def frames_of(error: BaseException) -> list[FrameType]:
+    """The frames that the error came through, the innermost last, but for code that stands in no file."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return [frame for frame in frames if not frame.f_code.co_filename.startswith("<")]
+
+
+def asked(error: BaseException) -> str:
+    """`planner` or `judge`, where the error was raised in one of the user's own; else "".
+
+    Not so the errors of this package, which say all there is to say, nor its defects.
+    """
+    if isinstance(error, VncUseError):
+        return ""
+    frames = frames_of(error)
+    at = [number for number, frame in enumerate(frames) if _is_own(frame) and ASKS in frame.f_locals]
+    if not at:
+        return ""
+    foreign = next((number for number, frame in enumerate(frames) if number > at[-1] and not _is_own(frame)), None)
+    if foreign is None or _calls_out(frames[foreign - 1]):
+        return ""
+    return str(frames[at[-1]].f_locals[ASKS])
+
+
+def _calls_out(frame: FrameType) -> bool:
+    """Whether a frame of this package is a planner's, or a judge's, of this package: what it calls is no user's."""
+    module = str(frame.f_globals.get("__name__", ""))
+    return module.startswith(_OWN_PLANNERS) and module not in _ASKS_USERS
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether this package raised it, and nobody else, of whatever class it is."""
+    return all(map(_is_own, frames_of(error)[-1:]))
+
+
+def asserts_in(error: BaseException, test: Path) -> bool:
+    """Whether an assertion is of a test, or of its helpers: raised there, or by what is called there to assert."""
+    frames = frames_of(error)
+    own = [number for number, frame in enumerate(frames) if is_users(frame.f_code.co_filename, test)]
+    if not own:
+        return False
+    called = [frame for frame in frames[own[-1] + 1 :] if frame.f_globals.get("__name__") not in _WRAPPERS]
+    return not called or _asserts_for_others(called[0])
+
+
+def _asserts_for_others(frame: FrameType) -> bool:
+    module = str(frame.f_globals.get("__name__", ""))
+    if any(f"{module}.".startswith(f"{name}.") for name in _ASSERTING):
+        return True
+    return not _is_own(frame) and bool(_ASSERTS.match(frame.f_code.co_name))
+
+
+def is_users(file: str, test: Path) -> bool:
+    """Whether a file is none of this package's, of Python's or of an installed library's; those beside the test are."""
+    path = Path(file).absolute()
+    beside = test.parent in path.parents
+    installed = {"site-packages", "dist-packages"}.intersection(
+        path.relative_to(test.parent).parts if beside else path.parts
+    )
+    return not installed and (beside or not (_is_of_package(file) or _is_of_python(file)))
+
+
+def users_lines(error: BaseException, test: Path) -> list[str]:
+    """`shop_plan.py:2, in look`: the lines of the user's that the error came through, the innermost first."""
+    entries = traceback.extract_tb(error.__traceback__)
+    own = [entry for entry in entries if not entry.filename.startswith("<") and is_users(entry.filename, test)]
+    return [f"{Path(entry.filename).name}:{entry.lineno}, in {entry.name}" for entry in reversed(own)]
+
+
+def _is_own(frame: FrameType) -> bool:
+    return _is_of_package(frame.f_code.co_filename)
+
+
+@lru_cache(1000)
+def _is_of_package(file: str) -> bool:
+    return _PACKAGE in Path(file).resolve().parents
+
+
+@lru_cache(1000)
+def _is_of_python(file: str) -> bool:
+    return not _folders_of_python().isdisjoint(Path(file).resolve().parents)
+
+
+@lru_cache(1)
+def _folders_of_python() -> frozenset[Path]:
+    folders = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
+    return frozenset(Path(folder).resolve() for folder in folders if folder)
+
+
+def told_of_users(error: BaseException) -> str:
+    """`the planner raised KeyError: 'basket' at shop_plan.py:2, in look`; "" where none of the user's raised it."""
+    who = asked(error)
+    lines = [f"at {line}" for line in users_lines(error, Path())[:1]]
+    return " ".join([f"the {who} raised {named(error)}", *lines]) if who else ""
+
+
+# --- what it was about ------------------------------------------------------------------------------------------------
+
+
+def of_network(error: BaseException) -> bool:
+    """Whether an error, or one that led to it, is of a file, a connection, a service, or of a time that was up."""
+    return any(map(_is_of_network, chain(error)))
+
+
+def _is_of_network(error: BaseException) -> bool:
+    if isinstance(error, (OSError, EOFError)) or _HTTP_STATUS.search(text_of(error)):
+        return True
+    kinds = [kind for kind in type(error).__mro__ if kind.__module__ != "builtins"]
+    return any(_library_of(kind) in _NETWORK_LIBRARIES or _NETWORK.search(kind.__name__) for kind in kinds)
+
+
+def _library_of(kind: type) -> str:
+    return str(kind.__module__).partition(".")[0]
