@@ -17,6 +17,7 @@ from pytest_vnc_use.errors import KeyRejected, RecordingDrifted, SettingsError, 
 from pytest_vnc_use.notes import SETTINGS
 from pytest_vnc_use.repeating import ARGUMENT, names_of_repetitions
 from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.transcript import plain
 
 if TYPE_CHECKING:
     from pytest_vnc_use.ports import Judge, Planner
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 
 RECORDED = pytest.StashKey["RecordedTest | None"]()
 PASSED = pytest.StashKey[bool]()
-HEALED, WRITTEN = "vnc_healed", "vnc_recording"
-"""Properties of a test: what was not as recorded, a line each; and what became of its new recording."""
+HEALED, TRANSIENT, WRITTEN = "vnc_healed", "vnc_transient", "vnc_recording"
+"""Properties of a test: what was not as recorded, what was there for a moment, a line each; what became of its new
+recording."""
 
 ONE_PERSON = (
     "--vnc-record=demonstrate needs one process, as there is one person at one terminal: run it without pytest-xdist's "
@@ -145,14 +147,22 @@ def _at_the_terminal(config: pytest.Config) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """With `--vnc-healed=fail`, to have been healed is to fail."""
+    """Fail a test that passed but was healed, or showed something for a moment, where the settings say so."""
     result = yield
-    recorded = item.stash.get(RECORDED, None)
-    if recorded and recorded.healed and item.config.stash[SETTINGS].healed == "fail":
+    if recorded := item.stash.get(RECORDED, None):
+        _check_settings(recorded, item.config.stash[SETTINGS])
+    return result
+
+
+def _check_settings(recorded: RecordedTest, settings: Settings) -> None:
+    if recorded.healed and settings.healed == "fail":
         told = ["the test passed, but not as recorded (--vnc-healed=fail)", *recorded.healed]
         advice = "if it may be so, take it over with --vnc-healed=pass, or --vnc-record=rewrite"
         raise RecordingDrifted("\n  ".join([*told, advice]))
-    return result
+    if recorded.transients and settings.transients == "fail":
+        told = ["the test passed, but not without a surprise (--vnc-transients=fail)", *recorded.transients]
+        advice = "if it may be so, record the test anew with --vnc-record=rewrite, or mask that part of the screen"
+        raise RecordingDrifted("\n  ".join([*told, advice]))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -166,7 +176,8 @@ def pytest_runtest_makereport(
         return report
     if call.when == "call":
         item.stash[PASSED] = report.passed and not hasattr(report, "wasxfail")
-        _note(item, report, [(HEALED, line) for line in recorded.healed])
+        _note(item, report, [(HEALED, plain(line)) for line in recorded.healed])
+        _note(item, report, [(TRANSIENT, plain(line)) for line in recorded.transients])
     elif call.when == "teardown":
         if report.passed and item.stash.get(PASSED, False):
             _note(item, report, [(WRITTEN, told) for told in _written(recorded)])
@@ -191,17 +202,21 @@ def _written(recorded: RecordedTest) -> Iterator[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Healed tests are listed, so that nobody takes them for unchanged; then what was recorded."""
-    healed = [(report.nodeid, line) for report in _reports(terminalreporter, "call") for line in _told(report, HEALED)]
-    if healed:
-        count = len({nodeid for nodeid, _ in healed})
-        terminalreporter.section(f"{count} healed: look whether the product may differ so", yellow=True)
-        for nodeid, line in healed:
-            terminalreporter.write_line(f"HEALED {nodeid}: {line}", yellow=True)
+    """List the tests that were healed, or showed something for a moment, so that nobody takes them for unchanged."""
+    _list(terminalreporter, HEALED, "healed: look whether the product may differ so")
+    _list(terminalreporter, TRANSIENT, "showed something for a moment, and not when it was recorded")
     written = [told for report in _reports(terminalreporter, "teardown") for told in _told(report, WRITTEN)]
     for told in sorted(set(written)):
         count = written.count(told)
         terminalreporter.write_line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {told}")
+
+
+def _list(terminalreporter: pytest.TerminalReporter, name: str, title: str) -> None:
+    told = [(report.nodeid, line) for report in _reports(terminalreporter, "call") for line in _told(report, name)]
+    if told:
+        terminalreporter.section(f"{len({nodeid for nodeid, _ in told})} {title}", yellow=True)
+    for nodeid, line in told:
+        terminalreporter.write_line(f"{name.removeprefix('vnc_').upper()} {nodeid}: {line}", yellow=True)
 
 
 def _told(report: Any, name: str) -> list[str]:

@@ -35,6 +35,7 @@ class JudgedClaim:
 class RunFigures:
     """One run of a test. `outcome` is an `Outcome`, or `broke`, `unfinished`, `unreadable`; `models` are who answered.
 
+    `transients` tell what a replay showed for a moment, and its recording did not.
     `usage` is that of the planner's answers and of the verdicts. `steps_s` is how long the steps took, the model's
     thinking included. `dollars` is None where nobody counts them.
     """
@@ -49,6 +50,7 @@ class RunFigures:
     models: tuple[str, ...] = ()
     usage: Usage = Usage()
     verdicts: tuple[JudgedClaim, ...] = ()
+    transients: tuple[str, ...] = ()
     dollars: float | None = None
 
 
@@ -168,6 +170,7 @@ def figures_of(run_folder: Path) -> RunFigures:
         usage=trace.usage,
         dollars=trace.dollars,
         verdicts=tuple(JudgedClaim(each.claim, each.kind, each.reason, each.model) for each in trace.verdicts),
+        transients=tuple(each.problem for each in trace.transients),
     )
 
 

@@ -2,7 +2,7 @@
 
 It writes `total.txt` whenever Pay is clicked. `--fault=NAME` names what is wrong with it; `--slow=SECONDS` is how long
 it takes to react at most; with `--clock` something on it keeps changing by itself, beside the caret of its field, until
-there is a file `noon`.
+there is a file `noon`. `--panel=SECONDS` opens a panel when Pay is clicked; its text comes so much later.
 """
 
 from __future__ import annotations
@@ -20,8 +20,13 @@ PRICE = 250
 
 
 class Till(QWidget):
-    def __init__(self, fault: str, slow_s: float, *, clock: bool) -> None:
+    def __init__(self, fault: str, slow_s: float, *, clock: bool, panel_s: float | None = None) -> None:
         super().__init__()
+        self._late_s, self._panel = panel_s or 0.0, None if panel_s is None else QLabel(self)
+        if self._panel:
+            self._panel.setStyleSheet("background: white; border: 3px solid black")
+            self._panel.setGeometry(480, 120, 280, 200)
+            self._panel.hide()
         self._fault, self._slow_s, self._count = fault, slow_s, 0
         self._random = random.Random(1)
         self._name = QLineEdit(self)
@@ -47,6 +52,13 @@ class Till(QWidget):
         button.clicked.connect(lambda: QTimer.singleShot(int(1000 * self._random.uniform(0, self._slow_s)), clicked))
         return button
 
+    def _show_for(self, seconds: float, text: str, left: int, top: int) -> None:
+        box = QLabel(text, self)
+        box.setStyleSheet("background: #ffe0a0")
+        box.setGeometry(left, top, 200, 40)
+        box.show()
+        QTimer.singleShot(int(1000 * seconds), box.deleteLater)
+
     def _tick(self) -> None:
         if not Path("noon").exists():
             self._time.setText(str(int(self._time.text()) + 1))
@@ -54,6 +66,10 @@ class Till(QWidget):
     def _add(self) -> None:
         if self._fault == "no effect":
             return
+        if self._fault == "toast":
+            self._show_for(0.4, "added to the basket", 500, 300)
+        if self._fault == "banner":
+            self._show_for(1.0, "Saving, please wait", 60, 120)
         self._count += 2 if self._fault == "off by one" else 1
         total = self._count * PRICE + (1 if self._fault == "wrong total" else 0)
         apples = "pears" if self._fault == "wrong label" else "apples"
@@ -64,6 +80,11 @@ class Till(QWidget):
     def _pay(self) -> None:
         total = "0.00" if self._fault == "wrong file" else f"{self._count * PRICE / 100:.2f}"
         Path("total.txt").write_text(f"{self._name.text()} pays {total}", encoding="utf-8")
+        if self._fault == "error box":
+            self._show_for(1.5, "ERROR 500", 500, 300)
+        if self._panel is not None:
+            self._panel.show()
+            QTimer.singleShot(int(1000 * self._late_s), lambda: self._panel.setText("Receipt: thank you"))
         if self._fault != "stale status":
             self._status.setText("paid")
         if self._fault == "another mark":
@@ -75,9 +96,10 @@ if __name__ == "__main__":
     parser.add_argument("--fault", default="")
     parser.add_argument("--slow", type=float, default=0.0)
     parser.add_argument("--clock", action="store_true")
+    parser.add_argument("--panel", type=float)
     options = parser.parse_args()
     application = QApplication(sys.argv[:1])
-    till = Till(options.fault, options.slow, clock=options.clock)
+    till = Till(options.fault, options.slow, clock=options.clock, panel_s=options.panel)
     till.setGeometry(application.primaryScreen().geometry())
     till.show()
     sys.exit(application.exec())
