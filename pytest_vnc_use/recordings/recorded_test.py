@@ -297,9 +297,9 @@ class RecordedTest:
         when = f"after step {step.number} of {len(run.known.steps) if run.known else 0}"
         for ref in step.passed:
             self._tell_transients(run, when, ref)
-        if run.replay and (parts := run.replay.elsewhere):
+        if run.replay and run.replay.elsewhere:
             run.replay.elsewhere = []
-            self._tell_unknown(run, when, step.frame_after, parts)
+            self._tell_transients(run, when, step.frame_after)
 
     def _look_for_passed(self, run: _Run, desktop: Controller) -> None:
         for frame in desktop.passed_frames():
