@@ -22,10 +22,15 @@ from pytest_vnc_use.transcript import plain
 if TYPE_CHECKING:
     from pytest_vnc_use.ports import Judge, Planner
     from pytest_vnc_use.recordings.recorded_test import Mode, RecordedTest
+    from pytest_vnc_use.recordings.rehearsal import Rehearsal
     from pytest_vnc_use.recordings.shown import Show
     from pytest_vnc_use.recordings.store import Key
 
 RECORDED = pytest.StashKey["RecordedTest | None"]()
+RECORDING: pytest.StashKey[tuple[Key, Settings]] = pytest.StashKey()
+"""What the test's recording belongs to, and the test's settings."""
+REHEARSAL: pytest.StashKey[Rehearsal] = pytest.StashKey()
+"""Is there while a test is carried out again to rehearse its recording."""
 PASSED = pytest.StashKey[bool]()
 HEALED, TRANSIENT, WRITTEN = "vnc_healed", "vnc_transient", "vnc_recording"
 """Properties of a test: what was not as recorded, what was there for a moment, a line each; what became of its new
@@ -49,6 +54,8 @@ def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planne
     """
     from pytest_vnc_use import assembly
 
+    if REHEARSAL in item.stash:
+        return assembly.no_planner()
     key = _key(item)
     if _mode(key, settings, has_planner=bool(settings.planner)) in ("replay", "demonstrate"):
         return assembly.no_planner()
@@ -71,6 +78,10 @@ def recorded_test(
     from pytest_vnc_use.recordings.replay import NoPlanner
 
     key = _key(item, secrets)
+    item.stash[RECORDING] = key, settings
+    if rehearsal := item.stash.get(REHEARSAL, None):
+        item.stash[RECORDED] = RecordedTest(key, "replay", rehearsal=rehearsal)
+        return item.stash[RECORDED]
     mode = _mode(key, settings, has_planner=not isinstance(planner, NoPlanner))
     show = _show(item, settings, secrets, password) if mode == "demonstrate" else None
     item.stash[RECORDED] = None if mode == "off" else RecordedTest(key, mode, show)
@@ -103,7 +114,7 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
     """Whoever is at the terminal where a person does the tasks and no judge is configured; else None."""
     from pytest_vnc_use import assembly
 
-    if settings.record != "demonstrate" or assembly.judge_of(settings):
+    if settings.record != "demonstrate" or REHEARSAL in item.stash or assembly.judge_of(settings):
         return None
     from pytest_vnc_use.planners.keyboard_judge import AtTheKeyboard
 

@@ -92,7 +92,7 @@ class Project:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options],
             cwd=self.path,
-            env={**os.environ, "CI": ci},
+            env={"VNC_USE_REHEARSE": "0", **os.environ, "CI": ci},
             capture_output=True,
             text=True,
             timeout=140,
