@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vnc_use.recordings.format import RecordedStep, Recording, Screen, Volatile, screens, volatile, with_screens
-from pytest_vnc_use.recordings.match import Gate, Mismatch, boxes_of, is_part_of
+from pytest_vnc_use.recordings.match import APART_PX, Gate, Mismatch, boxes_of, is_part_of
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing
 from pytest_vnc_use.types import Region
 
@@ -24,8 +24,8 @@ _MOST_AREA = 0.02
 _MOST_LOOKS = 4
 NEAR_LEVELS = 32
 """So far a level may be off where a thing is still drawn the same: browsers draw a border 23 off now and then."""
-_THIN_PX = 16
-_HOLLOW = 0.25
+_HOLLOW, _LINE = 0.25, 0.5
+"""A box with less than this share marked may be a border; its rows with more than that are its top and bottom."""
 
 
 class Rehearsal:
@@ -212,18 +212,15 @@ def _thin_boxes(differs: Mask) -> Iterator[Region]:
     """Return boxes around what differs; of a border, which is hollow, its four sides."""
     for box in boxes_of(differs):
         inside = box.part_of(differs)
-        if min(inside.shape) <= 2 * _THIN_PX or inside.mean() > _HOLLOW:
+        if min(inside.shape) <= 2 * APART_PX or inside.mean() > _HOLLOW:
             yield box
             continue
-        sides = np.zeros_like(differs)
-        for rows in (slice(box.top, box.top + _THIN_PX), slice(box.bottom - _THIN_PX, box.bottom)):
-            band = np.zeros_like(differs)
-            band[rows, box.left : box.right] = differs[rows, box.left : box.right]
-            sides |= band
-            yield from boxes_of(band)
-        between = np.zeros_like(differs)
-        box.part_of(between)[:] = box.part_of(differs & ~sides)
-        yield from boxes_of(between)
+        of_box = np.zeros_like(differs)
+        box.part_of(of_box)[:] = inside
+        lines = np.zeros(differs.shape[0], np.bool_)
+        lines[box.top : box.bottom] = inside.mean(axis=1) > _LINE
+        yield from boxes_of(of_box & lines[:, None])
+        yield from boxes_of(of_box & ~lines[:, None])
 
 
 def _with_edge(box: Region, shape: tuple[int, ...]) -> Region:

@@ -1,12 +1,11 @@
-"""`--vnc-rehearse`: a recording that was just made is replayed on fresh desktops, with pytest in a process of its own."""
+"""`--vnc-rehearse`: a new recording is replayed on fresh desktops, with pytest in a process of its own."""
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as Xml
 from pathlib import Path
 
 import pytest
-from test_recorded_items import SOON, Ended, Project, project_in
+from test_recorded_items import Ended, Project, project_in
 
 from pytest_vnc_use.recordings.format import Recording, Volatile, screens
 from pytest_vnc_use.recordings.store import load
@@ -52,27 +51,17 @@ def test_a_recording_is_replayed_twice_and_what_that_costs_is_the_test_s(project
     assert [run.steps for run in test.runs] == [4, 4, 4]
     assert [each.repeated for each in test.rehearsals] == [True, True]
     assert test.duration_s > sum(each.seconds for each in test.rehearsals) > 0
-    properties = {
-        each.get("name"): each.get("value") for each in Xml.parse(project.path / "junit.xml").iter("property")
-    }
-    assert properties["vnc_rehearsal"] == "repeated in 2 rehearsals"
+    junit = (project.path / "junit.xml").read_text(encoding="utf-8")
+    assert 'name="vnc_rehearsal" value="repeated in 2 rehearsals"' in junit
     assert unstable(project) == []
 
 
-@pytest.mark.parametrize("fault", ["shaky text", "shaky border"])
-def test_another_look_that_is_small_is_learnt_and_no_other_is_taken(project: Project, fault: str) -> None:
-    ended = recorded(project, till=f"--border --fault-from=2 --fault='{fault}'")
+def test_another_look_that_is_small_is_learnt(project: Project) -> None:
+    ended = recorded(project, till="--fault-from=2 --fault='shaky text'")
     assert ended.code == 0, ended.out
     assert "LEARNT test_till.py::test_till: another look in rehearsal 1, from (" in ended.out
     assert "repeated in 2 rehearsals" in ended.out
-    assert unstable(project)
     assert {len(part.looks) for part in unstable(project)} == {2}
-    for other in ("", fault):
-        replayed = project.run("--vnc-record=replay", QUICK, till=f"--border --fault='{other}'")
-        assert replayed.code == 0, replayed.out
-    wrong = project.run("--vnc-record=replay", QUICK, till="--border --fault='wrong total'")
-    assert wrong.code == 1, wrong.out
-    assert project.asked == 5
 
 
 def test_a_test_that_does_not_repeat_is_told_with_both_pictures_and_passes(project: Project) -> None:
@@ -90,12 +79,6 @@ def test_a_test_that_does_not_repeat_is_told_with_both_pictures_and_passes(proje
     assert rehearsal.recorded != rehearsal.seen
     assert "did not repeat, in rehearsal 1" in (project.path / "junit.xml").read_text(encoding="utf-8")
     assert project.file.exists()
-
-
-def test_what_shows_something_else_each_time_is_told_and_not_learnt(project: Project) -> None:
-    ended = recorded(project, till="--number")
-    assert ended.code == 0, ended.out
-    assert "NOT REPEATED test_till.py::test_till: in rehearsal 2: the screen is not as recorded" in ended.out
 
 
 STATE = """
@@ -159,20 +142,3 @@ def test_without_a_fresh_desktop_there_is_none(project: Project, options: list[s
     assert ended.code == 0, ended.out
     assert starts(project) == 1
     assert f"not rehearsed: {reason}" in ended.out if reason else "rehears" not in ended.out
-
-
-def test_a_rehearsal_has_a_time_of_its_own(project: Project) -> None:
-    slow = "time.sleep(6)\n    assert vnc_desktop"
-    test = (project.path / "test_till.py").read_text(encoding="utf-8")
-    project.write("test_till.py", test.replace("assert vnc_desktop", slow).replace("import", "import time,", 1))
-    ended = recorded(project, "--timeout=40", SOON)
-    assert ended.code == 0, ended.out
-    assert "repeated in 2 rehearsals" in ended.out
-
-
-def test_what_passes_in_a_rehearsal_is_known_from_then_on(project: Project) -> None:
-    ended = recorded(project, till="--fault-from=2 --fault=toast")
-    assert ended.code == 0, ended.out
-    assert "TRANSIENT" not in ended.out
-    replayed = project.run("--vnc-record=replay", "--vnc-transients=fail", till="--fault=toast")
-    assert replayed.code == 0, replayed.out

@@ -12,6 +12,7 @@ from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.desktops.qt import QtDesktop
 from pytest_vnc_use.ports import Judge, Planner
 from pytest_vnc_use.recordings.recorded_test import Mode, RecordedTest
+from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.recordings.replay import NoPlanner
 from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.settings import Settings
@@ -64,10 +65,12 @@ class Tills:
         size: tuple[int, int] = (800, 400),
         judge: Judge | None = None,
         secrets: Mapping[str, str] | None = None,
+        rehearsal: Rehearsal | None = None,
     ) -> Played:
         key = Key(self.key.module, self.key.test, secrets=tuple(secrets or ()))
         settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s)
-        return Played(settings, RecordedTest(key, mode), planner or NoPlanner(), till, size, judge, secrets)
+        recorded = RecordedTest(key, mode, rehearsal=rehearsal)
+        return Played(settings, recorded, planner or NoPlanner(), till, size, judge, secrets)
 
 
 class Played:
