@@ -308,7 +308,7 @@ class RecordedTest:
         problem = f"the screen did not stay as recorded at the end: {mismatch.problem}"
         seen = run.folder.store(eyes.last_frame)
         self._tell(run, problem, run.known.end.pixels(), seen, mismatch.region, healed=False)
-        raise RecordingDrifted(f"{problem}. {WHAT_TO_DO}{run.replay.mask_for(mismatch)}")
+        raise RecordingDrifted("\n".join(filter(None, [problem, WHAT_TO_DO, run.replay.mask_for(mismatch)])))
 
     def _look_for_transients(self, run: _Run, step: Step) -> None:
         """Tell what came and went in a replayed step, and what differs where no gate compares it."""

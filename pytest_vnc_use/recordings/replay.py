@@ -24,7 +24,7 @@ from pytest_vnc_use.types import CallFunction, Decision, FrameRef, Observation, 
 
 WHAT_TO_DO = (
     "If the product is meant to look so now, record the test anew (--vnc-record=rewrite), or let a model go on from "
-    "here (--vnc-record=auto), both with a planner; if not, it has a fault"
+    "here (--vnc-record=auto), both with a planner; if not, it has a fault. Both pictures are in the report."
 )
 _LONGEST_ANSWER = 80
 
@@ -249,7 +249,7 @@ class Replay:
         failed = 1 if last and last.error else 0
         self._tell(Closed(told, self._gate, observation.frame, problem.region))
         if self._live is None:
-            raise RecordingDrifted(f"{told}. {WHAT_TO_DO}{self.mask_for(problem)}")
+            raise RecordingDrifted("\n".join(filter(None, [told, WHAT_TO_DO, self.mask_for(problem)])))
         self.taken_over_at = self._next
         self.carried_out = self._run.steps[: self._next - failed]
 
@@ -261,8 +261,8 @@ class Replay:
         claims = [each.claim for each in self._run.claims if each.region is None or _meets(each.region, problem.masks)]
         lost = f"; {claims[0]!r} then needs a judge each time" if claims else ""
         return (
-            f". Where that part changes by itself, leave it out: {problem.mask} in {self._file!r}; nothing of its "
-            f"{pixels:,} pixels is compared then{lost}"
+            f"If that part changes by itself, leave it out: {problem.mask} in {self._file!r}. Then nothing of its "
+            f"{pixels:,} pixels is compared{lost}."
         )
 
 

@@ -17,18 +17,19 @@ CLAIM = "the till shows 2 apples"
 
 @dataclass
 class Says:
-    """The ports Judge and Reader: always the same answer; `asked` are the claims and questions."""
+    """The ports Judge and Reader: always the same answer, from a `region`; `asked` are the claims and questions."""
 
     kind: VerdictKind = "holds"
     asked: list[str] = field(default_factory=list)
+    region: Region | None = Region(60, 120, 460, 160)
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         self.asked.append(claim)
-        return Verdict(claim, self.kind, "it says so", Region(60, 120, 460, 160), frame.ref, "says")
+        return Verdict(claim, self.kind, "it says so", self.region, frame.ref, "says")
 
     def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
         self.asked.append(question)
-        return Reading(question, 2, "it says so", Region(60, 120, 460, 160), frame.ref, "says")
+        return Reading(question, 2, "it says so", self.region, frame.ref, "says")
 
 
 @pytest.fixture(scope="module")

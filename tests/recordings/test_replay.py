@@ -67,7 +67,7 @@ def test_a_step_is_a_line_and_the_pictures_are_small(recorded: Tills) -> None:
 def test_a_product_that_is_other_stops_the_replay(recorded: Tills, fault: str, steps: int) -> None:
     before = contents(recorded)
     with recorded.agent("replay", None, f"--fault={fault}", gate_s=SOON_S) as played:
-        with pytest.raises(RecordingDrifted, match=r"not as recorded.*--vnc-record=rewrite"):
+        with pytest.raises(RecordingDrifted, match=r"(?s)not as recorded.*--vnc-record=rewrite"):
             played.run()
         folder = played.agent.runs[-1]
     trace = read_trace(folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.types import Action, Click, Decision, Observation, Proposal, TypeText
 
 TILL = Path(__file__).parent.parent / "programs" / "till.py"
+LATER = TILL.with_name("later.py")
 TASK = "Enter alice, add two apples and pay"
 NAME, ADD, PAY = (200, 60), (140, 224), (380, 224)
 ADD_WHEN_MOVED = (240, 224)
@@ -47,6 +48,7 @@ class Tills:
     """Starts tills, one after the other, each for one agent; `runs` is where their runs leave their folders."""
 
     folder: Path
+    program: Path = TILL
 
     @property
     def key(self) -> Key:
@@ -65,28 +67,30 @@ class Tills:
         size: tuple[int, int] = (800, 400),
         judge: Judge | None = None,
         secrets: Mapping[str, str] | None = None,
+        functions: Sequence[Callable[..., object]] = (),
         rehearsal: Rehearsal | None = None,
     ) -> Played:
         key = Key(self.key.module, self.key.test, secrets=tuple(secrets or ()))
         settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s)
         recorded = RecordedTest(key, mode, rehearsal=rehearsal)
-        return Played(settings, recorded, planner or NoPlanner(), till, size, judge, secrets)
+        command = [sys.executable, str(self.program), *till]
+        return Played(settings, recorded, planner or NoPlanner(), command, size, judge, secrets, functions)
 
 
 class Played:
     """A till and an agent on it, in a `with` statement; `recorded.keep()` is for whoever uses it."""
 
     def __init__(
-        self, settings: Settings, recorded: RecordedTest, planner: Planner, till: Sequence[str], *rest: Any
+        self, settings: Settings, recorded: RecordedTest, planner: Planner, command: Sequence[str], *rest: Any
     ) -> None:
         self.recorded = recorded
-        self._settings, self._planner, self._till = settings, planner, till
-        self._size, self._judge, self._secrets = rest
+        self._settings, self._planner, self._command = settings, planner, command
+        self._size, self._judge, self._secrets, self._functions = rest
 
     def __enter__(self) -> Played:
         self.desktop = QtDesktop(size=self._size)
         try:
-            self.desktop.launch([sys.executable, str(TILL), *self._till])
+            self.desktop.launch(self._command)
             self.agent = VncUseAgent(
                 settings=replace(self._settings, server=self.desktop.server),
                 vnc_password=self.desktop.password,
@@ -94,6 +98,7 @@ class Played:
                 judge=self._judge,
                 hitl_mode=False,
                 secrets=self._secrets,
+                functions=self._functions,
                 check=True,
                 desktop=self.desktop,
                 recorded=self.recorded,

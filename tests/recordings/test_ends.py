@@ -1,0 +1,185 @@
+"""The end of a replay: it is watched for as long as its recording was, also while the test's body runs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from test_evidence import Says
+from tills import LATER, Played, Steps, Tills
+
+from pytest_vnc_use import Outcome
+from pytest_vnc_use.errors import RecordingDrifted
+from pytest_vnc_use.recordings.record import QUIET_S
+from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.trace import read_trace
+from pytest_vnc_use.types import CallFunction, Click, Region
+
+SAVE = Click(140, 224)
+STATE, RESULT = Region(500, 120, 740, 160), Region(60, 120, 300, 160)
+LATE = [f"--error-after={after}" for after in (0.3, 0.6, 1.0)]
+GOES = [f"--vanish-after={after}" for after in (0.3, 0.9)]
+BLINKS = "--blink=READY"
+
+
+def record(folder: Path, *options: str, judge: Says | None = None) -> Tills:
+    tills = Tills(folder, LATER)
+    with tills.agent("auto", Steps(SAVE), *options, judge=judge) as played:
+        played.run()
+        if judge:
+            assert played.agent.verify("it is ready")
+        played.agent.end_body()
+        assert played.recorded.keep()
+    return tills
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Tills:
+    return record(tmp_path_factory.mktemp("saved"))
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Tills:
+    return record(tmp_path_factory.mktemp("judged"), judge=Says(region=RESULT))
+
+
+@pytest.fixture(scope="module")
+def blinking(tmp_path_factory: pytest.TempPathFactory) -> Tills:
+    return record(tmp_path_factory.mktemp("blinking"), BLINKS, judge=Says(region=STATE))
+
+
+def test_how_long_the_end_was_watched_is_written_down_and_that_it_stays(saved: Tills) -> None:
+    recording = load(saved.key.path)
+    assert recording is not None
+    (run,) = recording.runs
+    assert (run.end.quiet_s, run.stays) == (QUIET_S, True)
+
+
+@pytest.mark.parametrize("later", [*LATE, *GOES])
+def test_what_happens_after_the_last_gate_fails_the_test(saved: Tills, later: str) -> None:
+    with saved.agent("replay", None, later) as played:
+        assert played.run().outcome is Outcome.DONE  # the body runs meanwhile
+        with pytest.raises(RecordingDrifted, match=r"(?s)did not stay as recorded at the end.*--vnc-record=rewrite"):
+            played.agent.end_body()
+    (drift,) = read_trace(played.agent.runs[-1]).drifts
+    assert drift.recorded != drift.seen
+
+
+@pytest.mark.parametrize("later", [LATE[-1], GOES[-1]])
+def test_no_evidence_counts_before_the_end_was_watched(judged: Tills, later: str) -> None:
+    with judged.agent("replay", None, later) as played:
+        played.run()
+        with pytest.raises(RecordingDrifted, match="did not stay as recorded at the end"):
+            played.agent.verify("it is ready")
+
+
+def test_no_hand_acts_before_the_end_was_watched(saved: Tills) -> None:
+    with saved.agent("replay", None, LATE[-1]) as played:
+        played.run()
+        with pytest.raises(RecordingDrifted, match="did not stay as recorded at the end"):
+            played.agent.click(600, 350)
+
+
+def test_with_a_planner_the_end_is_watched_before_the_run_is_over_and_the_planner_goes_on(saved: Tills) -> None:
+    planner = Steps()
+    with saved.agent("auto", planner, LATE[-1]) as played:
+        assert played.run().outcome is Outcome.DONE
+        assert len(planner.seen) == 1
+        assert "at the end, after 1 steps" in played.recorded.healed[0]
+
+
+def test_a_screen_that_turns_into_another_before_the_body_is_over_fails_the_test(saved: Tills) -> None:
+    with saved.agent("replay") as played:
+        played.run()
+        gone(played)
+        with pytest.raises(RecordingDrifted, match="did not stay as recorded at the end"):
+            played.agent.end_body()
+
+
+def test_a_body_that_changed_the_screen_when_it_was_recorded_may_do_so_again(tmp_path: Path) -> None:
+    tills = Tills(tmp_path, LATER)
+    with tills.agent("auto", Steps(SAVE)) as played:
+        played.run()
+        gone(played)
+        played.agent.end_body()
+        assert played.recorded.keep()
+    recording = load(tills.key.path)
+    assert recording is not None
+    assert not recording.runs[0].stays
+    with tills.agent("replay") as played:
+        played.run()
+        gone(played)
+        played.agent.end_body()
+    with tills.agent("replay", None, LATE[-1]) as played, pytest.raises(RecordingDrifted, match="at the end, after 1"):
+        played.run()  # here the body cannot run meanwhile
+
+
+def gone(played: Played) -> None:
+    """Have the program show something else, as a body may do that talks to a server."""
+    moment_s = time.monotonic()
+    played.desktop.write_file("go", "")
+    assert played.agent.controller.wait_changed(moment_s, 10.0)
+
+
+def test_what_is_gone_again_at_the_end_is_told(saved: Tills) -> None:
+    with saved.agent("replay", None, LATE[0], "--error-for=0.5") as played:
+        played.run()
+        played.agent.end_body()
+    (told,) = played.recorded.transients
+    assert "the screen showed for a moment what its recording did not" in told
+    (transient,) = read_trace(played.agent.runs[-1]).transients
+    assert transient.region.meets(Region(0, 260, 800, 400))
+
+
+# --- what blinks -----------------------------------------------------------------------------------------------------
+
+
+def test_a_status_that_blinks_has_two_looks(blinking: Tills) -> None:
+    recording = load(blinking.key.path)
+    assert recording is not None
+    for screen in (recording.runs[0].steps[0].screen, recording.runs[0].end):
+        (part,) = screen.volatile
+        assert (part.kind, len(part.looks)) == ("blinks", 2)
+        assert part.region.meets(STATE)
+
+
+def test_what_blinks_as_recorded_is_evidence(blinking: Tills) -> None:
+    with blinking.agent("replay", None, BLINKS) as played:
+        played.run()
+        assert played.agent.verify("it is ready").kind == "holds"
+        played.agent.end_body()
+
+
+@pytest.mark.parametrize("other", ["--blink=ERROR", "--steady=ERROR", "--steady=READY"])
+def test_a_status_that_does_otherwise_is_seen_at_once(blinking: Tills, other: str) -> None:
+    with (
+        blinking.agent("replay", None, other, gate_s=5.0) as played,
+        pytest.raises(RecordingDrifted, match="before step 1 of 1") as drift,
+    ):
+        played.run()
+    assert "recorded looks" in str(drift.value)
+
+
+# --- functions -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("now", "drifts"), [("packed", False), ("LOST", True)])
+def test_the_answer_of_a_function_belongs_to_the_gate_after_it(tmp_path: Path, now: str, drifts: bool) -> None:
+    tills, answers = Tills(tmp_path, LATER), ["packed"]
+
+    def order_status(number: int) -> str:
+        """The status of an order."""
+        return answers[0]
+
+    call = CallFunction("order_status", {"number": 17})
+    with tills.agent("auto", Steps(call, SAVE), functions=[order_status]) as played:
+        played.run()
+        assert played.recorded.keep()
+    answers[0] = now
+    with tills.agent("replay", functions=[order_status]) as played:
+        if drifts:
+            with pytest.raises(RecordingDrifted, match="order_status answered 'LOST', and 'packed' when it was"):
+                played.run()
+        else:
+            assert played.run().outcome is Outcome.DONE
