@@ -118,15 +118,16 @@ def _carry_out(item: pytest.Function, done: list[_Again]) -> None:
     from pytest_vnc_use.recordings.store import load, save
 
     key, settings = item.stash[RECORDING]
-    recording, written = load(key.path), key.path.read_bytes()
-    nextitem = item.stash[_NEXT]
+    made, written, nextitem = load(key.path), key.path.read_bytes(), item.stash[_NEXT]
+    recording = made
     for number in range(1, settings.rehearse + 1):
         if recording is None or not all(again.passed for again in done):
             break
         _say(item, f"rehearsal {number} of {settings.rehearse}")
         done.append(_again(item, nextitem, Rehearsal(recording)))
         recording = done[-1].rehearsal.learnt() if done[-1].passed else recording
-    if recording and key.path.read_bytes() == written:  # another process may have written a newer one
+    is_newest = key.path.read_bytes() == written  # another process may have recorded it since
+    if recording and recording is not made and is_newest:
         save(key.path, recording)
 
 

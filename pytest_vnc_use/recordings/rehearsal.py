@@ -92,7 +92,9 @@ class Rehearsal:
         return [*dict.fromkeys(part.region for parts in self._parts.values() for part in parts)]
 
     def learnt(self) -> Recording:
-        """Return the recording with all that was learnt."""
+        """Return the recording with all that was learnt; itself where that is nothing."""
+        if not any(self._parts.values()) and not self._transients:
+            return self.recording
 
         def with_transients(step: RecordedStep) -> RecordedStep:
             more = self._transients.get(id(step), ())

@@ -125,7 +125,7 @@ def test_a_rehearsal_that_fails_is_no_failure_to_other_plugins(project: Project)
     ended = recorded(project, "--reruns=2", "-x", "--timeout=60", "test_till.py", "test_zoo.py", "-n1")
     assert ended.code == 0, ended.out
     assert "2 passed" in ended.out
-    assert "rerun" not in ended.out
+    assert " rerun" not in ended.out.splitlines()[-1]
     assert "1 recorded, but did not repeat" in ended.out
     assert results(project)[0].is_unrepeated
 
@@ -142,3 +142,36 @@ def test_without_a_fresh_desktop_there_is_none(project: Project, options: list[s
     assert ended.code == 0, ended.out
     assert starts(project) == 1
     assert f"not rehearsed: {reason}" in ended.out if reason else "rehears" not in ended.out
+
+
+JUDGED = """
+from pytest_vnc_use.types import Verdict
+
+class Yes:
+    def judge(self, claim, frame, *, timeout_s, report):
+        with pathlib.Path("judged.txt").open("a") as judged:
+            print("judged", file=judged)
+        return Verdict(claim, "holds", "it says paid", None, frame.ref)
+
+@pytest.fixture
+def vnc_judge():
+    return Yes()
+"""
+TASK_FILE = """
+[[test]]
+name = "till"
+task = "Enter alice, add two apples and pay"
+expect = "the till says paid"
+"""
+
+
+def test_a_file_of_tasks_is_rehearsed_too_and_nobody_judges_it_again(project: Project) -> None:
+    (project.path / "test_till.py").unlink()
+    project.write("test_till.vnc.toml", TASK_FILE)
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.write("conftest.py", conftest + JUDGED)
+    ended = recorded(project, "--vnc-rehearse=1", till="--fault-from=2 --fault='shaky text'")
+    assert ended.code == 0, ended.out
+    assert "vnc-use: 1 recording repeated in 1 rehearsal" in ended.out
+    assert "LEARNT test_till.vnc.toml::till: another look" in ended.out
+    assert (project.path / "judged.txt").read_text(encoding="utf-8").splitlines() == ["judged"]
