@@ -48,7 +48,8 @@ def restored(before: Screen, resting: Screen, now: Screen) -> Screen:
         here: Pixels = now.pixels()
         return np.where(resting.pixels() != here, before.pixels(), here)
 
-    return Screen(volatile=merged((*before.volatile, *now.volatile)), quiet_s=now.quiet_s, pixels=pixels)
+    apart = [part for part in before.volatile if not any(part.region.meets(other.region) for other in now.volatile)]
+    return Screen(volatile=merged((*apart, *now.volatile)), quiet_s=now.quiet_s, pixels=pixels)
 
 
 def _shows(before: Screen, action: Action, after: Screen) -> bool:

@@ -74,7 +74,7 @@ def _watched(frame: Frame, eyes: Controller) -> list[Volatile]:
             eyes.wait_changed(time.monotonic(), _SAMPLE_S)
             seen.look(eyes.glance())
         parts = list(seen.parts())
-        if all(part.kind == "caret" for part in parts):
+        if seen.all_changed and all(part.kind == "caret" for part in parts):
             break
     return parts
 
@@ -92,16 +92,25 @@ class Moving:
         for _, grown, shown in self._shown:
             shown.append(grown.part_of(pixels_in(screen)).copy())
 
+    @property
+    def all_changed(self) -> bool:
+        """Whether each of the regions was seen to change."""
+        return all(_has_changed(shown) for _, _, shown in self._shown)
+
     def parts(self, *, unseen: bool = False) -> Iterator[Volatile]:
         """Return what changes by itself: a caret's own box, else its tiles and a little around.
 
         With `unseen` also what has always looked the same, as too few moments may have been looked at.
         """
         for region, grown, shown in self._shown:
-            if any(differing(look, shown[0]).any() for look in shown):
+            if _has_changed(shown):
                 yield from _changing(region, grown, shown)
             elif unseen:
                 yield volatile(grown, "endless")
+
+
+def _has_changed(shown: Sequence[Pixels]) -> bool:
+    return any(differing(look, shown[0]).any() for look in shown)
 
 
 def _changing(region: Region, grown: Region, shown: Sequence[Pixels]) -> Iterator[Volatile]:
