@@ -17,17 +17,24 @@ from pytest_vnc_use.errors import KeyMissing, RecordingDrifted, SettingsError, V
 from pytest_vnc_use.notes import SETTINGS, SPECS
 from pytest_vnc_use.repeating import ARGUMENT, names_of_repetitions
 from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.transcript import plain
 
 if TYPE_CHECKING:
     from pytest_vnc_use.ports import Judge, Planner
     from pytest_vnc_use.recordings.recorded_test import Mode, RecordedTest
+    from pytest_vnc_use.recordings.rehearsal import Rehearsal
     from pytest_vnc_use.recordings.shown import Show
     from pytest_vnc_use.recordings.store import Key
 
 RECORDED = pytest.StashKey["RecordedTest | None"]()
+RECORDING: pytest.StashKey[tuple[Key, Settings]] = pytest.StashKey()
+"""What the test's recording belongs to, and the test's settings."""
+REHEARSAL: pytest.StashKey[Rehearsal] = pytest.StashKey()
+"""Is there while a test is carried out again to rehearse its recording."""
 PASSED = pytest.StashKey[bool]()
-HEALED, WRITTEN = "vnc_healed", "vnc_recording"
-"""Properties of a test: what was not as recorded, a line each; and what became of its new recording."""
+HEALED, TRANSIENT, WRITTEN = "vnc_healed", "vnc_transient", "vnc_recording"
+"""Properties of a test: what was not as recorded, what was there for a moment, a line each; what became of its new
+recording."""
 
 ONE_PERSON = (
     "--vnc-record=demonstrate needs one process, as there is one person at one terminal: run it without pytest-xdist's "
@@ -47,6 +54,8 @@ def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planne
     """
     from pytest_vnc_use import assembly
 
+    if REHEARSAL in item.stash:
+        return assembly.no_planner()
     key = _key(item)
     if _mode(key, settings, has_planner=bool(settings.planner)) in ("replay", "demonstrate"):
         return assembly.no_planner()
@@ -72,6 +81,10 @@ def recorded_test(
     from pytest_vnc_use.recordings.replay import NoPlanner
 
     key = _key(item, secrets)
+    item.stash[RECORDING] = key, settings
+    if rehearsal := item.stash.get(REHEARSAL, None):
+        item.stash[RECORDED] = RecordedTest(key, "replay", rehearsal=rehearsal)
+        return item.stash[RECORDED]
     mode = _mode(key, settings, has_planner=not isinstance(planner, NoPlanner))
     show = _show(item, settings, secrets, password) if mode == "demonstrate" else None
     item.stash[RECORDED] = None if mode == "off" else RecordedTest(key, mode, show)
@@ -104,7 +117,7 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
     """Whoever is at the terminal where a person does the tasks and no judge is configured; else None."""
     from pytest_vnc_use import assembly
 
-    if settings.record != "demonstrate" or assembly.judge_of(settings):
+    if settings.record != "demonstrate" or REHEARSAL in item.stash or assembly.judge_of(settings):
         return None
     from pytest_vnc_use.planners.keyboard_judge import AtTheKeyboard
 
@@ -149,14 +162,22 @@ def _at_the_terminal(config: pytest.Config) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """With `--vnc-healed=fail`, to have been healed is to fail."""
+    """Fail a test that passed but was healed, or showed something for a moment, where the settings say so."""
     result = yield
-    recorded = item.stash.get(RECORDED, None)
-    if recorded and recorded.healed and item.config.stash[SETTINGS].healed == "fail":
+    if recorded := item.stash.get(RECORDED, None):
+        _check_settings(recorded, item.config.stash[SETTINGS])
+    return result
+
+
+def _check_settings(recorded: RecordedTest, settings: Settings) -> None:
+    if recorded.healed and settings.healed == "fail":
         told = ["the test passed, but not as recorded (--vnc-healed=fail)", *recorded.healed]
         advice = "if it may be so, take it over with --vnc-healed=pass, or --vnc-record=rewrite"
         raise RecordingDrifted("\n  ".join([*told, advice]))
-    return result
+    if recorded.transients and settings.transients == "fail":
+        told = ["the test passed, but not without a surprise (--vnc-transients=fail)", *recorded.transients]
+        advice = "if it may be so, record the test anew with --vnc-record=rewrite, or mask that part of the screen"
+        raise RecordingDrifted("\n  ".join([*told, advice]))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -172,7 +193,8 @@ def pytest_runtest_makereport(
 
     if call.when == "call":
         item.stash[PASSED] = report.passed and not hasattr(report, "wasxfail")
-        _note(item, report, [(HEALED, cut(told)) for told in recorded.healed])
+        _note(item, report, [(HEALED, cut(plain(told))) for told in recorded.healed])
+        _note(item, report, [(TRANSIENT, cut(plain(told))) for told in recorded.transients])
     elif call.when == "teardown":
         if report.passed and item.stash.get(PASSED, False):
             _note(item, report, [(WRITTEN, told) for told in _written(recorded)])
@@ -197,19 +219,25 @@ def _written(recorded: RecordedTest) -> Iterator[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Healed tests are listed, so that nobody takes them for unchanged; then what was recorded."""
+    """List the tests that were healed, or showed something for a moment, so that nobody takes them for unchanged."""
     from pytest_vnc_use.plain_text import line
 
-    healed = [(report.nodeid, told) for report in _reports(terminalreporter, "call") for told in _told(report, HEALED)]
-    if healed:
-        count = len({nodeid for nodeid, _ in healed})
-        terminalreporter.section(f"{count} healed: look whether the product may differ so", yellow=True)
-        for nodeid, told in healed:
-            terminalreporter.write_line(line(f"HEALED {nodeid}: {told}"), yellow=True)
+    _list(terminalreporter, HEALED, "healed: look whether the product may differ so")
+    _list(terminalreporter, TRANSIENT, "showed something for a moment, and not when it was recorded")
     written = [told for report in _reports(terminalreporter, "teardown") for told in _told(report, WRITTEN)]
     for told in sorted(set(written)):
         count = written.count(told)
         terminalreporter.write_line(line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {told}"))
+
+
+def _list(terminalreporter: pytest.TerminalReporter, name: str, title: str) -> None:
+    from pytest_vnc_use.plain_text import line
+
+    found = [(report.nodeid, told) for report in _reports(terminalreporter, "call") for told in _told(report, name)]
+    if found:
+        terminalreporter.section(f"{len({nodeid for nodeid, _ in found})} {title}", yellow=True)
+    for nodeid, told in found:
+        terminalreporter.write_line(line(f"{name.removeprefix('vnc_').upper()} {nodeid}: {told}"), yellow=True)
 
 
 def _told(report: Any, name: str) -> list[str]:

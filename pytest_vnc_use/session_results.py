@@ -25,6 +25,7 @@ TRIAGE, RULE, DOLLARS = "vnc_triage", "vnc_rule", "vnc_dollars"
 """Properties of a test: the triage of its failure, the rule that decided it, and what the test cost."""
 FILE = "vnc-results.json"
 _TOLD = "vnc_told"
+_NOTHING: Mapping[str, Any] = {"runs": (), "dollars": None, "message": "", "rehearsals": ()}
 _NOT_ENDED = "the test did not end"
 """The rule where nothing is told of a test's call: its worker crashed, or its session was ended in its midst."""
 _COLUMN = 2
@@ -37,12 +38,28 @@ def attach(report: pytest.TestReport, runs: Sequence[object], dollars: float | N
     `runs` are the figures, in JSON's own types, of the runs that no earlier report has told of, or not as they are now;
     `dollars` is what was spent since the last report, None where nobody counts it.
     """
-    setattr(report, _TOLD, {"runs": runs, "dollars": dollars, "message": message})
+    setattr(report, _TOLD, {"runs": runs, "dollars": dollars, "message": message, "rehearsals": []})
+
+
+def attach_rehearsals(
+    report: pytest.TestReport, rehearsals: Sequence[object], runs: Sequence[object], dollars: float | None
+) -> None:
+    """Add the rehearsals of the test's recording to what was attached, in JSON's own types, their runs and dollars."""
+    before = told(report)
+    spent = before["dollars"] if dollars is None else (before["dollars"] or 0.0) + dollars
+    more = {"runs": [*before["runs"], *runs], "dollars": spent, "rehearsals": rehearsals}
+    setattr(report, _TOLD, {**before, **more})
+
+
+def told(report: object) -> Mapping[str, Any]:
+    """What was attached to a report; nothing to one of another test."""
+    attached: Mapping[str, Any] = getattr(report, _TOLD, _NOTHING)
+    return attached
 
 
 def runs_told(report: object) -> Sequence[Mapping[str, Any]]:
     """The figures of runs that were attached to a report; none to one of another test."""
-    runs: Sequence[Mapping[str, Any]] = getattr(report, _TOLD, {"runs": ()})["runs"]
+    runs: Sequence[Mapping[str, Any]] = told(report)["runs"]
     return runs
 
 
@@ -132,14 +149,8 @@ def _tell_github(results: SessionResults) -> None:
 
 def _after(result: ItemResult, report: Any) -> ItemResult:
     """The result of a test after one more of its reports: of setup, call or teardown, in perhaps several attempts."""
-    from pytest_vnc_use.report.results import RunFigures
-    from pytest_vnc_use.trace import from_json
-
-    properties, told = dict(report.user_properties), getattr(report, _TOLD)
-    runs = {run.folder: run for run in (*result.runs, *from_json(tuple[RunFigures, ...], told["runs"]))}
-    dollars = result.dollars if told["dollars"] is None else (result.dollars or 0.0) + told["dollars"]
-    duration_s = result.duration_s + report.duration
-    result = replace(result, duration_s=duration_s, runs=tuple(runs.values()), dollars=dollars)
+    properties, message = dict(report.user_properties), told(report)["message"]
+    result = _with_figures(result, report)
     if report.outcome == "rerun":
         return replace(result, retried_for=(*result.retried_for, str(properties.get(TRIAGE))))
     if report.when == "setup":
@@ -150,7 +161,21 @@ def _after(result: ItemResult, report: Any) -> ItemResult:
         return _ended(result, "passed") if report.when == "call" else result
     if not report.failed and not hasattr(report, "wasxfail"):
         return _ended(result, _result_of(report))
-    return _ended(result, _result_of(report), properties.get(TRIAGE), properties.get(RULE, ""), told["message"])
+    return _ended(result, _result_of(report), properties.get(TRIAGE), properties.get(RULE, ""), message)
+
+
+def _with_figures(result: ItemResult, report: Any) -> ItemResult:
+    """The result with what one more report tells of runs, rehearsals, time and money."""
+    from pytest_vnc_use.report.results import RehearsalFigures, RunFigures
+    from pytest_vnc_use.trace import from_json
+
+    new = told(report)
+    runs = {run.folder: run for run in (*result.runs, *from_json(tuple[RunFigures, ...], new["runs"]))}
+    rehearsals = from_json(tuple[RehearsalFigures, ...], new["rehearsals"])
+    dollars = result.dollars if new["dollars"] is None else (result.dollars or 0.0) + new["dollars"]
+    duration_s = result.duration_s + report.duration + sum(each.seconds for each in rehearsals)
+    result = replace(result, duration_s=duration_s, runs=tuple(runs.values()), dollars=dollars)
+    return replace(result, rehearsals=(*result.rehearsals, *rehearsals))
 
 
 def _begun(result: ItemResult) -> ItemResult:

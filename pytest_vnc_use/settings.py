@@ -222,6 +222,17 @@ class Settings:
         "a test has a recording, with CI=true replay there; else off)",
     )
     healed: str = _setting("pass", _one_of("pass", "fail"), "what becomes of a test that passed after it was healed")
+    transients: str = _setting(
+        "tell",
+        _one_of("tell", "fail"),
+        "what becomes of a replay that passed and showed for a moment what its recording did not",
+    )
+    rehearse: int = _setting(
+        2,
+        _count_or_none,
+        "how often a recording is replayed right after it was made, each time on a fresh desktop, to learn what looks "
+        "other now and then and to tell a test that will not repeat (0: never)",
+    )
     gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits for the screen to be as recorded")
     repeat: int = _setting(1, _count, "carry out each test so many times, and tell how reliable it is, as pass^k")
     runs_dir: str = _setting("runs", str, "folder under which every run leaves its run folder")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> None:
     if BUDGET in item.stash:
         others = [each for each in item.user_properties if each[0] not in _OF_SPENDING]
         item.user_properties[:] = [*others, *_properties(item.stash[BUDGET].spent)]
+
+
+def add(item: pytest.Item, report: pytest.TestReport, properties: Iterable[tuple[str, object]]) -> None:
+    """Add what a rehearsal of the test spent to the properties of the test and of its report."""
+    more: dict[str, Any] = {name: value for name, value in properties if name in _OF_SPENDING}
+    if not more:
+        return
+    before: dict[str, Any] = dict(item.user_properties)
+    summed = [(name, before.get(name, 0) + value) for name, value in more.items()]
+    for told in (item.user_properties, report.user_properties):
+        told[:] = [*(each for each in told if each[0] not in more), *summed]
 
 
 def _properties(spent: Spent) -> Iterator[tuple[str, object]]:

@@ -34,9 +34,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stand-ins answer in order, so none of their answers may be thrown away; who tests that switches it on."""
+def _once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand-ins answer in order, so none of their answers may be thrown away; and a recording is made once.
+
+    Who tests that a screen is watched, or a recording rehearsed, switches it on.
+    """
     monkeypatch.setenv("VNC_USE_WATCH", "false")
+    monkeypatch.setenv("VNC_USE_REHEARSE", "0")
 
 
 @pytest.fixture

@@ -796,6 +796,7 @@ def test_where_there_is_no_test_only_the_options_are_loaded(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("VNC_USE_WATCH")
+    monkeypatch.delenv("VNC_USE_REHEARSE")
     pytester.makeconftest(
         """
         import sys

@@ -327,6 +327,7 @@ def test_without_any_setting_a_test_on_a_desktop_of_its_own_is_told(
 ) -> None:
     """Where nothing is set, it is the collected test that says that there is something to tell."""
     monkeypatch.delenv("VNC_USE_WATCH")
+    monkeypatch.delenv("VNC_USE_REHEARSE")
     monkeypatch.setenv("COLUMNS", "200")
     pytester.makeconftest(OWN_DESKTOP)
     pytester.makepyfile(test_it="def test_it(vnc_desktop): assert 0\n\ndef test_other(vnc_desktop): ...")
@@ -345,6 +346,7 @@ def test_without_a_test_on_a_desktop_nothing_is_told(
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
     monkeypatch.delenv("VNC_USE_WATCH")
+    monkeypatch.delenv("VNC_USE_REHEARSE")
     pytester.makeconftest(OWN_DESKTOP)
     pytester.makepyfile(
         "import pytest\n\ndef test_it(): assert 0\n\n@pytest.mark.skip\ndef test_later(vnc_desktop): ..."

@@ -37,6 +37,8 @@ def test_values_may_be_python_ones() -> None:
         ("screen_size", "1440", "WIDTHxHEIGHT"),
         ("screen_size", "0x900", "WIDTHxHEIGHT"),
         ("planner", "oracle", "one of"),
+        ("rehearse", "-1", "a whole number, 0 for none"),
+        ("transients", "maybe", "one of tell, fail"),
         ("include_thoughts", "perhaps", "true or false"),
     ],
 )

@@ -9,8 +9,9 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive
 from pytest_vnc_use.ports import Controller, Judge, Reader
 from pytest_vnc_use.recordings.format import Evidence
-from pytest_vnc_use.recordings.match import BlinkWatch, Mismatch, is_small, other_than
+from pytest_vnc_use.recordings.match import BlinkWatch, Mismatch, evidence_gate, is_small
 from pytest_vnc_use.recordings.pictures import Pixels, pixels_in, pixels_of
+from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.types import Frame, JsonObject, Reading, Region, Report, Verdict
 
 UNJUDGED = "have it judged anew with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
@@ -34,6 +35,7 @@ class RecordedJudge:
         live: Live | None,
         *,
         masks: tuple[Region, ...],
+        rehearsal: Rehearsal | None = None,
         eyes: Callable[[], Controller],
         hide: Callable[[str], str],
         heard: Callable[[str, Frame, Evidence | None, Mismatch | None], None],
@@ -41,6 +43,7 @@ class RecordedJudge:
         self._evidence = evidence
         self._live = live
         self._masks = masks
+        self._rehearsal = rehearsal
         self._eyes = eyes
         self._hide = hide
         self._heard = heard
@@ -86,8 +89,16 @@ class RecordedJudge:
     def _mismatch(self, evidence: Evidence, seen: Pixels) -> Mismatch | None:
         if hidden := next(self._hidden(evidence), None):
             return Mismatch("what it is about was left out of the comparison, as it changes by itself", hidden)
-        parts = evidence.screen.volatile
-        return other_than(evidence.screen.pixels(), seen, parts, self._masks) or self._not_blinking(evidence)
+        return self._other(evidence, seen) or self._not_blinking(evidence)
+
+    def _other(self, evidence: Evidence, seen: Pixels) -> Mismatch | None:
+        """Return where the screen is not the one that was judged; in a rehearsal, where it is more than unstable."""
+        screen = evidence.screen
+        gate = evidence_gate(screen.pixels(), screen.volatile, self._masks)
+        about = evidence.region or Region(0, 0, seen.shape[1], seen.shape[0])
+        if self._rehearsal and self._rehearsal.accepts(screen, gate, seen, about):
+            return None
+        return gate.mismatch(seen)
 
     def _hidden(self, evidence: Evidence) -> Iterator[Region]:
         """Return what no comparison looks at and the evidence may be about; a caret hides nothing."""

@@ -51,7 +51,8 @@ class Gate:
     All that is `compared` must be as `expected`, but for what is `ignored`: the first and the last gate compare the
     whole screen, the others what any step so far has changed and what is around the step's `targets`. `changed` are
     the pixels that the step before changed. The `parts` with looks must show one of these. The gate `tells` the screen
-    from that before the step, be it in what stays as it is, be it by where a `caret` went.
+    from that before the step, be it in what stays as it is, be it by where a `caret` went. What is `hidden`, carets,
+    clocks and masks, is not compared with looks either.
     """
 
     expected: Pixels
@@ -64,6 +65,7 @@ class Gate:
     whole: str = "it is other before anything was done"
     tells: bool = True
     caret: Region | None = None
+    hidden: Mask | None = None
 
     def mismatch(self, seen: Pixels, acted_on: Pixels | None = None) -> Mismatch | None:
         """Return what is not as recorded; None where the gate is open. `acted_on` was shown before the step."""
@@ -91,10 +93,21 @@ class Gate:
 
     def _unknown_look(self, seen: Pixels) -> Mismatch | None:
         for part in self.parts:
-            if self._is_compared(part) and look_of(part, seen) is None:
+            if self._is_compared(part) and self.look_of(part, seen) is None:
                 words = f"what changes there by itself shows what it never showed in {len(part.looks)} recorded looks"
                 return Mismatch(words, part.region)
         return None
+
+    def look_of(self, part: Volatile, seen: Pixels) -> int | None:
+        """Return the number of the look that a part shows, where the gate compares it; None where it shows another."""
+        compared = self.compared if self.hidden is None else self.compared & ~self.hidden
+        return look_of(part, seen, compared)
+
+    def with_parts(self, parts: Sequence[Volatile]) -> Gate:
+        """Return the gate that takes any look of these parts too, each in the place of what is known within it."""
+        kept = [part for part in self.parts if not any(is_part_of(part.region, each.region) for each in parts)]
+        ignored = self.ignored | mask_of((part.region for part in parts), self.expected.shape)
+        return replace(self, ignored=ignored, parts=(*kept, *parts))
 
     def _is_compared(self, part: Volatile) -> bool:
         return bool(part.region.part_of(self.compared).any())
@@ -136,11 +149,18 @@ class BlinkWatch:
         return Mismatch(words, missing.region)
 
 
-def look_of(part: Volatile, seen: Pixels) -> int | None:
+def look_of(part: Volatile, seen: Pixels, compared: Mask | None = None) -> int | None:
     """Return the number of the recorded look that a part of the screen shows; None where it shows another."""
     now = part.region.part_of(seen)
-    same = (n for n, look in enumerate(part.looks) if not differing(look.pixels(), now).any())
+    counts = True if compared is None else part.region.part_of(compared)
+    same = (n for n, look in enumerate(part.looks) if not (differing(look.pixels(), now) & counts).any())
     return next(same, None)
+
+
+def is_part_of(inner: Region, outer: Region) -> bool:
+    """Tell whether a region lies within another."""
+    across = outer.left <= inner.left and inner.right <= outer.right
+    return across and outer.top <= inner.top and inner.bottom <= outer.bottom
 
 
 def gate(
@@ -158,18 +178,19 @@ def gate(
     It became of the screen `before` by a step; of none where nothing was done yet. `touched` is what any step so far
     has changed; None where the whole screen is compared.
     """
-    with_looks = tuple(part for part in parts if part.looks)
-    ignored = mask_of((*masks, *(part.region for part in parts)), expected.shape)
+    with_looks = tuple(each for each in parts if each.looks and not any(is_part_of(each.region, m) for m in masks))
+    hidden = mask_of((*masks, *(part.region for part in parts if not part.looks)), expected.shape)
+    ignored = hidden | mask_of((part.region for part in parts), expected.shape)
     compared = np.ones(expected.shape, np.bool_) if touched is None else touched | mask_of(targets, expected.shape)
     if before is None:
         nothing = np.zeros(expected.shape, np.bool_)
-        return Gate(expected, compared, nothing, ignored, with_looks, targets, is_first=True)
+        return Gate(expected, compared, nothing, ignored, with_looks, targets, is_first=True, hidden=hidden)
     left_out = ignored | mask_of((part.region for part in parts_before), expected.shape)
     stays = bool((differing(before, expected) & ~left_out).any())
     caret = None if stays else _moved_caret(parts_before, parts)
     changed = changed_tiles(before, expected)
-    tells = stays or caret is not None
-    return Gate(expected, compared, changed, ignored, with_looks, targets, tells=tells, caret=caret)
+    made = Gate(expected, compared, changed, ignored, with_looks, targets, hidden=hidden)
+    return replace(made, tells=stays or caret is not None, caret=caret)
 
 
 def _moved_caret(before: Sequence[Volatile], now: Sequence[Volatile]) -> Region | None:
@@ -196,8 +217,13 @@ def other_than(
     expected: Pixels, seen: Pixels, parts: Iterable[Volatile] = (), masks: Iterable[Region] = ()
 ) -> Mismatch | None:
     """Return where a screen differs from the one that was evidence; None where nowhere."""
-    evidence = gate(expected, tuple(parts), masks=tuple(masks))
-    return replace(evidence, whole="it is not the screen that was judged").mismatch(seen)
+    return evidence_gate(expected, parts, masks).mismatch(seen)
+
+
+def evidence_gate(expected: Pixels, parts: Iterable[Volatile] = (), masks: Iterable[Region] = ()) -> Gate:
+    """Return the gate to a screen that was evidence."""
+    whole = gate(expected, tuple(parts), masks=tuple(masks))
+    return replace(whole, whole="it is not the screen that was judged")
 
 
 def _mismatch(problem: str, found: Mask) -> Mismatch:

@@ -84,8 +84,16 @@ class PatientEyes:
                     self._opened_s = self._seen.taken_s
                     return True
             if not deadline.remaining_s:
-                return False
+                return self._is_accepted()
             self._desktop.wait_changed(seen.taken_s, min(again_s, deadline.remaining_s))
+
+    def _is_accepted(self) -> bool:
+        """Return whether a rehearsal takes the screen as it is now that time is up."""
+        frame = self._seen or self._desktop.frame()
+        if not self._replay.accept(frame.ref, lambda: pixels_in(frame)):
+            return False
+        self._seen, self._awaited, self._opened_s = frame, self._replay.gate, frame.taken_s
+        return True
 
     def _mismatch(self, frame: Frame) -> Mismatch | None:
         return self._replay.mismatch(frame.ref, lambda: pixels_in(frame))

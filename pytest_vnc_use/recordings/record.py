@@ -46,7 +46,7 @@ _CLEAR_PX = 16
 """So many rows that rest lie between a caret and what else moves, if it is to be told from that."""
 _LEAST_BAR_PX = 8
 _MOST_TRANSIENTS = 4
-"""So many frames that came and went are kept with a step."""
+"""So many frames that may have come and gone are kept with a step."""
 _READING = frozenset({"get_browser_state", "list_elements"})
 """Functions by which a model reads a page or a desktop, through `--vnc-cdp` and `--vnc-elements`."""
 VERIFY = "verify"
@@ -220,15 +220,17 @@ class Recorder:
                 if not step.error:
                     self.steps.append(_recorded(step, screen))
                     self.holds_secret |= step.proposal.action != proposal.action
-                self._keep_transients(step.passed)
+                self._keep_transients(step.frame_after, *step.passed)
             case StepFinished(step=step):
-                self._keep_transients(step.passed)
+                self._keep_transients(step.frame_after, *step.passed)
             case _:
                 pass
 
-    def _keep_transients(self, passed: Sequence[FrameRef]) -> None:
-        """Keep what the screen showed for a moment with the newest step."""
-        if not self.steps or not passed:
+    def _keep_transients(self, *passed: FrameRef) -> None:
+        """Keep with the newest step what the screen may have shown for a moment: the frame after it, as a toast may
+        still be there, and what passed.
+        """
+        if not self.steps:
             return
         newest = self.steps[-1]
         shown = [Screen(pixels=partial(self._load, frame)) for frame in passed[:_MOST_TRANSIENTS]]

@@ -15,6 +15,7 @@ from pytest_vnc_use.recordings.match import Mismatch, mask_of, other_than
 from pytest_vnc_use.recordings.patient_eyes import PatientEyes
 from pytest_vnc_use.recordings.pictures import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.record import Recorder, screen_at_rest
+from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.recordings.replay import WHAT_TO_DO, Closed, Earlier, Replay
 from pytest_vnc_use.recordings.shown import Show, ShownRun
 from pytest_vnc_use.recordings.store import Key, load, save
@@ -104,12 +105,13 @@ class _Heard:
 class RecordedTest:
     """A RunObserver that gives an agent what to replay, and collects what to write once the test has passed.
 
-    With the mode `demonstrate`, `show` has each task done by a person. Raises RecordingError where the recording cannot
-    be used.
+    With the mode `demonstrate`, `show` has each task done by a person. A `rehearsal` has the recording to be replayed,
+    and learns from it. Raises RecordingError where the recording cannot be used.
     """
 
-    def __init__(self, key: Key, mode: Mode, show: Show | None = None) -> None:
+    def __init__(self, key: Key, mode: Mode, show: Show | None = None, rehearsal: Rehearsal | None = None) -> None:
         self.key = key
+        self._rehearsal = rehearsal
         self._show = show
         self.mode = mode
         self.healed: list[str] = []
@@ -117,7 +119,7 @@ class RecordedTest:
         self.transients: list[str] = []
         """What a replay showed for a moment, and its recording did not."""
         self._unknown: list[Region] = []
-        self._recording = _stored(key, mode)
+        self._recording = rehearsal.recording if rehearsal else _stored(key, mode)
         self._masks = self._recording.masks if self._recording else _masks_of(key)
         self._eyes: Callable[[], Controller] | None = None
         self._opening: list[Evidence] = []
@@ -153,7 +155,15 @@ class RecordedTest:
         live = None if self.mode == "replay" else planner
         told, earlier = partial(self._closed, run), before.touched() if before else Earlier()
         file = str(self.key.path)
-        run.replay = Replay(run.known, live, earlier=earlier, masks=self._masks, file=file, closed=told)
+        run.replay = Replay(
+            run.known,
+            live,
+            earlier=earlier,
+            masks=self._masks,
+            file=file,
+            rehearsal=self._rehearsal,
+            closed=told,
+        )
         run.eyes = PatientEyes(desktop, run.replay, started.settings["gate_seconds"])
         return run.replay, run.eyes
 
@@ -167,7 +177,15 @@ class RecordedTest:
         recording = self._recording
         evidence = [*recording.claims, *(each for run in recording.runs for each in run.claims)] if recording else []
         live_judge = None if self.mode == "replay" else live
-        return RecordedJudge(evidence, live_judge, masks=self._masks, eyes=eyes, hide=hide, heard=self._hear)
+        return RecordedJudge(
+            evidence,
+            live_judge,
+            masks=self._masks,
+            rehearsal=self._rehearsal,
+            eyes=eyes,
+            hide=hide,
+            heard=self._hear,
+        )
 
     def _known(self, task: str, desktop: Controller) -> RecordedRun | None:
         """The run that is recorded in this place of the test. Raises RecordingError, DesktopError."""
@@ -304,9 +322,9 @@ class RecordedTest:
         when = f"after step {step.number} of {len(run.known.steps) if run.known else 0}"
         for ref in step.passed:
             self._tell_transients(run, when, ref)
-        if run.replay and (parts := run.replay.elsewhere):
+        if run.replay and run.replay.elsewhere:
             run.replay.elsewhere = []
-            self._tell_unknown(run, when, step.frame_after, parts)
+            self._tell_transients(run, when, step.frame_after)
 
     def _look_for_passed(self, run: _Run, desktop: Controller) -> None:
         for frame in desktop.passed_frames():
@@ -321,6 +339,10 @@ class RecordedTest:
             if part in self._unknown:
                 continue
             self._unknown.append(part)
+            if self._rehearsal and run.replay and run.replay.newest_step:
+                passed = Screen(pixels=partial(_pixels_in, run.folder, ref))
+                self._rehearsal.note_transient(run.replay.newest_step, passed)
+                continue
             where = f"from ({part.left}, {part.top}) to ({part.right}, {part.bottom})"
             problem = f"{when} the screen showed for a moment what its recording did not, {where}"
             run.emit(Transient(problem, ref, part))

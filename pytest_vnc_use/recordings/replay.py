@@ -17,6 +17,7 @@ from pytest_vnc_use.ports import Planner
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
 from pytest_vnc_use.recordings.match import BlinkWatch, Gate, Mismatch, gate, mask_of, surroundings
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, pixels_of
+from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.recordings.transients import unknown_parts
 from pytest_vnc_use.transcript import step_line
 from pytest_vnc_use.types import CallFunction, Decision, FrameRef, Observation, Region, Step
@@ -49,7 +50,8 @@ class Earlier:
 class Replay:
     """The port Planner for one run of a recording; it keeps count of where it is.
 
-    `masks` are left out of all comparisons; they stand in `file`. `closed` is told of the gate that stayed closed.
+    `masks` are left out of all comparisons; they stand in `file`. A `rehearsal` learns what is other and harmless.
+    `closed` is told of the gate that stayed closed.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Replay:
         earlier: Earlier = Earlier(),  # frozen
         masks: tuple[Region, ...] = (),
         file: str = "",
+        rehearsal: Rehearsal | None = None,
         closed: Callable[[Closed], None],
     ) -> None:
         self._run = run
@@ -67,6 +70,7 @@ class Replay:
         self._earlier = earlier
         self._masks = masks
         self._file = file
+        self._rehearsal = rehearsal
         self._tell = closed
         self._next = 0
         self._made: Gate | None = None
@@ -128,7 +132,22 @@ class Replay:
         self._opened, self._shown = (None, None) if found else (frame, seen)
         if not found:
             self.elsewhere = self._gate.elsewhere(seen)
+            if self._rehearsal:
+                self._rehearsal.note(self._screen, self._gate, seen)
         return found
+
+    def accept(self, frame: FrameRef, shown: Callable[[], Pixels]) -> bool:
+        """Learn, in a rehearsal, what stays other in a frame; return whether the gate is open to it from then on."""
+        if self._rehearsal is None:
+            return False
+        opened = self._rehearsal.opened(self._gate, shown(), self._acted_on)
+        self._made = opened or self._made
+        return opened is not None and self.mismatch(frame, shown) is None
+
+    @property
+    def newest_step(self) -> RecordedStep | None:
+        """Return the step that was carried out last."""
+        return self._run.steps[self._next - 1] if self._next else None
 
     def unknown_parts(self, passed: Pixels) -> list[Region]:
         """Return where a frame that came and went showed what nothing in this run's recording shows there."""
@@ -169,9 +188,14 @@ class Replay:
     def _gate(self) -> Gate:
         """Made when it is first asked for: while the program reacts, and not before it is acted upon."""
         if self._made is None:
-            self._made = self._gate_to(self._next)
+            made = self._gate_to(self._next)
+            self._made = self._rehearsal.widened(made, self._screen) if self._rehearsal else made
             self._blinks = BlinkWatch(self._made.blinking)
         return self._made
+
+    @property
+    def _screen(self) -> Screen:
+        return self._run.end if self.at_end else self._run.steps[self._next].screen
 
     def _gate_to(self, number: int) -> Gate:
         steps = self._run.steps

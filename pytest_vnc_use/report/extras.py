@@ -46,7 +46,8 @@ def run_html(run_folder: Path, *, link: Link, machine: str = "") -> str:
     except RunFolderError as exc:
         return _block(f"{_badge('cannot be shown', 'bad')}{_p('error', str(exc))}")
     show = partial(_picture, RunFolder(run_folder), link)
-    judged = [*_drift_figures(trace, show), *_verdict_figures(trace, show), *_reading_figures(trace, show)]
+    other = [*_drift_figures(trace, show), *_transient_figures(trace, show)]
+    judged = [*other, *_verdict_figures(trace, show), *_reading_figures(trace, show)]
     figures = [*_turns(trace, show), _end_figure(trace, show), *judged]
     return _block(f'{_head(trace, machine)}<div class="vnc-grid">{"".join(figures)}</div>{_printed(run_folder)}')
 
@@ -208,6 +209,14 @@ def _drift_figures(trace: Trace, show: Show) -> Iterator[str]:
         for name, frame in (("as recorded", drift.recorded), ("now", drift.seen)):
             title = f'<p class="vnc-what">{_badge(state, tone)}{name}</p>'
             yield _figure(tone, show(frame, mark), title, _p("reason", drift.problem))
+
+
+def _transient_figures(trace: Trace, show: Show) -> Iterator[str]:
+    """What was there for a moment, and not when it was recorded."""
+    for transient in trace.transients:
+        title = f'<p class="vnc-what">{_badge("for a moment", "doubt")}not when it was recorded</p>'
+        picture = show(transient.seen, partial(mark_region, region=transient.region))
+        yield _figure("doubt", picture, title, _p("reason", transient.problem))
 
 
 def _verdict_figures(trace: Trace, show: Show) -> Iterator[str]:

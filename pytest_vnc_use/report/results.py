@@ -35,6 +35,8 @@ class JudgedClaim:
 class RunFigures:
     """One run of a test. `outcome` is an `Outcome`, or `broke`, `unfinished`, `unreadable`; `models` are who answered.
 
+    `rehearsal` is the number of the rehearsal that the run is of, 0 for a run of the test itself. `transients` tell
+    what a replay showed for a moment, and its recording did not.
     `usage` is that of the planner's answers and of the verdicts. `steps_s` is how long the steps took, the model's
     thinking included. `dollars` is None where nobody counts them.
     `body_checks` says that the test has `expect=None`: no judge was to be asked what the task came to.
@@ -50,8 +52,28 @@ class RunFigures:
     models: tuple[str, ...] = ()
     usage: Usage = Usage()
     verdicts: tuple[JudgedClaim, ...] = ()
+    transients: tuple[str, ...] = ()
     dollars: float | None = None
     body_checks: bool = False
+    rehearsal: int = 0
+
+
+@dataclass(frozen=True)
+class RehearsalFigures:
+    """One replay of a recording right after it was made.
+
+    Where the test did not repeat, `problem` says why, `advice` what to do, and `recorded` and `seen` are the pictures.
+    `learnt` are the parts of the screen, as `(left, top) to (right, bottom)`, of which another look was learnt.
+    """
+
+    number: int
+    repeated: bool
+    problem: str = ""
+    advice: str = ""
+    recorded: str = ""
+    seen: str = ""
+    learnt: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -60,7 +82,8 @@ class ItemResult:
 
     `result` is `passed, failed, error, skipped, xfailed` or `xpassed`. A test that failed has a `triage` (`settings`
     where one is wrong), the `rule` that decided it and a line of `message`. `retried_for` are the triages of earlier
-    attempts, which pytest-rerunfailures made; `runs` are those of all attempts, oldest first.
+    attempts, which pytest-rerunfailures made; `runs` are those of all attempts, oldest first, and of the `rehearsals`
+    of its recording, whose time is in `duration_s` too.
     """
 
     test: str
@@ -72,6 +95,12 @@ class ItemResult:
     retried_for: tuple[str, ...] = ()
     runs: tuple[RunFigures, ...] = ()
     dollars: float | None = None
+    rehearsals: tuple[RehearsalFigures, ...] = ()
+
+    @property
+    def is_unrepeated(self) -> bool:
+        """Tell whether it was recorded, and did not repeat."""
+        return not all(each.repeated for each in self.rehearsals)
 
     @property
     def is_bad(self) -> bool:
@@ -171,6 +200,7 @@ def figures_of(run_folder: Path) -> RunFigures:
         usage=trace.usage,
         dollars=trace.dollars,
         verdicts=tuple(JudgedClaim(each.claim, each.kind, each.reason, each.model) for each in trace.verdicts),
+        transients=tuple(each.problem for each in trace.transients),
     )
 
 

@@ -15,13 +15,16 @@ _ESCAPED = str.maketrans({mark: "\\" + mark for mark in string.punctuation})
 
 
 def lines(results: SessionResults) -> Iterator[str]:
-    """`5 failed: 2 product, 1 agent, 2 infra`; and how many tests passed only in a later attempt."""
+    """`5 failed: 2 product, 1 agent, 2 infra`; how many were recorded in vain, and how many passed only later."""
     bad = [test for test in results.tests if test.is_bad]
     if bad:
         yield f"{len(bad)} failed: {_counted([test.triage or '' for test in bad])}"
     excused = [test.triage for test in results.tests if test.result == "xfailed" and test.triage]
     if excused:
         yield f"{len(excused)} expected to fail, and did, but not for the product: {_counted(excused)}"
+    unrepeated = [test for test in results.tests if test.is_unrepeated]
+    if unrepeated:
+        yield f"{len(unrepeated)} recorded, but did not repeat"
     retried = [test for test in results.tests if test.retried_for]
     if retried:
         attempts = [triage for test in retried for triage in test.retried_for]

@@ -2,7 +2,9 @@
 
 It writes `total.txt` whenever Pay is clicked. `--fault=NAME` names what is wrong with it; `--slow=SECONDS` is how long
 it takes to react at most; with `--clock` something on it keeps changing by itself, beside the caret of its field, until
-there is a file `noon`.
+there is a file `noon`. `--panel=SECONDS` opens a panel when Pay is clicked; its text comes so much later.
+`--starts=FILE` counts the starts: `--fault-from=2` has the fault from the second on, `--number` shows which it is;
+`--border` draws one around the field.
 """
 
 from __future__ import annotations
@@ -20,9 +22,15 @@ PRICE = 250
 
 
 class Till(QWidget):
-    def __init__(self, fault: str, slow_s: float, *, clock: bool) -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
         super().__init__()
-        self._fault, self._slow_s, self._count = fault, slow_s, 0
+        fault = options.fault
+        self._fault, self._slow_s, self._count = fault, options.slow, 0
+        self._late_s, self._panel = options.panel or 0.0, None if options.panel is None else QLabel(self)
+        if self._panel:
+            self._panel.setStyleSheet("background: white; border: 3px solid black")
+            self._panel.setGeometry(480, 120, 280, 200)
+            self._panel.hide()
         self._random = random.Random(1)
         self._name = QLineEdit(self)
         self._name.setGeometry(60, 40, 300, 40)
@@ -30,13 +38,16 @@ class Till(QWidget):
         self._shown.setGeometry(60, 120, 400, 40)
         self._status = QLabel("opne" if fault == "spelling" else "open", self)
         self._status.setGeometry(60, 280, 400, 40)
+        if options.number:
+            self._status.setText(f"order {1000 + options.start}")
+        self.setStyleSheet("QLineEdit { border: 2px solid #404040 }" if options.border else "")
         add = self._button("Add apple", 60, self._add)
         self._button("Pay", 300, self._pay)
         if fault == "moved button":
             self._name.textChanged.connect(lambda: add.move(160, add.y()))
-        self._time = QLabel("10" if clock else "0", self)
+        self._time = QLabel("10" if options.clock else "0", self)
         self._time.setGeometry(612, 40, 100, 40)
-        if clock:
+        if options.clock:
             timer = QTimer(self)
             timer.timeout.connect(self._tick)
             timer.start(200)
@@ -47,6 +58,13 @@ class Till(QWidget):
         button.clicked.connect(lambda: QTimer.singleShot(int(1000 * self._random.uniform(0, self._slow_s)), clicked))
         return button
 
+    def _show_for(self, seconds: float, text: str, left: int, top: int) -> None:
+        box = QLabel(text, self)
+        box.setStyleSheet("background: #ffe0a0")
+        box.setGeometry(left, top, 200, 40)
+        box.show()
+        QTimer.singleShot(int(1000 * seconds), box.deleteLater)
+
     def _tick(self) -> None:
         if not Path("noon").exists():
             self._time.setText(str(int(self._time.text()) + 1))
@@ -54,6 +72,14 @@ class Till(QWidget):
     def _add(self) -> None:
         if self._fault == "no effect":
             return
+        if self._fault == "toast":
+            self._show_for(0.4, "added to the basket", 500, 300)
+        if self._fault == "banner":
+            self._show_for(1.0, "Saving, please wait", 60, 120)
+        if self._fault == "shaky text":
+            self._shown.move(60, 119)
+        if self._fault == "shaky border":
+            self.setStyleSheet("QLineEdit { border: 2px solid #575757 }")
         self._count += 2 if self._fault == "off by one" else 1
         total = self._count * PRICE + (1 if self._fault == "wrong total" else 0)
         apples = "pears" if self._fault == "wrong label" else "apples"
@@ -64,10 +90,22 @@ class Till(QWidget):
     def _pay(self) -> None:
         total = "0.00" if self._fault == "wrong file" else f"{self._count * PRICE / 100:.2f}"
         Path("total.txt").write_text(f"{self._name.text()} pays {total}", encoding="utf-8")
+        if self._fault == "error box":
+            self._show_for(1.5, "ERROR 500", 500, 300)
+        if self._panel is not None:
+            self._panel.show()
+            QTimer.singleShot(int(1000 * self._late_s), lambda: self._panel.setText("Receipt: thank you"))
         if self._fault != "stale status":
             self._status.setText("paid")
         if self._fault == "another mark":
             self._time.setText("!")
+
+
+def started(starts: Path) -> int:
+    """How often a till was started with this file, this time included."""
+    with starts.open("a", encoding="utf-8") as file:
+        print("started", file=file)
+    return len(starts.read_text(encoding="utf-8").splitlines())
 
 
 if __name__ == "__main__":
@@ -75,9 +113,16 @@ if __name__ == "__main__":
     parser.add_argument("--fault", default="")
     parser.add_argument("--slow", type=float, default=0.0)
     parser.add_argument("--clock", action="store_true")
+    parser.add_argument("--panel", type=float)
+    parser.add_argument("--starts", type=Path)
+    parser.add_argument("--fault-from", type=int, default=1)
+    parser.add_argument("--number", action="store_true")
+    parser.add_argument("--border", action="store_true")
     options = parser.parse_args()
+    options.start = started(options.starts) if options.starts else 1
+    options.fault = options.fault if options.start >= options.fault_from else ""
     application = QApplication(sys.argv[:1])
-    till = Till(options.fault, options.slow, clock=options.clock)
+    till = Till(options)
     till.setGeometry(application.primaryScreen().geometry())
     till.show()
     sys.exit(application.exec())

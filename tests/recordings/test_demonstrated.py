@@ -183,6 +183,14 @@ def test_what_a_person_does_is_recorded_and_replays(
     assert "vnc-use: 1 run planned by recording" in done.out
 
 
+def test_a_rehearsal_needs_nobody(demonstrate: Callable[..., Session]) -> None:
+    done = done_by(demonstrate(CLAIMED, "--vnc-rehearse=1", answers="yes, it says paid\n"))
+    assert done.code == 0, done.out
+    assert done.out.count("vncviewer") == 1
+    assert "vnc-use: 1 recording repeated in 1 rehearsal" in done.out
+    assert "vnc-use: 1 run planned by recording" in done.out
+
+
 def check_run(folder: Path) -> None:
     """The run tells each step, with its pictures."""
     (run,) = (path for path in (folder / "runs").iterdir() if path.is_dir())

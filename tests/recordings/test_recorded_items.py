@@ -17,6 +17,7 @@ from pytest_vnc_use.assembly.models import GEMINI_KEY_VARIABLES
 from pytest_vnc_use.recordings.format import screens
 from pytest_vnc_use.recordings.recorded_test import mode_of
 from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.report.results import read_results
 
 TEST = """
 import pytest
@@ -92,7 +93,7 @@ class Project:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options],
             cwd=self.path,
-            env={**os.environ, "CI": ci},
+            env={"VNC_USE_REHEARSE": "0", **os.environ, "CI": ci},
             capture_output=True,
             text=True,
             timeout=140,
@@ -188,6 +189,26 @@ def test_to_be_healed_can_be_to_fail(recorded: Project) -> None:
     failed = recorded.run(SOON, "--vnc-healed=fail", till=MOVED)
     assert (failed.code, recorded.file.read_text(encoding="utf-8")) == (1, before), failed.out
     assert "the test passed, but not as recorded" in failed.out
+
+
+def test_what_a_replay_shows_for_a_moment_is_told_everywhere(recorded: Project) -> None:
+    told = "TRANSIENT test_till.py::test_till: after step 2 of 4 the screen showed for a moment what its recording did"
+    replayed = recorded.run("--junitxml=junit.xml", "--html=report.html", "--self-contained-html", till="--fault=toast")
+    assert replayed.code == 0, replayed.out
+    assert "1 showed something for a moment, and not when it was recorded" in replayed.out
+    assert told in replayed.out
+    (run,) = read_results(recorded.path / "runs" / "vnc-results.json").tests[0].runs
+    assert run.transients[0] in replayed.out
+    assert 'name="vnc_transient" value="after step 2 of 4' in (recorded.path / "junit.xml").read_text(encoding="utf-8")
+    assert "not when it was recorded" in (recorded.path / "report.html").read_text(encoding="utf-8")
+
+
+def test_to_show_something_for_a_moment_can_be_to_fail(recorded: Project) -> None:
+    failed = recorded.run("--vnc-transients=fail", till="--fault=toast")
+    assert failed.code == 1, failed.out
+    assert "inconclusive: the test passed, but not without a surprise (--vnc-transients=fail)" in failed.out
+    passed = recorded.run("--vnc-transients=fail")
+    assert passed.code == 0, passed.out
 
 
 @pytest.mark.parametrize("at", ["body", "teardown"])

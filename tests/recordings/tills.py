@@ -12,6 +12,7 @@ from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.desktops.qt import QtDesktop
 from pytest_vnc_use.ports import Judge, Planner
 from pytest_vnc_use.recordings.recorded_test import Mode, RecordedTest
+from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.recordings.replay import NoPlanner
 from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.settings import Settings
@@ -67,13 +68,13 @@ class Tills:
         judge: Judge | None = None,
         secrets: Mapping[str, str] | None = None,
         functions: Sequence[Callable[..., object]] = (),
+        rehearsal: Rehearsal | None = None,
     ) -> Played:
         key = Key(self.key.module, self.key.test, secrets=tuple(secrets or ()))
         settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s)
+        recorded = RecordedTest(key, mode, rehearsal=rehearsal)
         command = [sys.executable, str(self.program), *till]
-        return Played(
-            settings, RecordedTest(key, mode), planner or NoPlanner(), command, size, judge, secrets, functions
-        )
+        return Played(settings, recorded, planner or NoPlanner(), command, size, judge, secrets, functions)
 
 
 class Played:

@@ -29,6 +29,7 @@ from pytest_vnc_use.types import (
     Ruling,
     RunEnded,
     StepStarted,
+    Transient,
     TypeText,
     Usage,
     Verdict,
@@ -173,6 +174,15 @@ def test_votes_and_looks_are_told(write_run):
     verdict = Verdict("saved", "holds", "a toast", model="g-3", votes=("holds", "fails", "holds"), looks=2)
     page = page_of(write_run(end=DONE, events=[Judged(verdict)]))
     assert "judged by g-3; votes: holds, fails, holds; asked on 2 screens\n" in page.text
+
+
+def test_what_was_there_for_a_moment_is_shown_with_its_region(write_run, frames):
+    box = Region(20, 20, 90, 60)
+    page = Page(run_html(write_run(events=[Transient(evil("toast"), frames[1].ref, box)]), link=data_uri))
+    assert page.pictures[1:] == [data_uri(mark_region(frames[1].png, box))]
+    assert "not when it was recorded" in page.text
+    assert evil("toast") in page.text
+    assert "script" not in page.tags
 
 
 def test_what_was_read_is_shown_with_its_region_and_what_is_wrong_with_it(write_run, frames):

@@ -1,0 +1,237 @@
+"""Learns, while a recording is replayed right after it was made, what may look different there and is no other screen.
+
+A gate that stays closed by a difference that is small and local is opened, and each look of that part is remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vnc_use.recordings.format import RecordedStep, Recording, Screen, Volatile, screens, volatile, with_screens
+from pytest_vnc_use.recordings.match import APART_PX, Gate, Mismatch, boxes_of, is_part_of
+from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing
+from pytest_vnc_use.types import Region
+
+MOST_DIFFERENCES = 4
+"""What differs in more places than these is another screen: fonts, a theme, a list."""
+SMALL_SHARE = 0.005
+"""So much of the screen may differ at most: 6,480 pixels of 1440x900, of which a line of text has less than 1,500."""
+_MOST_AREA = 0.02
+"""So much of the screen the boxes may cover that hold it."""
+_MOST_LOOKS = 4
+NEAR_LEVELS = 32
+"""So far a level may be off where a thing is still drawn the same: browsers draw a border 23 off now and then."""
+_HOLLOW, _LINE = 0.25, 0.5
+"""A box with less than this share marked may be a border; its rows with more than that are its top and bottom."""
+
+
+class Rehearsal:
+    """What one replay of a recording teaches; `learnt` has it."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self._parts: dict[int, tuple[Volatile, ...]] = {}
+        """By the `id` of each screen of the recording, which stays alive with it."""
+        self._transients: dict[int, tuple[Screen, ...]] = {}
+        self._known = [part for screen in screens(recording) for part in screen.volatile if part.kind == "unstable"]
+
+    # --- for a replay ------------------------------------------------------------------------------------------------
+
+    def widened(self, gate: Gate, screen: Screen, about: Region | None = None) -> Gate:
+        """Return the gate to a screen that also takes what is known to be unstable on others, where it shows that."""
+        own = (*screen.volatile, *self._parts.get(id(screen), ()))
+        fitting = [part for part in self._known if _fits(part, gate.expected, own) and _may_be(part, about)]
+        return gate.with_parts([*self._parts.get(id(screen), ()), *fitting])
+
+    def opened(
+        self, gate: Gate, seen: Pixels, acted_on: Pixels | None = None, *, about: Region | None = None
+    ) -> Gate | None:
+        """Return the gate as it lets the screen pass; None where more differs than may be learnt.
+
+        What is within `about`, of which something was said, must be drawn the same.
+        """
+        for _ in range(2 * MOST_DIFFERENCES):
+            found = gate.mismatch(seen, acted_on)
+            if found is None:
+                return gate
+            parts = list(_other_looks(found, gate, seen))
+            if not parts or not all(_may_be(part, about) for part in parts):
+                return None
+            gate = gate.with_parts(parts)
+        return None
+
+    def accepts(self, screen: Screen, gate: Gate, seen: Pixels, about: Region) -> bool:
+        """Tell whether a screen shows what was evidence of something said `about` a region, or hardly another look."""
+        opened = self.opened(self.widened(gate, screen, about), seen, about=about)
+        if opened:
+            self.note(screen, opened, seen)
+        return opened is not None
+
+    def note(self, screen: Screen, gate: Gate, seen: Pixels) -> None:
+        """Remember, of a screen that passed its gate, where it showed another look than the recorded one."""
+        known = self._parts.get(id(screen), ())
+        for part in gate.parts:
+            is_new = part.kind == "unstable" and part not in (*screen.volatile, *known)
+            if is_new and gate.look_of(part, seen) != gate.look_of(part, gate.expected):
+                known = _joined(known, [part])
+                self._known = [*_joined(self._known, [part])]
+        self._parts[id(screen)] = known
+
+    def note_transient(self, step: RecordedStep, shown: Screen) -> None:
+        """Remember what the screen showed for a moment after a step."""
+        self._transients[id(step)] = (*self._transients.get(id(step), ()), shown)
+
+    # --- what it comes to --------------------------------------------------------------------------------------------
+
+    @property
+    def regions(self) -> list[Region]:
+        """Return where other looks were learnt, each place once."""
+        return [*dict.fromkeys(part.region for parts in self._parts.values() for part in parts)]
+
+    def learnt(self) -> Recording:
+        """Return the recording with all that was learnt; itself where that is nothing."""
+        if not any(self._parts.values()) and not self._transients:
+            return self.recording
+
+        def with_transients(step: RecordedStep) -> RecordedStep:
+            more = self._transients.get(id(step), ())
+            return step.model_copy(update={"transients": (*step.transients, *more)}) if more else step
+
+        def with_parts(screen: Screen) -> Screen:
+            more = self._parts.get(id(screen), ())
+            return screen.model_copy(update={"volatile": _joined(screen.volatile, more)}) if more else screen
+
+        runs = (run.model_copy(update={"steps": tuple(map(with_transients, run.steps))}) for run in self.recording.runs)
+        return with_screens(self.recording.model_copy(update={"runs": tuple(runs)}), with_parts)
+
+
+def _joined(parts: Sequence[Volatile], more: Sequence[Volatile]) -> tuple[Volatile, ...]:
+    """Return all parts; those with more looks take the place of what is known within them, a caret stays."""
+    kept = [part for part in parts if part.kind != "unstable" or not _is_covered(part, more)]
+    return (*kept, *more)
+
+
+def _is_covered(part: Volatile, others: Iterable[Volatile]) -> bool:
+    return any(is_part_of(part.region, other.region) for other in others)
+
+
+def _fits(part: Volatile, expected: Pixels, own: Iterable[Volatile]) -> bool:
+    """Tell whether a part of another screen is on this one too, as it was recorded, with nothing known of it there."""
+    if any(part.region.meets(other.region) for other in own):
+        return False
+    return not differing(part.looks[0].pixels(), part.region.part_of(expected)).any()
+
+
+# --- looks -----------------------------------------------------------------------------------------------------------
+
+
+def _other_looks(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[Volatile]:
+    """Return parts that have the look seen now among theirs; none where what differs is not small and local."""
+    unstable = [part for part in gate.parts if part.kind == "unstable"]
+    if not found.boxes:
+        known = next((part for part in unstable if part.region == found.region), None)
+        if known:
+            yield _part(known.region, [known], gate, seen)
+        return
+    differs = differing(gate.expected, seen) & ~gate.ignored & gate.compared
+    boxes = [_with_edge(box, differs.shape) for box in _thin_boxes(differs)]
+    if len(found.boxes) > MOST_DIFFERENCES or not _is_small(differs, boxes):
+        return
+    if any(box.meets(part.region) for box in boxes for part in gate.blinking):
+        return
+    for box in boxes:
+        yield _part(box, [part for part in unstable if part.region.meets(box)], gate, seen)
+
+
+def _part(box: Region, known: Sequence[Volatile], gate: Gate, seen: Pixels) -> Volatile:
+    """Return the part in a box, and in what is known to be unstable there: as recorded, as seen before, as seen now.
+
+    What is known there may be only a piece of what is seen now, where an earlier gate compared no more of it.
+    """
+    region = _hull([box, *(part.region for part in known)])
+    recorded = region.part_of(gate.expected)
+    looks = [recorded.copy()]
+    for part in known:
+        for look in part.looks[1:]:
+            if differing(look.pixels(), part.region.part_of(seen)).any():
+                painted = gate.expected.copy()
+                part.region.part_of(painted)[:] = look.pixels()
+                looks.append(region.part_of(painted).copy())
+    looks.append(region.part_of(seen).copy())
+    return volatile(region, "unstable", *_distinct(looks))
+
+
+def _distinct(looks: Iterable[Pixels]) -> Iterator[Pixels]:
+    kept: list[Pixels] = []
+    for look in looks:
+        if all(differing(look, other).any() for other in kept):
+            kept.append(look)
+            yield look
+
+
+def _may_be(part: Volatile, about: Region | None) -> bool:
+    """Tell whether a part may have these looks.
+
+    Of those that are not drawn as the recorded one there is at most one: what shows something else each time, such as
+    a number, has no end.
+    """
+    recorded, *others = (look.pixels() for look in part.looks)
+    redrawn = [look for look in others if not is_same_drawing(recorded, look)]
+    is_judged = about is not None and about.meets(part.region)
+    return len(others) < _MOST_LOOKS and len(redrawn) <= (0 if is_judged else 1)
+
+
+def is_same_drawing(one: Pixels, other: Pixels) -> bool:
+    """Tell whether two pictures show the same, moved by a pixel at most and a little lighter or darker."""
+    return _is_near(one, other) and _is_near(other, one)
+
+
+def _is_near(one: Pixels, other: Pixels) -> bool:
+    """Tell whether each level is between the lowest and the highest that is around it in the other, or hardly off."""
+    bordered = np.pad(_levels(other), ((1, 1), (1, 1), (0, 0)), mode="edge")
+    around = np.lib.stride_tricks.sliding_window_view(bordered, (3, 3), axis=(0, 1))
+    low, high = around.min(axis=(-2, -1)) - NEAR_LEVELS, around.max(axis=(-2, -1)) + NEAR_LEVELS
+    levels = _levels(one)
+    return bool(((low <= levels) & (levels <= high)).all())
+
+
+def _levels(pixels: Pixels) -> npt.NDArray[np.int16]:
+    return np.stack([pixels >> shift & 0xFF for shift in (0, 8, 16)], axis=-1).astype(np.int16)
+
+
+# --- boxes -----------------------------------------------------------------------------------------------------------
+
+
+def _is_small(differs: Mask, boxes: Sequence[Region]) -> bool:
+    area = sum((box.right - box.left) * (box.bottom - box.top) for box in boxes)
+    return bool(differs.mean() <= SMALL_SHARE and area <= _MOST_AREA * differs.size)
+
+
+def _thin_boxes(differs: Mask) -> Iterator[Region]:
+    """Return boxes around what differs; of a border, which is hollow, its four sides."""
+    for box in boxes_of(differs):
+        inside = box.part_of(differs)
+        if min(inside.shape) <= 2 * APART_PX or inside.mean() > _HOLLOW:
+            yield box
+            continue
+        of_box = np.zeros_like(differs)
+        box.part_of(of_box)[:] = inside
+        lines = np.zeros(differs.shape[0], np.bool_)
+        lines[box.top : box.bottom] = inside.mean(axis=1) > _LINE
+        yield from boxes_of(of_box & lines[:, None])
+        yield from boxes_of(of_box & ~lines[:, None])
+
+
+def _with_edge(box: Region, shape: tuple[int, ...]) -> Region:
+    """Return the box and a pixel around it, so that it can be seen whether what is in it has moved."""
+    right, bottom = min(shape[1], box.right + 1), min(shape[0], box.bottom + 1)
+    return Region(max(0, box.left - 1), max(0, box.top - 1), right, bottom)
+
+
+def _hull(regions: Sequence[Region]) -> Region:
+    lefts, tops = [each.left for each in regions], [each.top for each in regions]
+    rights, bottoms = [each.right for each in regions], [each.bottom for each in regions]
+    return Region(min(lefts), min(tops), max(rights), max(bottoms))

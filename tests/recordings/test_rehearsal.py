@@ -1,0 +1,137 @@
+"""What a rehearsal learns, and what it does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tills import Tills
+
+from pytest_vnc_use.errors import RecordingDrifted
+from pytest_vnc_use.recordings.format import Recording, Volatile, screens
+from pytest_vnc_use.recordings.match import Gate, gate
+from pytest_vnc_use.recordings.pictures import Pixels
+from pytest_vnc_use.recordings.rehearsal import Rehearsal, is_same_drawing
+from pytest_vnc_use.recordings.store import load, save
+from pytest_vnc_use.types import Region
+
+WHITE, BLACK, GREY = 0xFFFFFF, 0, 0x404040
+
+
+def recording_of(tills: Tills) -> Recording:
+    recording = load(tills.key.path)
+    assert recording is not None
+    return recording
+
+
+def rehearsed(tills: Tills, *till: str) -> None:
+    """Rehearse the recording of a till, and write what that taught."""
+    rehearsal = Rehearsal(recording_of(tills))
+    with tills.agent("replay", None, *till, gate_s=2.0, rehearsal=rehearsal) as played:
+        played.run()
+        played.agent.end_body()
+    save(tills.key.path, rehearsal.learnt())
+
+
+def replayed(tills: Tills, *till: str) -> list[str]:
+    """Replay the recording; return what was there for a moment."""
+    with tills.agent("replay", None, *till, gate_s=2.0) as played:
+        played.run()
+        played.agent.end_body()
+        return played.recorded.transients
+
+
+def unstable(recording: Recording) -> list[Volatile]:
+    return [part for screen in screens(recording) for part in screen.volatile if part.kind == "unstable"]
+
+
+def test_a_line_that_moved_by_a_pixel_is_one_of_two_looks(recorded: Tills) -> None:
+    rehearsed(recorded, "--fault=shaky text")
+    parts = unstable(recording_of(recorded))
+    assert {len(part.looks) for part in parts} == {2}
+    replayed(recorded)
+    replayed(recorded, "--fault=shaky text")
+    with pytest.raises(RecordingDrifted):
+        replayed(recorded, "--fault=wrong total")
+
+
+def test_what_shows_something_else_each_time_is_not_learnt(recorded: Tills) -> None:
+    rehearsed(recorded, "--fault=wrong label")
+    with pytest.raises(RecordingDrifted):
+        rehearsed(recorded, "--fault=off by one")
+
+
+def test_what_passes_in_a_rehearsal_is_known_from_then_on(recorded: Tills) -> None:
+    rehearsed(recorded, "--fault=toast")
+    assert replayed(recorded, "--fault=toast") == []
+
+
+# --- looks -----------------------------------------------------------------------------------------------------------
+
+
+def drawn(*boxes: tuple[Region, int]) -> Pixels:
+    pixels = np.full((400, 800), WHITE, np.uint32)
+    for box, colour in boxes:
+        box.part_of(pixels)[:] = colour
+    return pixels
+
+
+def outline(box: Region, colour: int) -> list[tuple[Region, int]]:
+    inner = Region(box.left + 2, box.top + 2, box.right - 2, box.bottom - 2)
+    return [(box, colour), (inner, WHITE)]
+
+
+def opened(expected: Pixels, seen: Pixels, about: Region | None = None, caret: Volatile | None = None) -> Gate | None:
+    rehearsal = Rehearsal(Recording(test="t", screen_size=(800, 400)))
+    return rehearsal.opened(gate(expected, [caret] if caret else []), seen, about=about)
+
+
+def test_a_border_that_is_23_levels_off_is_learnt_as_four_thin_parts() -> None:
+    box = Region(100, 100, 400, 180)
+    was, now = drawn(*outline(box, GREY)), drawn(*outline(box, GREY + 0x171717))
+    learnt = opened(was, now)
+    assert learnt is not None
+    assert len(learnt.parts) == 4
+    assert learnt.mismatch(was) is None
+    assert learnt.mismatch(now) is None
+    other = now.copy()
+    other[140, 250] = BLACK
+    assert learnt.mismatch(other) is not None
+
+
+@pytest.mark.parametrize(
+    "boxes",
+    [
+        [Region(100, 100, 300, 110)],
+        [Region(100 * n, 100, 100 * n + 4, 104) for n in range(1, 6)],
+        [Region(0, 0, 800, 400)],
+    ],
+    ids=["too large", "in too many places", "another screen"],
+)
+def test_what_is_not_small_and_local_is_not_learnt(boxes: list[Region]) -> None:
+    assert opened(drawn(), drawn(*((box, BLACK) for box in boxes))) is None
+
+
+def test_of_what_was_judged_no_other_drawing_is_taken() -> None:
+    was, moved = drawn((Region(100, 100, 140, 104), BLACK)), drawn((Region(100, 101, 140, 105), BLACK))
+    other, about = drawn((Region(100, 108, 140, 112), BLACK)), Region(90, 90, 150, 120)
+    assert opened(was, moved, about) is not None
+    assert opened(was, other, about) is None
+    assert opened(was, other, Region(500, 300, 600, 350)) is not None
+
+
+def test_a_caret_within_may_still_be_there_or_not() -> None:
+    caret = Volatile(left=120, top=100, right=121, bottom=104, kind="caret")
+    was, now = drawn((Region(100, 100, 140, 104), GREY)), drawn((Region(100, 101, 140, 105), GREY))
+    learnt = opened(was, now, caret=caret)
+    assert learnt is not None
+    blinking = now.copy()
+    caret.region.part_of(blinking)[:] = BLACK
+    assert learnt.mismatch(blinking) is None
+
+
+def test_what_is_drawn_the_same() -> None:
+    zero = drawn((Region(10, 10, 20, 24), BLACK), (Region(12, 12, 18, 22), WHITE))
+    eight = drawn((Region(10, 10, 20, 24), BLACK), (Region(12, 12, 18, 16), WHITE), (Region(12, 18, 18, 22), WHITE))
+    assert is_same_drawing(zero, np.roll(zero, 1, axis=0))
+    assert not is_same_drawing(zero, eight)
+    assert not is_same_drawing(zero, np.roll(zero, 3, axis=0))
