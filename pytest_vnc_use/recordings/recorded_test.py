@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from pytest_vnc_use.errors import RecordingDrifted, RecordingError
 from pytest_vnc_use.ports import Controller, Judge, Planner
 from pytest_vnc_use.recordings.evidence import RecordedJudge
-from pytest_vnc_use.recordings.format import Evidence, RecordedRun, RecordedStep, Recording, Screen, Volatile, merged
-from pytest_vnc_use.recordings.match import Mismatch, mask_of, other_than
+from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen, Volatile, merged
+from pytest_vnc_use.recordings.match import Mismatch, other_than
 from pytest_vnc_use.recordings.patient_eyes import PatientEyes
 from pytest_vnc_use.recordings.pictures import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.record import Recorder, screen_at_rest
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.recordings.replay import WHAT_TO_DO, Closed, Earlier, Replay
+from pytest_vnc_use.recordings.run_state import RunState, frame_pixels, mark_staying
 from pytest_vnc_use.recordings.shown import Show, ShownRun
-from pytest_vnc_use.recordings.store import Key, load, save
-from pytest_vnc_use.recordings.transients import unknown_parts
+from pytest_vnc_use.recordings.store import Key, load_of, masks_of, save
 from pytest_vnc_use.trace import RunFolder
 from pytest_vnc_use.types import (
     Drifted,
@@ -52,48 +52,6 @@ def mode_of(asked: str, *, exists: bool, ci: bool, has_planner: bool) -> Mode:
 
 
 @dataclass
-class _Run:
-    """A run of the test: what is replayed in it, what is recorded of it, and where it tells of itself."""
-
-    task: str
-    planner: str
-    folder: RunFolder
-    emit: Callable[[RunEvent], None]
-    recorder: Recorder
-    known: RecordedRun | None = None
-    replay: Replay | None = None
-    eyes: PatientEyes | None = None
-    is_watched: bool = False
-    """Whether the end was watched for as long as it was recorded."""
-    is_left: bool = False
-    """Whether something was done after it."""
-    is_done: bool = False
-    is_over: bool = False
-    """Whether the test's body was over after it."""
-    claims: list[Evidence] = field(default_factory=list)
-    ended: RecordedRun | None = None
-
-    @property
-    def is_live(self) -> bool:
-        return self.replay is None or self.replay.taken_over_at is not None
-
-    @property
-    def is_replayed(self) -> bool:
-        """Whether it was replayed whole."""
-        return self.is_done and not self.is_live
-
-    def end(self) -> RecordedRun:
-        """The recorded run where it was replayed whole, else with what was carried out live. Raises DesktopError."""
-        if self.known and not self.is_live:
-            return self.known
-        steps = (*(self.replay.carried_out if self.replay else ()), *self.recorder.steps)
-        end = self.recorder.screen()
-        following = [*(step.screen for step in steps[1:]), end]
-        kept = tuple(_with_known_transients(step, after) for step, after in zip(steps, following, strict=True))
-        return RecordedRun(task=self.task, planner=self.planner, steps=kept, end=end)
-
-
-@dataclass
 class _Heard:
     """What was asked of a judge last, of which frame, and the evidence that there is, with what is other by now."""
 
@@ -119,12 +77,12 @@ class RecordedTest:
         self.transients: list[str] = []
         """What a replay showed for a moment, and its recording did not."""
         self._unknown: list[Region] = []
-        self._recording = rehearsal.recording if rehearsal else _stored(key, mode)
-        self._masks = self._recording.masks if self._recording else _masks_of(key)
+        self._recording = rehearsal.recording if rehearsal else load_of(key) if mode in ("auto", "replay") else None
+        self._masks = self._recording.masks if self._recording else masks_of(key)
         self._eyes: Callable[[], Controller] | None = None
         self._opening: list[Evidence] = []
-        self._runs: list[_Run] = []
-        self._current: _Run | None = None
+        self._runs: list[RunState] = []
+        self._current: RunState | None = None
         self._heard: dict[str, _Heard] = {}
         self._is_whole = True
 
@@ -139,15 +97,15 @@ class RecordedTest:
         emit: Callable[[RunEvent], None],
     ) -> tuple[Planner, Controller]:
         """Who decides in a run that begins now, and the eyes and hands for it. Raises RecordingError, DesktopError."""
-        task, load = started.task, partial(_pixels_in, folder)
+        task, load = started.task, partial(frame_pixels, folder)
         if self._runs:
             self._begin_next(desktop)
         if self._show:
             shown = ShownRun(partial(self._show, task, desktop), desktop)
-            self._runs.append(_Run(task, shown.name, folder, emit, Recorder(shown.screen, load)))
+            self._runs.append(RunState(task, shown.name, folder, emit, Recorder(shown.screen, load)))
             return shown, shown
         recorder = Recorder(partial(screen_at_rest, desktop), load)
-        run = _Run(task, planner.name, folder, emit, recorder, self._known(task, desktop))
+        run = RunState(task, planner.name, folder, emit, recorder, self._known(task, desktop))
         before = self._runs[-1].replay if self._runs else None
         self._runs.append(run)
         if run.known is None:
@@ -257,12 +215,14 @@ class RecordedTest:
         else:
             run.ended = run.end()
 
-    def _closed(self, run: _Run, closed: Closed) -> None:
+    def _closed(self, run: RunState, closed: Closed) -> None:
         """A gate stayed closed."""
         healed = self.mode != "replay"
         self._tell(run, closed.problem, closed.gate.expected, closed.seen, closed.region, healed=healed)
 
-    def _tell(self, run: _Run, problem: str, expected: Pixels, seen: FrameRef, region: Region, *, healed: bool) -> None:
+    def _tell(
+        self, run: RunState, problem: str, expected: Pixels, seen: FrameRef, region: Region, *, healed: bool
+    ) -> None:
         recorded = run.folder.store(frame_of(expected))
         run.emit(Drifted(problem, recorded, seen, region, healed))
         if healed:
@@ -298,7 +258,7 @@ class RecordedTest:
         if run.is_replayed:
             self._look_for_passed(run, desktop)
         else:
-            _mark_staying(run, desktop)
+            mark_staying(run, desktop)
 
     def _begin_next(self, desktop: Controller) -> None:
         """The end of the newest run is the start of the next one, which compares all of it."""
@@ -306,10 +266,10 @@ class RecordedTest:
         if run.is_replayed:
             self._look_for_passed(run, desktop)
         else:
-            _mark_staying(run, desktop)
+            mark_staying(run, desktop)
         run.is_left = True
 
-    def _check_end(self, run: _Run, eyes: PatientEyes, mismatch: Mismatch | None) -> None:
+    def _check_end(self, run: RunState, eyes: PatientEyes, mismatch: Mismatch | None) -> None:
         if mismatch is None or run.known is None or run.replay is None:
             return
         problem = f"the screen did not stay as recorded at the end: {mismatch.problem}"
@@ -317,7 +277,7 @@ class RecordedTest:
         self._tell(run, problem, run.known.end.pixels(), seen, mismatch.region, healed=False)
         raise RecordingDrifted("\n".join(filter(None, [problem, WHAT_TO_DO, run.replay.mask_for(mismatch)])))
 
-    def _look_for_transients(self, run: _Run, step: Step) -> None:
+    def _look_for_transients(self, run: RunState, step: Step) -> None:
         """Tell what came and went in a replayed step, and what differs where no gate compares it."""
         when = f"after step {step.number} of {len(run.known.steps) if run.known else 0}"
         for ref in step.passed:
@@ -326,21 +286,21 @@ class RecordedTest:
             run.replay.elsewhere = []
             self._tell_transients(run, when, step.frame_after)
 
-    def _look_for_passed(self, run: _Run, desktop: Controller) -> None:
+    def _look_for_passed(self, run: RunState, desktop: Controller) -> None:
         for frame in desktop.passed_frames():
             self._tell_transients(run, "after the last step", run.folder.store(frame))
 
-    def _tell_transients(self, run: _Run, when: str, ref: FrameRef) -> None:
+    def _tell_transients(self, run: RunState, when: str, ref: FrameRef) -> None:
         if run.replay and run.replay.gate:
-            self._tell_unknown(run, when, ref, run.replay.unknown_parts(_pixels_in(run.folder, ref)))
+            self._tell_unknown(run, when, ref, run.replay.unknown_parts(frame_pixels(run.folder, ref)))
 
-    def _tell_unknown(self, run: _Run, when: str, ref: FrameRef, parts: Sequence[Region]) -> None:
+    def _tell_unknown(self, run: RunState, when: str, ref: FrameRef, parts: Sequence[Region]) -> None:
         for part in parts:
             if part in self._unknown:
                 continue
             self._unknown.append(part)
             if self._rehearsal and run.replay and run.replay.newest_step:
-                passed = Screen(pixels=partial(_pixels_in, run.folder, ref))
+                passed = Screen(pixels=partial(frame_pixels, run.folder, ref))
                 self._rehearsal.note_transient(run.replay.newest_step, passed)
                 continue
             where = f"from ({part.left}, {part.top}) to ({part.right}, {part.bottom})"
@@ -416,48 +376,3 @@ class RecordedTest:
             claims=tuple(self._opening),
             runs=runs,
         )
-
-
-def _stored(key: Key, mode: Mode) -> Recording | None:
-    """The recording to be replayed; None where there is none. Raises RecordingError where it cannot be."""
-    recording = load(key.path) if mode in ("auto", "replay") else None
-    if recording and not key.belongs(recording):
-        raise RecordingError(
-            f"{str(key.path)!r} is of {_told(recording.test, recording.parameters, recording.secrets)}, and the test "
-            f"is {_told(key.test, key.parameters, key.secrets)}; record it anew with --vnc-record=rewrite"
-        )
-    return recording
-
-
-def _with_known_transients(step: RecordedStep, after: Screen) -> RecordedStep:
-    """Return the step with those of its transients that are more than the way from its screen to the one after."""
-    if not step.transients:
-        return step
-    known, left_out = [step.screen.pixels(), after.pixels()], mask_of((), after.pixels().shape)
-    kept = [each for each in step.transients if unknown_parts(each.pixels(), known, left_out)]
-    return step.model_copy(update={"transients": tuple(kept)})
-
-
-def _pixels_in(folder: RunFolder, frame: FrameRef) -> Pixels:
-    return pixels_of(folder.load_png(frame))
-
-
-def _mark_staying(run: _Run, desktop: Controller) -> None:
-    """Write down whether the screen still shows the end of a run that was recorded just now."""
-    if run.ended and not run.is_left:
-        end = run.ended.end
-        stays = other_than(end.pixels(), pixels_in(desktop.glance()), end.volatile) is None
-        run.ended = run.ended.model_copy(update={"stays": stays})
-
-
-def _told(test: str, parameters: tuple[str, ...], secrets: tuple[str, ...]) -> str:
-    return f"{test!r} with parameters {list(parameters)} and secrets {list(secrets)}"
-
-
-def _masks_of(key: Key) -> tuple[Region, ...]:
-    """The user's masks outlive what is written anew."""
-    try:
-        recording = load(key.path)
-    except RecordingError:
-        return ()
-    return recording.masks if recording else ()

@@ -32,6 +32,7 @@ from pytest_vnc_use.recordings.format import (
 from pytest_vnc_use.recordings.match import surroundings
 from pytest_vnc_use.recordings.pictures import Chain, Pixels, change, picture_of, pixels_of
 from pytest_vnc_use.trace import write_atomically
+from pytest_vnc_use.types import Region
 
 FOLDER = "__vnc_recordings__"
 _LONGEST_NAME = 100
@@ -84,6 +85,30 @@ def load(path: Path) -> Recording | None:
     for name in {name for screen in screens(recording) for name in _pictures_of(screen)} - {""}:
         _load_picture(path, name)
     return _with_pixels(recording, path)
+
+
+def load_of(key: Key) -> Recording | None:
+    """Return the recording of a test; None where there is none. Raises RecordingError where it is another's."""
+    recording = load(key.path)
+    if recording and not key.belongs(recording):
+        raise RecordingError(
+            f"{str(key.path)!r} is of {_in_words(recording.test, recording.parameters, recording.secrets)}, and the "
+            f"test is {_in_words(key.test, key.parameters, key.secrets)}; record it anew with --vnc-record=rewrite"
+        )
+    return recording
+
+
+def _in_words(test: str, parameters: tuple[str, ...], secrets: tuple[str, ...]) -> str:
+    return f"{test!r} with parameters {list(parameters)} and secrets {list(secrets)}"
+
+
+def masks_of(key: Key) -> tuple[Region, ...]:
+    """Return the masks that the user gave for a test, which outlive what is written anew."""
+    try:
+        recording = load(key.path)
+    except RecordingError:
+        return ()
+    return recording.masks if recording else ()
 
 
 def _pictures_of(screen: Screen) -> Iterator[str]:

@@ -1,0 +1,80 @@
+"""One run of a test: what is replayed in it, and what is recorded of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pytest_vnc_use.ports import Controller
+from pytest_vnc_use.recordings.format import Evidence, RecordedRun, RecordedStep, Screen
+from pytest_vnc_use.recordings.match import mask_of, other_than
+from pytest_vnc_use.recordings.patient_eyes import PatientEyes
+from pytest_vnc_use.recordings.pictures import Pixels, pixels_in, pixels_of
+from pytest_vnc_use.recordings.record import Recorder
+from pytest_vnc_use.recordings.replay import Replay
+from pytest_vnc_use.recordings.transients import unknown_parts
+from pytest_vnc_use.trace import RunFolder
+from pytest_vnc_use.types import FrameRef, RunEvent
+
+
+@dataclass
+class RunState:
+    """A run of the test: what is replayed in it, what is recorded of it, and where it tells of itself."""
+
+    task: str
+    planner: str
+    folder: RunFolder
+    emit: Callable[[RunEvent], None]
+    recorder: Recorder
+    known: RecordedRun | None = None
+    replay: Replay | None = None
+    eyes: PatientEyes | None = None
+    is_watched: bool = False
+    """Whether the end was watched for as long as it was recorded."""
+    is_left: bool = False
+    """Whether something was done after it."""
+    is_done: bool = False
+    is_over: bool = False
+    """Whether the test's body was over after it."""
+    claims: list[Evidence] = field(default_factory=list)
+    ended: RecordedRun | None = None
+
+    @property
+    def is_live(self) -> bool:
+        return self.replay is None or self.replay.taken_over_at is not None
+
+    @property
+    def is_replayed(self) -> bool:
+        """Whether it was replayed whole."""
+        return self.is_done and not self.is_live
+
+    def end(self) -> RecordedRun:
+        """The recorded run where it was replayed whole, else with what was carried out live. Raises DesktopError."""
+        if self.known and not self.is_live:
+            return self.known
+        steps = (*(self.replay.carried_out if self.replay else ()), *self.recorder.steps)
+        end = self.recorder.screen()
+        following = [*(step.screen for step in steps[1:]), end]
+        kept = tuple(with_known_transients(step, after) for step, after in zip(steps, following, strict=True))
+        return RecordedRun(task=self.task, planner=self.planner, steps=kept, end=end)
+
+
+def with_known_transients(step: RecordedStep, after: Screen) -> RecordedStep:
+    """Return the step with those of its transients that are more than the way from its screen to the one after."""
+    if not step.transients:
+        return step
+    known, left_out = [step.screen.pixels(), after.pixels()], mask_of((), after.pixels().shape)
+    kept = [each for each in step.transients if unknown_parts(each.pixels(), known, left_out)]
+    return step.model_copy(update={"transients": tuple(kept)})
+
+
+def frame_pixels(folder: RunFolder, frame: FrameRef) -> Pixels:
+    return pixels_of(folder.load_png(frame))
+
+
+def mark_staying(run: RunState, desktop: Controller) -> None:
+    """Write down whether the screen still shows the end of a run that was recorded just now."""
+    if run.ended and not run.is_left:
+        end = run.ended.end
+        stays = other_than(end.pixels(), pixels_in(desktop.glance()), end.volatile) is None
+        run.ended = run.ended.model_copy(update={"stays": stays})
