@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use import assembly, triage
 from pytest_vnc_use.agent import VncUseAgent
 from pytest_vnc_use.claims import LastTask
 from pytest_vnc_use.errors import Inconclusive, TaskFailed
@@ -44,7 +44,7 @@ def judge_last_task(agent: VncUseAgent, is_proven: Callable[[LastTask], bool]) -
     """Have the end state of a test's last task judged where nothing independent says that it is done.
 
     Independent is a claim that holds since, or what `is_proven` knows of. Raises as `carry_out` does; nobody is asked
-    for the end state of a run that did not end as done, and it is Inconclusive.
+    for the end state of a run that did not end as done.
     """
     last = agent.take_unproven()
     if last is None or is_proven(last):
@@ -53,7 +53,7 @@ def judge_last_task(agent: VncUseAgent, is_proven: Callable[[LastTask], bool]) -
         raise Inconclusive(f"the last task broke, and the test went on\n  task: {plain(last.task)}\n  {WAYS_OUT}")
     if last.result.outcome is not Outcome.DONE:
         headline = f"the last task ended as {last.result.outcome.value}, and the test went on"
-        raise Inconclusive(f"{told_failure(headline, last.result)}\n  {WAYS_OUT}")
+        raise type(triage.failure_of(last.result))(f"{told_failure(headline, last.result)}\n  {WAYS_OUT}")
     judge_end(agent, last.result, agent.settings.votes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -182,10 +183,14 @@ def test_what_cannot_be_undone_is_told(desktop: XvncDesktop) -> None:
 
 
 def test_a_program_that_cannot_be_found_is_seen(desktop: XvncDesktop) -> None:
-    desktop.run(["sh", "-c", "env -u VNC_DESKTOP_FOLDER setsid xterm -T stray & echo"])
-    wait_for(lambda: "0x" in desktop.run(["xprop", "-root", "_NET_CLIENT_LIST"]).stdout, "the window")
-    with pytest.raises(DesktopError, match=r"at its start: .*property _NET_CLIENT_LIST.* changed for good"):
-        desktop.reset()
+    """One that was started from elsewhere, as by the test itself, and belongs to nothing of the desktop's."""
+    lines = desktop.run(["env"]).stdout.splitlines()
+    there = dict(line.split("=", 1) for line in lines if line.startswith(("DISPLAY=", "XAUTHORITY=")))
+    with subprocess.Popen(["xterm", "-T", "stray"], env={"PATH": os.environ["PATH"], **there}) as stray:
+        wait_for(lambda: "0x" in desktop.run(["xprop", "-root", "_NET_CLIENT_LIST"]).stdout, "the window")
+        with pytest.raises(DesktopError, match=r"at its start: .*property _NET_CLIENT_LIST.* changed for good"):
+            desktop.reset()
+        stray.kill()
 
 
 @pytest.mark.parametrize("name", ["openbox", "Xtigervnc"])

@@ -240,7 +240,7 @@ def test_till(vnc_agent, vnc_desktop):
 def test_a_claim_is_judged_by_whoever_is_at_the_terminal(
     start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
 ) -> None:
-    mask = Region(700, 300, 780, 380)
+    mask = Region(700, 300, 710, 340)
     save(file_in(tmp_path), Recording(test="test_till.py::test_till", screen_size=(800, 400), masks=(mask,)))
     done = done_by(demonstrate(CALLED, answers="yes, it stands below\n"))
     assert done.code == 0, done.out
