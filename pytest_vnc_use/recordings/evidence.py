@@ -95,16 +95,18 @@ class RecordedJudge:
         """Return where the screen is not the one that was judged; in a rehearsal, where it is more than unstable."""
         screen = evidence.screen
         gate = evidence_gate(screen.pixels(), screen.volatile, self._masks)
-        about = evidence.region or Region(0, 0, seen.shape[1], seen.shape[0])
-        if self._rehearsal and self._rehearsal.accepts(screen, gate, seen, about):
+        if self._rehearsal and self._rehearsal.accepts(screen, gate, seen):
             return None
         return gate.mismatch(seen)
 
     def _hidden(self, evidence: Evidence) -> Iterator[Region]:
-        """Return what no comparison looks at and the evidence may be about; a caret hides nothing."""
+        """Return what no comparison looks at and the evidence may be about.
+
+        Where nobody knows which part it is about, what is no larger than a caret hides nothing.
+        """
         endless = [part.region for part in evidence.screen.volatile if part.kind == "endless"]
         for region in (*self._masks, *endless):
-            if not is_small(region) and (evidence.region is None or evidence.region.meets(region)):
+            if evidence.region.meets(region) if evidence.region else not is_small(region):
                 yield region
 
     def _not_blinking(self, evidence: Evidence) -> Mismatch | None:

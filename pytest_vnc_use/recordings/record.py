@@ -120,7 +120,7 @@ def _changing(region: Region, grown: Region, shown: Sequence[Pixels]) -> Iterato
         yield _with_looks(grown, shown)
         return
     if caret := _caret_of(marked, region):
-        yield volatile(caret, "caret")
+        yield _caret(caret, grown, shown)
         return
     bands = [replace(region, top=region.top + top, bottom=region.top + bottom) for top, bottom in _bands(marked)]
     bars = [_bar_of(marked[band.top - region.top : band.bottom - region.top], band) for band in bands]
@@ -130,7 +130,15 @@ def _changing(region: Region, grown: Region, shown: Sequence[Pixels]) -> Iterato
     for bar, band in zip(bars, bands, strict=True):
         wider = _within(band, grown)
         inside = replace(wider, **{side: getattr(wider, side) - origin for side, origin in _origin(grown).items()})
-        yield volatile(bar, "caret") if bar else _with_looks(wider, [inside.part_of(look) for look in shown])
+        yield _caret(bar, grown, shown) if bar else _with_looks(wider, [inside.part_of(look) for look in shown])
+
+
+def _caret(box: Region, grown: Region, shown: Sequence[Pixels]) -> Volatile:
+    """Return a caret; one that is more than a bar has looks, as it may be a lamp."""
+    if box.is_within(BAR_PX):
+        return volatile(box, "caret")
+    inside = replace(box, **{side: getattr(box, side) - origin for side, origin in _origin(grown).items()})
+    return volatile(box, "caret", *_distinct([inside.part_of(look) for look in shown])[0])
 
 
 def _marked(region: Region, grown: Region, shown: Sequence[Pixels]) -> Mask:
@@ -155,16 +163,22 @@ def _with_looks(region: Region, shown: Sequence[Pixels]) -> Volatile:
 
     What never comes back, as the seconds of a clock, may show anything next.
     """
+    looks, order = _distinct(shown)
+    come_back = 2 * len(looks) <= len(order) + 1
+    if len(looks) <= _MOST_LOOKS and come_back:
+        return volatile(region, "blinks", *looks)
+    return volatile(region, "endless")
+
+
+def _distinct(shown: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
+    """Return what was shown, each look once, and the numbers of the looks in the order in which they came."""
     looks: list[Pixels] = []
     order: list[int] = []
     for pixels in shown:
         number = next((n for n, look in enumerate(looks) if not differing(look, pixels).any()), len(looks))
         looks += [pixels] if number == len(looks) else []
         order += [number] if order[-1:] != [number] else []
-    come_back = 2 * len(looks) <= len(order) + 1
-    if len(looks) <= _MOST_LOOKS and come_back:
-        return volatile(region, "blinks", *looks)
-    return volatile(region, "endless")
+    return looks, order
 
 
 def _bands(part: Mask) -> Iterator[tuple[int, int]]:

@@ -40,32 +40,27 @@ class Rehearsal:
 
     # --- for a replay ------------------------------------------------------------------------------------------------
 
-    def widened(self, gate: Gate, screen: Screen, about: Region | None = None) -> Gate:
+    def widened(self, gate: Gate, screen: Screen) -> Gate:
         """Return the gate to a screen that also takes what is known to be unstable on others, where it shows that."""
         own = (*screen.volatile, *self._parts.get(id(screen), ()))
-        fitting = [part for part in self._known if _fits(part, gate.expected, own) and _may_be(part, about)]
+        fitting = [part for part in self._known if _fits(part, gate.expected, own) and _may_be(part)]
         return gate.with_parts([*self._parts.get(id(screen), ()), *fitting])
 
-    def opened(
-        self, gate: Gate, seen: Pixels, acted_on: Pixels | None = None, *, about: Region | None = None
-    ) -> Gate | None:
-        """Return the gate as it lets the screen pass; None where more differs than may be learnt.
-
-        What is within `about`, of which something was said, must be drawn the same.
-        """
+    def opened(self, gate: Gate, seen: Pixels, acted_on: Pixels | None = None) -> Gate | None:
+        """Return the gate as it lets the screen pass; None where more differs than may be learnt."""
         for _ in range(2 * MOST_DIFFERENCES):
             found = gate.mismatch(seen, acted_on)
             if found is None:
                 return gate
             parts = list(_other_looks(found, gate, seen))
-            if not parts or not all(_may_be(part, about) for part in parts):
+            if not parts or not all(_may_be(part) for part in parts):
                 return None
             gate = gate.with_parts(parts)
         return None
 
-    def accepts(self, screen: Screen, gate: Gate, seen: Pixels, about: Region) -> bool:
-        """Tell whether a screen shows what was evidence of something said `about` a region, or hardly another look."""
-        opened = self.opened(self.widened(gate, screen, about), seen, about=about)
+    def accepts(self, screen: Screen, gate: Gate, seen: Pixels) -> bool:
+        """Tell whether a screen shows what was evidence, or hardly another look of it."""
+        opened = self.opened(self.widened(gate, screen), seen)
         if opened:
             self.note(screen, opened, seen)
         return opened is not None
@@ -172,30 +167,25 @@ def _distinct(looks: Iterable[Pixels]) -> Iterator[Pixels]:
             yield look
 
 
-def _may_be(part: Volatile, about: Region | None) -> bool:
-    """Tell whether a part may have these looks.
-
-    Of those that are not drawn as the recorded one there is at most one: what shows something else each time, such as
-    a number, has no end.
-    """
+def _may_be(part: Volatile) -> bool:
+    """Tell whether a part may have these looks: each is the recorded drawing, and no other value or word."""
     recorded, *others = (look.pixels() for look in part.looks)
-    redrawn = [look for look in others if not is_same_drawing(recorded, look)]
-    is_judged = about is not None and about.meets(part.region)
-    return len(others) < _MOST_LOOKS and len(redrawn) <= (0 if is_judged else 1)
+    return len(others) < _MOST_LOOKS and all(is_same_drawing(recorded, look) for look in others)
 
 
 def is_same_drawing(one: Pixels, other: Pixels) -> bool:
-    """Tell whether two pictures show the same, moved by a pixel at most and a little lighter or darker."""
-    return _is_near(one, other) and _is_near(other, one)
+    """Tell whether two pictures show the same, moved as a whole by a pixel at most and a little lighter or darker.
+
+    The outermost pixels of both must be equal, or nearly: what is moved over them is not compared.
+    """
+    return any(_is_moved(one, other, down, across) for down in (-1, 0, 1) for across in (-1, 0, 1))
 
 
-def _is_near(one: Pixels, other: Pixels) -> bool:
-    """Tell whether each level is between the lowest and the highest that is around it in the other, or hardly off."""
-    bordered = np.pad(_levels(other), ((1, 1), (1, 1), (0, 0)), mode="edge")
-    around = np.lib.stride_tricks.sliding_window_view(bordered, (3, 3), axis=(0, 1))
-    low, high = around.min(axis=(-2, -1)) - NEAR_LEVELS, around.max(axis=(-2, -1)) + NEAR_LEVELS
-    levels = _levels(one)
-    return bool(((low <= levels) & (levels <= high)).all())
+def _is_moved(one: Pixels, other: Pixels, down: int, across: int) -> bool:
+    height, width = one.shape
+    here = one[max(0, down) : height + min(0, down), max(0, across) : width + min(0, across)]
+    there = other[max(0, -down) : height + min(0, -down), max(0, -across) : width + min(0, -across)]
+    return bool((np.abs(_levels(here) - _levels(there)) <= NEAR_LEVELS).all())
 
 
 def _levels(pixels: Pixels) -> npt.NDArray[np.int16]:

@@ -74,6 +74,12 @@ def test_of_a_caret_only_its_own_box_is_left_out() -> None:
     assert regions(screen_at_rest(Turning(drawn("total 3.00"), filled(caret), moving=(TILE,))).volatile) == (caret,)
 
 
+def test_what_may_be_a_lamp_is_kept_with_its_looks() -> None:
+    lamp = Region(70, 66, 82, 78)
+    (part,) = screen_at_rest(Turning(drawn("total 3.00"), filled(lamp), moving=(TILE,))).volatile
+    assert (part.region, part.kind, len(part.looks)) == (lamp, "caret", 2)
+
+
 @pytest.mark.parametrize(
     ("below", "parts"),
     [
