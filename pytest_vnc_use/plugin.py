@@ -319,6 +319,7 @@ def vnc_agent(
     try:
         proving.judge_after_teardown(item, agent)
     finally:
+        del item.stash[notes.AGENT]  # pytest keeps the item to the session's end, and with it the screens
         agent.close()
     if failed := agent.unmet():
         raise failed  # of a check that was made where no call of the test's could tell it

@@ -463,7 +463,7 @@ def test_whoever_runs_the_test(pytester: pytest.Pytester, options: list[str]) ->
 # --- judges, claims, and saying so on purpose ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "how"), [("holds", "passed"), ("fails", "product"), ("unsure", "inconclusive")])
+@pytest.mark.parametrize(("kind", "how"), [("holds", "passed"), ("fails", "agent"), ("unsure", "inconclusive")])
 def test_the_judge_decides_where_nothing_is_asserted(pytester: pytest.Pytester, kind: str, how: str) -> None:
     conftest = pytester.path / "conftest.py"
     conftest.write_text(conftest.read_text(encoding="utf-8").replace('"unsure"', repr(kind)), encoding="utf-8")

@@ -347,7 +347,7 @@ def test_pytest_takes_the_desktop_from_the_environment(
     pytester.makepyfile("""
         import pytest
 
-        @pytest.mark.vnc_task("Click")
+        @pytest.mark.vnc_task("Click", expect=None)
         def test_it(vnc_settings):
             assert vnc_settings.steps == 9
     """)

@@ -14,7 +14,7 @@ from gemini_server import GeminiServer
 from painted import PaintedController
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.errors import PlannerError, SettingsError
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.execution import read_execution
 from pytest_vnc_use.planners.callables import Answer, finish, key
 from pytest_vnc_use.settings import Settings
@@ -81,10 +81,8 @@ def test_a_crash_leaves_where_it_happened(tmp_path: Path) -> None:
         raise ValueError("no apple-4711 here")
 
     crashing, _ = agent(tmp_path, crash)
-    told_so = r"raised ValueError: no <secret:PIN> here at test_execution_runs\.py:\d+$"
-    with pytest.raises(PlannerError, match=told_so) as caught:
+    with pytest.raises(ValueError, match="no apple-4711 here"):  # a user's own exception stays as it is
         crashing.run("Order")
-    assert caught.value.__cause__ is None
     [folder] = crashing.runs
     told = (folder / "error.txt").read_text(encoding="utf-8")
     assert told.startswith("Traceback (most recent call last):\n")

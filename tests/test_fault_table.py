@@ -216,7 +216,8 @@ def broken(name: str) -> str:
     in_the_body = "kill_server(vnc_desktop); vnc_agent.screenshot()" if name.endswith("in_the_body") else ""
     body = in_the_body or "raise LookupError('the test itself')"
     app = f", app={ANSWERING!r}" if name == "program_frozen" else ""
-    return f"@pytest.mark.vnc_task('Click'{app})\ndef test_{name}(vnc_desktop, vnc_agent):\n    {body}\n"
+    on_purpose = ", expect=None" if in_the_body else ""
+    return f"@pytest.mark.vnc_task('Click'{app}{on_purpose})\ndef test_{name}(vnc_desktop, vnc_agent):\n    {body}\n"
 
 
 def test_the_desktop_its_program_and_the_disk(pytester: pytest.Pytester) -> None:

@@ -54,8 +54,8 @@ class RunState:
             return self.known
         steps = (*(self.replay.carried_out if self.replay else ()), *self.recorder.steps)
         end = self.recorder.screen()
-        following = [*(step.screen for step in steps[1:]), end]
-        kept = tuple(with_known_transients(step, after) for step, after in zip(steps, following, strict=True))
+        following = [*(step.screen for step in steps[1:]), end]  # of no steps there is the end alone
+        kept = tuple(with_known_transients(step, after) for step, after in zip(steps, following, strict=False))
         return RecordedRun(task=self.task, planner=self.planner, steps=kept, end=end)
 
 

@@ -225,7 +225,7 @@ def test_what_processes_print_is_told_by_role_and_still_there_once_stopped(start
     desktop = start(["sh", "-c", "head -c 1200000 /dev/zero | tr '\\0' x; echo good morning; exec xterm"])
     logs = desktop.logs()
     assert set(logs) == {"VNC server", "window manager", "program"}
-    assert len(logs["program"]) == 1_000_000
+    assert 1_000_000 <= len(logs["program"]) < 1_000_100
     assert logs["program"].endswith("xgood morning\n")
     assert "TigerVNC" in logs["VNC server"]
     desktop.stop()
