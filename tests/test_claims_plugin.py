@@ -37,7 +37,7 @@ def test_soft_checks_are_told_at_the_end_of_the_test(pytester: pytest.Pytester, 
             assert not vnc_agent.check(1 + 1 == 3, "the total is 3.00")
             print("came to the end")
 
-        @pytest.mark.vnc_task("Open the basket")
+        @pytest.mark.vnc_task("Open the basket", expect=None)
         def test_with_a_task(vnc_agent):
             vnc_agent.check("the basket is open")
 
