@@ -519,7 +519,7 @@ def test_a_tool_that_breaks_in_a_task_is_told_with_its_step(
     pytester.makepyfile(PASSES_EVENTS_ON)
     result = run(model(calls(CLICK), daily_quota()))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["infra: QuotaExhausted: *", "  after step 1 of the run in runs*"])
+    result.stdout.fnmatch_lines(["infra: QuotaExhausted: *", "  after step 1 of the run in *runs*"])
 
 
 CRASHES_ON_PRESS = """
@@ -564,7 +564,7 @@ def test_a_program_that_dies_is_not_taken_for_a_broken_tool(
         [
             "product: the program under test ended: * exited with 139*",
             "no stock for <secret:SHOP_PASSWORD>",
-            "  at step 1 of the run in runs*",
+            "  at step 1 of the run in *runs*",
             "E * assert 1 == 2",
             "* program under test *",
             "* exited with 139*",
@@ -721,7 +721,7 @@ def test_a_timeout_of_pytest_timeout_ends_a_test_whose_model_hangs(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
     pytester.makepyfile(PASSES_EVENTS_ON + "\n\ndef test_next(): ...\n")
-    result = run(model(hang(100)), "--timeout=6")
+    result = run(model(hang(100)), "--timeout=15")
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(["*Timeout*6.0s*"])
 
