@@ -514,15 +514,15 @@ def test_a_verdict_that_nobody_asks_for_its_truth_fails_the_test(pytester: pytes
 
 
 ENDED_OTHERWISE = [
-    ("try:\n    vnc_agent.run('x', planner=GIVES_UP)\nexcept VncUseError:\n    pass", "inconclusive"),
-    ("vnc_agent.run('x', planner=GIVES_UP, check=False)", "inconclusive"),
-    ("assert vnc_agent.run('x', planner=GIVES_UP, check=False).outcome is Outcome.GAVE_UP", "inconclusive"),
+    ("try:\n    vnc_agent.run('x', planner=GIVES_UP)\nexcept VncUseError:\n    pass", "agent"),
+    ("vnc_agent.run('x', planner=GIVES_UP, check=False)", "agent"),
+    ("assert vnc_agent.run('x', planner=GIVES_UP, check=False).outcome is Outcome.GAVE_UP", "agent"),
     (f"with pytest.raises(TaskFailed):\n    vnc_agent.run('x', planner=GIVES_UP)\n{LOOKS}", "passed"),
-    ("with pytest.raises(TaskFailed):\n    vnc_agent.run('x', planner=GIVES_UP)", "inconclusive"),
+    ("with pytest.raises(TaskFailed):\n    vnc_agent.run('x', planner=GIVES_UP)", "agent"),
     ("assert vnc_agent.run('x', planner=DENIED, check=False).outcome is Outcome.DENIED", "passed"),
     ("again = vnc_agent.run('x', planner=DENIED, check=False)\nassert again.outcome == 'denied'", "passed"),
     ("with pytest.raises(TaskFailed):\n    vnc_agent.run('x', planner=DENIED)", "passed"),
-    ("vnc_agent.run('x', planner=DENIED, check=False)", "inconclusive"),
+    ("vnc_agent.run('x', planner=DENIED, check=False)", "policy"),
 ]
 PLANNERS = """
 from pytest_vnc_use.types import Click, Confirmation, Decision, Proposal
