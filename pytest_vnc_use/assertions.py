@@ -22,6 +22,7 @@ from types import FunctionType
 from typing import Literal
 
 from pytest_vnc_use.code_places import (
+    FunctionNode,
     Place,
     has_line_within,
     holds,
@@ -29,6 +30,7 @@ from pytest_vnc_use.code_places import (
     innermost,
     is_chain,
     is_endless,
+    is_given_away,
     is_named,
     is_own,
     names_of,
@@ -36,7 +38,8 @@ from pytest_vnc_use.code_places import (
     parts,
     sure_calls,
 )
-from pytest_vnc_use.code_values import NOTHING, Instance, Method, own_method
+from pytest_vnc_use.code_values import NOTHING, Instance, Method, class_of, own_method
+from pytest_vnc_use.known_calls import ASSERTING
 from pytest_vnc_use.looks import Scope, take_over
 
 Way = Literal["next", "return", "break", "continue", "yield"]
@@ -144,9 +147,10 @@ class Flow:
             return self.block(node.orelse if is_in_else else node.body)
         if self._calls_assert(node.test):
             return NO_WAY
+        before = dict(self._scope.facts)
         branches = [self.block(node.body), self.block(node.orelse)]
         if proves:
-            self._scope.depend(node)
+            self._scope.depend(node, before)
         if proves and any(map(self._fails, (node.body, node.orelse))):
             return NO_WAY  # as an assertion, written out
         return branches[0] | branches[1]
@@ -166,24 +170,14 @@ class Flow:
         is_within, has_no_end = self._line is not None, is_endless(node)
         if not is_within and not isinstance(node, ast.While):
             take_over(self._scope, ast.For(node.target, node.iter, [], []))
+        before = dict(self._scope.facts)
         body = self.block(node.body)
         if not is_within and not isinstance(node, ast.While) and self._scope.rests(node.iter):
-            self._scope.depend(node)
+            self._scope.depend(node, before)
         ways = body - {"break", "continue"}
         leaves = "break" in body if has_no_end else bool(body & {"next", "break", "continue"})
-        is_run = is_within or has_no_end or (not isinstance(node, ast.While) and self._has_items(node.iter))
+        is_run = is_within or has_no_end or (not isinstance(node, ast.While) and self._scope.has_items(node.iter))
         return (ways - ON) | (ON if leaves or not is_run else NO_WAY)
-
-    def _has_items(self, over: ast.expr) -> bool:
-        if isinstance(over, (ast.Tuple, ast.List, ast.Set)):
-            return any(not isinstance(each, ast.Starred) for each in over.elts)
-        if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("range", "enumerate"):
-            first = over.args[:1]
-            if over.func.id == "enumerate":
-                return bool(first) and self._has_items(first[0])
-            return len(over.args) == 1 and isinstance(first[0], ast.Constant) and bool(first[0].value)
-        known = self._scope.resolve(over)
-        return isinstance(known, (tuple, list, dict, set, frozenset, str)) and len(known) > 0
 
     def _with(self, node: ast.With | ast.AsyncWith) -> Ways:
         is_within = self._line is not None
@@ -194,7 +188,16 @@ class Flow:
         if expects and (self._scope.trusts_outcome if is_within else self._looks_at(node.body)):
             return NO_WAY
         ways = self.block(node.body)
-        return ways | ON if expects or any(map(self._swallows, node.items)) else ways
+        swallows = any(map(self._swallows, node.items)) or self._enters_one_that_swallows(node)
+        return ways | ON if expects or swallows else ways
+
+    def _enters_one_that_swallows(self, node: ast.With | ast.AsyncWith) -> bool:
+        """Whether a stack of contexts (`contextlib.ExitStack`) is given one that may end an exception."""
+        calls = [each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Call)]
+        entered = [each for each in calls if is_named(each, frozenset({"enter_context", "enter_async_context"}))]
+        if any(is_named(each, frozenset({"push", "push_async_exit"})) for each in calls):
+            return True
+        return any(self._swallows(ast.withitem(each.args[0])) for each in entered if each.args)
 
     def _looks_at(self, body: Sequence[ast.stmt]) -> bool:
         calls = [each for node in body for each in ast.walk(node) if isinstance(each, ast.Call)]
@@ -207,7 +210,7 @@ class Flow:
         call = item.context_expr
         kind = self._scope.resolve(call)
         function = self._scope.resolve(call.func) if isinstance(call, ast.Call) else NOTHING
-        if isinstance(kind, Instance) and kind.of is contextlib.suppress:
+        if class_of(kind) is contextlib.suppress:
             return True
         if isinstance(kind, Instance):
             function = inspect.getattr_static(kind.of, "__exit__", NOTHING)
@@ -267,20 +270,29 @@ class Flow:
             return True
         match call.func:
             case ast.Attribute(attr=name, value=owner):
-                return self._is_known_assertion(name, told, owner)
+                return self._is_known_assertion(name, told, owner, is_found=callee is not NOTHING)
             case ast.Name(id=name):
-                return self._is_known_assertion(name, told, None)
+                return self._is_known_assertion(name, told, None, is_found=callee is not NOTHING)
         return False
 
-    def _is_known_assertion(self, name: str, told: Sequence[ast.expr], owner: ast.expr | None) -> bool:
-        """By its name: of pytest, unittest, numpy, pandas, playwright, or this package."""
+    def _is_known_assertion(
+        self, name: str, told: Sequence[ast.expr], owner: ast.expr | None, *, is_found: bool
+    ) -> bool:
+        """By its name: of pytest, unittest, numpy, pandas, playwright, or this package.
+
+        Another package's function that begins so counts where it was found: it may be any helper that only returns.
+        """
         if name == "check" and len(told) > 1:
             return self._scope.proves(told[0]) and not isinstance(told[0], ast.Constant)
         if name in _EXPECTS_ERROR:
             return len(told) > 1 and not isinstance(told[1], ast.Lambda)
         if name.startswith(("to_", "not_to_")) and owner is not None:
             return is_named(innermost(owner), frozenset({"expect"}))
-        if not re.match(r"assert(_|[A-Z]|$)", name):
+        if (
+            not re.match(r"assert[A-Z]", name)
+            and name not in ASSERTING
+            and not (is_found and name.startswith("assert"))
+        ):
             return False
         if name in ("assertTrue", "assertFalse", "assert_", "assert_that"):
             return bool(told) and self._scope.proves(told[0]) and (name != "assert_that" or len(told) > 1)
@@ -347,10 +359,23 @@ def asserts_after(places: Sequence[Place], funcargs: Mapping[str, object], *, tr
     ways = ON
     for place in places:
         node = node_of(place.code)
-        scope = Scope(place.values, trusts_outcome, funcargs, frozenset(place.own))
+        scope = Scope(place.values, trusts_outcome, funcargs, _live_names(place, node, funcargs))
         left = Flow(scope, place.line, ways).block(node.body) if node else ON
         ways = ON if left else NO_WAY
     return not ways
+
+
+def _live_names(place: Place, node: FunctionNode | None, funcargs: Mapping[str, object]) -> frozenset[str]:
+    """The names of things that may have changed since the task ended.
+
+    A list or dict that the function itself made has not, unless it gave it to something else, which may fill it.
+    """
+    given = {id(thing) for thing in funcargs.values()}
+    return frozenset(
+        name
+        for name, thing in place.own.items()
+        if not isinstance(thing, (list, dict, set)) or id(thing) in given or (node and is_given_away(name, node))
+    )
 
 
 # --- syntax -----------------------------------------------------------------------------------------------------------

@@ -64,11 +64,12 @@ def names_of(function: FunctionType) -> Mapping[str, object]:
 
 def is_own(code: CodeType) -> bool:
     """Whether it stands in a file of the user's project: not in Python, an installed package or this one."""
-    return _is_own_file(code.co_filename)
+    return is_own_file(code.co_filename)
 
 
 @lru_cache(1024)
-def _is_own_file(name: str) -> bool:
+def is_own_file(name: str) -> bool:
+    """Whether a file is of the user's project: not of Python, an installed package or this one."""
     return not name.startswith("<") and not str(Path(name).resolve()).startswith(_OTHERS)
 
 
@@ -152,6 +153,19 @@ def is_named(node: ast.AST, names: frozenset[str]) -> bool:
     return False
 
 
+def is_given_away(name: str, function: FunctionNode) -> bool:
+    """Whether a function hands a name, or a method of it, to another that is not built in, or to one defined within."""
+    for node in ast.walk(function):
+        within = isinstance(node, (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)) and node is not function
+        if within and any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node)):
+            return True
+        if isinstance(node, ast.Call) and not hasattr(builtins, name_of(node)):
+            given = [*node.args, *(each.value for each in node.keywords)]
+            if any(isinstance(root := innermost(each), ast.Name) and root.id == name for each in given):
+                return True
+    return False
+
+
 def innermost(node: ast.expr) -> ast.expr:
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
@@ -175,3 +189,52 @@ def is_chain(node: ast.expr) -> bool:
 
 def _before(node: ast.Attribute | ast.Subscript | ast.Call | ast.Await) -> ast.expr:
     return node.func if isinstance(node, ast.Call) else node.value
+
+
+def arguments_of(call: ast.Call, names: list[str]) -> Iterator[tuple[str, ast.expr]]:
+    """What is given for which parameter, as far as can be told."""
+    for name, value in zip(names, call.args, strict=False):
+        if isinstance(value, ast.Starred):
+            break
+        yield name, value
+    yield from ((each.arg, each.value) for each in call.keywords if each.arg)
+
+
+def statements_in(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """All statements within, as they stand; not those of functions that are only defined."""
+    for node in body:
+        yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+            for inner in getattr(node, name, ()):
+                yield from statements_in([inner] if isinstance(inner, ast.stmt) else inner.body)
+
+
+def name_of(call: ast.Call) -> str:
+    match call.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def written_by(call: ast.Call) -> ast.expr | None:
+    """The file that a call writes, or opens for it."""
+    opens = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    writes = any(set(mode) & set("wax") and len(mode) < 4 for mode in opens)
+    match call.func:
+        case ast.Attribute(attr="write_bytes" | "write_text" | "touch", value=path):
+            return path
+        case ast.Attribute(attr="open", value=path) if writes:
+            return path
+        case ast.Name(id="open") if writes and call.args:
+            return call.args[0]
+    return None
+
+
+def returns_the_same(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function returns one constant, whatever it looked at."""
+    last = [each for part in ast.walk(node) if isinstance(part, ast.Try) for each in part.finalbody]
+    returned = [each for each in statements_in(last or node.body) if isinstance(each, ast.Return)]
+    values = {each.value.value for each in returned if isinstance(each.value, ast.Constant)}
+    return bool(returned) and len(values) == 1 and all(isinstance(each.value, ast.Constant) for each in returned)

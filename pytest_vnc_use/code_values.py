@@ -93,3 +93,13 @@ def collects(values: Mapping[str, object], name: str) -> bool:
     modules = [each for each in [*sys.modules.values()] if isinstance(each, ModuleType)]
     files = {str(vars(each).get("__file__")) for each in modules if vars(each).get(name) is value}
     return any(name in empty_at_first("".join(linecache.getlines(file))) for file in files)
+
+
+def module_of(thing: object) -> str:
+    """The first part of the name of the module that a function or an object's class is from."""
+    of = thing.function if isinstance(thing, Method) else thing.of if isinstance(thing, Instance) else thing
+    return "" if thing is NOTHING else str(getattr(of, "__module__", None) or "").partition(".")[0]
+
+
+def owner_of(method: Method | MethodType) -> object:
+    return method.owner if isinstance(method, Method) else method.__self__

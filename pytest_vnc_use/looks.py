@@ -11,12 +11,23 @@ import ast
 import builtins
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
-from pytest_vnc_use.code_places import innermost, is_own, names_of, node_of
+from pytest_vnc_use.code_places import (
+    arguments_of,
+    innermost,
+    is_own,
+    is_own_file,
+    name_of,
+    names_of,
+    node_of,
+    returns_the_same,
+    statements_in,
+    written_by,
+)
 from pytest_vnc_use.code_values import (
     NOTHING,
     Instance,
@@ -26,30 +37,35 @@ from pytest_vnc_use.code_values import (
     is_live,
     is_of_package,
     member,
+    module_of,
     own_method,
+    owner_of,
+)
+from pytest_vnc_use.foregone import (
+    NONE,
+    Facts,
+    facts_of,
+    has_foregone_truth,
+    is_foregone,
+    is_generator,
+    is_of_a_picture,
+)
+from pytest_vnc_use.known_calls import (
+    OF_A_VERDICT,
+    OF_THE_PLACE,
+    OS_LOOKS,
+    OS_MODULES,
+    PATH_LOOKS,
+    PURE,
+    PUTS,
+    READS,
+    RUNS,
+    SILENT,
+    UNTELLING,
 )
 
 _DEEPEST = 6
 """So many calls are followed, one within the other."""
-_RUNS = frozenset({"run", "reenact", "approve", "deny", "resume"})
-_SILENT = frozenset(
-    "click type_text key scroll drag perform check unmet close stop reset write write_text write_bytes write_file "
-    "writelines mkdir touch append add update extend setattr setitem setenv sleep debug info warning log".split()
-)
-"""Methods that do something and tell nothing of the product."""
-_PUTS = frozenset({"append", "extend", "add", "update"})
-_UNTELLING = frozenset("isinstance issubclass hasattr callable id type print dir vars locals globals".split())
-_PURE = frozenset(
-    "time datetime random secrets uuid json re math decimal fractions operator itertools functools copy string "
-    "textwrap collections dataclasses pprint types typing enum io base64 hashlib statistics numbers pytest _pytest "
-    "unittest numpy pandas PIL".split()
-)
-"""Modules whose functions tell no more than their arguments do, unless they read a file."""
-_READS = ("load", "read", "open", "from", "genfrom", "memmap")
-_PATH_LOOKS = frozenset(
-    "read_text read_bytes open exists is_file is_dir is_symlink stat lstat iterdir glob rglob samefile".split()
-)
-_OF_A_VERDICT = frozenset({"kind", "reason", "claim"})
 
 
 @dataclass
@@ -58,8 +74,9 @@ class Scope:
 
     `values` are the names' values when the task ended, those in `live` of objects that a look at may tell more of now;
     `looks` says of the names that were given since whether they rest on a look, `things` what they stand for where that
-    is known. With `trusts_outcome` the run's own words count:
-    it did not end as its planner said. `funcargs` are the test's, for calls whose arguments cannot be told apart.
+    is known, `facts` what is true of them in any case, `parts` the dict that is written out. With `trusts_outcome` the
+    run's own words count: it did not end as its planner said. `funcargs` are the test's, for calls whose arguments
+    cannot be told apart. `written` are the files that the test itself wrote.
     """
 
     values: Mapping[str, object]
@@ -69,7 +86,8 @@ class Scope:
     depth: int = 0
     looks: dict[str, bool] = field(default_factory=dict)
     things: dict[str, object] = field(default_factory=dict)
-    pictures: set[str] = field(default_factory=set)
+    facts: dict[str, Facts] = field(default_factory=dict)
+    parts: dict[str, ast.Dict] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
 
     # --- what names stand for ----------------------------------------------------------------------------------------
@@ -86,47 +104,78 @@ class Scope:
             case ast.Attribute():
                 return member(self.resolve(node.value), node.attr)
             case ast.BinOp():
-                left = self.resolve(node.left)
-                return left if isinstance(left, (PurePath, Instance)) else NOTHING
+                return self._resolve_path(node)
             case ast.Call():
-                made = self.resolve(node.func)
-                return Instance(made) if isinstance(made, type) else NOTHING
+                return self._resolve_call(node)
             case ast.Await() | ast.NamedExpr():
                 return self.resolve(node.value)
         return NOTHING
 
-    def method(self, call: ast.Call) -> Method | None:
-        """The function of the user's that a call goes to; None for all others."""
-        return own_method(self.resolve(call.func))
+    def _resolve_path(self, node: ast.BinOp) -> object:
+        left, right = self.resolve(node.left), self.resolve(node.right)
+        if isinstance(left, PurePath) and isinstance(right, (str, PurePath)) and isinstance(node.op, ast.Div):
+            return left / right
+        return left if isinstance(left, (PurePath, Instance)) else NOTHING
+
+    def _resolve_call(self, call: ast.Call) -> object:
+        made = self.resolve(call.func)
+        if isinstance(made, type):
+            return Instance(made)
+        if made is getattr and len(call.args) > 1 and isinstance(name := self.resolve(call.args[1]), str):
+            return member(self.resolve(call.args[0]), name)
+        method = own_method(made)
+        if method and self.depth < _DEEPEST:
+            return self.within(call, method).returns(method.function)
+        return NOTHING
+
+    def returns(self, function: FunctionType) -> object:
+        """What a function of the user's returns, where it is one thing in any case."""
+        node = node_of(function.__code__)
+        found: list[object] = []
+        for each in statements_in(node.body) if node else ():
+            if isinstance(each, ast.Return):
+                found.append(self.resolve(each.value) if each.value else None)
+            elif isinstance(each, (ast.Assign, ast.AnnAssign)):
+                take_over(self, each)
+        return found[0] if len(found) == 1 else NOTHING
+
+    def facts_of_name(self, name: str) -> Facts:
+        return self.facts.get(name, NONE)
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
         """Take over what a name stands for from now on; a part of a thing that comes from a look makes all of it so."""
         if isinstance(target, (ast.Subscript, ast.Attribute)):
             self.add(target, value)
             return
+        facts = facts_of(value, self.facts_of_name)
         self.name(target, looks=self.rests(value), thing=self.resolve(value))
-        if isinstance(target, ast.Name) and _is_picture(value, self):
-            self.pictures.add(target.id)
+        if isinstance(target, ast.Name):
+            self.facts[target.id] = facts
+            if isinstance(value, ast.Dict):
+                self.parts[target.id] = value
 
     def add(self, target: ast.expr, value: ast.expr) -> None:
         """Take over that something was put into a thing."""
         root = innermost(target)
-        if isinstance(root, ast.Name) and self.rests(value):
-            self.looks[root.id] = True
+        if isinstance(root, ast.Name):
+            self.parts.pop(root.id, None)
+            if self.rests(value):
+                self.looks[root.id] = True
 
-    def depend(self, node: ast.stmt) -> None:
-        """Take over what is given to names only where a look says so."""
+    def depend(self, node: ast.stmt, before: Mapping[str, Facts]) -> None:
+        """Take over what is given to names only where a look says so; `before` is what was known of them."""
         for each in ast.walk(node):
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
-                self.looks[each.id] = True
+                self.facts[each.id] = self.facts_of_name(each.id) & before.get(each.id, NONE)
+                self.looks[each.id] = "true" not in self.facts[each.id]
 
     def name(self, target: ast.AST, *, looks: bool, thing: object = NOTHING) -> None:
         """The same for all names of a target, of which `thing` is what a single one stands for."""
         for node in ast.walk(target):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self.looks[node.id] = looks
-                self.pictures.discard(node.id)
-                self.things.pop(node.id, None)
+                for known in (self.facts, self.parts, self.things):
+                    known.pop(node.id, None)
                 if node is target and thing is not NOTHING:
                     self.things[node.id] = thing
 
@@ -139,8 +188,9 @@ class Scope:
             scope.take(positional.pop(0), False, method.owner)
         for name in (*positional, *names.kwonlyargs):
             scope.take(name, is_live(self.funcargs.get(name)), self.funcargs.get(name, NOTHING))
-        for name, value in _arguments(call, positional):
+        for name, value in arguments_of(call, positional):
             scope.take(name, self.rests(value), self.resolve(value))
+            scope.facts[name] = facts_of(value, self.facts_of_name)
         return scope
 
     def take(self, name: str, looks: bool, thing: object) -> None:
@@ -160,26 +210,41 @@ class Scope:
             case ast.BoolOp():
                 told = [self.proves(value) for value in test.values]
                 return any(told) if isinstance(test.op, ast.And) else all(told)
-            case ast.Tuple() | ast.List() | ast.Dict() | ast.Set() | ast.JoinedStr() | ast.GeneratorExp():
-                return False  # always true, or always false
-            case ast.Attribute() if test.attr in _OF_A_VERDICT:
+            case ast.Attribute() if test.attr in OF_A_VERDICT:
                 return False
-            case ast.Name() | ast.Attribute():
-                return self.rests(test) and has_truth(self.resolve(test)) and not _is_picture(test, self)
             case ast.Compare():
                 return self._compares(test)
-        return self.rests(test) and not _is_picture(test, self)
+            case ast.Call(func=ast.Name(id="all"), args=[ast.GeneratorExp() | ast.ListComp() as items]):
+                return self.has_items(items.generators[0].iter) and self.rests(test)
+        if has_foregone_truth(test, facts_of(test, self.facts_of_name)) or self._is_generator(test):
+            return False
+        if isinstance(test, (ast.Name, ast.Attribute)):
+            return self.rests(test) and has_truth(self.resolve(test))
+        return self.rests(test)
+
+    def _is_generator(self, test: ast.expr) -> bool:
+        method = own_method(self.resolve(test.func)) if isinstance(test, ast.Call) else None
+        return method is not None and is_generator(method.function)
+
+    def has_items(self, over: ast.expr) -> bool:
+        """Whether it surely holds something to go through."""
+        if isinstance(over, (ast.Tuple, ast.List, ast.Set)):
+            return any(not isinstance(each, ast.Starred) for each in over.elts)
+        if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("range", "enumerate"):
+            first = over.args[:1]
+            if over.func.id == "enumerate":
+                return bool(first) and self.has_items(first[0])
+            return len(over.args) == 1 and isinstance(first[0], ast.Constant) and bool(first[0].value)
+        known = self.resolve(over)
+        return isinstance(known, (tuple, list, dict, set, frozenset, str)) and len(known) > 0
 
     def _compares(self, test: ast.Compare) -> bool:
-        sides = [test.left, *test.comparators]
-        if len({ast.dump(side) for side in sides}) < len(sides) or _is_always_true(test):
+        if is_foregone(test, self.facts_of_name):
             return False
+        sides = [test.left, *test.comparators]
         if any(isinstance(op, (ast.Is, ast.IsNot)) for op in test.ops):
             sides = [side for side in sides if not isinstance(side, ast.Name) or self.looks.get(side.id)]
-        return any(self.rests(side) and not self._is_size_of_picture(side) for side in sides)
-
-    def _is_size_of_picture(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Call) and len(node.args) == 1 and _is_picture(node.args[0], self)
+        return any(map(self.rests, sides))
 
     def rests(self, node: ast.AST) -> bool:
         """Whether the value of an expression comes from a look at the program."""
@@ -192,6 +257,8 @@ class Scope:
                 return self._attribute_rests(node)
             case ast.Call():
                 return self._call_rests(node)
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=key)) if name in self.parts:
+                return self._part_rests(self.parts[name], key)
             case ast.BoolOp(op=ast.Or()):
                 return all(map(self.rests, node.values))
             case ast.IfExp():
@@ -199,6 +266,12 @@ class Scope:
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self._comprehension_rests(node)
         return any(self.rests(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+
+    def _part_rests(self, parts: ast.Dict, key: object) -> bool:
+        keys = [each.value if isinstance(each, ast.Constant) else NOTHING for each in parts.keys]
+        if key not in keys or NOTHING in keys:
+            return self.rests(parts)
+        return self.rests(parts.values[keys.index(key)])
 
     def _name_rests(self, name: str) -> bool:
         thing = self.things.get(name, NOTHING if name in self.looks else self.values.get(name, NOTHING))
@@ -219,6 +292,10 @@ class Scope:
 
     def _attribute_rests(self, node: ast.Attribute) -> bool:
         owner = self.resolve(node.value)
+        if is_of_a_picture(node, facts_of(node.value, self.facts_of_name)):
+            return False
+        if isinstance(owner, ModuleType) and not is_own_file(str(vars(owner).get("__file__"))):
+            return False
         if is_of_package(owner):
             return self.trusts_outcome and type(owner).__name__ == "RunResult"
         found = member(owner, node.attr)
@@ -235,26 +312,45 @@ class Scope:
     # --- calls -------------------------------------------------------------------------------------------------------
 
     def _call_rests(self, call: ast.Call) -> bool:
-        callee, name = self.resolve(call.func), _name_of(call)
+        callee, name = self.resolve(call.func), name_of(call)
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         if method := own_method(callee):
             return self.depth < _DEEPEST and self.within(call, method).returns_look(method.function)
-        if name in _SILENT or name in _UNTELLING or (owner is not None and _is_picture(owner, self)):
+        if name in SILENT or name in UNTELLING:
+            return False
+        if owner is not None and "picture" in facts_of(owner, self.facts_of_name):
             return False
         if isinstance(call.func, ast.Lambda):
             return self.rests(call.func.body)
+        if isinstance(callee, (Method, MethodType)) and is_of_package(owner_of(callee)):
+            return self._is_look_of_package(
+                owner_of(callee), callee.function.__name__ if isinstance(callee, Method) else name
+            )
         if owner is not None and is_of_package(self.resolve(owner)):
             return self._is_look_of_package(self.resolve(owner), name)
         if owner is not None and self._is_on_path(owner):
-            return name in _PATH_LOOKS and ast.unparse(owner) not in self.written
+            return name in PATH_LOOKS and not self._is_own_doing(owner, name)
+        if module_of(callee) in OS_MODULES and call.args:
+            return name in OS_LOOKS and not self._is_own_doing(call.args[0], name)
         if self._tells_its_arguments(callee, name, owner):
             told = [*call.args, *(each.value for each in call.keywords), *([owner] if owner else [])]
             return any(map(self.rests, told))
         return True
 
+    def _is_own_doing(self, path: ast.expr, name: str) -> bool:
+        """Whether a file was written by the test itself, or a folder is one that pytest made for it."""
+        key = self.key_of(path)
+        made = {str(each) for each in self.funcargs.values() if isinstance(each, PurePath)}
+        return key in self.written or (name in OF_THE_PLACE and key in made)
+
+    def key_of(self, path: ast.expr) -> str:
+        """The file that an expression names, or the expression itself."""
+        known = self.resolve(path)
+        return str(known) if isinstance(known, (PurePath, str)) else ast.unparse(path)
+
     def _is_look_of_package(self, owner: object, name: str) -> bool:
         is_agent = hasattr(type(owner), "approve") or type(owner).__name__ == "RunResult"
-        return self.trusts_outcome if is_agent and name in _RUNS else type(owner).__name__ != "RunResult"
+        return self.trusts_outcome if is_agent and name in RUNS else type(owner).__name__ != "RunResult"
 
     def _is_on_path(self, owner: ast.expr) -> bool:
         thing = self.resolve(owner)
@@ -265,13 +361,13 @@ class Scope:
         if owner is not None and self._is_known(owner):
             return True
         if callee is NOTHING:
-            return name in _RUNS or (owner is None and name in self.looks)
+            return name in RUNS or (owner is None and name in self.looks)
         if getattr(builtins, name, None) is callee:
             return callee is not open
-        place = getattr(callee, "__module__", None) or getattr(owner and self.resolve(owner), "__module__", None)
-        module = str(place or "").partition(".")[0]
-        reads = module in ("numpy", "pandas", "PIL") and name.startswith(_READS)
-        return not reads and (isinstance(callee, type) or module.removeprefix("_") in _PURE or module in _PURE)
+        module = module_of(callee) or module_of(self.resolve(owner) if owner is not None else NOTHING)
+        reads = module in ("numpy", "pandas", "PIL") and name.startswith(READS)
+        is_pure = module.removeprefix("_") in PURE or module in PURE or module in OS_MODULES
+        return not reads and (isinstance(callee, type) or is_pure)
 
     def _is_known(self, owner: ast.expr) -> bool:
         """Whether an object was there before the task, or was made since without a look: a text, a run's result."""
@@ -289,16 +385,17 @@ class Scope:
     def returns_look(self, function: FunctionType) -> bool:
         """Whether what a function of the user's returns may rest on a look."""
         node = node_of(function.__code__)
-        if node is None or self.depth > _DEEPEST:
+        if node is None or self.depth > _DEEPEST or returns_the_same(node):
             return False
         returned: list[bool] = []
-        for each in _in_order(node.body):
+        for each in statements_in(node.body):
             match each:
                 case ast.Return(value=ast.expr() as value):
                     returned.append(self.rests(value))
                 case ast.If(test=decides) | ast.For(iter=decides) if self.rests(decides):
+                    before = dict(self.facts)
                     take_over(self, each)
-                    self.depend(each)
+                    self.depend(each, before)
                     returned.append(any(isinstance(inner, ast.Return) for inner in ast.walk(each)))
                 case ast.Assign() | ast.AnnAssign(value=ast.expr()) | ast.With() | ast.AsyncWith() | ast.For():
                     take_over(self, each)
@@ -315,6 +412,8 @@ def take_over(scope: Scope, node: ast.stmt) -> None:
                 scope.assign(target, value)
         case ast.AnnAssign(target=target, value=ast.expr() as value):
             scope.assign(target, value)
+        case ast.AugAssign(target=ast.Name(id=name), op=ast.BitOr(), value=ast.Constant(value=True)):
+            scope.take(name, False, True)
         case ast.AugAssign(target=ast.Name(id=name), value=value):
             scope.looks[name] = scope.looks.get(name, False) or scope.rests(value)
         case ast.With(items=items) | ast.AsyncWith(items=items):
@@ -331,51 +430,8 @@ def take_over(scope: Scope, node: ast.stmt) -> None:
             for alias in node.names:
                 module = sys.modules.get(node.module or "", NOTHING)
                 scope.take(alias.asname or alias.name, False, member(module, alias.name))
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=attr), args=[value, *_])) if attr in _PUTS:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=attr), args=[value, *_])) if attr in PUTS:
             scope.add(owner, value)
     for each in ast.walk(node):
-        if isinstance(each, ast.Call) and _name_of(each) in ("write_bytes", "write_text", "touch"):
-            scope.written.add(ast.unparse(each.func.value) if isinstance(each.func, ast.Attribute) else "")
-
-
-def _arguments(call: ast.Call, names: list[str]) -> Iterator[tuple[str, ast.expr]]:
-    """What is given for which parameter, as far as can be told."""
-    for name, value in zip(names, call.args, strict=False):
-        if isinstance(value, ast.Starred):
-            break
-        yield name, value
-    yield from ((each.arg, each.value) for each in call.keywords if each.arg)
-
-
-def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements within, as they stand; not those of functions that are only defined."""
-    for node in body:
-        yield node
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            continue
-        for name in ("body", "orelse", "handlers", "finalbody", "cases"):
-            for inner in getattr(node, name, ()):
-                yield from _in_order([inner] if isinstance(inner, ast.stmt) else inner.body)
-
-
-def _name_of(call: ast.Call) -> str:
-    match call.func:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-    return ""
-
-
-def _is_picture(node: ast.AST, scope: Scope) -> bool:
-    if isinstance(node, ast.Name):
-        return node.id in scope.pictures
-    return isinstance(node, ast.Call) and _name_of(node) == "screenshot"
-
-
-def _is_always_true(test: ast.Compare) -> bool:
-    """`len(x) >= 0`, `len(x) > -1`."""
-    match test:
-        case ast.Compare(left=ast.Call(func=ast.Name(id="len")), ops=[ast.GtE()], comparators=[ast.Constant(value=0)]):
-            return True
-        case ast.Compare(left=ast.Call(func=ast.Name(id="len")), ops=[ast.Gt()], comparators=[ast.UnaryOp()]):
-            return True
-    return False
+        if isinstance(each, ast.Call) and (path := written_by(each)) is not None:
+            scope.written.add(scope.key_of(path))

@@ -48,6 +48,7 @@ def vnc_judge():
     return Judge()
 """
 HELPERS = """
+import contextlib
 import pytest
 
 def check_orders(desktop):
@@ -78,6 +79,42 @@ class Orders:
     @property
     def text(self):
         return self.desktop.read_file("orders.csv")
+
+TOLERANT = contextlib.suppress(AssertionError)
+
+def tolerant():
+    return contextlib.suppress(AssertionError)
+
+class Page:
+    def __init__(self, agent, desktop):
+        self.agent, self.desktop = agent, desktop
+
+    def assert_saved(self, desktop=None):
+        return "pears;9" in self.desktop.read_file("orders.csv")
+
+    def assert_bought(self, line):
+        assert line in self.desktop.read_file("orders.csv")
+
+    def buy(self):
+        self.result = self.agent.run("Buy pears")
+        return self
+
+def new_page(agent, desktop):
+    return Page(agent, desktop)
+
+def always(desktop):
+    if "pears" in desktop.read_file("orders.csv"):
+        return True
+    return True
+
+def in_any_case(desktop):
+    try:
+        return "pears;9" in desktop.read_file("orders.csv")
+    finally:
+        return True
+
+def lines_with_pears(desktop):
+    return (line for line in desktop.read_file("orders.csv").splitlines() if "pears" in line)
 """
 IMPORTS = """
 import contextlib, json, logging, os, random, subprocess, time, unittest
@@ -188,6 +225,53 @@ NOTHING = [
     "all(check_orders(vnc_desktop) for _ in [])",
     "subprocess.run(['true'], check=True)",
     "json.dumps({'a': 1})",
+    "run = vnc_agent.run\nassert run('Buy pears').outcome == 'done'",
+    "assert getattr(vnc_agent, 'run')('Buy pears').outcome == 'done'",
+    "from operator import attrgetter\nassert attrgetter('outcome')(result) == 'done'",
+    "results = []\nfor task in ('Buy pears', 'Pay'):\n    results.append(vnc_agent.run(task))\n"
+    "assert all(each.outcome == 'done' for each in results)",
+    "ended = {}\nended['pears'] = vnc_agent.run('Buy pears')\nassert ended['pears'].outcome == 'done'",
+    "page = new_page(vnc_agent, vnc_desktop).buy()\nassert page.result.outcome == 'done'",
+    "new_page(vnc_agent, vnc_desktop).assert_saved(vnc_desktop)",
+    "page = new_page(vnc_agent, vnc_desktop)\npage.assert_saved()",
+    "assert always(vnc_desktop)",
+    "assert in_any_case(vnc_desktop)",
+    "assert lines_with_pears(vnc_desktop)",
+    "assert all('pears' in line for line in vnc_desktop.read_file('orders.csv').splitlines()[5:])",
+    "with TOLERANT:\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "with tolerant():\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "with contextlib.ExitStack() as stack:\n    stack.enter_context(contextlib.suppress(AssertionError))\n"
+    "    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "assert vnc_agent.screenshot() is not None",
+    "shot = vnc_agent.screenshot()\nassert shot != b''",
+    "assert vnc_agent.screenshot()[:4] == b'\\x89PNG'",
+    "assert b'PNG' in vnc_agent.screenshot()",
+    "import hashlib\nassert hashlib.sha256(vnc_agent.screenshot()).hexdigest()",
+    "import io\nfrom PIL import Image\nassert Image.open(io.BytesIO(vnc_agent.screenshot())).size[0] > 0",
+    "assert subprocess.run(['grep', '-q', 'pears;9', 'orders.csv'])",
+    "assert subprocess.run(['grep', '-q', 'pears;9', 'orders.csv']) is not None",
+    "assert vnc_desktop.read_file('orders.csv') is not None",
+    "assert vnc_desktop.read_file('orders.csv').find('pears;9')",
+    "assert vnc_desktop.read_file('orders.csv').splitlines",
+    "assert 0 <= len(vnc_desktop.read_file('orders.csv'))",
+    "assert len(vnc_desktop.read_file('orders.csv')) != -1",
+    "assert len(vnc_desktop.read_file('orders.csv').split('\\n')) > 0",
+    "assert next(iter(vnc_desktop.read_file('orders.csv')), True)",
+    "assert tmp_path.exists()",
+    "assert os.path.basename('x/orders.csv') == 'orders.csv'",
+    "assert os.getcwd()",
+    "assert os.environ['PATH']",
+    "import platform\nassert platform.system()",
+    "import shutil\nassert shutil.which('sh')",
+    "(tmp_path / 'e.png').write_bytes(vnc_agent.screenshot())\nassert os.path.exists(tmp_path / 'e.png')",
+    "out = tmp_path / 'e.png'\nwith open(out, 'wb') as file:\n    file.write(vnc_agent.screenshot())\n"
+    "assert (tmp_path / 'e.png').exists()",
+    "found = 'pears' in vnc_desktop.read_file('orders.csv')\nfound = True\nassert found",
+    "ok = 'pears' in vnc_desktop.read_file('orders.csv')\nok |= True\nassert ok",
+    "data = {'file': vnc_desktop.read_file('orders.csv'), 'n': 2}\nassert data['n'] == 2",
+    "data = {'file': vnc_desktop.read_file('orders.csv')}\nassert data",
+    "lines = [vnc_desktop.read_file('orders.csv')]\nassert lines",
+    "report = f\"file: {vnc_desktop.read_file('orders.csv')}\"\nassert report",
 ]
 WORDS = [
     "assert result.outcome is Outcome.DONE",
@@ -240,6 +324,15 @@ SOMETHING = [
     "lines = []\nfor line in vnc_desktop.read_file('orders.csv').splitlines():\n    lines.append(line)\n"
     "assert lines == ['apples;2']",
     "import helpers\nhelpers.check_orders(vnc_desktop)",
+    "new_page(vnc_agent, vnc_desktop).assert_bought('apples;2')",
+    "assert vnc_desktop.read_file('orders.csv').find('apples') == 0",
+    "assert subprocess.run(['grep', '-q', 'apples;2', 'orders.csv']).returncode == 0",
+    "assert len(vnc_desktop.read_file('orders.csv').splitlines()) > 0",
+    "assert os.path.exists('orders.csv')",
+    "assert all(word in vnc_desktop.read_file('orders.csv') for word in ('apples', '2'))",
+    "import io\nfrom PIL import Image\n"
+    "assert Image.open(io.BytesIO(vnc_agent.screenshot())).convert('RGB').getpixel((0, 0)) != (1, 2, 3)",
+    "data = {'file': vnc_desktop.read_file('orders.csv'), 'n': 2}\nassert data['file'] == 'apples;2\\n'",
 ]
 
 

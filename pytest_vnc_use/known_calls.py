@@ -1,0 +1,40 @@
+"""Names of functions and modules that are known: which look at nothing, which do something and tell nothing."""
+
+from __future__ import annotations
+
+RUNS = frozenset({"run", "reenact", "approve", "deny", "resume"})
+"""Methods of an agent that carry out a task."""
+SILENT = frozenset(
+    "click type_text key scroll drag perform check unmet close stop reset write write_text write_bytes write_file "
+    "writelines mkdir touch append add update extend setattr setitem setenv sleep debug info warning log "
+    "is_alive".split()
+)
+"""Methods that do something and tell nothing of the product."""
+PUTS = frozenset({"append", "extend", "add", "update"})
+UNTELLING = frozenset("isinstance issubclass hasattr callable id type print dir vars locals globals".split())
+PURE = frozenset(
+    "time datetime random secrets uuid json re math decimal fractions operator itertools functools copy string "
+    "textwrap collections dataclasses pprint types typing enum io base64 hashlib statistics numbers pytest _pytest "
+    "unittest numpy pandas PIL platform logging threading asyncio inspect locale sys warnings contextlib getpass gc "
+    "weakref concurrent multiprocessing shutil tempfile".split()
+)
+"""Modules whose functions tell no more than their arguments do, unless they read a file."""
+READS = ("load", "read", "open", "from", "genfrom", "memmap")
+OS_MODULES = frozenset({"os", "posix", "nt", "posixpath", "ntpath", "genericpath"})
+OS_LOOKS = frozenset(
+    "exists lexists isfile isdir islink getsize getmtime listdir scandir walk stat lstat read popen system".split()
+)
+PATH_LOOKS = frozenset(
+    "read_text read_bytes open exists is_file is_dir is_symlink stat lstat iterdir glob rglob samefile".split()
+)
+OF_THE_PLACE = frozenset({"exists", "is_dir", "isdir", "lexists", "stat", "lstat"})
+"""What says of a folder that it is there, and nothing of what it holds."""
+OF_A_VERDICT = frozenset({"kind", "reason", "claim"})
+ASSERTING = frozenset(
+    "assert_equal assert_array_equal assert_allclose assert_almost_equal assert_approx_equal assert_array_almost_equal "
+    "assert_array_less assert_string_equal assert_array_max_ulp assert_array_almost_equal_nulp assert_raises "
+    "assert_raises_regex assert_frame_equal assert_series_equal assert_index_equal assert_extension_array_equal "
+    "assert_called assert_called_once assert_called_with assert_called_once_with assert_any_call assert_has_calls "
+    "assert_not_called assert_awaited assert_awaited_once assert_that assert_".split()
+)
+"""Names by which numpy, pandas, unittest and its mocks assert; those like assertEqual are known by their form."""
