@@ -198,7 +198,8 @@ def pytest_runtest_makereport(
     elif call.when == "teardown":
         if report.passed and item.stash.get(PASSED, False):
             _note(item, report, [(WRITTEN, told) for told in _written(recorded)])
-        del item.stash[RECORDED]  # pytest keeps the item to the session's end, and with it the screens
+        recorded.release()
+        del item.stash[RECORDED]
     return report
 
 

@@ -359,6 +359,12 @@ class RecordedTest:
             return False
         return save(self.key.path, recording)
 
+    def release(self) -> None:
+        """Let go of the screens: whoever keeps the test, or an error of it, keeps this object too."""
+        self._runs.clear()
+        self._opening.clear()
+        self._current = self._recording = None
+
     def _made(self) -> Recording | None:
         """The whole test as it was carried out; None where it did nothing that could be recorded."""
         ended = [(run.ended, tuple(run.claims)) for run in self._runs]
