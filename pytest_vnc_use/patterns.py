@@ -13,6 +13,8 @@ from typing import NamedTuple, Protocol
 
 import regex
 
+from pytest_vnc_use.plain_text import cut, plain
+
 MOST_SEARCH_S = 2.0
 """So long a rule may search for one pattern, in all the texts of one action together."""
 MOST_PATTERN = 10_000
@@ -20,6 +22,7 @@ MOST_PATTERN = 10_000
 MOST_REPEATS = 100_000
 """All the counts of a pattern multiplied: `regex` writes them out when it reads it."""
 _COUNT = re.compile(r"\{(\d*),?(\d*)\}")
+_LONGEST = 300
 _PROBE_S = 0.5
 _MOST_PROBES = 20
 _FLAGS = {
@@ -44,6 +47,11 @@ class Found(Protocol):
     def end(self) -> int: ...
 
 
+def in_slashes(pattern: re.Pattern[str]) -> str:
+    """Return the pattern as it stands in a line of a message."""
+    return f"/{cut(plain(pattern.pattern), _LONGEST)}/"
+
+
 class Search:
     """Searches for one pattern in many texts, until `limit_s` from now."""
 
@@ -61,7 +69,7 @@ class Search:
                 return self._compiled.search(text, at, timeout=left_s)
         except TimeoutError:
             pass
-        raise PatternTooSlow(f"/{self._pattern.pattern}/ was not searched to the end within {self._limit_s:g} s")
+        raise PatternTooSlow(f"{in_slashes(self._pattern)} was not searched to the end within {self._limit_s:g} s")
 
 
 class Joined(NamedTuple):
@@ -90,11 +98,11 @@ def check(pattern: re.Pattern[str]) -> None:
         raise ValueError(f"a pattern must have at most {MOST_PATTERN} characters, got {length}")
     repeats = math.prod(max(1, *(int(count or 1) for count in counts)) for counts in _COUNT.findall(pattern.pattern))
     if repeats > MOST_REPEATS:
-        raise ValueError(f"the counts of a pattern must multiply to at most {MOST_REPEATS}, got /{pattern.pattern}/")
+        raise ValueError(f"the counts of a pattern must multiply to at most {MOST_REPEATS}, got {in_slashes(pattern)}")
     try:
         _compiled(pattern)
     except regex.error as exc:
-        raise ValueError(f"the pattern /{pattern.pattern}/ cannot be read ({exc})") from exc
+        raise ValueError(f"the pattern {in_slashes(pattern)} cannot be read ({exc})") from exc
 
 
 def slow_character(pattern: re.Pattern[str]) -> str:

@@ -42,7 +42,7 @@ from pydantic_core import ErrorDetails
 from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.patterns import MOST_SEARCH_S, slow_character
+from pytest_vnc_use.patterns import MOST_SEARCH_S, in_slashes, slow_character
 from pytest_vnc_use.safety import (
     CONDITIONS,
     OnDeny,
@@ -205,7 +205,7 @@ def _slowness(rule: Rule) -> str:
     patterns = (pattern for pattern in (rule.explanation, rule.text, rule.task) if pattern is not None)
     slow = ((pattern, slow_character(pattern)) for pattern in patterns)
     return "".join(
-        f"; too slow: /{pattern.pattern}/ is not searched to the end in {character!r} many times over, "
+        f"; too slow: {in_slashes(pattern)} is not searched to the end in {character!r} many times over, "
         f"and an action that is not ruled on within {MOST_SEARCH_S:g} s is denied"
         for pattern, character in slow
         if character
