@@ -56,12 +56,14 @@ class Sight:
 class KeyboardState:
     """The keys that are held and the texts that were typed, by all actions so far.
 
-    Of an action that failed nobody knows how much of it was typed: `unsure` are the editors where all of it was,
-    `editors` those where nothing was. Where secrets are typed, their placeholders stand here.
+    `holds_meta` is whether a key that is held was called "meta". Of an action that failed nobody knows how much of it
+    was typed: `unsure` are the editors where all of it was, `editors` those where nothing was. Where secrets are typed,
+    their placeholders stand here.
     """
 
     means: Means = field(default_factory=Means)
     held: tuple[int, ...] = ()
+    holds_meta: bool = False
     editors: tuple[Editor, ...] = _EDITORS
     unsure: tuple[Editor, ...] = _EDITORS
 
@@ -72,11 +74,10 @@ class KeyboardState:
         edited = [_edited(editor.fresh(), edits) for editor in dict.fromkeys([*self.editors, *self.unsure])]
         pressed = tuple(dict.fromkeys(_pressed_by(action, inputs, self.held)))
         own = _own_texts(action, edited)
+        meta = self.holds_meta or _says_meta(action)
         return Sight(
             keys=_unique(map(names_of, pressed)) or _unpressed(action, inputs),
-            alike=_unique(
-                alike for keysyms in pressed for alike in keys_alike(keysyms, meta_is_alt=_says_meta(action))
-            ),
+            alike=_unique(alike for keysyms in pressed for alike in keys_alike(keysyms, meta_is_alt=meta)),
             own=own,
             plain=_plain(action, own),
             spellings=_spellings(action, own),
@@ -87,12 +88,14 @@ class KeyboardState:
         """The state once the action was carried out, or had `failed` in the middle."""
         inputs = inputs_of(action, self.held, self.means)
         held = held_after(self.held, inputs)
+        holds_meta = bool(held) and (self.holds_meta or _says_meta(action))
         edits = _edits(inputs, self.held)
         unsure = tuple(_edited(editor, edits) for editor in self.unsure)
         if failed:
-            return replace(self, held=tuple(dict.fromkeys([*self.held, *held])), unsure=unsure)
+            either = tuple(dict.fromkeys([*self.held, *held]))
+            return replace(self, held=either, holds_meta=holds_meta or self.holds_meta, unsure=unsure)
         editors = unsure if self.editors == self.unsure else tuple(_edited(each, edits) for each in self.editors)
-        return replace(self, held=held, editors=editors, unsure=unsure)
+        return replace(self, held=held, holds_meta=holds_meta, editors=editors, unsure=unsure)
 
     def after_steps(self, steps: Iterable[Step]) -> KeyboardState:
         """The state after steps of a run; what was not allowed was not done."""

@@ -319,6 +319,7 @@ EVASIONS_OF_KEYS: dict[str, tuple[str, list[Action]]] = {
     "another enter": ("enter", [key("ISO_Enter")]),
     "meta for alt": ("alt+f4", [key("meta", "f4")]),
     "meta for alt, by its side": ("alt+f4", [key("Meta_L+F4")]),
+    "meta for alt, held": ("alt+f4", [KeyDown("Meta_L"), key("f4")]),
     "the right alt key": ("alt+f4", [key("ISO_Level3_Shift", "f4")]),
     "a Cyrillic letter": ("ctrl+c", [key("ctrl", "с")]),
     "a Cyrillic capital": ("ctrl+c", [key("ctrl", "С")]),
@@ -363,6 +364,11 @@ def test_keys_are_seen_however_they_come_to_be_down(keys: str, actions: list[Act
 )
 def test_another_key_is_another(keys: str, action: Action) -> None:
     assert ruled([action], keys=key_set(keys)) == ["allow"]
+
+
+def test_meta_that_is_up_again_is_not_alt() -> None:
+    actions = [KeyDown("meta"), KeyUp("meta"), KeyDown("super"), key("f4")]
+    assert set(ruled(actions, keys=key_set("alt+f4"))) == {"allow"}
 
 
 @pytest.mark.parametrize(
