@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+
+from pytest_vnc_use.guesses import Guess
+from pytest_vnc_use.patterns import Joined
 
 MOST_TEXT = 100_000
-"""Characters that are kept, the newest ones."""
-_MOST_AROUND = 300
+"""Characters that are kept on either side of the caret, before an action."""
 _BREAKS = "\n\t"
 _WORD_BEFORE, _WORD_AFTER = re.compile(r"\w*\W*\Z"), re.compile(r"\W*\w*")
 
@@ -47,7 +48,11 @@ _FIELD = {
     "ctrl+x": "cut",
     "shift+delete": "cut",
     "ctrl+v": "paste",
+    "pageup": "go first",
+    "pagedown": "go last",
 }
+_OTHER_LINES = frozenset({"up", "down", "pageup", "pagedown"})
+"""Keys that put the caret into a line of a field that nobody knows."""
 _SHELL = {
     **_COMMON,
     "ctrl+a": "go start",
@@ -63,6 +68,9 @@ _SHELL = {
     "alt+d": "rub word after",
     "ctrl+u": "rub start",
     "ctrl+k": "rub end",
+    "ctrl+t": "swap",
+    "alt+l": "lower",
+    "alt+u": "upper",
     "ctrl+y": "yank",
     "ctrl+j": "enter",
     "ctrl+m": "enter",
@@ -76,32 +84,12 @@ _KINDS: Mapping[str, Mapping[str, str]] = {
 _ORDER = ("ctrl", "alt", "shift", "super")
 
 
-class Joined(NamedTuple):
-    """A text that typing added up to; what is new or was taken away lies between `start` and `end`."""
-
-    text: str
-    start: int
-    end: int
-
-    def shows(self, pattern: re.Pattern[str]) -> bool:
-        """Whether the pattern is found where the text is new, and was not there before."""
-        at = 0
-        while at <= len(self.text) and (found := pattern.search(self.text, at)):
-            if found.start() >= self.end:
-                return False
-            if found.end() > self.start:
-                return True
-            at = found.start() + 1
-        return False
-
-
 @dataclass(frozen=True)
 class Editor:
     """One line of thought about where the typing goes: what is there, and where the caret and the selection's end are.
 
-    `since` is where in the text the last pause of typing was: an enter, a click, a key that types nothing. `before`
-    and `after_click` are what was there when the mouse put the caret somewhere, and what was typed since. What is new
-    lies between `start` and `end`, which are -1 where nothing is.
+    `since` is where in the text the last pause of typing was: an enter, a click, a key that types nothing. `guess` is
+    of a field whose caret was put anywhere. What is new lies between `start` and `end`, which are -1 where nothing is.
     """
 
     kind: str
@@ -111,14 +99,26 @@ class Editor:
     clipboard: str = ""
     killed: str = ""
     since: int = 0
-    before: str = ""
-    after_click: str = ""
+    guess: Guess = field(default_factory=Guess)
     start: int = -1
     end: int = -1
 
     def fresh(self) -> Editor:
         """The same, with nothing of it new."""
-        return replace(self, start=-1, end=-1)
+        return replace(self, guess=self.guess.fresh(), start=-1, end=-1)
+
+    def trimmed(self) -> Editor:
+        """The same, without what is far from the caret."""
+        low, high = max(0, self.caret - MOST_TEXT), self.caret + MOST_TEXT
+        if not low and high >= len(self.text):
+            return self
+
+        def moved(place: int) -> int:
+            return min(max(place, low), high) - low
+
+        anchor = None if self.anchor is None else moved(self.anchor)
+        text = self.text[low:high]
+        return replace(self, text=text, caret=self.caret - low, anchor=anchor, since=min(moved(self.since), len(text)))
 
     # --- what is done ------------------------------------------------------------------------------------------------
 
@@ -137,14 +137,17 @@ class Editor:
             known = _KINDS[self.kind]
             command = known.get("+".join([*modifiers, key])) or known.get("+".join([*without_shift, key]))
             if command is not None:
-                return self._obey(command)
+                editor = self._lost(selects="shift" in keys) if key in _OTHER_LINES else self
+                return editor._obey(command)
         return replace(self, since=len(self.text))
 
-    def point(self) -> Editor:
+    def point(self, *, selects: bool = False) -> Editor:
         """The mouse puts the caret anywhere; where typing goes on at the end, that is nothing new."""
-        around = self.text[-_MOST_AROUND:].rpartition("\n")[2]
         end = len(self.text)
-        return replace(self, caret=end, anchor=None, since=end, before=around, after_click="")
+        return replace(self._lost(selects=selects), caret=end, anchor=None, since=end)
+
+    def _lost(self, *, selects: bool = False) -> Editor:
+        return replace(self, guess=self.guess.point(self.text, selects=selects)) if self.kind == "field" else self
 
     def _obey(self, command: str) -> Editor:
         verb, _, where = command.partition(" ")
@@ -156,17 +159,24 @@ class Editor:
             case "copy" | "cut":
                 low, high = self._selection()
                 held = replace(self, clipboard=self.text[low:high] or self.clipboard)
-                return held._cut(low, high) if verb == "cut" else held
+                return replace(held._cut(low, high), guess=held.guess.rub("all")) if verb == "cut" else held
             case "rub":
                 return self._rub(where)
+            case "swap":
+                return self._swap()
+            case "lower" | "upper":
+                end = _word_end(self.text, self.caret)
+                word = self.text[self.caret : end]
+                return replace(self, anchor=end).insert(word.lower() if verb == "lower" else word.upper())
             case _:
                 return self._go(where, selecting=verb == "select")
 
     def _go(self, where: str, *, selecting: bool) -> Editor:
         anchor = self.caret if self.anchor is None else self.anchor
+        guess = self.guess.move(selects=selecting)
         if where == "all":
-            return replace(self, anchor=0, caret=len(self.text))
-        return replace(self, caret=self._place(where), anchor=anchor if selecting else None)
+            return replace(self, anchor=0, caret=len(self.text), guess=guess)
+        return replace(self, caret=self._place(where), anchor=anchor if selecting else None, guess=guess)
 
     def _rub(self, where: str) -> Editor:
         low, high = self._selection()
@@ -174,7 +184,14 @@ class Editor:
             low, high = sorted((self.caret, self._place(where)))
             if where not in ("left", "right"):
                 self = replace(self, killed=self.text[low:high] or self.killed)
-        return replace(self._cut(low, high), after_click=self.after_click[:-1])
+        return replace(self._cut(low, high), guess=self.guess.rub(where))
+
+    def _swap(self) -> Editor:
+        """A shell's line: the character before the caret goes one on, and the caret with it."""
+        at = min(self.caret, len(self.text) - 1)
+        if at < 1:
+            return self
+        return replace(self, caret=at - 1, anchor=at + 1).insert(self.text[at] + self.text[at - 1])
 
     # --- the text ----------------------------------------------------------------------------------------------------
 
@@ -203,20 +220,19 @@ class Editor:
         cut = self._cut(*self._selection())
         at, length = cut.caret, len(piece)
         text = cut.text[:at] + piece + cut.text[at:]
-        lost = max(0, len(text) - MOST_TEXT)
         return replace(
             cut,
-            text=text[lost:],
-            caret=at + length - lost,
-            since=max(0, (cut.since if at >= cut.since else cut.since + length) - lost),
-            after_click=(cut.after_click + piece)[-_MOST_AROUND:],
-            start=max(0, (at if cut.start < 0 else min(cut.start, at)) - lost),
-            end=max(at + length, cut.end + length if cut.end >= at else cut.end) - lost,
+            text=text,
+            caret=at + length,
+            since=cut.since if at >= cut.since else cut.since + length,
+            guess=cut.guess.type(piece),
+            start=at if cut.start < 0 else min(cut.start, at),
+            end=max(at + length, cut.end + length if cut.end >= at else cut.end),
         )
 
     def _break(self, character: str) -> Editor:
         ended = replace(self, caret=len(self.text), anchor=None)._insert(character)
-        return replace(ended, since=len(ended.text), before="", after_click="")
+        return replace(ended, since=len(ended.text), guess=Guess())
 
     def _place(self, where: str) -> int:
         line_start = max(self.text.rfind(character, 0, self.caret) for character in _BREAKS) + 1
@@ -240,7 +256,7 @@ class Editor:
     # --- what it adds up to ------------------------------------------------------------------------------------------
 
     def joined(self) -> Iterator[Joined]:
-        """What a rule may look at: all, each line that is new, the newest typing alone, and typing after a click."""
+        """What a rule may look at: all, each line that is new, the newest typing alone."""
         if self.start < 0:
             return
         yield Joined(self.text, self.start, self.end)
@@ -250,15 +266,6 @@ class Editor:
                 yield Joined(line[0], max(self.start, low) - low, min(self.end, high) - low)
         recent = self.text[self.since :]
         yield Joined(recent, max(0, self.start - self.since), max(0, self.end - self.since))
-        if self.kind == "field" and self.before and self.after_click:
-            yield from self._anywhere()
-
-    def _anywhere(self) -> Iterator[Joined]:
-        """The typing since a click at each place where that may have put the caret."""
-        length, new = len(self.after_click), self.end - self.start
-        for at in range(len(self.before) + 1):
-            text = self.before[:at] + self.after_click + self.before[at:]
-            yield Joined(text, at + max(0, length - new), at + length)
 
 
 def _word_start(text: str, caret: int) -> int:

@@ -17,7 +17,7 @@ _MODIFIERS = {
 _NAMED_KEYS = {
     "altgr": "altgraph isolevel3shift",
     "escape": "esc",
-    "enter": "return ret linefeed newline",
+    "enter": "return ret linefeed newline isoenter 3270enter",
     "tab": "tabulator",
     "backspace": "bksp bsp",
     "delete": "del forwarddelete",

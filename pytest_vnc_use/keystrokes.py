@@ -101,9 +101,13 @@ class Offer(NamedTuple):
 
 
 class Press(NamedTuple):
-    """A button of the mouse goes down: another part of the screen may have the keyboard from now on."""
+    """A button of the mouse goes down: another part of the screen may have the keyboard from now on.
+
+    Where it `selects`, text may be selected by it: a drag, a double click.
+    """
 
     button: str
+    selects: bool = False
 
 
 Input = Union[KeyEvent, Offer, Press]
@@ -154,10 +158,12 @@ def _inputs(action: Action, held: list[int], means: Means) -> list[Input]:
         case Scroll(direction=direction, clicks=clicks, by=by):
             by_wheel = by == "wheel" and means.wheel
             return [] if by_wheel else _strikes(scroll_chords(direction, clicks), held)
-        case Click(button=button) | MouseDown(button=button):
-            return [Press(button)]
+        case Click(button=button, count=count):
+            return [Press(button, selects=count > 1)]
+        case MouseDown(button=button):
+            return [Press(button, selects=True)]
         case Drag():
-            return [Press("left")]
+            return [Press("left", selects=True)]
         case MouseUp() | Move() | Wait() | TakeScreenshot() | CallFunction() | InvalidAction():
             return []
         case _:

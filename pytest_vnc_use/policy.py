@@ -42,6 +42,7 @@ from pydantic_core import ErrorDetails
 from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.patterns import MOST_SEARCH_S, in_slashes, slow_character
 from pytest_vnc_use.safety import (
     CONDITIONS,
     OnDeny,
@@ -197,7 +198,18 @@ def _rule_line(number: int, rule: Rule, policy: Policy) -> str:
     given = ((condition, getattr(rule, condition)) for condition in CONDITIONS)
     conditions = " and ".join(f"{condition} {_readable(value)}" for condition, value in given if value is not None)
     no = "" if rule.decision == "allow" else f"; {_NO[rule.on_deny or policy.on_deny]}"
-    return f"{rule_title(number, rule.name)}: {rule.decision} where {conditions}{no}"
+    return f"{rule_title(number, rule.name)}: {rule.decision} where {conditions}{no}{_slowness(rule)}"
+
+
+def _slowness(rule: Rule) -> str:
+    patterns = (pattern for pattern in (rule.explanation, rule.text, rule.task) if pattern is not None)
+    slow = ((pattern, slow_character(pattern)) for pattern in patterns)
+    return "".join(
+        f"; too slow: {in_slashes(pattern)} is not searched to the end in {character!r} many times over, "
+        f"and an action that is not ruled on within {MOST_SEARCH_S:g} s is denied"
+        for pattern, character in slow
+        if character
+    )
 
 
 def _readable(value: str | re.Pattern[str] | frozenset[str] | Region) -> str:

@@ -18,6 +18,7 @@ from typing_extensions import assert_never
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.key_names import key_set as key_set, on_us_keyboard, unknown_keys as unknown_keys
 from pytest_vnc_use.keyboard_state import KeyboardState, Sight
+from pytest_vnc_use.patterns import PatternTooSlow, Search, check
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
@@ -91,8 +92,15 @@ def _like(glob: str | None, *values: str) -> bool:
     return any(wanted == value or fnmatchcase(value, wanted) for value in map(str.lower, values))
 
 
+def _check(pattern: re.Pattern[str]) -> None:
+    try:
+        check(pattern)
+    except ValueError as exc:
+        raise SettingsError(str(exc)) from exc
+
+
 def _found(pattern: re.Pattern[str] | None, text: str | None) -> bool:
-    return pattern is None or (text is not None and pattern.search(text) is not None)
+    return pattern is None or (text is not None and Search(pattern).find(text) is not None)
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------
@@ -124,14 +132,16 @@ class Rule:
     - `action`: a glob on the action's kind, the name it was proposed by, or the name of a function of the user's;
     - `category`: a glob on the category of the model's wish for confirmation;
     - `explanation`: found in the model's reason for that wish;
-    - `text`: found in what is typed or pasted, in the address opened, or in the arguments of a function; where the
-      rule does not allow, also in what the typing adds up to with that before it, and in the address spelled otherwise;
-    - `keys`: keys that are down together (see `key_set`), whatever else is down beside them; where the rule allows,
-      they are all that the action presses;
+    - `text`: found in what is typed or pasted, in the address opened, or in the arguments of a function. A rule that
+      allows must be found in each of them, as it is and without what only looks like something else (see
+      `text_forms`); any other also in what the typing adds up to with that before it, and in all that in other words;
+    - `keys`: keys that are down together (see `key_set`), whatever else is down beside them, or those that programs
+      take for them; where the rule allows, they are all that the action presses;
     - `region`: a point of the action lies within; of a drag either end, but both where the rule allows;
     - `test`: a glob on the id of the test; `task`: found in the task.
 
-    Globs take no notice of case. `on_deny` overrides the policy's. Raises SettingsError where no condition is given.
+    Globs take no notice of case. `on_deny` overrides the policy's. Raises SettingsError where no condition is given, or
+    a pattern cannot be searched for.
     """
 
     decision: RulingKind
@@ -149,9 +159,15 @@ class Rule:
     def __post_init__(self) -> None:
         if all(getattr(self, condition) is None for condition in CONDITIONS):
             raise SettingsError(f"a rule must have a condition, at least one of {', '.join(CONDITIONS)}; got none")
+        for pattern in (self.explanation, self.text, self.task):
+            if pattern is not None:
+                _check(pattern)
 
     def matches(self, proposal: Proposal, context: ReviewContext, see: Callable[[], Sight] | None = None) -> bool:
-        """Whether the rule applies; `see` says what the keyboard would see of the action, where that is known."""
+        """Whether the rule applies; `see` says what the keyboard would see of the action, where that is known.
+
+        Raises PatternTooSlow where a pattern is not searched to the end in time.
+        """
         action, wish = proposal.action, proposal.confirmation
         return (
             _like(self.action, *_names(proposal))
@@ -172,12 +188,13 @@ class Rule:
         wanted = on_us_keyboard(keys)
         if self.decision == "allow":
             return bool(sight.keys) and all(pressed == wanted for pressed in sight.keys)
-        return any(pressed >= wanted for pressed in sight.keys)
+        return any(pressed >= wanted for pressed in (*sight.keys, *sight.alike))
 
     def _reads(self, text: re.Pattern[str], sight: Sight) -> bool:
+        search = Search(text)
         if self.decision == "allow":
-            return bool(sight.own) and all(text.search(own) for own in sight.own)
-        return any(map(text.search, (*sight.own, *sight.spellings))) or any(each.shows(text) for each in sight.joined)
+            return bool(sight.own) and all(map(search.find, (*sight.own, *sight.plain)))
+        return any(map(search.find, (*sight.own, *sight.spellings))) or any(each.shows(search) for each in sight.joined)
 
     def _covers(self, points: tuple[Point, ...]) -> bool:
         if self.region is None:
@@ -210,8 +227,12 @@ class Policy:
             return self._ruling("deny", BLOCKED, proposal)
         see = cache(lambda: context.sight_of(proposal.action))
         for number, rule in enumerate(self.rules, start=1):
-            if rule.matches(proposal, context, see):
-                return self._ruling(rule.decision, rule_title(number, rule.name), proposal, rule.on_deny)
+            title = rule_title(number, rule.name)
+            try:
+                if rule.matches(proposal, context, see):
+                    return self._ruling(rule.decision, title, proposal, rule.on_deny)
+            except PatternTooSlow as exc:
+                return self._ruling("deny", f"{title}: {exc}", proposal, rule.on_deny)
         if proposal.confirmation is None:
             return Ruling("allow", "harmless", "the model asks for no confirmation, and no rule forbids it")
         return self._ruling(self.unmatched, "no rule matches", proposal)

@@ -8,16 +8,20 @@ from typing import Any
 
 import pytest
 
+from pytest_vnc_use.guesses import MOST_GUESSED
 from pytest_vnc_use.keyboard_state import KeyboardState
 from pytest_vnc_use.keystrokes import Means
 from pytest_vnc_use.safety import Policy, ReviewContext, Rule, key_set
 from pytest_vnc_use.types import (
     Action,
+    CallFunction,
     Click,
     Drag,
     KeyCombo,
     KeyDown,
     KeyUp,
+    MouseDown,
+    MouseUp,
     Move,
     OpenAddress,
     Proposal,
@@ -90,6 +94,31 @@ EVASIONS_OF_TEXT: dict[str, list[Action]] = {
     "pasted by the mouse": [TypeText(" -rf"), key("ctrl", "a"), key("ctrl", "c"), key("backspace"),
                             TypeText("rm"), Click(1, 1, "middle")],
     "while shift is held": [KeyDown("shift"), KeyUp("shift"), *typed("rm -rf")],
+    "a click, and a character rubbed out": [TypeText("rm -Xrf /"), CLICK, key("backspace")],
+    "a click, and a character deleted": [TypeText("rm -Xrf /"), CLICK, key("delete")],
+    "a click, and several deleted": [TypeText("rm XX-rf /"), CLICK, key("delete"), key("backspace")],
+    "a click, and a word deleted": [TypeText("rm XX -rf /"), CLICK, key("ctrl", "delete")],
+    "selected by a drag and replaced": [TypeText("rm XX-rf /"), Drag(1, 1, 9, 1), TypeText(" ")],
+    "selected by a drag and deleted": [TypeText("rm -XXrf /"), Drag(1, 1, 9, 1), key("delete")],
+    "selected by a drag in parts": [TypeText("rm XX-rf /"), MouseDown(1, 1), Move(9, 1), MouseUp(9, 1), TypeText(" ")],
+    "selected by a double click": [TypeText("rm XX -rf /"), Click(1, 1, count=2), key("delete")],
+    "selected by shift and a click": [TypeText("rm XX-rf /"), CLICK, KeyDown("shift"), CLICK, KeyUp("shift"),
+                                      TypeText(" ")],
+    "selected by keys after a click": [TypeText("rm -Xrf /"), CLICK, key("shift", "right"), key("delete")],
+    "moved after a click": [TypeText("rm -Xrf /"), CLICK, key("left"), key("delete")],
+    "at two clicks": [TypeText("m f /"), CLICK, TypeText("r"), CLICK, TypeText("-r")],
+    "typed between two clicks": [TypeText("m rf /"), CLICK, TypeText("-"), key("left"), CLICK, TypeText("r")],
+    "an earlier line clicked at": [TypeText(" -rf /\nhello"), CLICK, TypeText("rm")],
+    "an earlier line by keys": [TypeText(" -rf /\nhello"), key("up"), key("home"), TypeText("rm")],
+    "an earlier line by a page": [TypeText(" -rf /\nhello"), key("pageup"), TypeText("rm")],
+    "a line that enter began": [TypeText(" -rf"), key("home"), key("enter"), key("up"), TypeText("rm"), key("delete")],
+    "a long line clicked at": [TypeText(" -rf /" + "x" * 400), CLICK, TypeText("rm")],
+    "much behind it": [TypeText("rm"), TypeText(" -rf /" + "x" * 200_000)],
+    "many lines behind it": [TypeText("rm"), TypeText(" -rf /" + f"\n{'x' * 90_000}" * 3)],
+    "a shell's characters swapped": [TypeText("mr -rf"), key("home"), key("right"), key("ctrl", "t")],
+    "a shell's word in lower case": [TypeText("RM -rf"), key("home"), key("alt", "l")],
+    "in wide letters": [TypeText("ｒm"), TypeText("\u3000－ｒｆ")],
+    "with what nobody sees": [TypeText("r\u200b"), TypeText("m\u00ad -r\ufe0ff")],
     "spelled otherwise": [key("KeyR"), key("Key_M"), key("spacebar"), key("minus"), key("r"), key("f")],
 }  # fmt: skip
 
@@ -116,6 +145,14 @@ HARMLESS: dict[str, list[Action]] = {
     "an interrupted word": [TypeText("farm"), TypeText(" - rfid")],
     "taken back": [TypeText("rm -"), key("backspace"), key("backspace"), key("backspace"), TypeText("f")],
     "shortcuts": [key("ctrl", "r"), key("ctrl", "m"), key("space"), key("-"), key("ctrl", "r"), key("ctrl", "f")],
+    "other capitals": [TypeText("RM -RF"), CLICK, TypeText("rm -R")],
+    "fields of a form": [
+        each
+        for text in ("Alice Farmer", "12 Storm Road", "rfid-7", "alice@farm.example", "- none -")
+        for each in (CLICK, TypeText(text))
+    ],
+    "a slider, and a character rubbed out": [TypeText("firm or rough"), Drag(1, 1, 9, 1), CLICK, key("backspace")],
+    "a menu by keys": [TypeText("rm - rf"), *[key("down")] * 3, key("enter"), TypeText("rf")],
     "arrows": [TypeText("r m"), key("left"), key("right"), CLICK, TypeText(" -r f")],
 }
 
@@ -140,6 +177,83 @@ def test_a_pattern_of_a_whole_text_is_found_key_by_key(actions: list[Action]) ->
     said = ruled(actions, text=re.compile("^yes$"))
     assert said[-1] == "deny"
     assert set(said[:-1]) <= {"allow"}
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        [TypeText("cd"), *[each for n in range(40) for each in (CLICK, TypeText(f"Value number {n} "), key("left"))]],
+        [TypeText("x y " * 25_000), CLICK, TypeText("a"), Drag(1, 1, 9, 1), TypeText("b"), key("backspace")],
+    ],
+    ids=["many clicks", "a long text"],
+)
+def test_where_the_caret_was_put_costs_no_more_than_its_bound(actions: list[Action]) -> None:
+    keyboard = KeyboardState()
+    for action in actions:
+        guesses = [joined for editor in keyboard.after(action).editors for joined in editor.guess.texts()]
+        assert sum(len(joined.text) for joined in guesses) <= MOST_GUESSED
+        keyboard = keyboard.after(action)
+
+
+SAME_HOST = [
+    "http://EVIL.com",
+    "http://evil\u3002com/",
+    "http://evil\uff0ecom/",
+    "http://evil\uff61com/",
+    "http://ev\u00adil.com/",
+    "http://e\u200bvil\u2060.com",
+    "http://evil\ufe0f.com",
+    "http://\uff45vil.com",
+    "http://ｅｖｉｌ．ｃｏｍ",
+    "http://evil%2Ecom",
+    "http://%65vil.com",
+    "http://%EF%BD%85vil.com",
+    "http://ev%C2%ADil.com",
+    "HTTP:\\\\user@Evil.com\\",
+    "https:/evil.com.",
+]
+
+
+@pytest.mark.parametrize("address", SAME_HOST, ids=ascii)
+def test_a_host_is_one_however_it_is_written(address: str) -> None:
+    for pattern in (r"evil\.com", r"^https?://evil\.com(/|$)"):
+        denied = re.compile(pattern)
+        assert ruled([OpenAddress(address)], text=denied) == ["deny"]
+        assert ruled([key("ctrl", "l"), TypeText(f"{address}\n")], text=denied) == ["allow", "deny"]
+        assert "deny" in ruled([key("ctrl", "l"), *typed(address), key("enter")], text=denied)
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("http://xn--bcher-kva.de/", r"bücher\.de"),
+        ("http://BÜCHER.de/", r"bücher\.de"),
+        ("http://2130706433/", r"127\.0\.0\.1"),
+        ("http://0x7f.1/", r"127\.0\.0\.1"),
+        ("127.1:8080/", r"//127\.0\.0\.1:8080"),
+        ("Evil.com", r"^http://evil\.com"),
+    ],
+)
+def test_a_host_is_one_in_other_letters_and_numbers(address: str, host: str) -> None:
+    assert ruled([OpenAddress(address)], text=re.compile(host)) == ["deny"]
+
+
+@pytest.mark.parametrize("text", ["EVIL.com\n", "evil%2Ecom\n", "http://ev\u00adil.com", "ｅｖｉｌ。ｃｏｍ"])
+def test_a_typed_host_is_one_in_pieces(text: str) -> None:
+    for cut in range(1, len(text)):
+        said = ruled([key("ctrl", "l"), TypeText(text[:cut]), TypeText(text[cut:])], text=re.compile(r"evil\.com"))
+        assert "deny" in said
+
+
+def test_a_functions_address_is_read_as_one() -> None:
+    action = CallFunction("visit", {"page": "http://ev\u00adil%2ECOM"})
+    assert ruled([action], text=re.compile(r"evil\.com")) == ["deny"]
+
+
+@pytest.mark.parametrize("address", ["http://evil.community", "http://devil-com/", "http://evil.co\u006e"])
+def test_another_host_is_another(address: str) -> None:
+    said = ruled([OpenAddress(address), TypeText(address)], text=re.compile(r"//evil\.com(/|$)"))
+    assert said == ["allow", "allow"]
 
 
 def test_what_was_allowed_is_not_held_against_what_comes_after() -> None:
@@ -196,6 +310,30 @@ EVASIONS_OF_KEYS: dict[str, tuple[str, list[Action]]] = {
     "a symbol by its key": ("shift+1", [key("exclam")]),
     "a symbol by its name": ("!", [key("shift", "1")]),
     "with AltGr": ("ctrl+w", [key("altgr", "ctrl", "w")]),
+    "a terminal's enter": ("enter", [key("ctrl", "m")]),
+    "a terminal's other enter": ("enter", [KeyDown("ctrl"), TypeText("j")]),
+    "a terminal's tab": ("tab", [key("ctrl", "i")]),
+    "a terminal's escape": ("escape", [key("ctrl", "[")]),
+    "a terminal's backspace": ("backspace", [key("ctrl", "h")]),
+    "a line feed": ("enter", [key("Linefeed")]),
+    "another enter": ("enter", [key("ISO_Enter")]),
+    "meta for alt": ("alt+f4", [key("meta", "f4")]),
+    "meta for alt, by its side": ("alt+f4", [key("Meta_L+F4")]),
+    "meta for alt, held": ("alt+f4", [KeyDown("Meta_L"), key("f4")]),
+    "the right alt key": ("alt+f4", [key("ISO_Level3_Shift", "f4")]),
+    "a Cyrillic letter": ("ctrl+c", [key("ctrl", "с")]),
+    "a Cyrillic capital": ("ctrl+c", [key("ctrl", "С")]),
+    "a Cyrillic letter while it is held": ("ctrl+w", [KeyDown("ctrl"), key("ц")]),
+    "a Cyrillic letter for a terminal": ("enter", [key("ctrl", "ь")]),
+    "a Greek letter": ("ctrl+v", [key("ctrl", "ω")]),
+    "a Hebrew letter": ("ctrl+c", [key("ctrl", "ב")]),
+    "an Arabic letter": ("ctrl+a", [key("ctrl", "ش")]),
+    "a wide letter": ("ctrl+w", [key("ctrl", "ｗ")]),
+    "a wide capital": ("ctrl+w", [key("ctrl", "Ｗ")]),
+    "delete of the number pad": ("delete", [key("KP_Decimal")]),
+    "insert of the number pad": ("shift+insert", [key("shift", "KP_0")]),
+    "left of the number pad": ("alt+left", [key("alt", "KP_4")]),
+    "plus without shift": ("ctrl+plus", [key("ctrl", "=")]),
 }
 
 
@@ -204,6 +342,46 @@ def test_keys_are_seen_however_they_come_to_be_down(keys: str, actions: list[Act
     said = ruled(actions, keys=key_set(keys))
     assert said[-1] == "deny"
     assert said[:-1] == ["allow"] * (len(said) - 1)
+
+
+@pytest.mark.parametrize(
+    ("keys", "action"),
+    [
+        ("enter", key("m")),
+        ("enter", key("alt", "m")),
+        ("ctrl+enter", key("ctrl", "m")),
+        ("ctrl+i", key("tab")),
+        ("alt+left", key("super", "left")),
+        ("super+f4", key("alt", "f4")),
+        ("c", TypeText("с")),
+        ("ctrl+c", key("ctrl", "я")),
+        ("delete", TypeText("1.5")),
+        ("insert", key("0")),
+        ("shift+insert", key("shift", "KP_1")),
+        ("ctrl+plus", key("ctrl", "minus")),
+        ("ctrl+plus", TypeText("1+1=2")),
+    ],
+)
+def test_another_key_is_another(keys: str, action: Action) -> None:
+    assert ruled([action], keys=key_set(keys)) == ["allow"]
+
+
+def test_meta_that_is_up_again_is_not_alt() -> None:
+    actions = [KeyDown("meta"), KeyUp("meta"), KeyDown("super"), key("f4")]
+    assert set(ruled(actions, keys=key_set("alt+f4"))) == {"allow"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "action"),
+    [
+        ("enter", key("ctrl", "m")),
+        ("ctrl+c", key("ctrl", "с")),
+        ("alt+f4", key("meta", "f4")),
+        ("ctrl+plus", key("ctrl", "=")),
+    ],
+)
+def test_an_allow_rule_is_about_the_key_itself(keys: str, action: Action) -> None:
+    assert not Rule("allow", keys=key_set(keys)).matches(Proposal(action), ReviewContext())
 
 
 def test_a_click_counts_with_the_keys_that_are_held() -> None:

@@ -148,3 +148,10 @@ def test_where_a_browser_is_stands_with_the_step(make: Make, controller: Painted
     assert [step.url for step in make(opened, clicked).run("go").steps] == ["http://shop/", ""]
     controller.page_url = lambda: "http://shop/basket"  # type: ignore[attr-defined]
     assert [step.url for step in make(opened, clicked).run("go").steps] == ["http://shop/basket"] * 2
+
+
+def test_a_pattern_that_searches_for_years_ends_the_run_in_time(make: Make, controller: PaintedController) -> None:
+    trap = Rule("deny", "a trap", text=re.compile("(a|aa)+$"))
+    result = make(act(Proposal(TypeText("a" * 60 + "!"))), rules=(trap,)).run("go")
+    assert denied_by(result) == "rule 1 'a trap': /(a|aa)+$/ was not searched to the end within 2 s"
+    assert controller.performed == []

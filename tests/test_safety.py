@@ -190,11 +190,84 @@ def test_an_allow_rule_on_keys_allows_nothing_beside_them(action: Action, expect
         (CallFunction("buy", {"apples": "rm -rf"}), False),
         (CallFunction("buy", {}), False),
         (OpenAddress("https://shop/%61pples"), False),
+        (OpenAddress("https://Shop/apples"), True),
+        (TypeText("Red apples…"), True),
+        (TypeText("ａpples"), False),
         (Click(1, 1), False),
     ],
 )
 def test_an_allow_rule_on_text_reads_all_of_the_action_and_nothing_else(action: Action, expected: bool) -> None:
     assert Rule("allow", text=re.compile("apples")).matches(proposed(action), CONTEXT) is expected
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("https://www.shop.example/Cart?q=a%20b", True),
+        ("https://evil.com\\.shop.example/", False),
+        ("https://evil.com\uff0f.shop.example/", False),
+        ("https://evil.com", False),
+    ],
+)
+def test_an_allow_rule_on_an_address_reads_it_as_a_browser_does(address: str, expected: bool) -> None:
+    rule = Rule("allow", text=re.compile(r"^https://[^/]*\.shop\.example/"))
+    assert rule.matches(proposed(OpenAddress(address)), CONTEXT) is expected
+
+
+SLOW = re.compile("(a|aa)+$")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("decision", ["allow", "deny", "ask"])
+@pytest.mark.parametrize(
+    ("condition", "proposal", "context"),
+    [
+        ("text", proposed(TypeText("a" * 60 + "!")), CONTEXT),
+        ("explanation", proposed(Click(1, 1), Confirmation("a" * 60 + "!", "")), CONTEXT),
+        ("task", proposed(Click(1, 1)), ReviewContext("", "a" * 60 + "!")),
+    ],
+)
+def test_a_pattern_that_searches_for_years_denies_in_time(
+    decision: Any, condition: str, proposal: Proposal, context: ReviewContext
+) -> None:
+    rule = Rule(decision, "a trap", on_deny="continue", **{condition: SLOW})
+    ruling = Policy((rule,), source="policy.toml").review(proposal, context)
+    assert (ruling.kind, ruling.ends_run) == ("deny", False)
+    assert ruling.rule == "rule 1 'a trap': /(a|aa)+$/ was not searched to the end within 2 s"
+    assert ruling.explanation.startswith(f"{ruling.rule} (in policy.toml): the action is denied")
+    assert "\n" not in ruling.explanation
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        (re.compile("rm{e}"), "rn", False),  # to the library that searches, a pattern with an error
+        (re.compile("rm{e}"), "rm{e}", True),
+        (re.compile("[{e}]x{1<=e<=2}"), "ex{1<=e<=2}", True),
+        (re.compile("x{2}y{1,}z{,3}"), "xxyzz", True),
+        (re.compile(r"\N{LATIN SMALL LETTER A}{2}"), "aa", True),
+        (re.compile("DROP", re.IGNORECASE), "drop", True),
+        (re.compile(r"^\w\w$", re.ASCII), "éé", False),
+        (re.compile("a . b  # so", re.VERBOSE | re.DOTALL), "a\nb", True),
+        (re.compile("^b", re.MULTILINE), "a\nb", True),
+        (re.compile("(?i:A)(?=b)"), "ab", True),
+    ],
+)
+def test_a_pattern_means_what_it_means_to_python(pattern: re.Pattern[str], text: str, expected: bool) -> None:
+    assert bool(pattern.search(text)) is expected
+    assert matches(proposed(CallFunction("say", {"x": text})), text=pattern) is expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "complaint"),
+    [
+        ("((a{1000}){1000}){1000}", "the counts of a pattern must multiply to at most 100000, got /"),
+        ("a" * 10_001, "a pattern must have at most 10000 characters, got 10001"),
+    ],
+)
+def test_a_pattern_has_a_limit(pattern: str, complaint: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{complaint}"):
+        Rule("deny", text=re.compile(pattern))
 
 
 def test_going_back_counts_as_the_keys_that_do_it() -> None:
