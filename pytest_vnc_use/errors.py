@@ -23,6 +23,7 @@ VncUseError
     │   ├── DesktopRefused    it cannot be reached, or did not answer in time
     │   ├── AuthenticationFailed   it wants a password, or another one
     │   ├── ScreenFrozen      it answers, and its screen no longer changes whatever is done
+    │   ├── ScreenBlank       it answers, and its screen stays of one colour
     │   └── ConnectionLost    it was there and is gone
     │       └── DesktopSilent it is connected, and answers nothing
     └── PlannerError          the model cannot be asked
@@ -129,6 +130,10 @@ class ConnectionLost(DesktopError):
 
 class ScreenFrozen(DesktopError):
     """The desktop answers, and its screen no longer changes, whatever is done."""
+
+
+class ScreenBlank(DesktopError):
+    """The desktop answers, and all of its screen stays of one colour: nothing draws on it."""
 
 
 class DesktopSilent(ConnectionLost):
