@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
-from pytest_vnc_use.errors import VncUseError
+from pytest_vnc_use.errors import InfraError, VncUseError
 
 ASKS = "_vnc_asks"
 """A local variable of this name says who is asked in a frame, `planner` or `judge`, as `__tracebackhide__` is read."""
@@ -212,7 +212,7 @@ def of_network(error: BaseException) -> bool:
 
 
 def _is_of_network(error: BaseException) -> bool:
-    if isinstance(error, (OSError, EOFError)) or _HTTP_STATUS.search(text_of(error)):
+    if isinstance(error, (OSError, EOFError, InfraError)) or _HTTP_STATUS.search(text_of(error)):
         return True
     kinds = [kind for kind in type(error).__mro__ if kind.__module__ != "builtins"]
     return any(_library_of(kind) in _NETWORK_LIBRARIES or _NETWORK.search(kind.__name__) for kind in kinds)

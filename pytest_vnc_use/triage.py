@@ -161,8 +161,13 @@ def rule_for(failure: Failure) -> Rule:
     if rule in (_CLAIM_FAILS, _ASSERTION_FAILS) and (end := _run_in_question(failure)) and end.rule:
         explains = [end.rule]
     if rule in (_ASSERTION_FAILS, _NOTHING_DONE, _ASSERTS_UNSURE, _ANYTHING_ELSE):
-        explains += [rule_for(Failure(error, fault=failure.fault)) for error in broken_before(failure)]
+        explains += [_rule_for_call(error, failure.fault) for error in broken_before(failure)]
     return gravest(explains) if explains else rule
+
+
+def _rule_for_call(error: VncUseError, fault: Fault) -> Rule:
+    """Of a call that broke; where that is the agent's, no planner gave up, but one broke, or a judge."""
+    return _ASKED_BROKE if isinstance(error, AgentFailed) else rule_for(Failure(error, fault=fault))
 
 
 def broken_before(failure: Failure) -> tuple[VncUseError, ...]:
@@ -301,6 +306,7 @@ _ASSERTION_FAILS = Rule(
     "product",
     lambda failure: failure.is_asserted,
 )
+_ASKED_BROKE = Rule("a planner or judge of the user's own broke", "agent", _asked_user)
 _ASSERTS_UNSURE = Rule(
     "an assertion of the test's body fails, for a verdict that is unsure", "inconclusive", _asserts_the_unsure
 )
@@ -325,7 +331,7 @@ RULES = (
     _NOTHING_DONE,
     _CLAIM_FAILS,
     Rule("the planner gave up, or was repeating itself when its run ended", "agent", _is(AgentFailed)),
-    Rule("a planner or judge of the user's own broke", "agent", _asked_user),
+    _ASKED_BROKE,
     Rule("the steps, seconds, tokens or dollars were used up", "budget", _is(BudgetExceeded)),
     Rule("pytest-timeout ended the test", "budget", _ran_into_timeout),
     Rule("an action was denied, or nobody was there to allow it", "policy", _is(PolicyDenied)),

@@ -56,6 +56,12 @@ class Odd(Exception):
     def __str__(self):
         raise RuntimeError("no words")
 
+class OddExit(BaseException):
+    def __init__(self, code, *, where):
+        self.code = code
+    def __str__(self):
+        sys.exit(3)
+
 class OddAssertion(AssertionError):
     def __init__(self, a, b):
         self.a = a
@@ -111,6 +117,9 @@ ASKED = {
     "fail": lambda: pytest.fail("no plan"),
     "exit_code": lambda: sys.exit(3),
     "group": lambda: raises(ExceptionGroup("two", [KeyError("a"), AssertionError("b")])),
+    "group_of_ours": lambda: raises(BaseExceptionGroup("many", [QuotaExhausted(str(n)) for n in range(10_000)])),
+    "group_of_odd": lambda: raises(ExceptionGroup("many", [Odd(n, where="here") for n in range(10_000)])),
+    "odd_exit": lambda: raises(OddExit(1, where="here")),
     "group_outage": lambda: raises(ExceptionGroup("two", [KeyError("a"), ExceptionGroup("in", [OSError("b")])])),
 }
 
@@ -197,6 +206,9 @@ RAISED = {
     "exit_code": "agent",
     "group": "agent",
     "group_outage": "infra",
+    "group_of_ours": "infra",
+    "group_of_odd": "agent",
+    "odd_exit": "agent",
 }
 """What is raised in a planner or a judge, by its name in the conftest, and what that is."""
 
@@ -361,6 +373,7 @@ def test_each_failure_is_told_as_what_broke(project: pytest.Pytester, options: t
     found = {name: test.triage for name, test in results().items()}
     assert {name: found.get(name) for name in BODIES} == {name: triage for name, (triage, _) in BODIES.items()}
     assert "INTERNALERROR" not in result.stdout.str()
+    assert len(result.stdout.str()) < 400_000
     result.stdout.fnmatch_lines(
         ["*planner was wrong: it said that the task was done (1 action carried out): 'I did it!'*"]
     )
