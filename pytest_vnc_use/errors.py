@@ -4,6 +4,7 @@ VncUseError
 ├── SettingsError             a setting, marker or file of the user's is wrong; a usage error in pytest
 │   ├── KeyMissing            no API key is set for a planner, or a judge, that needs one
 │   ├── ProgramMissing        the program under test cannot be found, or cannot be run
+│   │   └── CommandMissing    the program of a command that a test runs cannot be; a DesktopError too
 │   └── RecordingError        a recording is missing, damaged, of a newer version or of another screen
 ├── RunFolderError            a run folder is missing, damaged, or of a newer version
 │   └── RunFolderUnwritable   it cannot be made or written: the disk is full, or read-only; an InfraError too
@@ -22,6 +23,7 @@ VncUseError
     │   ├── DesktopRefused    it cannot be reached, or did not answer in time
     │   ├── AuthenticationFailed   it wants a password, or another one
     │   ├── ScreenFrozen      it answers, and its screen no longer changes whatever is done
+    │   ├── ScreenBlank       it answers, and its screen stays of one colour
     │   └── ConnectionLost    it was there and is gone
     │       └── DesktopSilent it is connected, and answers nothing
     └── PlannerError          the model cannot be asked
@@ -118,12 +120,20 @@ class AuthenticationFailed(DesktopError):
     """The desktop wants a password, or another one than it was given."""
 
 
+class CommandMissing(ProgramMissing, DesktopError):
+    """The program of a command that a test runs on the desktop cannot be found, or cannot be run."""
+
+
 class ConnectionLost(DesktopError):
     """The connection was there and is gone."""
 
 
 class ScreenFrozen(DesktopError):
     """The desktop answers, and its screen no longer changes, whatever is done."""
+
+
+class ScreenBlank(DesktopError):
+    """The desktop answers, and all of its screen stays of one colour: nothing draws on it."""
 
 
 class DesktopSilent(ConnectionLost):

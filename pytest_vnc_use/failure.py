@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from pytest_vnc_use.errors import (
     DesktopSilent,
     InfraError,
     ProgramCrashed,
+    ScreenBlank,
     ScreenFrozen,
     VncUseError,
 )
@@ -29,6 +31,9 @@ LONGEST_ERROR = 20_000
 """Characters of an error, with the last words of a program, that are told."""
 _REAPED_WITHIN_S = 1.0
 """How long after its connection closed a program that died may take to be known as ended."""
+
+_OF_ITSELF = {getattr(signal, f"SIG{name}", None) for name in ("ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS")}
+"""Signals by which a program ends through its own fault."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class Fault:
 def fault_of(desktop: Desktop, error: BaseException | None = None) -> Fault:
     """What became of the desktop and its program; waited for where its end may be why the connection closed."""
     deadline = Deadline(_REAPED_WITHIN_S if isinstance(error, ConnectionLost) else 0.0)
-    stands_still = isinstance(error, (ScreenFrozen, DesktopSilent))
+    stands_still = isinstance(error, (ScreenBlank, ScreenFrozen, DesktopSilent))
     while not (fault := _fault_now(desktop, stands_still=stands_still)) and deadline.remaining_s:
         time.sleep(0.02)  # the port has no event to wait for
     return fault
@@ -72,14 +77,16 @@ def _fault_now(desktop: Desktop, *, stands_still: bool) -> Fault:
         return Fault(f"what became of it cannot be told: {type(exc).__name__}: {exc}")
 
 
-def crash_of(desktop: Desktop) -> str:
+def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
     """What became of the program under test where a signal ended it; "" while it runs, and where it ended by itself.
 
-    A shell tells of signal n as exit code 128 + n.
+    With `of_itself` only a signal that nobody sends to end a program. A shell tells of signal n as exit code 128 + n.
     """
     fault = str(getattr(desktop, "program_fault", str)())
     code = re.search(r"exited with (-?\d+)", fault.partition("\n")[0])
-    return fault if code and (int(code[1]) < 0 or 128 < int(code[1]) < 160) else ""
+    number = -int(code[1]) if code else 0
+    number = number if number > 0 else -number - 128
+    return fault if (number in _OF_ITSELF if of_itself else 0 < number < 32) else ""
 
 
 def told(error: BaseException, fault: Fault, places: Sequence[str], hide: Callable[[str], str]) -> str:

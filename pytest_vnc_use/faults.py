@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 import sysconfig
 import traceback
+from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
-from pytest_vnc_use.errors import VncUseError
+from pytest_vnc_use.errors import InfraError, VncUseError
 
 ASKS = "_vnc_asks"
 """A local variable of this name says who is asked in a frame, `planner` or `judge`, as `__tracebackhide__` is read."""
@@ -53,13 +54,13 @@ _HTTP_STATUS = re.compile(
 def chain(error: BaseException) -> Iterator[BaseException]:
     """The error and all that led to it, nearest first, each once: causes, contexts, the members of groups."""
     seen: set[int] = set()
-    waiting = [error]
+    waiting = deque([error])
     while waiting:
-        now = waiting.pop(0)
+        now = waiting.popleft()
         if id(now) not in seen:
             seen.add(id(now))
             yield now
-            waiting = [*_members(now), *_led_to(now), *waiting]
+            waiting.extendleft([*_led_to(now)[::-1], *_members(now)[::-1]])
 
 
 def parts(error: BaseException) -> Iterator[BaseException]:
@@ -68,14 +69,14 @@ def parts(error: BaseException) -> Iterator[BaseException]:
     So is a group that came out of a planner or a judge of the user's.
     """
     seen: set[int] = set()
-    waiting = [error]
+    waiting = deque([error])
     while waiting:
-        now = waiting.pop(0)
+        now = waiting.popleft()
         if id(now) in seen:
             continue
         seen.add(id(now))
         if (members := _members(now)) and not asked(now):
-            waiting = [*members, *_led_to(now), *waiting]
+            waiting.extendleft([*_led_to(now)[::-1], *members[::-1]])
         else:
             yield now
 
@@ -95,7 +96,7 @@ def text_of(error: BaseException) -> str:
     """What it says; of a class that cannot say it, that."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  # a user's own class may raise anything
+    except BaseException:  # noqa: BLE001  # a user's own class may raise anything, SystemExit too
         return f"<a {type(error).__name__} that cannot be told>"
 
 
@@ -211,7 +212,7 @@ def of_network(error: BaseException) -> bool:
 
 
 def _is_of_network(error: BaseException) -> bool:
-    if isinstance(error, (OSError, EOFError)) or _HTTP_STATUS.search(text_of(error)):
+    if isinstance(error, (OSError, EOFError, InfraError)) or _HTTP_STATUS.search(text_of(error)):
         return True
     kinds = [kind for kind in type(error).__mro__ if kind.__module__ != "builtins"]
     return any(_library_of(kind) in _NETWORK_LIBRARIES or _NETWORK.search(kind.__name__) for kind in kinds)

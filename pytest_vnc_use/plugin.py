@@ -80,6 +80,7 @@ def _register_the_rest(config: pytest.Config) -> None:
     if config.pluginmanager.has_plugin("vnc_use_reporting"):
         return
     from pytest_vnc_use import (
+        broken_calls,
         kept_errors,
         next_desktops,
         notes,
@@ -99,6 +100,7 @@ def _register_the_rest(config: pytest.Config) -> None:
     config.pluginmanager.register(recorded_items, "vnc_use_recorded_items")
     config.pluginmanager.register(next_desktops, "vnc_use_next_desktops")
     config.pluginmanager.register(rehearsing, "vnc_use_rehearsing")
+    config.pluginmanager.register(broken_calls, "vnc_use_broken_calls")
     config.pluginmanager.register(kept_errors, "vnc_use_kept_errors")
 
 
@@ -375,9 +377,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 def _judge(item: pytest.Function, agent: object) -> None:
     """Have judged what nothing else says; an agent of the user's own kind need not know of that."""
-    from pytest_vnc_use import proving
+    from pytest_vnc_use import broken_calls, proving
     from pytest_vnc_use.agent import VncUseAgent
 
+    broken_calls.of_test(item.config).check()
     if isinstance(agent, VncUseAgent):
         proving.judge_after_call(item, agent)
         agent.end_body()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.notes import BEFORE_BODY, BEFORE_TEARDOWN, FOLLOWED, HAS_PASSED, RUNS
+from pytest_vnc_use.notes import BEFORE_BODY, BEFORE_TEARDOWN, FOLLOWED, HAS_PASSED, RUNS, desktop_of, is_ours
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent import VncUseAgent
@@ -29,9 +29,28 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.
         item.stash.setdefault(FOLLOWED, []).append((fixturedef.func, len(item.stash.get(RUNS, ()))))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_call(item: pytest.Item) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     item.stash[BEFORE_BODY] = len(item.stash.get(RUNS, ()))
+    result = yield
+    _check_program(item)
+    return result
+
+
+def _check_program(item: pytest.Item) -> None:
+    """A test does not pass whose program has crashed by its end. Raises ProgramCrashed."""
+    desktop = desktop_of(item) if is_ours(item) else None
+    if desktop is None:
+        return
+    from pytest_vnc_use.errors import ProgramCrashed
+    from pytest_vnc_use.failure import crash_of
+
+    try:
+        crash = crash_of(desktop, of_itself=True)
+    except Exception:  # noqa: BLE001  # a user's own may raise anything, and nothing of this test hangs on it
+        return
+    if crash:
+        raise ProgramCrashed(f"the program under test ended before the test did: {crash}")
 
 
 @pytest.hookimpl(wrapper=True)

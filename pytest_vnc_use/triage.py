@@ -112,7 +112,8 @@ class Failure:
     """What is known of a test that failed.
 
     `asserted` says that the test's body said so, by an assertion or `pytest.fail`. `fault` is what became of the
-    desktop or its program; `verdicts` and `ends` are the test's so far, oldest first.
+    desktop or its program; `verdicts` and `ends` are the test's so far, oldest first. `broken` names the calls of the
+    test's that broke, whose errors it caught.
     """
 
     error: BaseException
@@ -120,6 +121,7 @@ class Failure:
     fault: Fault = Fault()
     verdicts: tuple[Verdict, ...] = ()
     ends: tuple[RunEnd, ...] = ()
+    broken: tuple[VncUseError, ...] = ()
 
     @cached_property
     def cause(self) -> BaseException:
@@ -149,10 +151,30 @@ class Rule:
 
 
 def rule_for(failure: Failure) -> Rule:
-    """The rule that decides what a failure means. Where the product would be blamed, a run that broke comes first."""
+    """The rule that decides what a failure means.
+
+    Where the product would be blamed, a run that broke comes first; where the test's own word would be believed, a call
+    that broke.
+    """
     rule = next(rule for rule in RULES if rule.holds(failure))
-    end = _run_in_question(failure) if rule in (_CLAIM_FAILS, _ASSERTION_FAILS) else None
-    return end.rule if end and end.rule else rule
+    explains: list[Rule] = []
+    if rule in (_CLAIM_FAILS, _ASSERTION_FAILS) and (end := _run_in_question(failure)) and end.rule:
+        explains = [end.rule]
+    if rule in (_ASSERTION_FAILS, _NOTHING_DONE, _ASSERTS_UNSURE, _ANYTHING_ELSE):
+        explains += [_rule_for_call(error, failure.fault) for error in broken_before(failure)]
+    return gravest(explains) if explains else rule
+
+
+def _rule_for_call(error: VncUseError, fault: Fault) -> Rule:
+    """Of a call that broke; where that is the agent's, no planner gave up, but one broke, or a judge."""
+    return _ASKED_BROKE if isinstance(error, AgentFailed) else rule_for(Failure(error, fault=fault))
+
+
+def broken_before(failure: Failure) -> tuple[VncUseError, ...]:
+    """The calls that broke, where what failed then is the test's own word, and shows no verdict that came after all."""
+    is_own = failure.cause is failure.error and not isinstance(failure.error, VncUseError)
+    shows_verdict = re.search(r"<Verdict (fails|unsure)\b", faults.text_of(failure.error))
+    return failure.broken if is_own and not shows_verdict else ()
 
 
 def gravest(rules: Iterable[Rule]) -> Rule:
@@ -284,6 +306,13 @@ _ASSERTION_FAILS = Rule(
     "product",
     lambda failure: failure.is_asserted,
 )
+_ASKED_BROKE = Rule("a planner or judge of the user's own broke", "agent", _asked_user)
+_ASSERTS_UNSURE = Rule(
+    "an assertion of the test's body fails, for a verdict that is unsure", "inconclusive", _asserts_the_unsure
+)
+_ANYTHING_ELSE = Rule(
+    "anything else that the test, or one of its fixtures, raises", "inconclusive", lambda failure: True
+)
 
 RULES = (
     Rule("a setting, a marker, a policy file or a recording is wrong, or a key is missing", None, _is(SettingsError)),
@@ -302,13 +331,13 @@ RULES = (
     _NOTHING_DONE,
     _CLAIM_FAILS,
     Rule("the planner gave up, or was repeating itself when its run ended", "agent", _is(AgentFailed)),
-    Rule("a planner or judge of the user's own broke", "agent", _asked_user),
+    _ASKED_BROKE,
     Rule("the steps, seconds, tokens or dollars were used up", "budget", _is(BudgetExceeded)),
     Rule("pytest-timeout ended the test", "budget", _ran_into_timeout),
     Rule("an action was denied, or nobody was there to allow it", "policy", _is(PolicyDenied)),
     Rule("the screen is not as recorded, and no model looked at it", "inconclusive", _is(RecordingDrifted)),
     Rule("no claim fails, and of one the judge is unsure", "inconclusive", _is(TaskFailed)),
-    Rule("an assertion of the test's body fails, for a verdict that is unsure", "inconclusive", _asserts_the_unsure),
+    _ASSERTS_UNSURE,
     _ASSERTION_FAILS,
-    Rule("anything else that the test, or one of its fixtures, raises", "inconclusive", lambda failure: True),
+    _ANYTHING_ELSE,
 )

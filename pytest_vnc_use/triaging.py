@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vnc_use.broken_calls import of_test
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.notes import ENDS, FOUND, HIDE, PLACE, RUNS, VERDICTS, Found, desktop_of, forget, is_ours
-from pytest_vnc_use.plain_text import line
+from pytest_vnc_use.plain_text import cut, line
 
 if TYPE_CHECKING:
     from pytest_vnc_use.triage import Failure, Rule, RunEnd
@@ -44,7 +45,7 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
     desktop = desktop_of(item)
     fault = failure.fault_of(desktop, error) if desktop and call.when != "teardown" else failure.Fault()
     ends: list[RunEnd] = item.stash.get(ENDS, [])
-    known = fault, item.stash.get(VERDICTS, ()), tuple(ends)
+    known = fault, item.stash.get(VERDICTS, ()), tuple(ends), of_test(item.config).errors
     told = [triage.Failure(each, _is_asserted(item, call, each), *known) for each in faults.parts(error)]
     rules = [triage.rule_for(each) for each in told]
     rule = triage.gravest(rules)
@@ -87,7 +88,7 @@ def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: Failure, r
     """What else is known of it is shown below what the test itself raised."""
     from pytest_vnc_use.failure import harmless
     from pytest_vnc_use.faults import named
-    from pytest_vnc_use.triage import word_on_run
+    from pytest_vnc_use.triage import broken_before, word_on_run
 
     hide, fault = item.stash.get(HIDE, str), known.fault
     add_section = getattr(report.longrepr, "addsection", None)
@@ -97,6 +98,8 @@ def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: Failure, r
         add_section("program under test" if fault.of_program else "desktop", harmless(str(fault), hide))
     if known.cause is not known.error:
         add_section("what led to it", harmless(named(known.cause), hide))
+    if broken := broken_before(known):
+        add_section("what broke before", harmless(cut("\n".join(map(str, broken))), hide))
     if word := word_on_run(known, rule):
         add_section("run", harmless(word, hide))
 

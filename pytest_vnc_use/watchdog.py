@@ -8,7 +8,14 @@ from collections.abc import Callable
 from typing import NoReturn, Protocol, TypeVar
 
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError, DesktopRefused, ScreenFrozen
+from pytest_vnc_use.errors import (
+    ActionInterrupted,
+    ConnectionLost,
+    DesktopError,
+    DesktopRefused,
+    ScreenBlank,
+    ScreenFrozen,
+)
 from pytest_vnc_use.keystrokes import Means
 from pytest_vnc_use.ports import ClickRules, Controller, TellsMeans
 from pytest_vnc_use.screens import same_screen
@@ -164,7 +171,7 @@ class Watchdog:
             return
         colour = self._desktop.only_colour(self._blank_s)
         if colour and not self._program_fault():
-            raise DesktopError(
+            raise ScreenBlank(
                 f"the screen of {self._desktop.server!r} has been one colour only ({colour}) for {self._blank_s:g} s: "
                 "start a program on it before the run, or wait longer with --vnc-blank-seconds"
             )

@@ -381,7 +381,7 @@ def told_by_pytest(pytester: pytest.Pytester) -> Callable[[str], pytest.LineMatc
 
 
 def test_a_blank_desktop_in_pytest(told_by_pytest: Callable[[str], pytest.LineMatcher], tigervnc: VncServer) -> None:
-    told_by_pytest(tigervnc.address).fnmatch_lines(["infra: DesktopError: the screen of *one colour only (#000000) *"])
+    told_by_pytest(tigervnc.address).fnmatch_lines(["infra: ScreenBlank: the screen of *one colour only (#000000) *"])
 
 
 def test_a_lost_connection_in_pytest(told_by_pytest: Callable[[str], pytest.LineMatcher], line: Wire) -> None:

@@ -37,17 +37,17 @@ _NO_SCREEN = re.compile(
 
 
 @contextmanager
-def starting(program: str) -> Iterator[None]:
-    """Raises ProgramMissing where the program cannot be found or run, in the place of the DesktopError that says so."""
+def starting(program: str, missing: type[ProgramMissing] = ProgramMissing) -> Iterator[None]:
+    """Raises `missing` where the program cannot be found or run, in the place of the DesktopError that says so."""
     try:
         yield
     except DesktopError as exc:
         cause = exc.__cause__
         if isinstance(cause, OSError) and cause.errno in _CANNOT_BE_RUN:
-            raise ProgramMissing(str(exc)) from cause
+            raise missing(str(exc)) from cause
         raise
     except ValueError as exc:  # a command with a zero character in it
-        raise ProgramMissing(f"cannot start {program!r}: {exc}; give a program that can be run") from exc
+        raise missing(f"cannot start {program!r}: {exc}; give a program that can be run") from exc
 
 
 def early_end(told: str, exit_code: int | None, output: str, *, elsewhere: bool = False) -> VncUseError:

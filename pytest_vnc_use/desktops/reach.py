@@ -18,7 +18,7 @@ from pathlib import PurePath
 from pytest_vnc_use.desktops.bounded import bounded_run
 from pytest_vnc_use.desktops.folder import MOST_BYTES, too_large
 from pytest_vnc_use.desktops.process import exit_code_elsewhere
-from pytest_vnc_use.errors import DesktopError, SettingsError
+from pytest_vnc_use.errors import CommandMissing, DesktopError, SettingsError
 from pytest_vnc_use.ports import Ran
 
 _MARK = "VNC_USE_MARK"
@@ -165,7 +165,7 @@ class Reach:
 
     def _check_started(self, program: str, done: subprocess.CompletedProcess[bytes]) -> None:
         if done.stdout == _MISSING:
-            raise DesktopError(f"cannot start {program!r}: the desktop has no such program on its PATH")
+            raise CommandMissing(f"cannot start {program!r}: the desktop has no such program on its PATH")
         self._check_led_there(done)
 
     def _check_led_there(self, done: subprocess.CompletedProcess[bytes]) -> None:

@@ -12,7 +12,7 @@ from pytest_vnc_use.desktops.beginning import STAY, early_end, starting
 from pytest_vnc_use.desktops.folder import WorkingFolder
 from pytest_vnc_use.desktops.process import Process
 from pytest_vnc_use.desktops.session import Session
-from pytest_vnc_use.errors import DesktopError, SettingsError, VncUseError
+from pytest_vnc_use.errors import CommandMissing, DesktopError, SettingsError, VncUseError
 from pytest_vnc_use.ports import Ran
 
 ANSWERS_WITHIN_S = 5.0
@@ -61,9 +61,13 @@ class StartedDesktop:
         self._files.write(name, text)
 
     def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
-        """Run a command in the program's working folder and environment, until it ends. Raises DesktopError."""
+        """Run a command in the program's working folder and environment, until it ends.
+
+        Raises DesktopError; CommandMissing, which is one, where its program cannot be found or run.
+        """
         self._check_not_stopped(f"run {shlex.join(command)!r}")
-        return self._session.run(command, timeout_s)
+        with starting(command[0], CommandMissing):
+            return self._session.run(command, timeout_s)
 
     def program_fault(self) -> str:
         """How the program under test ended and its last output; "" while it runs, or where none was started.
