@@ -326,7 +326,7 @@ class _Story:
 
 def _open_trace(path: Path) -> tuple[Header, Iterator[RunEvent], bool]:
     file = JsonLines(path / "trace.jsonl")
-    if not os.path.isfile(file.path):  # noqa: PTH113  # a name that no file can have is no error there
+    if not os.path.isfile(file.path):  # a name that no file can have is no error there
         raise RunFolderError(f"{str(path)!r} is not a run folder: it has no {file.path.name}")
     written = file.lines()
     lines = file.parsed(written)
