@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import new_class
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,7 +41,7 @@ _STATE = "reset what the test leaves behind, in a fixture: it passed when it was
 
 @dataclass
 class _Again:
-    """What carrying out a test once more came to; `bad` are its reports, also of subtests, that keep it from passing."""
+    """What carrying out a test once more came to; `bad` are reports, also of subtests, that keep it from passing."""
 
     reports: list[pytest.TestReport]
     subtests: list[pytest.TestReport]
@@ -188,7 +189,8 @@ class _Hooks:
 def _fresh(item: pytest.Function, hooks: _Hooks) -> pytest.Function:
     """Return the test as it was collected; a copy, as other plugins keep on the item what became of it."""
     fresh, kind = copy.copy(item), type(item)
-    fresh.__class__ = type(kind)(kind.__name__, (kind,), {"ihook": hooks})  # which is a property, and cannot be set
+    # `ihook` is a property, which cannot be set
+    fresh.__class__ = new_class(kind.__name__, (kind,), exec_body=lambda body: body.update(ihook=hooks))
     fresh.user_properties, fresh._report_sections = [], []
     vars(fresh).pop("execution_count", None)  # by which pytest-rerunfailures knows a test that it may try again
     if item.cls:  # of which each test has an instance of its own

@@ -43,7 +43,8 @@ def test_subtests_of_a_rehearsal_are_told_to_nobody_and_may_fail_it(project: Pro
     assert passed.code == 0, passed.out
     assert "1 passed, 2 subtests passed" in passed.out
     assert "1 recording repeated in 1 rehearsal" in passed.out
-    (project.path / "times.txt").unlink()
+    for kept in (project.path / "times.txt", project.file):
+        kept.unlink()
     project.write("test_till.py", SUBTESTS.replace("LIMIT", "2"))
     failed = project.run("--vnc-record=rewrite", "-v")
     assert failed.code == 0, failed.out
