@@ -13,7 +13,16 @@ from functools import partial
 from typing import Annotated, Any, Literal, Union
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.json_lines import DEEPEST, is_shallow
@@ -182,6 +191,14 @@ class Evidence(_Part):
     region: Region | None = None
     model: str = ""
     screen: Screen
+
+    @field_validator("region")
+    @classmethod
+    def _one_that_meets_something(cls, region: Region | None) -> Region | None:
+        """A region without a pixel, as a judge of the user's own may give it, is no region."""
+        if region is None or region.left >= region.right or region.top >= region.bottom:
+            return None
+        return region if min(region.right, region.bottom) > 0 else None
 
 
 class RecordedRun(_Part):

@@ -17,9 +17,10 @@ from drawn import drawn, recording_of
 from pytest_vnc_use.backends.capture import Capture
 from pytest_vnc_use.backends.pointer_shape import PointerShape, ShownPointer
 from pytest_vnc_use.errors import RecordingError
-from pytest_vnc_use.recordings.format import screens
+from pytest_vnc_use.recordings.format import Evidence, Screen, screens
 from pytest_vnc_use.recordings.pictures import Chain, change, painted_over, picture_of, pixels_in, pixels_of, png_of
 from pytest_vnc_use.recordings.store import Key, load, save
+from pytest_vnc_use.types import Region
 
 
 @pytest.fixture
@@ -241,6 +242,13 @@ def test_a_look_that_does_not_fit_is_refused(tmp_path: Path, content: bytes, tol
     path.write_text(edited(lambda data: first_step(data)["screen"].update(volatile=[part]))(path.read_text()))
     with pytest.raises(RecordingError, match=told):
         load(path)
+
+
+@pytest.mark.parametrize("box", [(60, 120, 40, 20), (5, 5, 5, 9), (-20, -20, -5, -5)])
+def test_a_region_without_a_pixel_is_none(box: tuple[int, int, int, int]) -> None:
+    evidence = Evidence(claim="it is red", verdict="holds", region=Region(*box), screen=Screen())
+    assert evidence.region is None  # so nothing that is hidden lies beside it
+    assert Evidence(claim="it is red", verdict="holds", region=Region(1, 1, 2, 2), screen=Screen()).region
 
 
 def test_there_is_none(tmp_path: Path) -> None:
