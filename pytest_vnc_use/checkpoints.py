@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunFolderError, VncUseError
 from pytest_vnc_use.seal import is_seal_of, seal_of
 
 
@@ -44,3 +47,19 @@ class SealedCheckpoints:
 
     def _parts(self, kind: str, data: bytes) -> tuple[bytes, ...]:
         return b"checkpoint", self.run_id.encode(), kind.encode(), data
+
+
+@contextmanager
+def damage_told(run_id: str) -> Iterator[None]:
+    """Read checkpoints within. Raises RunFolderError where they are damaged; a full disk is told as it is."""
+    try:
+        yield
+    except VncUseError:
+        raise
+    except Exception as exc:  # what SQLite, and LangGraph on it, raise for a damaged file is theirs to choose
+        if isinstance(exc, sqlite3.OperationalError) and "full" in str(exc):
+            raise
+        raise RunFolderError(
+            f"the checkpoints of run {run_id!r} are damaged ({type(exc).__name__}: {exc}): it cannot go on; what it "
+            "did stands in its run folder, start the task anew"
+        ) from exc

@@ -28,7 +28,7 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use import safety
 from pytest_vnc_use.acting import LONGEST_TOLD, Actor, bounded, readable
-from pytest_vnc_use.checkpoints import SealedCheckpoints
+from pytest_vnc_use.checkpoints import SealedCheckpoints, damage_told
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, PlannerError, ProgramCrashed, RunFolderError
 from pytest_vnc_use.history import History
@@ -126,7 +126,7 @@ class TaskGraph:
 
         Raises RunFolderError where there is nothing to go on with, or nobody was asked.
         """
-        with self._compiled() as (graph, config):
+        with damage_told(self._run_id), self._compiled() as (graph, config):
             snapshot = graph.get_state(config)
             self._check_resumable(snapshot, answered=answer is not None)
             if answer is not None and not snapshot.interrupts:

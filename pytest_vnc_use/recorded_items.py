@@ -31,7 +31,8 @@ RECORDING: pytest.StashKey[tuple[Key, Settings]] = pytest.StashKey()
 """What the test's recording belongs to, and the test's settings."""
 REHEARSAL: pytest.StashKey[Rehearsal] = pytest.StashKey()
 """Is there while a test is carried out again to rehearse its recording."""
-PASSED = pytest.StashKey[bool]()
+PASSED, FAILED = pytest.StashKey[bool](), pytest.StashKey[bool]()
+"""Whether the test's call has passed; whether a part of it has failed, as a subtest may while the test goes on."""
 HEALED, TRANSIENT, WRITTEN = "vnc_healed", "vnc_transient", "vnc_recording"
 """Properties of a test: what was not as recorded, what was there for a moment, a line each; what became of its new
 recording."""
@@ -191,8 +192,11 @@ def pytest_runtest_makereport(
         return report
     from pytest_vnc_use.plain_text import cut
 
-    if call.when == "call":
-        item.stash[PASSED] = report.passed and not hasattr(report, "wasxfail")
+    if call.when == "setup":
+        item.stash[FAILED] = False
+    elif call.when == "call":  # of each subtest, then of the test
+        item.stash[FAILED] |= report.failed
+        item.stash[PASSED] = report.passed and not hasattr(report, "wasxfail") and not item.stash[FAILED]
         _note(item, report, [(HEALED, cut(plain(told))) for told in recorded.healed])
         _note(item, report, [(TRANSIENT, cut(plain(told))) for told in recorded.transients])
     elif call.when == "teardown":
@@ -204,8 +208,8 @@ def pytest_runtest_makereport(
 
 
 def _note(item: pytest.Item, report: pytest.TestReport, properties: list[tuple[str, object]]) -> None:
-    item.user_properties += properties
-    report.user_properties += properties
+    for told in (item.user_properties, report.user_properties):
+        told += [each for each in properties if each not in told]
 
 
 def _written(recorded: RecordedTest) -> Iterator[str]:

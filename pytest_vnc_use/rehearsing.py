@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import new_class
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +26,8 @@ from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.transcript import plain
 
 if TYPE_CHECKING:
+    import pluggy
+
     from pytest_vnc_use.recordings.rehearsal import Rehearsal
     from pytest_vnc_use.report.results import RehearsalFigures
     from pytest_vnc_use.types import Drifted
@@ -38,15 +41,21 @@ _STATE = "reset what the test leaves behind, in a fixture: it passed when it was
 
 @dataclass
 class _Again:
-    """What carrying out a test once more came to."""
+    """What carrying out a test once more came to; `bad` are reports, also of subtests, that keep it from passing."""
 
     reports: list[pytest.TestReport]
+    subtests: list[pytest.TestReport]
     seconds: float
     rehearsal: Rehearsal
 
     @property
+    def bad(self) -> list[pytest.TestReport]:
+        failed = [report for report in self.subtests if report.failed]
+        return [*failed, *(report for report in self.reports if not report.passed or hasattr(report, "wasxfail"))]
+
+    @property
     def passed(self) -> bool:
-        return all(report.passed and not hasattr(report, "wasxfail") for report in self.reports)
+        return not self.bad
 
     @property
     def runs(self) -> list[dict[str, Any]]:
@@ -97,6 +106,9 @@ def _rehearse(item: pytest.Item, report: pytest.TestReport) -> None:
         _carry_out(item, done)
     except (OSError, VncUseError) as exc:
         _note(item, report, f"not rehearsed to the end: {plain(str(exc))}")
+    except KeyboardInterrupt:  # the test has passed, and is told; then the session ends, and what runs with it
+        item.session.shouldstop = "Ctrl-C in a rehearsal"
+        _note(item, report, "not rehearsed to the end: Ctrl-C")
     _tell(item, report, done)
 
 
@@ -146,7 +158,8 @@ def _say(item: pytest.Item, line: str) -> None:
 
 def _again(item: pytest.Function, nextitem: pytest.Item | None, rehearsal: Rehearsal) -> _Again:
     """Carry out the test with fresh fixtures, as pytest does; only its reports are told to nobody."""
-    fresh, started_s = _fresh(item), time.monotonic()
+    started_s, subtests = time.monotonic(), list[pytest.TestReport]()
+    fresh = _fresh(item, _Hooks(item.ihook, subtests))
     fresh.stash[REHEARSAL] = rehearsal
     try:
         with _timed(item, fresh):
@@ -156,12 +169,28 @@ def _again(item: pytest.Function, nextitem: pytest.Item | None, rehearsal: Rehea
             reports.append(_phase(fresh, "teardown", nextitem=nextitem))
     finally:
         del fresh.stash[REHEARSAL]
-    return _Again(reports, time.monotonic() - started_s, rehearsal)
+    return _Again(reports, subtests, time.monotonic() - started_s, rehearsal)
 
 
-def _fresh(item: pytest.Function) -> pytest.Function:
+class _Hooks:
+    """A test's hooks, but what its subtests report is kept in `heard`, and told to nobody."""
+
+    def __init__(self, hooks: pluggy.HookRelay, heard: list[pytest.TestReport]) -> None:
+        self._hooks = hooks
+        self._heard = heard
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._hooks, name)
+
+    def pytest_runtest_logreport(self, *, report: pytest.TestReport) -> None:
+        self._heard.append(report)
+
+
+def _fresh(item: pytest.Function, hooks: _Hooks) -> pytest.Function:
     """Return the test as it was collected; a copy, as other plugins keep on the item what became of it."""
-    fresh = copy.copy(item)
+    fresh, kind = copy.copy(item), type(item)
+    # `ihook` is a property, which cannot be set
+    fresh.__class__ = new_class(kind.__name__, (kind,), exec_body=lambda body: body.update(ihook=hooks))
     fresh.user_properties, fresh._report_sections = [], []
     vars(fresh).pop("execution_count", None)  # by which pytest-rerunfailures knows a test that it may try again
     if item.cls:  # of which each test has an instance of its own
@@ -229,7 +258,7 @@ def _figures(number: int, again: _Again, item: pytest.Item) -> RehearsalFigures:
     figures = RehearsalFigures(number, again.passed, learnt=learnt, seconds=round(again.seconds, 3))
     if again.passed:
         return figures
-    bad = next(report for report in again.reports if not report.passed or hasattr(report, "wasxfail"))
+    bad = again.bad[0]
     found = _drift_in(again.runs)
     if found is None:
         message = session_results.told(bad)["message"] or f"the test was {bad.outcome} in its {bad.when}"

@@ -21,7 +21,9 @@ from pytest_vnc_use.trace import Trace
 from pytest_vnc_use.transcript import plain
 from pytest_vnc_use.types import Observation, RunResult, RunStarted
 
-_HARMLESS = frozenset({"screen_size", "runs_dir", "steps", "seconds", "scope", "results", "repeat", "record", "healed"})
+_HARMLESS = frozenset(
+    {"server", "screen_size", "runs_dir", "steps", "seconds", "scope", "results", "repeat", "record", "healed"}
+)
 
 
 AnyPlanner = Union[Planner, Callable[[Observation], object]]

@@ -31,6 +31,8 @@ _INEXACT = "  which was not straight, or came with a click, and is recorded as a
 HOVER_S = 0.5
 """A pointer that has not moved for so long rests, and is moved there on the desktop."""
 _LOOK_AGAIN_S = 0.25
+_MOVES_S, _SAMPLE_S = 1.35, 0.15
+"""What moves by itself is watched for so long, until it is known as a caret; what has not changed then is at rest."""
 _LOOKS = 8
 """So often the screen is looked at while nothing is done, and so many of the last looks are kept."""
 
@@ -135,7 +137,7 @@ class Session:
         left_out = rests[rests.index(kept[-1]) + 1 :] if kept else rests
         self._at = kept[-1].at if kept else self._at
         if not left_out or self._at is None or not differing(left_out[0].screen, resting).any():
-            return resting
+            return resting if action else look()  # the end is watched
         self._perform(Move(*self._at))
         return restored(left_out[0].screen, resting, look())
 
@@ -147,7 +149,11 @@ class Session:
         moving = Moving(frame)
         for look in self._looks:
             moving.look(look)
-        return Screen(volatile=tuple(moving.parts(unseen=True)), pixels=partial(pixels_of, frame.png))
+        deadline = Deadline(_MOVES_S)
+        while not moving.is_known and deadline.remaining_s:
+            self._desktop.wait_changed(time.monotonic(), _SAMPLE_S)
+            moving.look(self._desktop.glance())
+        return Screen(volatile=tuple(moving.parts()), pixels=partial(pixels_of, frame.png))
 
     def _check_size(self) -> None:
         if self._desktop.size != self._size:

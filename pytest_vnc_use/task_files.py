@@ -104,8 +104,11 @@ def read_task_file(path: Path) -> tuple[FileTest, ...]:
     except tomllib.TOMLDecodeError as exc:
         line = re.search(r"at line (\d+)", str(exc))
         raise SettingsError(f"{path}:{line[1] if line else len(text.splitlines())}: not TOML: {exc}") from exc
+    except RecursionError as exc:
+        raise SettingsError(f"{path}: not TOML that can be read: it is nested too deeply") from exc
     except ValidationError as exc:
-        told = [_told(path, text, dict(error)) for error in exc.errors(include_url=False)]
+        errors = [dict(error) for error in exc.errors(include_url=False)]
+        told = [_told(path, text, error) for error in errors if error["type"] != "literal_error"]  # of `expect`: twice
         raise SettingsError("\n".join(dict.fromkeys(told))) from exc
     _check_limits(path, text, file, ())
     tests = [test for number, table in enumerate(file.test) for test in _tests_of(path, text, number, file, table)]

@@ -15,6 +15,7 @@ the next writer removes it. Readers ignore fields and kinds of event unknown to 
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -325,7 +326,7 @@ class _Story:
 
 def _open_trace(path: Path) -> tuple[Header, Iterator[RunEvent], bool]:
     file = JsonLines(path / "trace.jsonl")
-    if not file.path.is_file():
+    if not os.path.isfile(file.path):  # a name that no file can have is no error there
         raise RunFolderError(f"{str(path)!r} is not a run folder: it has no {file.path.name}")
     written = file.lines()
     lines = file.parsed(written)

@@ -128,6 +128,17 @@ def test_a_file_as_other_programs_save_it(tmp_path: Path) -> None:
         read_task_file(path)
 
 
+def test_a_file_that_is_nested_too_deeply_is_told_as_such(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"test_shop\.vnc\.toml: .*nested too deeply"):
+        read(tmp_path, f"{TEST}x = {'[' * 100_000}")
+
+
+def test_an_empty_claim_is_told_once(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="'expect' must have at least 1 character") as raised:
+        read(tmp_path, f'{TEST}expect = ""\n')
+    assert "\n" not in str(raised.value)
+
+
 def test_a_task_of_several_lines(tmp_path: Path) -> None:
     [test] = read(tmp_path, '[[test]]\nname = "a"\ntask = """\nClick it,\nand wait.\n"""\n')
     assert test.specs[0].task == "Click it,\nand wait."

@@ -19,6 +19,8 @@ Live = Callable[[], Judge]
 _BLINKS_S = 4.0
 """So long each look of what blinks is waited for."""
 _LOOK_AGAIN_S = 0.1
+_BACK_S = 2.0
+"""What differs, before the screen has stayed for as long as was recorded, is given so long to go away."""
 
 
 class RecordedJudge:
@@ -73,7 +75,7 @@ class RecordedJudge:
         """The evidence that is there again, or what is to be said of that there is none."""
         told, seen = self._hide(claim), pixels_of(frame.png)
         evidence = [each for each in self._evidence if each.claim == told and (each.verdict == "read") == reading]
-        mismatches = [self._mismatch(each, seen) for each in evidence]
+        mismatches = [self._mismatch(each, seen, frame.taken_s) for each in evidence]
         for each, mismatch in zip(evidence, mismatches, strict=True):
             if mismatch is None:
                 self._heard(told, frame, each, None)
@@ -86,10 +88,10 @@ class RecordedJudge:
         where = last.problem if last else ""
         return None, f"the screen is not as it was when this was judged ({where}), and no model is there to look at it"
 
-    def _mismatch(self, evidence: Evidence, seen: Pixels) -> Mismatch | None:
+    def _mismatch(self, evidence: Evidence, seen: Pixels, taken_s: float) -> Mismatch | None:
         if hidden := next(self._hidden(evidence), None):
             return Mismatch("what it is about was left out of the comparison, as it changes by itself", hidden)
-        return self._other(evidence, seen) or self._not_blinking(evidence)
+        return self._other(evidence, seen) or self._not_staying(evidence, taken_s) or self._not_blinking(evidence)
 
     def _other(self, evidence: Evidence, seen: Pixels) -> Mismatch | None:
         """Return where the screen is not the one that was judged; in a rehearsal, where it is more than unstable."""
@@ -98,6 +100,19 @@ class RecordedJudge:
         if self._rehearsal and self._rehearsal.accepts(screen, gate, seen):
             return None
         return gate.mismatch(seen)
+
+    def _not_staying(self, evidence: Evidence, taken_s: float) -> Mismatch | None:
+        """Watch until the screen has stayed for as long as its recording saw it stay; return what differs then."""
+        eyes, quiet_s, problem = self._eyes(), evidence.screen.quiet_s, None
+        if not eyes.changed_since(time.monotonic() - quiet_s):
+            return None
+        seen_s = taken_s
+        while (left_s := taken_s + quiet_s + (_BACK_S if problem else 0.0) - time.monotonic()) > 0:
+            if not eyes.wait_changed(seen_s, left_s):
+                break
+            seen = eyes.glance()
+            seen_s, problem = seen.taken_s, self._other(evidence, pixels_in(seen))
+        return problem
 
     def _hidden(self, evidence: Evidence) -> Iterator[Region]:
         """Return what no comparison looks at and the evidence may be about.

@@ -13,9 +13,20 @@ from functools import partial
 from typing import Annotated, Any, Literal, Union
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from pytest_vnc_use.errors import RecordingError
+from pytest_vnc_use.json_lines import DEEPEST, is_shallow
+from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.recordings.pictures import Pixels
 from pytest_vnc_use.safety import points
 from pytest_vnc_use.screens import CARET_PX
@@ -75,6 +86,7 @@ class _Part(BaseModel):
 
 _PICTURE = r"^([\w-]+\.webp)?$"
 LONGEST_QUIET_S = 60.0
+_LONGEST_TOLD = 300
 
 
 def _not_there() -> Pixels:
@@ -180,6 +192,14 @@ class Evidence(_Part):
     model: str = ""
     screen: Screen
 
+    @field_validator("region")
+    @classmethod
+    def _one_that_meets_something(cls, region: Region | None) -> Region | None:
+        """A region without a pixel, as a judge of the user's own may give it, is no region."""
+        if region is None or region.left >= region.right or region.top >= region.bottom:
+            return None
+        return region if min(region.right, region.bottom) > 0 else None
+
 
 class RecordedRun(_Part):
     """One task: its steps, the screen at its end, and what was judged from there until the next task.
@@ -197,6 +217,10 @@ class RecordedRun(_Part):
     claims: tuple[Evidence, ...] = ()
 
 
+_Length = Annotated[int, Field(ge=1, le=65535)]
+"""As many pixels as VNC can tell."""
+
+
 class Recording(_Part):
     """All runs of one test. `masks` are given by the user: parts of the screen that no comparison looks at.
 
@@ -208,7 +232,7 @@ class Recording(_Part):
     test: str
     parameters: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
-    screen_size: tuple[int, int]
+    screen_size: tuple[_Length, _Length]
     masks: tuple[Region, ...] = ()
     claims: tuple[Evidence, ...] = ()
     runs: tuple[RecordedRun, ...] = ()
@@ -223,7 +247,25 @@ class Recording(_Part):
         for screen in screens(self):
             if min(screen.at) < 0:
                 raise ValueError(f"a picture's corner must be on the screen, got {screen.at}")
+            for part in screen.volatile:
+                _check_region(part.region, self.screen_size)
         return self
+
+    @model_validator(mode="after")
+    def _compares_something(self) -> Recording:
+        width, height = self.screen_size
+        for mask in self.masks:
+            _check_region(mask)
+            if mask.left == mask.top == 0 and mask.right >= width and mask.bottom >= height:
+                raise ValueError(f"a mask must leave something to compare, {mask} covers the whole screen")
+        return self
+
+
+def _check_region(region: Region, size: tuple[int, int] | None = None) -> None:
+    """Raises ValueError where it is none: no array has pixels there, and no comparison would say so."""
+    is_one = 0 <= region.left < region.right and 0 <= region.top < region.bottom
+    if not is_one or (size and (region.right > size[0] or region.bottom > size[1])):
+        raise ValueError(f"a region must be on the screen, its right and bottom beyond left and top, got {region}")
 
 
 def screens(recording: Recording) -> Iterator[Screen]:
@@ -292,14 +334,17 @@ def parse(text: str, where: str) -> Recording:
         )
     try:
         data = json.loads(text)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise RecordingError(f"{where} is cut off, or no JSON: {exc}; {ANEW}") from exc
+    if not is_shallow(data, 2 * DEEPEST):  # a value that was read may be as deep as any, and stands within others
+        raise RecordingError(f"{where} is damaged: it is more than {2 * DEEPEST} levels of JSON deep; {ANEW}")
     try:
         return Recording.model_validate(_upgraded(data, where))
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         place = _told_place(first["loc"]) or "it"
-        raise RecordingError(f"{where} is damaged: {place}: {first['msg']}, got {first['input']!r}; {ANEW}") from exc
+        got = cut(repr(first["input"]), _LONGEST_TOLD)
+        raise RecordingError(f"{where} is damaged: {place}: {first['msg']}, got {got}; {ANEW}") from exc
 
 
 def _told_place(parts: Iterable[str | int]) -> str:

@@ -33,17 +33,21 @@ program that hears of the first click late, as on a busy machine.
 """
 
 
-class PatientEyes:
-    """The port Controller for a replay."""
+LetGo = tuple[Point | None, float]
+"""Where a button was let go last, None where that is not known, and when."""
 
-    def __init__(self, desktop: Controller, replay: Replay, limit_s: float) -> None:
+
+class PatientEyes:
+    """The port Controller for a replay. `let_go` tells of the last click before it; the first one is kept apart too."""
+
+    def __init__(self, desktop: Controller, replay: Replay, limit_s: float, let_go: LetGo | None = None) -> None:
         self._desktop = desktop
         self._replay = replay
         self._limit_s = limit_s
         self._awaited: Gate | None = None
         self._seen: Frame | None = None
         self._opened_s = 0.0
-        self._let_go: tuple[Point, float] | None = None
+        self.let_go = let_go
 
     # --- eyes --------------------------------------------------------------------------------------------------------
 
@@ -143,15 +147,15 @@ class PatientEyes:
     def perform(self, action: DesktopAction) -> None:
         self._seen = None
         where = points(action) if isinstance(action, (Click, Drag, MouseDown, MouseUp, TypeText)) else ()
-        if where and self._let_go and not isinstance(action, MouseUp):
-            self._keep_apart(where[0], *self._let_go)
+        if where and self.let_go and not isinstance(action, MouseUp):
+            self._keep_apart(where[0], *self.let_go)
         self._desktop.perform(action)
         if where:
-            self._let_go = where[-1], time.monotonic()
+            self.let_go = where[-1], time.monotonic()
 
-    def _keep_apart(self, point: Point, before: Point, let_go_s: float) -> None:
+    def _keep_apart(self, point: Point, before: Point | None, let_go_s: float) -> None:
         """Wait until two clicks are no double click."""
-        near = max(abs(point[0] - before[0]), abs(point[1] - before[1])) <= _NEAR_PX
+        near = before is None or max(abs(point[0] - before[0]), abs(point[1] - before[1])) <= _NEAR_PX
         if not near and isinstance(self._desktop, ClickRules) and self._desktop.doubles_only_near:
             return
         due_s = let_go_s + (_APART_S if near else _ELSEWHERE_S) - time.monotonic()

@@ -41,6 +41,14 @@ def pixels_in(seen: Frame | Glance) -> Pixels:
     raise TypeError(f"a glance must have its pixels as an array, got {seen.pixels!r}")
 
 
+def size_of(picture: bytes) -> tuple[int, int]:
+    """Width and height of a WebP, of which nothing else is read. Raises ValueError where it is none, or a bomb."""
+    try:
+        return Image.open(io.BytesIO(picture), formats=["WEBP"]).size
+    except (OSError, Image.DecompressionBombError) as exc:
+        raise ValueError(str(exc)) from exc
+
+
 def _numbers(image: Image.Image) -> Pixels:
     numbers: Pixels = np.frombuffer(image.tobytes("raw", "BGRA"), "<u4").reshape(image.height, image.width) & _COLOUR
     return numbers

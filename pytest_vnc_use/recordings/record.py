@@ -74,7 +74,7 @@ def _watched(frame: Frame, eyes: Controller) -> list[Volatile]:
             eyes.wait_changed(time.monotonic(), _SAMPLE_S)
             seen.look(eyes.glance())
         parts = list(seen.parts())
-        if seen.all_changed and all(part.kind == "caret" for part in parts):
+        if seen.is_known:
             break
     return parts
 
@@ -97,16 +97,16 @@ class Moving:
         """Whether each of the regions was seen to change."""
         return all(_has_changed(shown) for _, _, shown in self._shown)
 
-    def parts(self, *, unseen: bool = False) -> Iterator[Volatile]:
-        """Return what changes by itself: a caret's own box, else its tiles and a little around.
+    @property
+    def is_known(self) -> bool:
+        """Whether each of the regions was seen to change, and holds no more than carets."""
+        return self.all_changed and all(part.kind == "caret" for part in self.parts())
 
-        With `unseen` also what has always looked the same, as too few moments may have been looked at.
-        """
+    def parts(self) -> Iterator[Volatile]:
+        """Return what changes by itself: a caret's own box, else its tiles and a little around."""
         for region, grown, shown in self._shown:
             if _has_changed(shown):
                 yield from _changing(region, grown, shown)
-            elif unseen:
-                yield volatile(grown, "endless")
 
 
 def _has_changed(shown: Sequence[Pixels]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ from pytest_vnc_use.ports import Controller, Judge, Planner
 from pytest_vnc_use.recordings.evidence import RecordedJudge
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen, Volatile, merged
 from pytest_vnc_use.recordings.match import Mismatch, other_than
-from pytest_vnc_use.recordings.patient_eyes import PatientEyes
+from pytest_vnc_use.recordings.patient_eyes import LetGo, PatientEyes
 from pytest_vnc_use.recordings.pictures import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.record import Recorder, screen_at_rest
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
@@ -85,6 +86,8 @@ class RecordedTest:
         self._current: RunState | None = None
         self._heard: dict[str, _Heard] = {}
         self._is_whole = True
+        self._acts_unseen = False
+        """Whether something was done since the newest run began that its eyes do not know of."""
 
     # --- for the agent -----------------------------------------------------------------------------------------------
 
@@ -106,7 +109,7 @@ class RecordedTest:
             return shown, shown
         recorder = Recorder(partial(screen_at_rest, desktop), load)
         run = RunState(task, planner.name, folder, emit, recorder, self._known(task, desktop))
-        before = self._runs[-1].replay if self._runs else None
+        before, let_go = self._runs[-1].replay if self._runs else None, self._let_go()
         self._runs.append(run)
         if run.known is None:
             return planner, desktop
@@ -122,8 +125,15 @@ class RecordedTest:
             rehearsal=self._rehearsal,
             closed=told,
         )
-        run.eyes = PatientEyes(desktop, run.replay, started.settings["gate_seconds"])
+        run.eyes = PatientEyes(desktop, run.replay, started.settings["gate_seconds"], let_go)
         return run.replay, run.eyes
+
+    def _let_go(self) -> LetGo | None:
+        """Where a button was let go last, of which only the newest run's eyes know; None where nothing was done yet."""
+        eyes, acts_unseen, self._acts_unseen = self._runs[-1].eyes if self._runs else None, self._acts_unseen, False
+        if acts_unseen or (self._runs and eyes is None):
+            return None, time.monotonic()
+        return eyes.let_go if eyes else None
 
     def has_replayed(self, run_id: str) -> bool:
         """Whether a run of that id was replayed whole, so that no planner was asked."""
@@ -186,11 +196,12 @@ class RecordedTest:
             case RunStarted():  # of a run with a planner of its own nobody was asked here
                 begun = [run for run in self._runs[-1:] if run.folder.path.name == event.run_id]
                 self._current = begun[0] if begun else None
+                self._acts_unseen |= not begun
             case RunEnded():
                 self._end(event)
             case Judged(verdict=verdict):
                 self._keep(verdict.claim, verdict)
-            case Extracted(reading=reading):
+            case Extracted(reading=reading, problem=""):
                 self._keep(reading.question, reading)
             case _:
                 if isinstance(event, StepFinished) and self._current and not self._current.is_live:
@@ -240,6 +251,7 @@ class RecordedTest:
     def leave(self) -> None:
         """Take note that the test acts by itself now, once the end was watched. Raises as `conclude` does."""
         self.conclude()
+        self._acts_unseen = True
         if self._runs:
             self._runs[-1].is_left = True
 
@@ -318,7 +330,7 @@ class RecordedTest:
         heard = self._heard.pop(claim, None)
         if heard is None:
             return
-        if heard.evidence and heard.mismatch and self._runs:
+        if heard.evidence and heard.mismatch:
             self._tell_missed(claim, heard.evidence, heard.mismatch, heard.frame)
         if heard.evidence and not heard.mismatch:
             self._add(heard.evidence)
@@ -328,23 +340,29 @@ class RecordedTest:
     def _tell_missed(self, claim: str, evidence: Evidence, mismatch: Mismatch, frame: Frame) -> None:
         problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
         healed = self.mode != "replay"
-        self._tell(self._runs[-1], problem, evidence.screen.pixels(), frame.ref, mismatch.region, healed=healed)
+        if self._runs:
+            self._tell(self._runs[-1], problem, evidence.screen.pixels(), frame.ref, mismatch.region, healed=healed)
+        elif healed:  # before the first run there is no run folder for the pictures
+            self.healed.append(problem)
 
     def _add(self, evidence: Evidence) -> None:
         (self._runs[-1].claims if self._runs else self._opening).append(evidence)
 
     def _evidence(self, claim: str, judged: Verdict | Reading, frame: Frame) -> Evidence:
         told = {"verdict": judged.kind} if isinstance(judged, Verdict) else {"verdict": "read", "value": judged.value}
-        screen = Screen(volatile=self._volatile(frame), pixels=partial(pixels_of, frame.png))
+        rest = screen_at_rest(self._eyes()) if self._eyes else Screen()
+        parts, quiet_s = self._volatile(frame, rest.volatile), 0.0
+        if self._eyes and other_than(rest.pixels(), pixels_in(frame), parts) is None:
+            quiet_s = rest.quiet_s
+        screen = Screen(volatile=parts, quiet_s=quiet_s, pixels=partial(pixels_of, frame.png))
         region, model = judged.region, judged.model
         return Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **told)
 
-    def _volatile(self, frame: Frame) -> tuple[Volatile, ...]:
+    def _volatile(self, frame: Frame, moving: tuple[Volatile, ...]) -> tuple[Volatile, ...]:
         """What moves by itself now; and what did at the run's end, where the screen is still that.
 
         While a judge thinks, carets come to rest.
         """
-        moving = screen_at_rest(self._eyes()).volatile if self._eyes else ()
         end = self._runs[-1].ended.end if self._runs and self._runs[-1].ended else None
         if end is None or other_than(end.pixels(), pixels_in(frame), end.volatile):
             return moving

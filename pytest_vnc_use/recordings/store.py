@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -30,7 +30,7 @@ from pytest_vnc_use.recordings.format import (
     with_screens,
 )
 from pytest_vnc_use.recordings.match import surroundings
-from pytest_vnc_use.recordings.pictures import Chain, Pixels, change, picture_of, pixels_of
+from pytest_vnc_use.recordings.pictures import Chain, Pixels, change, picture_of, pixels_of, size_of
 from pytest_vnc_use.trace import write_atomically
 from pytest_vnc_use.types import Region
 
@@ -82,8 +82,9 @@ def load(path: Path) -> Recording | None:
     except (OSError, UnicodeDecodeError) as exc:
         raise RecordingError(f"{str(path)!r} cannot be read: {exc}; {ANEW}") from exc
     recording = parse(text, repr(str(path)))
-    for name in {name for screen in screens(recording) for name in _pictures_of(screen)} - {""}:
-        _load_picture(path, name)
+    sizes = lru_cache(None)(partial(_size, path))
+    for screen in screens(recording):
+        _check_pictures(screen, recording.screen_size, sizes, path)
     return _with_pixels(recording, path)
 
 
@@ -111,9 +112,28 @@ def masks_of(key: Key) -> tuple[Region, ...]:
     return recording.masks if recording else ()
 
 
-def _pictures_of(screen: Screen) -> Iterator[str]:
-    yield screen.picture
-    yield from (look.picture for part in screen.volatile for look in part.looks)
+def _check_pictures(
+    screen: Screen, size: tuple[int, int], size_of_picture: Callable[[str], tuple[int, int]], path: Path
+) -> None:
+    """Raises RecordingError where a picture of a screen is missing or damaged, or not of the size that it must have."""
+    if screen.picture:
+        (width, height), (left, top) = size_of_picture(screen.picture), screen.at
+        if left + width > size[0] or top + height > size[1]:
+            what = f"{width} x {height} pixels at {screen.at} are not on the screen"
+            raise RecordingError(f"{screen.picture!r} of {str(path)!r} does not fit: {what}; {ANEW}")
+    for part in screen.volatile:
+        wanted = part.right - part.left, part.bottom - part.top
+        for look in part.looks:
+            if size_of_picture(look.picture) != wanted:
+                what = f"{wanted[0]} x {wanted[1]} pixels"
+                raise RecordingError(f"{look.picture!r} of {str(path)!r} must have {what}; {ANEW}")
+
+
+def _size(path: Path, name: str) -> tuple[int, int]:
+    try:
+        return size_of(_load_picture(path, name))
+    except ValueError as exc:
+        raise RecordingError(f"{name!r} of {str(path)!r} is no picture: {exc}; {ANEW}") from exc
 
 
 def _load_picture(path: Path, name: str) -> bytes:
@@ -149,19 +169,15 @@ def _with_pixels(recording: Recording, path: Path) -> Recording:
 def _with_looks(part: Volatile, path: Path) -> Volatile:
     if not part.looks:
         return part
-    looks = [look.model_copy(update={"pixels": lru_cache(1)(partial(_look, part, look, path))}) for look in part.looks]
+    looks = [look.model_copy(update={"pixels": lru_cache(1)(partial(_look, look, path))}) for look in part.looks]
     return part.model_copy(update={"looks": tuple(looks)})
 
 
-def _look(part: Volatile, look: Look, path: Path) -> Pixels:
-    height, width = part.bottom - part.top, part.right - part.left
+def _look(look: Look, path: Path) -> Pixels:
     try:
-        pixels = pixels_of(_load_picture(path, look.picture))
+        return pixels_of(_load_picture(path, look.picture))
     except OSError as exc:  # what Pillow raises for what is no picture
         raise RecordingError(f"a picture of {str(path)!r} does not fit: {exc}; {ANEW}") from exc
-    if pixels.shape != (height, width):
-        raise RecordingError(f"{look.picture!r} of {str(path)!r} must have {width} x {height} pixels; {ANEW}")
-    return pixels
 
 
 def _pixels(chain: Chain, number: int, path: Path) -> Pixels:

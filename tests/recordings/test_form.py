@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,9 +17,10 @@ from drawn import drawn, recording_of
 from pytest_vnc_use.backends.capture import Capture
 from pytest_vnc_use.backends.pointer_shape import PointerShape, ShownPointer
 from pytest_vnc_use.errors import RecordingError
-from pytest_vnc_use.recordings.format import screens
+from pytest_vnc_use.recordings.format import Evidence, Screen, screens
 from pytest_vnc_use.recordings.pictures import Chain, change, painted_over, picture_of, pixels_in, pixels_of, png_of
 from pytest_vnc_use.recordings.store import Key, load, save
+from pytest_vnc_use.types import Region
 
 
 @pytest.fixture
@@ -157,6 +159,39 @@ BAD = {
     ),
     "code for pixels": (edited(lambda data: first_step(data)["screen"].update(pixels="x")), "screen, pixels: "),
     "no pictures": (edited(lambda data: first_step(data)["screen"].update(picture="none-0.webp")), "cannot be read"),
+    "nested too deeply": (
+        lambda text: text.replace('"run', f'"x": {"[" * 100_000}{"]" * 100_000}, "run', 1),
+        "no JSON",
+    ),
+    "nested deeply, and old": (
+        lambda text: text.replace('"version": 2', f'"version": 1, "x": {"[" * 500}{"]" * 500}', 1),
+        "levels of JSON deep",
+    ),
+    "long nonsense": (
+        edited(lambda data: data.update(parameters="x" * 10**6)),
+        "(the first 300 of 1000002 characters)",
+    ),
+    "no screen": (edited(lambda data: data.update(screen_size=[0, 0])), "screen_size 1: "),
+    "a mask of nothing": (
+        edited(lambda data: data.update(masks=[{"left": -10, "top": 0, "right": 20, "bottom": 30}])),
+        "a region must be on the screen",
+    ),
+    "a mask of all": (
+        edited(lambda data: data.update(masks=[{"left": 0, "top": 0, "right": 9000, "bottom": 9000}])),
+        "covers the whole screen",
+    ),
+    "volatile off the screen": (
+        edited(
+            lambda data: first_step(data)["screen"].update(
+                volatile=[{"left": 190, "top": 0, "right": 9000, "bottom": 30}]
+            )
+        ),
+        "a region must be on the screen",
+    ),
+    "a picture off the screen": (
+        edited(lambda data: first_step(data)["screen"].update(at=[199, 99])),
+        "are not on the screen",
+    ),
     "a corner off the screen": (edited(lambda data: first_step(data)["screen"].update(at=[-1, 0])), "corner"),
 }
 
@@ -190,10 +225,30 @@ def test_a_picture_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "test_it.json"
     save(path, recording_of(drawn("start"), drawn("typed"), drawn("end")))
     path.write_text(edited(lambda data: data.update(screen_size=[100, 50]))(path.read_text()), encoding="utf-8")
-    found = load(path)
-    assert found is not None
     with pytest.raises(RecordingError, match="does not fit"):
-        next(screens(found)).pixels()
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"no picture", "is no picture"), (picture_of(np.zeros((5, 5), np.uint32)), "must have 4 x 4")],
+)
+def test_a_look_that_does_not_fit_is_refused(tmp_path: Path, content: bytes, told: str) -> None:
+    path = tmp_path / "test_it.json"
+    save(path, recording_of(drawn("start"), drawn("typed"), drawn("end")))
+    name = f"1-{hashlib.sha256(content).hexdigest()[:12]}.webp"
+    (path.with_suffix("") / name).write_bytes(content)
+    part = {"left": 1, "top": 1, "right": 5, "bottom": 5, "kind": "blinks", "looks": [{"picture": name}]}
+    path.write_text(edited(lambda data: first_step(data)["screen"].update(volatile=[part]))(path.read_text()))
+    with pytest.raises(RecordingError, match=told):
+        load(path)
+
+
+@pytest.mark.parametrize("box", [(60, 120, 40, 20), (5, 5, 5, 9), (-20, -20, -5, -5)])
+def test_a_region_without_a_pixel_is_none(box: tuple[int, int, int, int]) -> None:
+    evidence = Evidence(claim="it is red", verdict="holds", region=Region(*box), screen=Screen())
+    assert evidence.region is None  # so nothing that is hidden lies beside it
+    assert Evidence(claim="it is red", verdict="holds", region=Region(1, 1, 2, 2), screen=Screen()).region
 
 
 def test_there_is_none(tmp_path: Path) -> None:
