@@ -31,7 +31,8 @@ class _Watched:
     """A method whose calls are noted; in pytest's words on an assertion, and to who asks it anything, the method."""
 
     def __init__(self, method: Callable[..., object], name: str, calls: BrokenCalls) -> None:
-        self._method, self._name, self._calls = method, name, calls
+        self.__wrapped__ = self._method = method
+        self._name, self._calls = name, calls
 
     def __call__(self, *args: object, **options: object) -> object:
         __tracebackhide__ = True

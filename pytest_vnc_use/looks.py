@@ -40,6 +40,7 @@ from pytest_vnc_use.code_values import (
     module_of,
     own_method,
     owner_of,
+    unwatched,
 )
 from pytest_vnc_use.foregone import (
     NONE,
@@ -100,7 +101,7 @@ class Scope:
             case ast.Name(id=name):
                 if name in self.things:
                     return self.things[name]
-                return NOTHING if name in self.looks else self.values.get(name, NOTHING)
+                return NOTHING if name in self.looks else unwatched(self.values.get(name, NOTHING))
             case ast.Attribute():
                 return member(self.resolve(node.value), node.attr)
             case ast.BinOp():
@@ -323,9 +324,8 @@ class Scope:
         if isinstance(call.func, ast.Lambda):
             return self.rests(call.func.body)
         if isinstance(callee, (Method, MethodType)) and is_of_package(owner_of(callee)):
-            return self._is_look_of_package(
-                owner_of(callee), callee.function.__name__ if isinstance(callee, Method) else name
-            )
+            called = callee.function if isinstance(callee, Method) else callee
+            return self._is_look_of_package(owner_of(callee), called.__name__)
         if owner is not None and is_of_package(self.resolve(owner)):
             return self._is_look_of_package(self.resolve(owner), name)
         if owner is not None and self._is_on_path(owner):

@@ -225,7 +225,7 @@ NOTHING = [
     "all(check_orders(vnc_desktop) for _ in [])",
     "subprocess.run(['true'], check=True)",
     "json.dumps({'a': 1})",
-    "run = vnc_agent.run\nassert run('Buy pears').outcome == 'done'",
+    "go = vnc_agent.run\nassert go('Buy pears').outcome == 'done'",
     "assert getattr(vnc_agent, 'run')('Buy pears').outcome == 'done'",
     "from operator import attrgetter\nassert attrgetter('outcome')(result) == 'done'",
     "results = []\nfor task in ('Buy pears', 'Pay'):\n    results.append(vnc_agent.run(task))\n"
