@@ -124,10 +124,12 @@ class Suite:
         recorded = []
         for test in self.run(names, "--vnc-record=rewrite", "--vnc-repeat=1"):
             name = name_of(test)
-            if test.result == "passed":
-                recorded.append(name)
-            else:
+            if test.result != "passed":
                 print(f"{name} was not recorded: {test.message.splitlines()[0]}", flush=True)
+            elif problem := next((each.problem for each in test.rehearsals if not each.repeated), ""):
+                print(f"{name} was recorded, and its rehearsal says that it does not repeat: {problem}", flush=True)
+            else:
+                recorded.append(name)
         return sorted(recorded, key=list(PROGRAMS).index)
 
     def replay(
