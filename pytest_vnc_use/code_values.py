@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
@@ -88,7 +89,14 @@ def is_live(thing: object) -> bool:
 
 def has_truth(thing: object) -> bool:
     """Whether `assert thing` can fail."""
-    return thing is NOTHING or hasattr(class_of(thing), "__bool__") or hasattr(class_of(thing), "__len__")
+    is_other = thing is NOTHING or getter_of(thing) is not None
+    return is_other or hasattr(class_of(thing), "__bool__") or hasattr(class_of(thing), "__len__")
+
+
+def getter_of(thing: object) -> FunctionType | None:
+    """The function of the user's that a property is read by."""
+    getter = thing.fget if isinstance(thing, property) else thing.func if isinstance(thing, cached_property) else None
+    return getter if isinstance(getter, FunctionType) and is_own(getter.__code__) else None
 
 
 def collects(values: Mapping[str, object], name: str) -> bool:

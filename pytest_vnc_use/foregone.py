@@ -79,7 +79,7 @@ def _of_call(call: ast.Call, of_name: Callable[[str], Facts]) -> Facts:
         case "partition" | "rpartition" | "splitext" | "repr" | "run" | "Popen":
             return _IS_TRUE
         case "find" | "rfind" if owner:
-            return frozenset({"number", "there"})
+            return frozenset({"number"})
         case "read_file" | "splitlines" | "strip" | "lower" | "upper" | "len" | "str" | "decode" | "encode":
             return _IS_THERE | image
         case "next" | "get" | "getattr" | "pop" | "setdefault" if len(call.args) > 1:
@@ -89,9 +89,12 @@ def _of_call(call: ast.Call, of_name: Callable[[str], Facts]) -> Facts:
 
 def has_foregone_truth(node: ast.expr, facts: Facts) -> bool:
     """Whether an expression that is asserted as it stands is true, or false, whatever the program shows."""
-    if isinstance(node, ast.Attribute) and node.attr in _METHODS:
-        return True  # whose call was forgotten
     return bool(facts & {"true", "number", "picture"}) or isinstance(node, (ast.Tuple, ast.List, ast.Dict, ast.Set))
+
+
+def is_forgotten_call(node: ast.expr) -> bool:
+    """Whether an expression is a method of a text, a list or a dict, as far as its name tells."""
+    return isinstance(node, ast.Attribute) and node.attr in _METHODS
 
 
 def is_of_a_picture(node: ast.Attribute, owner: Facts) -> bool:

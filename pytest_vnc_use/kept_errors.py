@@ -1,7 +1,8 @@
 """Let go of the screens of a test that failed: other plugins keep what it raised to the session's end.
 
 pytest-rerunfailures is one of them. The frames of a traceback keep what each function worked with: a replay its
-recorded screens, tens of megabytes a test. They are emptied once the test has ended and all has been told.
+recorded screens, tens of megabytes a test. They are emptied once the test has ended and all has been told; not those
+of a fixture's error, which pytest raises again for each test that asks for it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     before = call.excinfo
     report = yield
-    if is_ours(item):  # what triaging.py put in the place of what was raised, and that
+    if call.when == "call" and is_ours(item):  # what triaging.py put in the place of what was raised, and that
         raised = [each.value for each in (before, call.excinfo) if each is not None]
         item.stash[_RAISED] = [*item.stash.get(_RAISED, []), *raised]
     if call.when == "teardown":

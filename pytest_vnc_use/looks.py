@@ -19,7 +19,6 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from pytest_vnc_use.code_places import (
     arguments_of,
     innermost,
-    is_own,
     is_own_file,
     name_of,
     names_of,
@@ -33,6 +32,7 @@ from pytest_vnc_use.code_values import (
     Instance,
     Method,
     collects,
+    getter_of,
     has_truth,
     is_live,
     is_of_package,
@@ -48,6 +48,7 @@ from pytest_vnc_use.foregone import (
     facts_of,
     has_foregone_truth,
     is_foregone,
+    is_forgotten_call,
     is_generator,
     is_of_a_picture,
 )
@@ -220,7 +221,8 @@ class Scope:
         if has_foregone_truth(test, facts_of(test, self.facts_of_name)) or self._is_generator(test):
             return False
         if isinstance(test, (ast.Name, ast.Attribute)):
-            return self.rests(test) and has_truth(self.resolve(test))
+            thing = self.resolve(test)
+            return self.rests(test) and has_truth(thing) and not (thing is NOTHING and is_forgotten_call(test))
         return self.rests(test)
 
     def _is_generator(self, test: ast.expr) -> bool:
@@ -300,10 +302,10 @@ class Scope:
         if is_of_package(owner):
             return self.trusts_outcome and type(owner).__name__ == "RunResult"
         found = member(owner, node.attr)
-        if isinstance(found, property) and isinstance(found.fget, FunctionType) and is_own(found.fget.__code__):
-            scope = Scope(names_of(found.fget), self.trusts_outcome, self.funcargs, depth=self.depth + 1)
-            scope.take(next(iter(inspect.signature(found.fget).parameters)), False, owner)
-            return scope.returns_look(found.fget)
+        if getter := getter_of(found):
+            scope = Scope(names_of(getter), self.trusts_outcome, self.funcargs, depth=self.depth + 1)
+            scope.take(next(iter(inspect.signature(getter).parameters)), False, owner)
+            return scope.returns_look(getter)
         if isinstance(found, (FunctionType, BuiltinFunctionType, Method, MethodType)):
             return False  # whose call was forgotten
         if found is not NOTHING and not hasattr(type(found), "__get__"):

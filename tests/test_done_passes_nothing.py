@@ -49,6 +49,7 @@ def vnc_judge():
 """
 HELPERS = """
 import contextlib
+import functools
 import pytest
 
 def check_orders(desktop):
@@ -79,6 +80,18 @@ class Orders:
     @property
     def text(self):
         return self.desktop.read_file("orders.csv")
+
+    @property
+    def items(self):
+        return self.text.split()
+
+    @functools.cached_property
+    def lines(self):
+        return self.text.splitlines()
+
+    @property
+    def is_open(self):
+        return True
 
 TOLERANT = contextlib.suppress(AssertionError)
 
@@ -237,6 +250,7 @@ NOTHING = [
     "assert always(vnc_desktop)",
     "assert in_any_case(vnc_desktop)",
     "assert lines_with_pears(vnc_desktop)",
+    "assert Orders(vnc_desktop).is_open",
     "assert all('pears' in line for line in vnc_desktop.read_file('orders.csv').splitlines()[5:])",
     "with TOLERANT:\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
     "with tolerant():\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
@@ -326,6 +340,10 @@ SOMETHING = [
     "import helpers\nhelpers.check_orders(vnc_desktop)",
     "new_page(vnc_agent, vnc_desktop).assert_bought('apples;2')",
     "assert vnc_desktop.read_file('orders.csv').find('apples') == 0",
+    "import xml.etree.ElementTree as tree\n"
+    "assert tree.fromstring('<a>' + vnc_desktop.read_file('orders.csv') + '<b/></a>').find('b') is not None",
+    "assert Orders(vnc_desktop).items",
+    "assert len(Orders(vnc_desktop).lines) == 1",
     "assert subprocess.run(['grep', '-q', 'apples;2', 'orders.csv']).returncode == 0",
     "assert len(vnc_desktop.read_file('orders.csv').splitlines()) > 0",
     "assert os.path.exists('orders.csv')",
