@@ -187,14 +187,14 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Outermost, where what the test came to is known; its recording is written once all of it has passed."""
     report = yield
+    if call.when == "setup":
+        item.stash[FAILED] = False
     recorded = item.stash.get(RECORDED, None)
     if recorded is None:
         return report
     from pytest_vnc_use.plain_text import cut
 
-    if call.when == "setup":
-        item.stash[FAILED] = False
-    elif call.when == "call":  # of each subtest, then of the test
+    if call.when == "call":  # of each subtest, then of the test
         item.stash[FAILED] |= report.failed
         item.stash[PASSED] = report.passed and not hasattr(report, "wasxfail") and not item.stash[FAILED]
         _note(item, report, [(HEALED, cut(plain(told))) for told in recorded.healed])

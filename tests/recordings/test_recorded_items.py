@@ -211,6 +211,21 @@ def test_to_show_something_for_a_moment_can_be_to_fail(recorded: Project) -> Non
     assert passed.code == 0, passed.out
 
 
+def test_an_agent_that_a_body_asks_for_itself_replays_and_records(recorded: Project) -> None:
+    """Its recording is known only after the report of its setup."""
+    run = 'request.getfixturevalue("vnc_agent").run("Enter alice, add two apples and pay")'
+    fetched = TEST.replace("@pytest.mark.vnc_task", "#").replace("(vnc_desktop", "(request, vnc_desktop")
+    recorded.write("test_till.py", fetched.replace("    assert", f"    {run}\n    assert"))
+    recorded.file.unlink()
+    for option in ("--vnc-record=auto", "--vnc-record=replay"):
+        ended = recorded.run(option)
+        assert (ended.code, recorded.file.exists()) == (0, True), ended.out
+    recorded.write("test_till.py", (recorded.path / "test_till.py").read_text("utf-8").replace("5.00", "6.00"))
+    failed = recorded.run("--vnc-record=replay")
+    assert "INTERNALERROR" not in failed.out
+    assert failed.code == 1, failed.out
+
+
 @pytest.mark.parametrize("at", ["body", "teardown"])
 def test_nothing_is_written_of_a_test_that_did_not_pass_to_its_end(project: Project, at: str) -> None:
     breaks = "@pytest.fixture\ndef breaks():\n    yield\n    raise ValueError('in the teardown')\n"
