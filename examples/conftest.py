@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from scripts import SCRIPTS, Turn
 
-from pytest_vnc_use.planners.keyboard_judge import AtTheKeyboard
-from pytest_vnc_use.planners.scripted import AT_ITS_END, ScriptedPlanner
-from pytest_vnc_use.ports import Judge, Planner
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
+from pytest_vnc_use.planners.local.scripted import AT_ITS_END, ScriptedPlanner
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Decision, Observation
+from pytest_vnc_use.types.protocols import Judge, Planner
 
 SHOP = Path(__file__).parent / "shop"
 WITH_A_MODEL = "run it with a key in GOOGLE_API_KEY and --vnc-planner=gemini"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.ports import Desktop
+from pytest_vnc_use.types.protocols import Desktop
 
 SIGN_IN = pytest.mark.vnc_task("Sign in as alice with the password wonderland")
 

@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.agent import VncUseAgent
+    from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.errors import VncUseError
-    from pytest_vnc_use.safety import Policy
+    from pytest_vnc_use.safety.rules import Policy
     from pytest_vnc_use.types import Limits, Outcome, RunResult, Verdict
 
 __all__ = ["Limits", "Outcome", "Policy", "RunResult", "Verdict", "VncUseAgent", "VncUseError"]

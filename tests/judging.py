@@ -12,7 +12,7 @@ from painted import ListPlanner, PaintedController, finished, painted
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import ModelUnavailable
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Frame, FrameRef, JsonObject, Reading, Region, Report, Usage, Verdict, VerdictKind
 
 OUTAGE = "outage"

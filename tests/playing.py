@@ -22,14 +22,14 @@ import responses_server
 from json_server import Reply
 
 from pytest_vnc_use import Outcome, RunResult, VncUseAgent
-from pytest_vnc_use.planners.anthropic_computer import AnthropicComputer
-from pytest_vnc_use.planners.gemini import GeminiComputerUse
-from pytest_vnc_use.planners.openai_compatible import OpenAICompatible
-from pytest_vnc_use.planners.openai_computer import OpenAIComputer
-from pytest_vnc_use.ports import Desktop, Planner
-from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.trace import read_trace
+from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
+from pytest_vnc_use.planners.openai.planner import OpenAIComputer
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Action, Click, Drag, JsonObject, KeyCombo, Move, Proposal, Scroll, TypeText, Wait
+from pytest_vnc_use.types.protocols import Desktop, Planner
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SHOP = [sys.executable, str(EXAMPLES / "shop")]

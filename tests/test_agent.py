@@ -14,8 +14,8 @@ import pytest
 from gemini_server import GeminiServer, Reply, calls, hang, overloaded, text, wants_confirmation
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.desktops.qt import QtDesktop
-from pytest_vnc_use.trace import read_exchanges, read_trace
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.runs.folder import read_exchanges, read_trace
 
 PAD = [sys.executable, str(Path(__file__).parent / "programs" / "pad.py")]
 CLICK = ("click", {"x": 500, "y": 500, "intent": "open the basket"})

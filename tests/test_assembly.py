@@ -14,7 +14,7 @@ from PIL import Image
 from pytest_vnc_use import assembly
 from pytest_vnc_use.assembly.models import counted_in
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Move
 
 

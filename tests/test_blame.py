@@ -44,7 +44,7 @@ import contextlib, errno, sys
 from pathlib import Path
 import pytest
 from pytest_vnc_use.errors import *
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.types import Click, Decision, Verdict, Wait
 
 sys.path.append(str(Path(__file__).parent / "lib" / "site-packages"))
@@ -704,7 +704,7 @@ def test_a_key_that_is_not_set_is_a_setting(
     pytester.makepyfile(
         test_it="""
         import pytest
-        from pytest_vnc_use.planners.scripted import ScriptedPlanner
+        from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 
         class Desktop:
             server, password = "localhost::1", None

@@ -11,7 +11,7 @@ CONFTEST = """
 import contextlib
 import pytest
 from pytest_vnc_use.errors import *
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.types import Click, Decision, Reading, Verdict
 
 class Judge:

@@ -12,9 +12,9 @@ import pytest
 from gemini_server import GeminiServer, calls, text
 from vnc_servers import VncServer, require, wait_for
 
-from pytest_vnc_use.backends.devtools import browser_at
+from pytest_vnc_use.backends.browser.devtools import browser_at
 from pytest_vnc_use.errors import DesktopError
-from pytest_vnc_use.trace import read_trace
+from pytest_vnc_use.runs.folder import read_trace
 
 CHROMIUM = (
     "chromium --no-sandbox --no-first-run --disable-gpu --disable-sync --disable-background-networking "
@@ -35,7 +35,7 @@ def test_a_page_is_read_by_the_test_and_by_the_planner_and_opened_through_devtoo
     pytester.makepyfile(
         f"""
         import pytest
-        from pytest_vnc_use.planners.scripted import ScriptedPlanner
+        from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
         from pytest_vnc_use.types import CallFunction, OpenAddress, TraverseHistory
 
         TOLD = []

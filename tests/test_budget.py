@@ -13,10 +13,10 @@ import pytest
 from filelock import FileLock
 from hypothesis import given, settings, strategies as st
 
-from pytest_vnc_use.budget import Budget, Most
+from pytest_vnc_use.costs.budget import Budget, Most
+from pytest_vnc_use.costs.ledger import Amount, Ledger, OwnAccount
+from pytest_vnc_use.costs.prices import load_prices
 from pytest_vnc_use.errors import BudgetExceeded, InfraError, SettingsError
-from pytest_vnc_use.ledger import Amount, Ledger, OwnAccount
-from pytest_vnc_use.prices import load_prices
 from pytest_vnc_use.types import ModelAsked, ModelExchange, Usage
 
 PRICES = load_prices(today=date(2026, 11, 22))
@@ -219,7 +219,7 @@ def test_what_nobody_counted_is_used_up_for_the_session_too(tmp_path: Path) -> N
 
 
 def test_an_account_that_stays_locked_is_an_outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.ledger.LOCK_S", 0.1)
+    monkeypatch.setattr("pytest_vnc_use.costs.ledger.LOCK_S", 0.1)
     ledger = Ledger(tmp_path)
     with FileLock(tmp_path / "ledger.lock"), pytest.raises(InfraError, match=r"stayed locked for 0\.1 s"):
         ledger.used()
@@ -234,7 +234,7 @@ def test_seconds_of_a_session_are_counted_from_its_start(tmp_path: Path) -> None
 
 LEFT = """
 import os, signal
-from pytest_vnc_use.ledger import Ledger, OwnAccount
+from pytest_vnc_use.costs.ledger import Ledger, OwnAccount
 
 account = OwnAccount()
 Ledger(account.folder).used()
@@ -261,10 +261,10 @@ def test_an_account_is_removed_at_the_end_or_after_a_kill_by_the_next_session() 
 WORKER = """
 import sys
 from pathlib import Path
-from pytest_vnc_use.budget import Budget, Most
+from pytest_vnc_use.costs.budget import Budget, Most
 from pytest_vnc_use.errors import BudgetExceeded
-from pytest_vnc_use.ledger import Ledger
-from pytest_vnc_use.prices import load_prices
+from pytest_vnc_use.costs.ledger import Ledger
+from pytest_vnc_use.costs.prices import load_prices
 from pytest_vnc_use.types import ModelAsked, ModelExchange, Usage
 
 budget = Budget(load_prices(), Most(), Most("--vnc-max-", tokens=20_000), Ledger(Path(sys.argv[1])))
@@ -289,7 +289,7 @@ def test_four_processes_never_use_more_than_the_limit_and_one_call_each(tmp_path
 KILLED = """
 import signal, sys
 from pathlib import Path
-from pytest_vnc_use.ledger import Amount, Ledger
+from pytest_vnc_use.costs.ledger import Amount, Ledger
 
 Ledger(Path(sys.argv[1])).reserve(Amount(tokens=300), lambda *_: None)
 print("asked", flush=True)

@@ -11,11 +11,11 @@ from judging import OUTAGE, USAGE, ListJudge, PassingController, SightJudge, age
 from painted import ListPlanner, PaintedController, act, finished, painted
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.claims import CONFIRMING_VOTES, MOST_FRAMES
+from pytest_vnc_use.agent.claims import CONFIRMING_VOTES, MOST_FRAMES
 from pytest_vnc_use.errors import Inconclusive, ModelUnavailable, ProductFailed, SettingsError
-from pytest_vnc_use.marker import TaskSpec
-from pytest_vnc_use.scenario import carry_out
-from pytest_vnc_use.trace import read_trace
+from pytest_vnc_use.plugin.task_spec import TaskSpec
+from pytest_vnc_use.plugin.tasks import carry_out
+from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.types import Click, Frame, Proposal
 
 CLAIM = "a toast says 'Saved'"

@@ -16,10 +16,10 @@ from judging import agent_before
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import InfraError, ModelUnavailable, ProductFailed
-from pytest_vnc_use.marker import TaskSpec
-from pytest_vnc_use.planners.gemini_judge import GeminiJudge
-from pytest_vnc_use.planners.retry import Backoff
-from pytest_vnc_use.scenario import carry_out
+from pytest_vnc_use.planners.common.retry import Backoff
+from pytest_vnc_use.planners.gemini.judge import GeminiJudge
+from pytest_vnc_use.plugin.task_spec import TaskSpec
+from pytest_vnc_use.plugin.tasks import carry_out
 
 QUICK = Backoff(attempts=2, first_wait_s=0.01)
 CLAIM = "the basket shows 2 apples"

@@ -10,7 +10,7 @@ import pytest
 from gemini_server import GeminiServer, Reply, calls, text
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.marker import task_spec
+from pytest_vnc_use.plugin.task_spec import task_spec
 
 CLICK = ("click", {"x": 500, "y": 500, "intent": "open the basket"})
 Model = Callable[..., GeminiServer]

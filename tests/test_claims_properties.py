@@ -12,9 +12,9 @@ from judging import OUTAGE, ListJudge, PassingController, agent_before
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import Inconclusive, InfraError, ProductFailed
-from pytest_vnc_use.marker import TaskSpec
-from pytest_vnc_use.scenario import carry_out, checks_told
-from pytest_vnc_use.verification import Verifier
+from pytest_vnc_use.plugin.task_spec import TaskSpec
+from pytest_vnc_use.plugin.tasks import carry_out, checks_told
+from pytest_vnc_use.verification.verifier import Verifier
 
 CLAIM = "the basket shows 2 apples"
 ABSENT = "an error is shown"

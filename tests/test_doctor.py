@@ -20,9 +20,9 @@ from vnc_servers import VncServer, require
 
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.desktops.pool import lease
-from pytest_vnc_use.doctor import LINE, Finding, diagnose
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.cli.doctor import LINE, Finding, diagnose
+from pytest_vnc_use.desktops.sharing.leases import lease
+from pytest_vnc_use.settings.settings import Settings
 
 GREETS_OTHERWISE = b"SSH-2.0-OpenSSH_9.2\r\n"
 

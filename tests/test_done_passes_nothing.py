@@ -17,7 +17,7 @@ from pytest_vnc_use import assembly
 sys.path.append(TESTS)
 from painted import PaintedController
 assembly.connect = lambda *args, **options: PaintedController()
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.types import Decision, Verdict
 
 class Desktop:
@@ -637,7 +637,7 @@ ENDED_OTHERWISE = [
 ]
 PLANNERS = """
 from pytest_vnc_use.types import Click, Confirmation, Decision, Proposal
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 
 GIVES_UP = ScriptedPlanner(lambda observation: Decision("gave_up", "no apples"))
 DENIED = ScriptedPlanner([[Proposal(Click(10, 10), "buy", {}, Confirmation("this buys"))]])

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.guesses import MOST_GUESSED
-from pytest_vnc_use.keyboard_state import KeyboardState
-from pytest_vnc_use.keystrokes import Means
-from pytest_vnc_use.safety import Policy, ReviewContext, Rule, key_set
+from pytest_vnc_use.keyboard.keystrokes import Means
+from pytest_vnc_use.safety.guesses import MOST_GUESSED
+from pytest_vnc_use.safety.keyboard_state import KeyboardState
+from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, key_set
 from pytest_vnc_use.types import (
     Action,
     CallFunction,

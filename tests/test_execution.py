@@ -14,12 +14,12 @@ from painted import PaintedController
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.errors import RunFolderError, SettingsError
-from pytest_vnc_use.execution import ExecutionLog, read_execution, secrets_of
-from pytest_vnc_use.logging_utils import Redactor
-from pytest_vnc_use.planners.reenactment import Reenactment
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.planners.local.reenact import Reenactment
+from pytest_vnc_use.runs.logger import Redactor
+from pytest_vnc_use.runs.uitask_trace import ExecutionLog, read_execution, secrets_of
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Action,
     Click,
@@ -337,7 +337,7 @@ def test_pytest_takes_the_desktop_from_the_environment(
     happened(desktop)
     pytester.makeconftest("""
         import pytest
-        from pytest_vnc_use.planners.scripted import ScriptedPlanner
+        from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
         from pytest_vnc_use.types import Click
 
         @pytest.fixture

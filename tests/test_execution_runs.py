@@ -15,9 +15,9 @@ from painted import PaintedController
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.execution import read_execution
-from pytest_vnc_use.planners.callables import Answer, finish, key
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.planners.local.callables import Answer, finish, key
+from pytest_vnc_use.runs.uitask_trace import read_execution
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, KeyCombo, Observation, TypeText
 
 KILLED = """

@@ -16,11 +16,11 @@ from pydantic import BaseModel, Field, RootModel
 from strict_schemas import problems_of_format
 
 from pytest_vnc_use.errors import Inconclusive, SettingsError
-from pytest_vnc_use.extraction import Form
-from pytest_vnc_use.planners.opinions import value_schema
-from pytest_vnc_use.trace import read_trace
+from pytest_vnc_use.planners.common.judge_answers import value_schema
+from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.types import Region
-from pytest_vnc_use.verification import NoJudge
+from pytest_vnc_use.verification.extraction import Form
+from pytest_vnc_use.verification.verifier import NoJudge
 
 
 class Fruit(enum.Enum):

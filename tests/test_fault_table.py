@@ -29,7 +29,7 @@ from gemini_server import (
     wants_confirmation,
 )
 
-from pytest_vnc_use.planners.gemini_actions import GIVE_UP
+from pytest_vnc_use.planners.common.calls import GIVE_UP
 from pytest_vnc_use.report.results import read_results
 
 # --- what a model, its service and a judge do -------------------------------------------------------------------------
@@ -87,8 +87,8 @@ BODIES = {
 }
 ASKS_GEMINI = """
 import pytest
-from pytest_vnc_use.planners.gemini import GeminiComputerUse
-from pytest_vnc_use.planners.retry import Backoff
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
+from pytest_vnc_use.planners.common.retry import Backoff
 
 @pytest.fixture
 def vnc_planner(request):
@@ -152,7 +152,7 @@ BREAKS = """
 import contextlib, dataclasses, os, signal, time
 from pathlib import Path
 import pytest
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.types import Click, Decision
 
 def kill_server(desktop):

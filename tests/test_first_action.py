@@ -17,7 +17,7 @@ from rfb import RAW, greeting, rectangle, update
 from wire import serving
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Frame, Proposal, TypeText
 
 SIZE = 64

@@ -27,9 +27,9 @@ from pytest_vnc_use.errors import (
     SettingsError,
     TaskFailed,
 )
-from pytest_vnc_use.safety import Policy, Rule
-from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.trace import read_trace
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.safety.rules import Policy, Rule
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     ApprovalAsked,
     CallFunction,
@@ -398,7 +398,7 @@ import os, signal, sys
 from painted import ListPlanner, PaintedController, act, finished
 from test_graph import CLICKS, RISKY, proposals
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click
 
 class Deadly(PaintedController):

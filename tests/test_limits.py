@@ -14,15 +14,15 @@ from painted import ListPlanner, PaintedController, act, finished
 from vnc_servers import require
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.acting import LONGEST_TOLD
-from pytest_vnc_use.desktops.folder import MOST_BYTES, WorkingFolder
-from pytest_vnc_use.desktops.reach import Reach
+from pytest_vnc_use.desktops.processes.remote_exec import Reach
+from pytest_vnc_use.desktops.processes.working_folder import MOST_BYTES, WorkingFolder
 from pytest_vnc_use.errors import DesktopError, Inconclusive, ModelUnavailable
+from pytest_vnc_use.loop.actor import LONGEST_TOLD
 from pytest_vnc_use.plain_text import LONGEST
-from pytest_vnc_use.report.extras import run_html
-from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.trace import read_trace
-from pytest_vnc_use.transcript import transcript
+from pytest_vnc_use.report.html import run_html
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.transcript import transcript
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     CallFunction,
     Click,

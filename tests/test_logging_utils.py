@@ -11,8 +11,8 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.logging_utils import Redactor, RunLogger
-from pytest_vnc_use.trace import RunFolder, read_exchanges, read_trace
+from pytest_vnc_use.runs.folder import RunFolder, read_exchanges, read_trace
+from pytest_vnc_use.runs.logger import Redactor, RunLogger
 from pytest_vnc_use.types import (
     ApprovalAsked,
     CallFunction,

@@ -23,8 +23,8 @@ from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, ImageContent, TextContent
 from vnc_servers import require, wait_for
 
-from pytest_vnc_use.desktops.xvnc import XvncDesktop
-from pytest_vnc_use.trace import read_trace
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.runs.folder import read_trace
 
 PAD = [sys.executable, str(Path(__file__).parent / "programs" / "pad.py")]
 CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from vnc_servers import VncServer
 
-from pytest_vnc_use.acting import Actor
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.trace import RunFolder
+from pytest_vnc_use.loop.actor import Actor
+from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import FrameRef, Wait
 
 

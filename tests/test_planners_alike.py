@@ -19,12 +19,12 @@ from painted import SIZE, PaintedController
 from playing import PLAYERS, TASKS, Played, Said, differences, openais, play, sizes_of
 
 from pytest_vnc_use import Outcome, RunResult, VncUseAgent
-from pytest_vnc_use.acting import LONGEST_TOLD
-from pytest_vnc_use.desktops.qt import QtDesktop
-from pytest_vnc_use.report.extras import run_html
-from pytest_vnc_use.report.links import data_uri
-from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.trace import read_trace
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.loop.actor import LONGEST_TOLD
+from pytest_vnc_use.report.assets import data_uri
+from pytest_vnc_use.report.html import run_html
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Usage
 
 COMMANDS, COMPUTER_USE = "openai-compatible, commands", "openai-compatible, computer_use"

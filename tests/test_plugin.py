@@ -15,8 +15,8 @@ import pytest
 from gemini_server import GeminiServer, Reply, calls, daily_quota, hang, text, wants_confirmation
 from vnc_servers import VncServer
 
-from pytest_vnc_use.desktops.qt import QtDesktop
-from pytest_vnc_use.settings import TOPICS
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.settings.settings import TOPICS
 
 IN_PROCESS = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")  # which warns when it is imported
 PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'programs' / 'pad.py'))}"
@@ -331,7 +331,7 @@ def test_a_wrong_marker_is_told_under_xdist_too(pytester: pytest.Pytester) -> No
 
 ON_THE_PAD = """
 import pytest
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.types import Click, Confirmation, Decision, Proposal
 
 TASKS = []

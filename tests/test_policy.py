@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use import policy as policy_module
 from pytest_vnc_use.errors import RunFolderError, SettingsError
-from pytest_vnc_use.policy import explain, load_policy, replay, replay_rulings
-from pytest_vnc_use.safety import Policy, ReviewContext, Rule, approve, key_set
-from pytest_vnc_use.trace import RunFolder
+from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.safety import policy_file
+from pytest_vnc_use.safety.policy_file import explain, load_policy, replay, replay_rulings
+from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, approve, key_set
 from pytest_vnc_use.types import (
     Action,
     ApprovalAsked,
@@ -43,7 +43,7 @@ def write(folder: Path, text: str) -> Path:
 @pytest.fixture
 def documented(tmp_path: Path) -> Policy:
     """The example in the module's docstring."""
-    text = inspect.getdoc(policy_module) or ""
+    text = inspect.getdoc(policy_file) or ""
     example = re.search(r"^    on_deny = .*?(?=^\S)", text, re.DOTALL | re.MULTILINE)
     assert example
     return load_policy(write(tmp_path, example.group()))

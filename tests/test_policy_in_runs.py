@@ -10,9 +10,9 @@ import pytest
 from painted import ListPlanner, PaintedController, act, finished
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.keystrokes import Means
-from pytest_vnc_use.safety import Policy, ReviewContext, Rule, key_set
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.keyboard.keystrokes import Means
+from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, key_set
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Click,
     Confirmation,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.costs.prices import load_prices
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.prices import load_prices
 from pytest_vnc_use.types import Usage
 
 DAY = date(2026, 11, 22)

@@ -7,13 +7,13 @@ import vnc_servers
 from test_blame import QUIET, results
 
 from pytest_vnc_use.errors import DesktopError, ScreenBlank
-from pytest_vnc_use.failure import fault_of
+from pytest_vnc_use.triage.failure_text import fault_of
 
 PROGRAM = "sh -c 'xterm & until [ -s told ]; do sleep 0.05; done; . ./told'"
 MODULE = """
 import time
 import pytest
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.types import Click, Decision, Verdict
 
 class Judge:

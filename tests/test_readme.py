@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from pytest_vnc_use import cli
-from pytest_vnc_use.policy import explain, load_policy
-from pytest_vnc_use.task_files import read_task_file
+from pytest_vnc_use.plugin.toml_format import read_task_file
+from pytest_vnc_use.safety.policy_file import explain, load_policy
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.results import ItemResult, SessionResults, read_results, session_results
 from pytest_vnc_use.report.summaries import lines, markdown
@@ -26,7 +26,7 @@ QUIET = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")
 PLANS = """
 import pytest
 from pytest_vnc_use.errors import QuotaExhausted
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.types import Click, Decision
 
 def out_of_quota(observation):

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use import keysyms as keys
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.safety import (
+from pytest_vnc_use.keyboard import keysyms
+from pytest_vnc_use.safety.rules import (
     Policy,
     ReviewContext,
     Rule,
@@ -305,7 +305,7 @@ def test_a_misspelled_key_is_known_as_such() -> None:
 
 def test_every_spelling_that_the_hands_press_is_one_key_to_the_rules() -> None:
     names_of = defaultdict(set)
-    for spelling, keysym in keys._KEYSYMS.items():
+    for spelling, keysym in keysyms._KEYSYMS.items():
         names_of[keysym] |= key_set(spelling)
     ambiguous = {keysym: names for keysym, names in names_of.items() if len(names) != 1 or unknown_keys(names)}
     assert len(names_of) > 50

@@ -9,9 +9,9 @@ from painted import ListPlanner, PaintedController, act, finished
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import TaskFailed
-from pytest_vnc_use.marker import TaskSpec
-from pytest_vnc_use.scenario import carry_out
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.plugin.task_spec import TaskSpec
+from pytest_vnc_use.plugin.tasks import carry_out
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Confirmation, Proposal
 
 CLICK = Proposal(Click(10, 10), "open the basket")

@@ -7,7 +7,7 @@ import io
 import pytest
 from PIL import Image, ImageDraw
 
-from pytest_vnc_use.screens import same_screen
+from pytest_vnc_use.same_screen import same_screen
 
 
 def picture(words: str = "", *, caret: bool = False, size: tuple[int, int] = (640, 400)) -> bytes:

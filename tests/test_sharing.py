@@ -11,7 +11,7 @@ from vnc_servers import require
 DESKTOP = ("--vnc-server=xvnc", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
 PLANS_NOTHING = """
 import pytest
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 
 @pytest.fixture
 def vnc_planner():
@@ -167,7 +167,7 @@ def test_a_program_that_a_signal_ends_fails_its_test_and_names_the_step(pytester
     pytester.makepyfile(
         """
         import pytest
-        from pytest_vnc_use.planners.scripted import ScriptedPlanner
+        from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
         from pytest_vnc_use.types import KeyCombo, Wait
 
         @pytest.fixture
@@ -212,7 +212,7 @@ def test_the_program_is_what_option_marker_or_fixture_say(pytester: pytest.Pytes
     pytester.makepyfile(
         """
         import pytest
-        from pytest_vnc_use.planners.scripted import ScriptedPlanner
+        from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 
         @pytest.fixture
         def vnc_planner():
@@ -247,7 +247,7 @@ def test_what_the_program_prints_is_in_the_run_folder_without_secrets(
     pytester.makepyfile(
         """
         import pytest
-        from pytest_vnc_use.planners.scripted import ScriptedPlanner
+        from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 
         @pytest.fixture
         def vnc_planner():

@@ -16,8 +16,8 @@ from PIL import Image
 from vnc_servers import wait_for
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.desktops.qt import QtDesktop
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import MouseDown, MouseUp, Move
 
 ROOT = Path(__file__).parent.parent

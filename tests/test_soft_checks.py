@@ -20,7 +20,7 @@ def vnc_desktop():
 
 @pytest.fixture
 def vnc_planner():
-    from pytest_vnc_use.planners.scripted import ScriptedPlanner
+    from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
     return ScriptedPlanner([])
 """
 QUIET = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")

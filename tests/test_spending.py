@@ -141,7 +141,7 @@ def test_a_request_during_which_a_test_timed_out_may_have_been_paid(pytester: py
 
 OWN_MODELS = """
 import pytest
-from pytest_vnc_use.planners.gemini import GeminiComputerUse
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 
 @pytest.fixture
 def planner():

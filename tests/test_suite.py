@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from vnc_servers import wait_for
 
-from pytest_vnc_use.suite import Suite
+from pytest_vnc_use.cli.pytest_process import Suite
 
 ENDLESS = """\
 import os, time

@@ -11,7 +11,7 @@ import pytest
 from gemini_server import GeminiServer, calls, text
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.task_files import FileTest, read_task_file
+from pytest_vnc_use.plugin.toml_format import FileTest, read_task_file
 
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}))
 FAILS = text(json.dumps({"reason": "the basket is empty", "verdict": "fails", "box_2d": None}))

@@ -22,12 +22,12 @@ from vnc_servers import VncServer
 
 from pytest_vnc_use import Limits, Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, ConnectionLost
-from pytest_vnc_use.planners.gemini import GeminiComputerUse
-from pytest_vnc_use.report.words import thrown_away_in_words
-from pytest_vnc_use.screens import still_shows
-from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.thinking import MOST_AGAIN, STALE
-from pytest_vnc_use.trace import read_trace
+from pytest_vnc_use.loop.staleness import MOST_AGAIN, STALE
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
+from pytest_vnc_use.report.phrases import thrown_away_in_words
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.same_screen import still_shows
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Decision, Frame, FrameRef, Observation, Proposal, Region, Usage, Wait
 
 CLICK = act(Proposal(Click(10, 10)))

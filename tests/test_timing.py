@@ -14,9 +14,9 @@ from playing import PLAYERS
 
 from pytest_vnc_use import Limits, Outcome, VncUseAgent
 from pytest_vnc_use.assembly.desktops import CONNECTION_SETTINGS
-from pytest_vnc_use.desktops.qt import QtDesktop
-from pytest_vnc_use.settings import TIMING, Settings
-from pytest_vnc_use.trace import read_trace
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.settings.settings import TIMING, Settings
 from pytest_vnc_use.types import Click, Proposal, Wait
 
 PAD = [sys.executable, str(Path(__file__).parent / "programs" / "pad.py")]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.errors import RunFolderError
-from pytest_vnc_use.trace import (
+from pytest_vnc_use.runs.folder import (
     RunFolder,
     from_json,
     new_run_id,
@@ -246,7 +246,7 @@ from itertools import count
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_trace import STARTED, begun, decided, finished
-from pytest_vnc_use.trace import RunFolder
+from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import Wait
 
 folder = RunFolder.create(Path(sys.argv[1]), "run")

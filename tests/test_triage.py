@@ -37,11 +37,11 @@ from pytest_vnc_use.errors import (
     TaskFailed,
     VncUseError,
 )
-from pytest_vnc_use.failure import Fault, fault_of
-from pytest_vnc_use.marker import TaskSpec
-from pytest_vnc_use.scenario import carry_out
-from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.triage import CLASSES, RULES, TRIAGES, Failure, failure_of, rule_for
+from pytest_vnc_use.plugin.task_spec import TaskSpec
+from pytest_vnc_use.plugin.tasks import carry_out
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.triage.failure_text import Fault, fault_of
+from pytest_vnc_use.triage.rules import CLASSES, RULES, TRIAGES, Failure, failure_of, rule_for
 from pytest_vnc_use.types import (
     Click,
     Confirmation,

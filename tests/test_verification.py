@@ -10,9 +10,9 @@ import pytest
 from judging import OUTAGE, USAGE, ListJudge
 
 from pytest_vnc_use.errors import Inconclusive, ModelUnavailable, ProductFailed, SettingsError
-from pytest_vnc_use.ports import Judge
 from pytest_vnc_use.types import Frame, FrameRef, Report, Verdict
-from pytest_vnc_use.verification import NoJudge, Verifier, check_asked, end_state_claim, failure_of
+from pytest_vnc_use.types.protocols import Judge
+from pytest_vnc_use.verification.verifier import NoJudge, Verifier, check_asked, end_state_claim, failure_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
 FRAME = Frame(FrameRef(hashlib.sha256(PNG).hexdigest(), 1, 1), PNG)

@@ -20,14 +20,14 @@ from vnc_servers import VncServer, running, wait_for
 from wire import Wire, forgetful_server, wire
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.acting import perform_text
 from pytest_vnc_use.backends import vnc
+from pytest_vnc_use.backends.watchdog import Watchdog
 from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError, InfraError
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
-from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.trace import read_trace
+from pytest_vnc_use.loop.actor import perform_text
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, KeyDown, Move, TakeScreenshot, TypeText, Wait
-from pytest_vnc_use.watchdog import Watchdog
 
 Watch = Callable[..., Watchdog]
 CLICK = Click(300, 200)
@@ -348,7 +348,7 @@ def test_a_run_on_a_frozen_screen_breaks(desktop: VncServer, agent_of: Callable[
 
 CLICKS = """
 import pytest
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.types import Click
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.authentication import mirrored_des
+from pytest_vnc_use.backends.rfb.authentication import mirrored_des
 
 START_S = 20.0
 _PASSWORD_FILE_KEY = bytes([23, 82, 107, 6, 35, 78, 88, 7])

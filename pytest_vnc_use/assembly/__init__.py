@@ -34,7 +34,7 @@ from pytest_vnc_use.assembly.models import (
     model_that_judges as model_that_judges,
     no_planner as no_planner,
 )
-from pytest_vnc_use.settings import Settings, environment_layer, merge
+from pytest_vnc_use.settings.settings import Settings, environment_layer, merge
 
 
 def settings_of(given: Mapping[str, object]) -> Settings:

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 from pytest_vnc_use.assembly.models import counted_in
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.plain_text import line
-from pytest_vnc_use.ports import Controller, Desktop
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Frame
+from pytest_vnc_use.types.protocols import Controller, Desktop
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.backends.devtools import Browser
-    from pytest_vnc_use.backends.elements import Element
-    from pytest_vnc_use.backends.settle import SettleRules
+    from pytest_vnc_use.backends.accessibility.elements import Element
+    from pytest_vnc_use.backends.browser.devtools import Browser
+    from pytest_vnc_use.backends.screen.settle import SettleRules
     from pytest_vnc_use.backends.vnc import VNCController
-    from pytest_vnc_use.desktops.ahead import StartedAhead
-    from pytest_vnc_use.desktops.managed import ManagedDesktops, Startable
-    from pytest_vnc_use.desktops.pool import Lease
-    from pytest_vnc_use.desktops.qt import QtDesktop
-    from pytest_vnc_use.desktops.xvnc import XvncDesktop
+    from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+    from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+    from pytest_vnc_use.desktops.sharing.ahead import StartedAhead
+    from pytest_vnc_use.desktops.sharing.leases import Lease
+    from pytest_vnc_use.desktops.sharing.pool import ManagedDesktops, Startable
 
 START_SETTINGS = (
     *("server", "screen_size", "depth", "start_seconds", "desktops"),
@@ -84,7 +84,7 @@ def managed_desktops(settings: Settings) -> ManagedDesktops:
             f"--vnc-desktops={settings.desktops} is for desktops that are started here, and --vnc-server="
             f"{settings.server!r} is given: name one of xvnc, qt and container:IMAGE, or leave --vnc-desktops out"
         )
-    from pytest_vnc_use.desktops.managed import ManagedDesktops
+    from pytest_vnc_use.desktops.sharing.pool import ManagedDesktops
 
     return ManagedDesktops(settings.desktops, partial(start_desktop, settings))
 
@@ -112,7 +112,7 @@ def is_given(settings: Settings) -> bool:
 
 def given_servers(settings: Settings) -> list[str]:
     """The addresses of desktops that somebody else started. Raises SettingsError where one cannot be an address."""
-    from pytest_vnc_use.desktops.reach import reach_of
+    from pytest_vnc_use.desktops.processes.remote_exec import reach_of
 
     servers = [address.strip() for address in settings.server.split(",") if address.strip()]
     for address in servers or [settings.server]:
@@ -136,7 +136,7 @@ def start_ahead(settings: Settings, environment: Mapping[str, str]) -> StartedAh
     """
     if not settings.start_ahead or settings.server not in ("qt", "xvnc") or settings.desktops:
         return None
-    from pytest_vnc_use.desktops.ahead import StartedAhead
+    from pytest_vnc_use.desktops.sharing.ahead import StartedAhead
 
     return StartedAhead(partial(_start_here, settings, inherited=environment), program_of(settings))
 
@@ -160,10 +160,10 @@ def _start_here(
 ) -> QtDesktop | XvncDesktop:
     size, start_timeout_s = settings.screen_size, settings.start_seconds
     if settings.server == "qt":
-        from pytest_vnc_use.desktops.qt import QtDesktop
+        from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 
         return QtDesktop(size=size, start_timeout_s=start_timeout_s, place=place, inherited=inherited)
-    from pytest_vnc_use.desktops.xvnc import XvncDesktop
+    from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 
     return XvncDesktop(
         size=size, depth=settings.depth, start_timeout_s=start_timeout_s, place=place, inherited=inherited
@@ -171,7 +171,7 @@ def _start_here(
 
 
 def _container(settings: Settings, place: Path | None) -> Startable:
-    from pytest_vnc_use.desktops.container import ContainerDesktop
+    from pytest_vnc_use.desktops.kinds.container import ContainerDesktop
 
     return ContainerDesktop(
         settings.server.removeprefix("container:"),
@@ -189,7 +189,7 @@ def _container(settings: Settings, place: Path | None) -> Startable:
 
 def _given_desktop(settings: Settings, holder: str) -> Desktop:
     """The first that is free; of several, one that does not answer is passed over, which is warned of."""
-    from pytest_vnc_use.desktops.pool import lease
+    from pytest_vnc_use.desktops.sharing.leases import lease
 
     servers = given_servers(settings)
     while True:
@@ -208,8 +208,8 @@ def _given_desktop(settings: Settings, holder: str) -> Desktop:
 
 
 def _leased_desktop(settings: Settings, leased: Lease, *, check: bool) -> Desktop:
-    from pytest_vnc_use.desktops.pool import LeasedDesktop
-    from pytest_vnc_use.desktops.reach import reach_of
+    from pytest_vnc_use.desktops.processes.remote_exec import reach_of
+    from pytest_vnc_use.desktops.sharing.leases import LeasedDesktop
 
     def look(server: str, _: str | None) -> Controller:
         return _connect_bare(server, given_password(settings))
@@ -224,8 +224,8 @@ def given_desktop(settings: Settings) -> Desktop:
 
     Raises SettingsError.
     """
-    from pytest_vnc_use.desktops.address import AddressDesktop
-    from pytest_vnc_use.desktops.reach import reach_of
+    from pytest_vnc_use.desktops.kinds.given import AddressDesktop
+    from pytest_vnc_use.desktops.processes.remote_exec import reach_of
 
     return AddressDesktop(settings.server, reach_of(settings.exec, settings.server) if settings.exec else None)
 
@@ -243,7 +243,7 @@ def _connect_bare(server: str, password: str | None) -> Controller:
 
 def browsable(settings: Settings, desktop: Desktop) -> Desktop:
     """The desktop, with its `browser`, which raises SettingsError where `cdp` does not say where that is."""
-    from pytest_vnc_use.backends.browsing import with_browser
+    from pytest_vnc_use.backends.browser.controller import with_browser
 
     return with_browser(desktop, _browser_of(settings, desktop.read_file))
 
@@ -252,18 +252,18 @@ def desktop_functions(settings: Settings, desktop: Desktop) -> Sequence[Callable
     """What a model may ask of the desktop: of its browser's page with `cdp`, of its programs with `elements`."""
     size = counted_in(settings, lambda: _seen(settings, desktop).png)
     if settings.cdp:
-        from pytest_vnc_use.backends import browsing
+        from pytest_vnc_use.backends.browser.controller import browser_functions
 
-        return browsing.browser_functions(_browser_of(settings, desktop.read_file), size)
+        return browser_functions(_browser_of(settings, desktop.read_file), size)
     if settings.elements:
-        from pytest_vnc_use.backends.elements import elements_function
+        from pytest_vnc_use.backends.accessibility.elements import elements_function
 
         return (elements_function(partial(_elements_in_view, settings, desktop), size),)
     return ()
 
 
 def _elements_in_view(settings: Settings, desktop: Desktop) -> tuple[list[Element], tuple[int, int]]:
-    from pytest_vnc_use.backends.accessibility import desktop_elements
+    from pytest_vnc_use.backends.accessibility.atspi import desktop_elements
 
     found, screen = desktop_elements(desktop.run), _seen(settings, desktop).ref
     return found, (screen.width, screen.height)
@@ -276,7 +276,7 @@ def _seen(settings: Settings, desktop: Desktop) -> Frame:
 
 
 def _browser_of(settings: Settings, read_file: Callable[[str], str]) -> Callable[[], Browser]:
-    from pytest_vnc_use.backends.devtools import browser_at
+    from pytest_vnc_use.backends.browser.devtools import browser_at
 
     return partial(browser_at, settings.cdp, read_file)
 
@@ -294,7 +294,7 @@ def connect(
     browser is driven through DevTools; `read_file` reads a file of the desktop.
     """
     from pytest_vnc_use.backends import vnc
-    from pytest_vnc_use.watchdog import Watchdog
+    from pytest_vnc_use.backends.watchdog import Watchdog
 
     password = password or given_password(settings)
     hands = Watchdog(
@@ -314,16 +314,16 @@ def connect(
     )
     if not settings.cdp:
         return hands
-    from pytest_vnc_use.backends.browsing import BrowsingController
+    from pytest_vnc_use.backends.browser.controller import BrowsingController
 
     return BrowsingController(hands, _browser_of(settings, read_file or given_desktop(settings).read_file))
 
 
 def vnc_behind(controller: Controller) -> VNCController:
     """The VNC connection that eyes and hands are of. Raises SettingsError where they are of something else."""
-    from pytest_vnc_use.backends.browsing import BrowsingController
+    from pytest_vnc_use.backends.browser.controller import BrowsingController
     from pytest_vnc_use.backends.vnc import VNCController
-    from pytest_vnc_use.watchdog import Watchdog
+    from pytest_vnc_use.backends.watchdog import Watchdog
 
     match controller:
         case BrowsingController():
@@ -340,6 +340,6 @@ def vnc_behind(controller: Controller) -> VNCController:
 
 def settle_rules(settings: Settings) -> SettleRules:
     """How long to wait for the screen after an action."""
-    from pytest_vnc_use.backends.settle import SettleRules
+    from pytest_vnc_use.backends.screen.settle import SettleRules
 
     return SettleRules(settings.settle_first_seconds, settings.settle_quiet_seconds)

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.ports import Judge, Planner
-from pytest_vnc_use.safety import Policy, Unmatched
-from pytest_vnc_use.settings import PLANNERS, Settings
+from pytest_vnc_use.safety.rules import Policy, Unmatched
+from pytest_vnc_use.settings.settings import PLANNERS, Settings
+from pytest_vnc_use.types.protocols import Judge, Planner
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.budget import Budget
-    from pytest_vnc_use.ledger import Ledger
-    from pytest_vnc_use.planners.pixels import PictureLimit
-    from pytest_vnc_use.planners.retry import Backoff
+    from pytest_vnc_use.costs.budget import Budget
+    from pytest_vnc_use.costs.ledger import Ledger
+    from pytest_vnc_use.planners.common.pixels import PictureLimit
+    from pytest_vnc_use.planners.common.retry import Backoff
 
 GEMINI_KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 API_KEY_VARIABLES = (*GEMINI_KEY_VARIABLES, "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
@@ -32,8 +32,8 @@ def counted_in(settings: Settings, look: Callable[[], bytes]) -> Callable[[int, 
         return lambda *_: (1000, 1000)
     limit = _picture_limit(settings.planner, settings)
     if settings.picture_bytes and settings.planner in PLANNERS:
-        from pytest_vnc_use.planners.pixels import png_size
-        from pytest_vnc_use.planners.smaller_pictures import reduced
+        from pytest_vnc_use.planners.common.downscale import reduced
+        from pytest_vnc_use.planners.common.pixels import png_size
 
         return lambda *_: png_size(reduced(look(), settings.picture_bytes, limit))
     return limit.fitted if limit else lambda width, height: (width, height)
@@ -45,13 +45,14 @@ def _counts_in_pixels(settings: Settings) -> bool:
 
 def _picture_limit(service: str, settings: Settings) -> PictureLimit | None:
     """The largest picture that a service looks at as it is, where that is known."""
-    from pytest_vnc_use.planners import anthropic_computer, openai_computer
+    from pytest_vnc_use.planners.anthropic.planner import TOOLS
+    from pytest_vnc_use.planners.openai.planner import LIMIT
 
     match service:
         case "anthropic":
-            return anthropic_computer.TOOLS[settings.computer_tool].limit
+            return TOOLS[settings.computer_tool].limit
         case "openai" if not settings.base_url:
-            return openai_computer.LIMIT
+            return LIMIT
         case _:
             return None
 
@@ -62,7 +63,7 @@ def build_planner(settings: Settings, functions: Sequence[Callable[..., object]]
     planner = _named(settings, functions)
     if not settings.picture_bytes or settings.planner not in PLANNERS:
         return planner
-    from pytest_vnc_use.planners.smaller_pictures import SmallerPictures
+    from pytest_vnc_use.planners.common.downscale import SmallerPictures
 
     return SmallerPictures(planner, settings.picture_bytes, _picture_limit(settings.planner, settings))
 
@@ -83,7 +84,7 @@ def _named(settings: Settings, functions: Sequence[Callable[..., object]]) -> Pl
         case "openai":
             return _openai(settings, functions)
         case path:
-            from pytest_vnc_use.planners.callables import named_planner
+            from pytest_vnc_use.planners.local.callables import named_planner
 
             return named_planner(path)
 
@@ -97,7 +98,7 @@ def no_planner(why: Exception | None = None) -> Planner:
 
 def given_planner(thing: object) -> Planner:
     """A planner of the user's own, as it is, or wrapped where it is a callable. Raises SettingsError."""
-    from pytest_vnc_use.planners.callables import as_planner
+    from pytest_vnc_use.planners.local.callables import as_planner
 
     return as_planner(thing)
 
@@ -123,7 +124,7 @@ def _in_common(settings: Settings, functions: Sequence[Callable[..., object]]) -
 
 
 def _gemini(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
-    from pytest_vnc_use.planners.gemini import GeminiComputerUse
+    from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 
     return GeminiComputerUse(
         **_in_common(settings, functions),
@@ -135,7 +136,7 @@ def _gemini(settings: Settings, functions: Sequence[Callable[..., object]]) -> P
 
 
 def _anthropic(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
-    from pytest_vnc_use.planners.anthropic_computer import AnthropicComputer
+    from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
 
     return AnthropicComputer(
         **_in_common(settings, functions),
@@ -145,7 +146,7 @@ def _anthropic(settings: Settings, functions: Sequence[Callable[..., object]]) -
 
 
 def _openai(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
-    from pytest_vnc_use.planners.openai_computer import OpenAIComputer
+    from pytest_vnc_use.planners.openai.planner import OpenAIComputer
 
     return OpenAIComputer(
         **_in_common(settings, functions),
@@ -154,8 +155,8 @@ def _openai(settings: Settings, functions: Sequence[Callable[..., object]]) -> P
 
 
 def _openai_compatible(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
-    from pytest_vnc_use.planners.functions import VERIFY
-    from pytest_vnc_use.planners.openai_compatible import OpenAICompatible
+    from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+    from pytest_vnc_use.planners.common.functions import VERIFY
 
     own = {getattr(function, "__name__", "") for function in functions}
     verifies = settings.vocabulary == "commands" and bool(judge_of(settings)) and VERIFY.name not in own
@@ -175,7 +176,7 @@ def _openai_compatible(settings: Settings, functions: Sequence[Callable[..., obj
 
 
 def _backoff(settings: Settings) -> Backoff:
-    from pytest_vnc_use.planners.retry import Backoff
+    from pytest_vnc_use.planners.common.retry import Backoff
 
     return Backoff(each_s=settings.request_seconds)
 
@@ -190,8 +191,8 @@ def build_judge(settings: Settings) -> Judge:
     judge = _named_judge(settings)
     if not settings.picture_bytes:
         return judge
-    from pytest_vnc_use.planners.screen_judge import ScreenJudge
-    from pytest_vnc_use.planners.smaller_pictures import SmallerFrames
+    from pytest_vnc_use.planners.common.downscale import SmallerFrames
+    from pytest_vnc_use.planners.common.judge import ScreenJudge
 
     if not isinstance(judge, ScreenJudge):
         return judge
@@ -202,24 +203,24 @@ def _named_judge(settings: Settings) -> Judge:
     model, backoff = model_that_judges(settings), _backoff(settings)
     match judge_of(settings):
         case "gemini":
-            from pytest_vnc_use.planners.gemini_judge import GeminiJudge
+            from pytest_vnc_use.planners.gemini.judge import GeminiJudge
 
             return GeminiJudge(model=model, backoff=backoff)
         case "anthropic":
-            from pytest_vnc_use.planners.anthropic_judge import AnthropicJudge
+            from pytest_vnc_use.planners.anthropic.judge import AnthropicJudge
 
             return AnthropicJudge(model=model, backoff=backoff)
         case "openai" if settings.base_url:
-            from pytest_vnc_use.planners.chat_judge import ChatJudge
+            from pytest_vnc_use.planners.chat.judge import ChatJudge
 
             key, coordinates = os.environ.get(settings.api_key_env, ""), settings.coordinates
             return ChatJudge(settings.base_url, model, key, coordinates=coordinates, backoff=backoff)
         case "openai":
-            from pytest_vnc_use.planners.openai_judge import OpenAIJudge
+            from pytest_vnc_use.planners.openai.judge import OpenAIJudge
 
             return OpenAIJudge(model=model, backoff=backoff)
         case _:
-            from pytest_vnc_use.verification import NoJudge
+            from pytest_vnc_use.verification.verifier import NoJudge
 
             return NoJudge()
 
@@ -244,15 +245,15 @@ def build_policy(settings: Settings, *, ask: bool = False) -> Policy:
     unmatched: Unmatched = "ask" if ask else "deny"
     if not settings.policy:
         return Policy(unmatched=unmatched)
-    from pytest_vnc_use.policy import load_policy
+    from pytest_vnc_use.safety.policy_file import load_policy
 
     return load_policy(settings.policy, unmatched=unmatched)
 
 
 def build_budget(settings: Settings, ledger: Ledger | None = None) -> Budget:
     """What a test may use, and with the ledger its session. Raises SettingsError where a price is missing or wrong."""
-    from pytest_vnc_use.budget import Budget, Most
-    from pytest_vnc_use.prices import load_prices
+    from pytest_vnc_use.costs.budget import Budget, Most
+    from pytest_vnc_use.costs.prices import load_prices
 
     prices = load_prices(settings.prices)
     if settings.dollars or settings.max_dollars:

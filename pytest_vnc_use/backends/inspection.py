@@ -8,10 +8,10 @@ from functools import partial
 
 from vncdotool.const import Encoding
 
-from pytest_vnc_use.backends.connection import Connection
-from pytest_vnc_use.backends.framebuffer import Framebuffer
-from pytest_vnc_use.backends.protocol import DesktopFactory, DesktopProtocol
-from pytest_vnc_use.backends.settle import SettleRules
+from pytest_vnc_use.backends.rfb.connection import Connection
+from pytest_vnc_use.backends.rfb.protocol import DesktopFactory, DesktopProtocol
+from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
+from pytest_vnc_use.backends.screen.settle import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.types import TypingMeans

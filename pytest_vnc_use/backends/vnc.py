@@ -9,15 +9,15 @@ from dataclasses import replace
 
 from typing_extensions import assert_never
 
-from pytest_vnc_use.backends.abilities import Abilities
-from pytest_vnc_use.backends.connection import Connection
-from pytest_vnc_use.backends.framebuffer import Framebuffer
-from pytest_vnc_use.backends.hands import Keyboard, Pointer
-from pytest_vnc_use.backends.settle import SettleRules
-from pytest_vnc_use.backends.writer import EFFECT, Writer
+from pytest_vnc_use.backends.input.devices import Keyboard, Pointer
+from pytest_vnc_use.backends.input.typist import EFFECT, Writer
+from pytest_vnc_use.backends.rfb.connection import Connection
+from pytest_vnc_use.backends.rfb.server_quirks import Abilities
+from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
+from pytest_vnc_use.backends.screen.settle import SettleRules
 from pytest_vnc_use.errors import ActionError, SettingsError
-from pytest_vnc_use.keystrokes import ADDRESS_BAR, ENTER, Means
-from pytest_vnc_use.keysyms import parse_combo, parse_key
+from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR, ENTER, Means
+from pytest_vnc_use.keyboard.keysyms import parse_combo, parse_key
 from pytest_vnc_use.types import (
     HISTORY_KEYS,
     Button,

@@ -1,0 +1,32 @@
+"""How a model is asked. The names below are those that planners of your own need, loaded on first use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.planners.local.callables import (
+        ActingPlanner as ActingPlanner,
+        finish as finish,
+        give_up as give_up,
+        key as key,
+        scroll as scroll,
+    )
+    from pytest_vnc_use.planners.local.scripted import AT_ITS_END as AT_ITS_END, ScriptedPlanner as ScriptedPlanner
+
+_MODULES = {
+    "ActingPlanner": "local.callables",
+    "finish": "local.callables",
+    "give_up": "local.callables",
+    "key": "local.callables",
+    "scroll": "local.callables",
+    "AT_ITS_END": "local.scripted",
+    "ScriptedPlanner": "local.scripted",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,153 +1,17 @@
-"""Planners of the user's own: a function, an object or a class that looks at an observation and says what to do.
+"""Moved to `pytest_vnc_use.planners.local.callables`; this name goes away with the next version."""
 
-def plan(observation):
-    return [Click(120, 80), key("Ctrl+Shift+P")] if not observation.turns else finish({"order": 7})
-"""
+import warnings
 
-from __future__ import annotations
+from pytest_vnc_use.planners.local.callables import (
+    ActingPlanner as ActingPlanner,
+    CallablePlanner as CallablePlanner,
+    as_planner as as_planner,
+    finish as finish,
+    give_up as give_up,
+    key as key,
+    scroll as scroll,
+)
 
-import importlib
-import inspect
-import json
-import pkgutil
-import traceback
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
-from typing import Any, Union, cast
-
-from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.failure import lines_in
-from pytest_vnc_use.json_lines import TOO_DEEP, is_shallow
-from pytest_vnc_use.planners.scripted import decision_of
-from pytest_vnc_use.ports import Planner
-from pytest_vnc_use.trace import to_json
-from pytest_vnc_use.transcript import plain
-from pytest_vnc_use.types import Action, Decision, KeyCombo, Observation, Proposal, Scroll
-
-Answer = Union[Decision, Action, Proposal, Sequence[Union[Action, Proposal]], None]
-"""What to do: one action, several, a whole decision; None says that the task is done."""
-
-Act = Callable[[Observation], Answer]
-
-DONE = Decision("finished", "the planner has nothing more to do")
-_NOT_THE_USERS = {__file__, pkgutil.__file__, importlib.__file__}
-
-
-class ActingPlanner(ABC):
-    """Base of a planner that is one method, `act`; what that raises goes on its way as it is."""
-
-    @property
-    def name(self) -> str:
-        return f"callable ({_address(type(self))})"
-
-    @abstractmethod
-    def act(self, observation: Observation) -> Answer:
-        """What to do next, from all that happened so far."""
-
-    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """What `act` says. It is not told `timeout_s`: the loop leaves it behind where it takes longer."""
-        answer = self.act(observation)
-        return DONE if answer is None else decision_of(answer, f"an answer of {self.name}")
-
-
-class CallablePlanner(ActingPlanner):
-    """Any callable as a planner."""
-
-    def __init__(self, act: Act) -> None:
-        self._act = act
-
-    @property
-    def name(self) -> str:
-        return f"callable ({_address(self._act)})"
-
-    def act(self, observation: Observation) -> Answer:
-        return self._act(observation)
-
-
-def as_planner(thing: object) -> Planner:
-    """`thing` as a planner: one that is one already, a class of planners, an object with `act`, or any callable.
-
-    Raises SettingsError where it is nothing of these.
-    """
-    if isinstance(thing, type):
-        return as_planner(_made(thing))
-    if callable(getattr(thing, "decide", None)):
-        if not hasattr(thing, "name"):
-            raise SettingsError(f"a planner with `decide` must have a `name` for the report too, got {thing!r}")
-        return cast(Planner, thing)
-    act = getattr(thing, "act", thing)
-    if not callable(act) or inspect.iscoroutinefunction(act):
-        raise SettingsError(
-            "a planner must have `decide`, have `act`, or be a function that takes an observation (no `async def`), "
-            f"got {thing!r}"
-        )
-    return CallablePlanner(act)
-
-
-def named_planner(address: str) -> Planner:
-    """The planner that `package.module:name` names, such as a function. Raises SettingsError."""
-    if not all(address.partition(":")):
-        raise SettingsError(f"a planner of your own must be named as package.module:name, got {address!r}")
-    try:
-        thing = pkgutil.resolve_name(address)
-    except Exception as exc:  # a user's own module may raise anything
-        raise SettingsError(f"the planner {address!r} must be importable (see PYTHONPATH): {_told(exc)}") from exc
-    return as_planner(thing)
-
-
-def _made(planner: type) -> object:
-    try:
-        return planner()
-    except Exception as exc:  # a user's own class may raise anything
-        raise SettingsError(f"the planner {_address(planner)!r} must be made without arguments: {_told(exc)}") from exc
-
-
-def _address(thing: Any) -> str:
-    """`package.module:name`."""
-    thing = thing.func if isinstance(thing, partial) else thing
-    named = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{named.__module__}:{named.__qualname__}"
-
-
-def _told(error: Exception) -> str:
-    """The error on one line, with the innermost line of the first file of the user's that it came through."""
-    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    users = [file for file in files if file not in _NOT_THE_USERS and not file.startswith("<")]
-    return " ".join([f"{type(error).__name__}: {plain(str(error))}", *lines_in(Path((users or [""])[0]), error)])
-
-
-# --- what is handy to write in a plan --------------------------------------------------------------------------------
-
-
-def key(combination: str) -> KeyCombo:
-    """Press keys together: `Enter`, `Ctrl+Shift+P`, `Digit_1`."""
-    return KeyCombo((combination,))
-
-
-def scroll(x: int, y: int, *, dx: int = 0, dy: int = 0) -> Scroll:
-    """Turn the wheel at a point by `dy` notches down, or `dx` to the right; negative ones go up, or to the left.
-
-    Raises ValueError where neither or both are given.
-    """
-    match dx, dy:
-        case 0, int() if dy:
-            return Scroll(x, y, "down" if dy > 0 else "up", abs(dy))
-        case int(), 0 if dx:
-            return Scroll(x, y, "right" if dx > 0 else "left", abs(dx))
-        case _:
-            raise ValueError(f"scroll goes by dx or by dy, a whole number that is not 0, got dx={dx!r}, dy={dy!r}")
-
-
-def finish(params: Mapping[str, Any] | None = None, *, message: str = "") -> Decision:
-    """The task is done; `params` are the run's `params`, and as JSON its message where none is given."""
-    if not is_shallow(params or {}):
-        raise ValueError(f"the params of a planner that is finished {TOO_DEEP}")
-    told = to_json(dict(params or {}))
-    return Decision("finished", message or json.dumps(told, ensure_ascii=False), params=told)
-
-
-def give_up(reason: str) -> Decision:
-    """The task cannot be done."""
-    return Decision("gave_up", reason)
+warnings.warn(
+    "pytest_vnc_use.planners.callables is now pytest_vnc_use.planners.local.callables", DeprecationWarning, stacklevel=2
+)

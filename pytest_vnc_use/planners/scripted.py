@@ -1,79 +1,12 @@
-"""A planner that follows a script instead of asking a model: for runs without a key, and for tests."""
+"""Moved to `pytest_vnc_use.planners.local.scripted`; this name goes away with the next version."""
 
-from __future__ import annotations
+import warnings
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Any, Union, get_args
+from pytest_vnc_use.planners.local.scripted import (
+    AT_ITS_END as AT_ITS_END,
+    ScriptedPlanner as ScriptedPlanner,
+)
 
-from pytest_vnc_use.errors import PlannerError, RunFolderError
-from pytest_vnc_use.json_lines import is_shallow
-from pytest_vnc_use.trace import from_json, to_json
-from pytest_vnc_use.types import Action, CallFunction, Decision, Observation, Proposal
-
-ScriptedTurn = Union[Decision, Sequence[Union[Action, Proposal]]]
-"""One turn: a whole decision, or just what to do."""
-
-Script = Union[Iterable[ScriptedTurn], Callable[[Observation], ScriptedTurn]]
-
-AT_ITS_END = Decision("finished", "the script is at its end")
-
-
-class ScriptedPlanner:
-    """Answers turn n with turn n of the script, and with finished after its last.
-
-    `script` is a list, or a generator, of turns, or a function that is asked for each turn with the observation. `name`
-    stands in the report; it begins with `scripted`, so that nobody takes the run for a model's.
-    """
-
-    def __init__(self, script: Script, *, name: str = "") -> None:
-        self._script = script if callable(script) else _follow(script)
-        self._name = f"scripted ({name})" if name else "scripted"
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """The script's turn for this observation. Raises PlannerError where it is neither a decision nor actions."""
-        return decision_of(self._script(observation), "a scripted turn")
-
-
-def _follow(turns: Iterable[ScriptedTurn]) -> Callable[[Observation], ScriptedTurn]:
-    """By the number of turns that are behind, so that a resumed run goes on where it was."""
-    source = iter(turns)
-    drawn: list[ScriptedTurn] = []
-
-    def turn_of(observation: Observation) -> ScriptedTurn:
-        number = len(observation.turns)
-        while len(drawn) <= number:
-            drawn.append(next(source, AT_ITS_END))
-        return drawn[number]
-
-    return turn_of
-
-
-def decision_of(answer: object, whose: str) -> Decision:
-    """A decision, an action, or several actions or proposals, as a decision whose actions are whole and typed right.
-
-    Raises PlannerError where it is none, or a field does not fit; `whose` names the answer in it.
-    """
-    if isinstance(answer, Decision):
-        return replace(answer, proposals=tuple(_proposal(item, whose) for item in answer.proposals))
-    if isinstance(answer, (Proposal, *get_args(Action))):
-        return Decision("act", proposals=(_proposal(answer, whose),))
-    if not isinstance(answer, Sequence) or isinstance(answer, str) or not answer:
-        raise PlannerError(f"{whose} must be a Decision, or at least one action, got {answer!r}")
-    return Decision("act", proposals=tuple(_proposal(item, whose) for item in answer))
-
-
-def _proposal(item: Any, whose: str) -> Proposal:
-    proposal = item if isinstance(item, Proposal) else Proposal(item)
-    if not isinstance(proposal.action, get_args(Action)):
-        raise PlannerError(f"{whose} must hold actions or proposals, got {item!r}")
-    if isinstance(proposal.action, CallFunction) and not is_shallow(proposal.action.arguments):
-        return proposal  # the loop tells its planner
-    try:
-        return replace(proposal, action=from_json(type(proposal.action), to_json(proposal.action)))
-    except RunFolderError as exc:
-        raise PlannerError(f"{whose} holds a {type(proposal.action).__name__} that is none: {exc}") from exc
+warnings.warn(
+    "pytest_vnc_use.planners.scripted is now pytest_vnc_use.planners.local.scripted", DeprecationWarning, stacklevel=2
+)

@@ -25,11 +25,11 @@ from pydantic import (
 )
 
 from pytest_vnc_use.errors import RecordingError
-from pytest_vnc_use.json_lines import DEEPEST, is_shallow
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.recordings.pictures import Pixels
-from pytest_vnc_use.safety import points
-from pytest_vnc_use.screens import CARET_PX
+from pytest_vnc_use.runs.json_lines import DEEPEST, is_shallow
+from pytest_vnc_use.safety.rules import points
+from pytest_vnc_use.same_screen import CARET_PX
 from pytest_vnc_use.types import (
     CallFunction,
     Click,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.ports import ClickRules, Controller
-from pytest_vnc_use.recordings.match import Gate, Mismatch
+from pytest_vnc_use.recordings.gates import Gate, Mismatch
 from pytest_vnc_use.recordings.pictures import pixels_in
 from pytest_vnc_use.recordings.replay import Replay
-from pytest_vnc_use.safety import Point, points
+from pytest_vnc_use.safety.rules import Point, points
 from pytest_vnc_use.types import Click, DesktopAction, Drag, Frame, Glance, MouseDown, MouseUp, Settled, TypeText, Wait
+from pytest_vnc_use.types.protocols import ClickRules, Controller
 
 _LOOK_AGAIN_S = 0.25
 """So often the screen is compared at least: what moves by itself, such as a caret, is no change that is waited for."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vnc_use.recordings.format import RecordedStep, Recording, Screen, Volatile, screens, volatile, with_screens
-from pytest_vnc_use.recordings.match import APART_PX, Gate, Mismatch, boxes_of, is_part_of
+from pytest_vnc_use.recordings.gates import APART_PX, Gate, Mismatch, boxes_of, is_part_of
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing
 from pytest_vnc_use.types import Region
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pytest_vnc_use.errors import PlannerError, RecordingDrifted
-from pytest_vnc_use.ports import Planner
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
-from pytest_vnc_use.recordings.match import BlinkWatch, Gate, Mismatch, gate, mask_of, surroundings
+from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, Mismatch, gate, mask_of, surroundings
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, pixels_of
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.recordings.transients import unknown_parts
-from pytest_vnc_use.transcript import step_line
+from pytest_vnc_use.runs.transcript import step_line
 from pytest_vnc_use.types import CallFunction, Decision, FrameRef, Observation, Region, Step
+from pytest_vnc_use.types.protocols import Planner
 
 WHAT_TO_DO = (
     "If the product is meant to look so now, record the test anew (--vnc-record=rewrite), or let a model go on from "

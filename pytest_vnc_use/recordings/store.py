@@ -29,9 +29,9 @@ from pytest_vnc_use.recordings.format import (
     text_of,
     with_screens,
 )
-from pytest_vnc_use.recordings.match import surroundings
+from pytest_vnc_use.recordings.gates import surroundings
 from pytest_vnc_use.recordings.pictures import Chain, Pixels, change, picture_of, pixels_of, size_of
-from pytest_vnc_use.trace import write_atomically
+from pytest_vnc_use.runs.folder import write_atomically
 from pytest_vnc_use.types import Region
 
 FOLDER = "__vnc_recordings__"

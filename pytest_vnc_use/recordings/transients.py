@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pytest_vnc_use.recordings.match import boxes_of, is_small
+from pytest_vnc_use.recordings.gates import boxes_of, is_small
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing
 from pytest_vnc_use.types import Region
 

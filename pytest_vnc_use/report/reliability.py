@@ -10,8 +10,8 @@ from statistics import NormalDist
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.results import Divergence, ItemResult, Reliability, Side
-from pytest_vnc_use.trace import Trace, read_trace
-from pytest_vnc_use.transcript import plain, step_line
+from pytest_vnc_use.runs.folder import Trace, read_trace
+from pytest_vnc_use.runs.transcript import plain, step_line
 from pytest_vnc_use.types import Action, Step
 
 CONFIDENCE = 0.95

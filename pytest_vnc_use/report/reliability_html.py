@@ -10,10 +10,10 @@ from pathlib import Path
 from PIL import Image
 
 from pytest_vnc_use.errors import RunFolderError
-from pytest_vnc_use.report.links import data_uri
+from pytest_vnc_use.report.assets import data_uri
 from pytest_vnc_use.report.reliability import repetition_of
 from pytest_vnc_use.report.results import Divergence, Reliability, Side
-from pytest_vnc_use.trace import RunFolder
+from pytest_vnc_use.runs.folder import RunFolder
 
 _WIDTH_PX = 720
 _STYLE = "border-collapse: collapse; margin: 0 0 1em"

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use.errors import RunFolderError
-from pytest_vnc_use.story import outcome_of
-from pytest_vnc_use.trace import from_json, read_trace, to_json, write_atomically
+from pytest_vnc_use.runs.folder import from_json, read_trace, to_json, write_atomically
+from pytest_vnc_use.runs.story import outcome_of
 from pytest_vnc_use.types import FrameRef, Usage
 
 FORMAT = "pytest-vnc-use results"

@@ -15,8 +15,8 @@ from typing import Any
 from vnc_servers import VncServer, wait_for
 from witnesses import openbox
 
-from pytest_vnc_use.backends.devtools import Browser
-from pytest_vnc_use.backends.elements import Element
+from pytest_vnc_use.backends.accessibility.elements import Element
+from pytest_vnc_use.backends.browser.devtools import Browser
 from pytest_vnc_use.errors import VncUseError
 
 QUIET = [

@@ -8,7 +8,7 @@ import pytest
 import vnc_servers
 from vnc_servers import VncServer
 
-from pytest_vnc_use.backends.devtools import Browser
+from pytest_vnc_use.backends.browser.devtools import Browser
 from pytest_vnc_use.backends.vnc import VNCController
 
 pytest.register_assert_rewrite("witnesses")

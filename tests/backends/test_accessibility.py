@@ -15,11 +15,11 @@ import vnc_servers
 from vnc_servers import VncServer, wait_for
 from witnesses import assert_becomes
 
-from pytest_vnc_use.backends.accessibility import desktop_elements
-from pytest_vnc_use.backends.elements import Element, elements_function
+from pytest_vnc_use.backends.accessibility.atspi import desktop_elements
+from pytest_vnc_use.backends.accessibility.elements import Element, elements_function
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import DesktopError
-from pytest_vnc_use.ports import Ran
+from pytest_vnc_use.types.protocols import Ran
 
 
 def runner(server: VncServer, **environment: str) -> Callable[[list[str]], Ran]:

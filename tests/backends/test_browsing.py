@@ -10,13 +10,13 @@ from browsers import QUIET, Site, element
 from vnc_servers import VncServer
 from witnesses import assert_becomes
 
-from pytest_vnc_use.backends.browsing import MOST_TEXT, BrowsingController, browser_functions, with_browser
-from pytest_vnc_use.backends.devtools import Browser, browser_at
+from pytest_vnc_use.backends.browser.controller import MOST_TEXT, BrowsingController, browser_functions, with_browser
+from pytest_vnc_use.backends.browser.devtools import Browser, browser_at
 from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from pytest_vnc_use.errors import ActionError, DesktopError
-from pytest_vnc_use.planners.functions import declare_all
-from pytest_vnc_use.planners.gemini_actions import PREDEFINED_FUNCTIONS
+from pytest_vnc_use.planners.common.functions import declare_all
+from pytest_vnc_use.planners.gemini.actions import PREDEFINED_FUNCTIONS
 from pytest_vnc_use.types import Click, OpenAddress, TraverseHistory
 
 BACK, FORWARD = TraverseHistory("back"), TraverseHistory("forward")

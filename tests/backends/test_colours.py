@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 
 PAD = [sys.executable, str(Path(__file__).parent.parent / "programs" / "pad.py")]
 COLOUR = (0x1F, 0x6F, 0xB2)

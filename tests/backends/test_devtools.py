@@ -19,7 +19,7 @@ from browsers import Site, chromium, element
 from vnc_servers import VncServer, wait_for
 from witnesses import assert_becomes
 
-from pytest_vnc_use.backends.devtools import Browser, browser_at
+from pytest_vnc_use.backends.browser.devtools import Browser, browser_at
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError, TaskFailed
 

@@ -23,13 +23,13 @@ from stages.stage import Stage, Wish
 from vnc_servers import VncServer, qt_on_x, wait_for
 from witnesses import Page, window_of, xterm
 
-from pytest_vnc_use.assembly import desktops as assembly
-from pytest_vnc_use.backends.encodings.reading import Reading
-from pytest_vnc_use.backends.encodings.tight import Tight
-from pytest_vnc_use.backends.encodings.zrle import Zrle, split_runs
+from pytest_vnc_use.assembly import desktops
+from pytest_vnc_use.backends.rfb.encodings.reading import Reading
+from pytest_vnc_use.backends.rfb.encodings.tight import Tight
+from pytest_vnc_use.backends.rfb.encodings.zrle import Zrle, split_runs
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
-from pytest_vnc_use.settings import merge, option_name
+from pytest_vnc_use.settings.settings import merge, option_name
 from pytest_vnc_use.types import EncodingChoice, Frame
 
 GRADIENTS = Path(__file__).parent / "programs" / "gradients.py"
@@ -296,7 +296,7 @@ def test_the_setting_reaches_the_connection(tigervnc: VncServer) -> None:
     tigervnc.output_of("xsetroot", "-mod", "5", "7")
     with slow_link(tigervnc.address, delay_s=0, bits_a_second=1e12) as link:
         chosen = merge(({"server": link.address, "encoding": "tight"}, str))
-        with closing(assembly.connect(chosen)) as hands:
+        with closing(desktops.connect(chosen)) as hands:
             assert hands.frame().ref.width == 1024
         assert link.from_server < 1024 * 768
 

@@ -12,9 +12,9 @@ import pytest
 from rfb import RAW, greeting, rectangle, update
 from vnc_servers import wait_for
 
-from pytest_vnc_use.backends.connection import Connection
-from pytest_vnc_use.backends.protocol import DesktopProtocol
-from pytest_vnc_use.backends.reactor import reactor
+from pytest_vnc_use.backends.rfb.connection import Connection
+from pytest_vnc_use.backends.rfb.protocol import DesktopProtocol
+from pytest_vnc_use.backends.rfb.reactor import reactor
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError
 

@@ -13,7 +13,7 @@ from witnesses import assert_becomes, window_of, witness_on_qt, xterm
 
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError
-from pytest_vnc_use.keysyms import parse_combo
+from pytest_vnc_use.keyboard.keysyms import parse_combo
 from pytest_vnc_use.types import KeyCombo, KeyDown, KeyUp
 
 Connect = Callable[..., VNCController]

@@ -14,12 +14,12 @@ from PIL import Image
 from vnc_servers import VncServer
 from witnesses import xterm
 
-from pytest_vnc_use.backends import passed
-from pytest_vnc_use.backends.activity import TILE_PX
-from pytest_vnc_use.backends.capture import Capture, regions
-from pytest_vnc_use.backends.framebuffer import Framebuffer
-from pytest_vnc_use.backends.passed import MOST_A_TILE, MOST_FRAMES, SHOWN_S, PassedFrames
-from pytest_vnc_use.backends.rectangles import Area, Sent
+from pytest_vnc_use.backends.screen import transients
+from pytest_vnc_use.backends.screen.activity import TILE_PX
+from pytest_vnc_use.backends.screen.capture import Capture, regions
+from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
+from pytest_vnc_use.backends.screen.rectangles import Area, Sent
+from pytest_vnc_use.backends.screen.transients import MOST_A_TILE, MOST_FRAMES, SHOWN_S, PassedFrames
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.types import Frame, Region
 
@@ -129,7 +129,7 @@ def test_whole_screens_are_made_one_at_a_time(screen: Screen) -> None:
 
 
 def test_they_take_no_more_than_some_bytes(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passed, "MOST_BYTES", int(2.5 * screen.pixels.nbytes))
+    monkeypatch.setattr(transients, "MOST_BYTES", int(2.5 * screen.pixels.nbytes))
     for tick in range(6):
         screen.paint(11.0 + tick, tick + 1, (0, 0))
         screen.paint(11.4 + tick, 0, (0, 0))

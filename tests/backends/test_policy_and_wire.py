@@ -14,12 +14,12 @@ import pytest
 from rfb import RAW, cut_text, greeting, rectangle, update
 from wire import serving
 
-from pytest_vnc_use.backends.clipboard import Flag
+from pytest_vnc_use.backends.rfb.clipboard import Flag
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError
-from pytest_vnc_use.key_names import key_name, on_us_keyboard
-from pytest_vnc_use.keyboard_state import KeyboardState
-from pytest_vnc_use.keystrokes import KeyEvent, Offer, inputs_of
+from pytest_vnc_use.keyboard.keystrokes import KeyEvent, Offer, inputs_of
+from pytest_vnc_use.keyboard.names import key_name, on_us_keyboard
+from pytest_vnc_use.safety.keyboard_state import KeyboardState
 from pytest_vnc_use.types import (
     Click,
     DesktopAction,

@@ -22,8 +22,8 @@ from PIL import Image
 from vnc_servers import VncServer, wait_for
 from witnesses import witness_on_qt, xterm
 
-from pytest_vnc_use.backends.png import encode_png
-from pytest_vnc_use.backends.pointer_shape import PointerShape, ShownPointer
+from pytest_vnc_use.backends.screen.png import encode_png
+from pytest_vnc_use.backends.screen.pointer_shape import PointerShape, ShownPointer
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError, ConnectionLost
 from pytest_vnc_use.types import Region, Wait
@@ -123,7 +123,7 @@ WITHOUT_A_WHEEL = """
 import sys
 sys.modules["isal"] = None
 import numpy as np, zlib
-from pytest_vnc_use.backends import png
+from pytest_vnc_use.backends.screen import png
 assert png.deflate is zlib
 sys.stdout.buffer.write(png.encode_png(np.arange(50 * 70, dtype=np.uint32).reshape(50, 70) * 997))
 """

@@ -20,11 +20,11 @@ from stages.stage import Pixels, Stage, Wish
 from vnc_servers import wait_for
 from witnesses import assert_becomes
 
-from pytest_vnc_use.backends.settle import SettleRules
+from pytest_vnc_use.backends.screen.settle import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.backends.watchdog import Watchdog
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
 from pytest_vnc_use.types import Click, Frame, KeyCombo, Move, TypeText
-from pytest_vnc_use.watchdog import Watchdog
 
 Connect = Callable[..., VNCController]
 PATIENT = SettleRules(first_change_s=10.0, quiet_s=0.5, limit_s=20.0, any_change=True)

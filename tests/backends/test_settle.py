@@ -12,10 +12,10 @@ from vnc_servers import VncServer, wait_for
 from witnesses import openbox, xterm
 
 from pytest_vnc_use.assembly.desktops import settle_rules
-from pytest_vnc_use.backends.activity import Activity
-from pytest_vnc_use.backends.settle import Mark, SettleRules, judge
+from pytest_vnc_use.backends.screen.activity import Activity
+from pytest_vnc_use.backends.screen.settle import Mark, SettleRules, judge
 from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.settings.settings import Settings
 
 Connect = Callable[..., VNCController]
 RULES = SettleRules()

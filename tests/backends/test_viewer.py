@@ -13,13 +13,13 @@ import pytest
 import rfb
 from person import ALT, CONTROL, SHIFT, Person
 
-from pytest_vnc_use.backends.framebuffer import Framebuffer
-from pytest_vnc_use.backends.pointer_shape import PointerShape
-from pytest_vnc_use.backends.rectangles import Area, Sent
-from pytest_vnc_use.backends.viewer import Motion, Stage
+from pytest_vnc_use.backends.rfb.server import Motion, Stage
+from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
+from pytest_vnc_use.backends.screen.pointer_shape import PointerShape
+from pytest_vnc_use.backends.screen.rectangles import Area, Sent
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.errors import AuthenticationFailed, SettingsError
-from pytest_vnc_use.keysyms import key_of, parse_key
+from pytest_vnc_use.keyboard.keysyms import key_of, parse_key
 from pytest_vnc_use.types import KeyDown, KeyUp, MouseDown, MouseUp, Move, Scroll
 
 WIDTH, HEIGHT = 70, 40

@@ -19,7 +19,7 @@ from PIL import Image, ImageFilter
 from vnc_servers import VncServer
 from witnesses import openbox, xterm
 
-from pytest_vnc_use.backends.settle import SettleRules
+from pytest_vnc_use.backends.screen.settle import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
 
 _REST = SettleRules(first_change_s=5.0, quiet_s=1.0, limit_s=30.0)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 
 LEFT_BEHIND: dict[str, Callable[[XvncDesktop], object]] = {
     "nothing": lambda desktop: None,

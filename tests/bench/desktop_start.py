@@ -23,7 +23,7 @@ from pathlib import Path
 from vnc_servers import free_port
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 
 BY_HAND = """
 Xtigervnc -geometry 1440x900 -depth 24 -interface 127.0.0.1 -rfbport $PORT -SecurityTypes None -nolisten tcp -noreset \

@@ -26,9 +26,9 @@ from foreign_changes import CHANGES, Change, in_page, over_window
 from foreign_table import PROGRAMS, DesktopProgram, Page, Program
 from tills import Steps
 
-from pytest_vnc_use.ports import Desktop, Judge, Planner
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Frame, Report, Verdict
+from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 
 TOOLS = Path(__file__).parents[1] / "programs"
 HOME = """mkdir -p home/.config/gtk-3.0 home/.config/glib-2.0/settings home/.cache; cd home

@@ -35,7 +35,7 @@ from ratios import head, machine, row
 
 from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.report.results import ItemResult, read_results
-from pytest_vnc_use.trace import RunFolder, read_trace
+from pytest_vnc_use.runs.folder import RunFolder, read_trace
 from pytest_vnc_use.types import Drifted
 
 TESTS = '''import os

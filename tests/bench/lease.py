@@ -18,9 +18,9 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from pytest_vnc_use.desktops.managed import ManagedDesktop, ManagedDesktops
-from pytest_vnc_use.desktops.pool import Lease, lease
-from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.sharing.leases import Lease, lease
+from pytest_vnc_use.desktops.sharing.pool import ManagedDesktop, ManagedDesktops
 
 SERVERS = [f"lab-{number}::5901" for number in range(8)]
 

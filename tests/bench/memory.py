@@ -18,8 +18,8 @@ import vnc_servers
 from ratios import head, machine, row
 from witnesses import xterm
 
-from pytest_vnc_use.backends.passed import SHOWN_S
-from pytest_vnc_use.backends.settle import SettleRules
+from pytest_vnc_use.backends.screen.settle import SettleRules
+from pytest_vnc_use.backends.screen.transients import SHOWN_S
 from pytest_vnc_use.backends.vnc import VNCController, connect
 
 QUICK = SettleRules(first_change_s=0.2, quiet_s=0.02)

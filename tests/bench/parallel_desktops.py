@@ -22,7 +22,7 @@ from threading import Event
 
 import pytest
 
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.types import TypeText
 
 TURN_S = 2.0

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from playing import PLAYERS, TASKS, Played, Said, differences, play
 
-from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.types import Click, Usage
 
 COLUMNS = (

@@ -22,7 +22,7 @@ from programs_on_x import Desk, Driven, in_terminal
 from ratios import head, machine, row
 
 from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.recordings import record
+from pytest_vnc_use.recordings import recorder
 from pytest_vnc_use.types import DesktopAction, KeyCombo
 
 SIZE = (1440, 900)
@@ -50,7 +50,7 @@ def run(driven: Driven, steps: int) -> None:
 
 
 def recorded(folder: Path, steps: int) -> None:
-    record.QUIET_S = 0.1
+    recorder.QUIET_S = 0.1
     keys = [KeyCombo(("enter",))] * steps
     with Desk(folder, SIZE) as desk, desk.driven("count", COUNTING, "rewrite", keys) as driven:
         run(driven, steps)

@@ -29,7 +29,7 @@ from programs_on_x import PROGRAMS, Desk
 from ratios import head, machine, row
 
 from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.recordings.record import screen_at_rest
+from pytest_vnc_use.recordings.recorder import screen_at_rest
 from pytest_vnc_use.types import DesktopAction, Wait
 
 TREE = Path(__file__).parents[2]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import pytest
 from seeded_programs import ALL, Walk
 
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
-from pytest_vnc_use.ports import Desktop, Judge, Planner
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Frame, JsonObject, Reading, Region, Report, Verdict, Wait
+from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 
 WALKS = {walk.task: walk for program in ALL.values() for walk in program.walks.values()}
 STARTS_S = 1.0

@@ -34,9 +34,9 @@ from browsers import chromium, element
 from PIL import Image
 from witnesses import window_of, xterm
 
-from pytest_vnc_use.backends.devtools import Browser
+from pytest_vnc_use.backends.browser.devtools import Browser
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.screens import still_shows
+from pytest_vnc_use.same_screen import still_shows
 from pytest_vnc_use.types import Frame, Region
 
 SLEEPS_S = (0.1, 0.25, 0.5, 1.0, 1.5)

@@ -28,11 +28,11 @@ from peers import vncdotool_client
 from PIL import Image
 from ratios import head, machine, row
 
-from pytest_vnc_use.acting import Actor
-from pytest_vnc_use.backends.settle import SettleRules
+from pytest_vnc_use.backends.screen.settle import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.trace import RunFolder
+from pytest_vnc_use.loop.actor import Actor
+from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import Click
 
 SIZE = (1440, 900)

@@ -20,9 +20,9 @@ from gemini_rules import Request
 from gemini_server import GeminiServer, Reply, text
 from painted import painted
 
-from pytest_vnc_use.planners.gemini_judge import GeminiJudge
+from pytest_vnc_use.planners.gemini.judge import GeminiJudge
 from pytest_vnc_use.types import Frame, Report, Verdict, VerdictKind
-from pytest_vnc_use.verification import Verifier
+from pytest_vnc_use.verification.verifier import Verifier
 
 CLAIMS = 2_000
 RIGHT = 0.87

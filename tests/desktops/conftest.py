@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 
 PROGRAM = """
 import os, subprocess, sys

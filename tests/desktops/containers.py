@@ -16,7 +16,7 @@ from filelock import FileLock
 from vnc_servers import missing, require
 
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.container import ContainerDesktop
+from pytest_vnc_use.desktops.kinds.container import ContainerDesktop
 
 ENGINE = "podman"
 FOLDER = Path(__file__).parents[2] / "examples" / "desktop"

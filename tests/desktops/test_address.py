@@ -14,11 +14,11 @@ import pytest
 from vnc_servers import VncServer, require, wait_for
 
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.address import AddressDesktop
-from pytest_vnc_use.desktops.pool import LeasedDesktop, lease
-from pytest_vnc_use.desktops.reach import Reach
+from pytest_vnc_use.desktops.kinds.given import AddressDesktop
+from pytest_vnc_use.desktops.processes.remote_exec import Reach
+from pytest_vnc_use.desktops.sharing.leases import LeasedDesktop, lease
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, ProgramCrashed, ProgramMissing, VncUseError
-from pytest_vnc_use.ports import Desktop
+from pytest_vnc_use.types.protocols import Desktop
 
 WISHES: dict[str, tuple[Callable[[Desktop], object], str]] = {
     "read": (lambda desktop: desktop.read_file("orders.csv"), "read the file 'orders.csv'"),
@@ -31,9 +31,9 @@ WISHES: dict[str, tuple[Callable[[Desktop], object], str]] = {
 PARENT = """
 import sys
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.address import AddressDesktop
-from pytest_vnc_use.desktops.pool import LeasedDesktop, lease
-from pytest_vnc_use.desktops.reach import Reach
+from pytest_vnc_use.desktops.kinds.given import AddressDesktop
+from pytest_vnc_use.desktops.sharing.leases import LeasedDesktop, lease
+from pytest_vnc_use.desktops.processes.remote_exec import Reach
 server, display, folder = sys.argv[1:]
 desktop = AddressDesktop(server, Reach(["env", "-C", folder, f"DISPLAY={display}"]), connect)
 desktop.launch(["sh", "-c", "setsid sleep 300 & echo $$ $! >pids; exec xterm"])
@@ -167,7 +167,7 @@ def test_a_reset_that_does_not_find_the_first_screen_fails(
     desktop: AddressDesktop, tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require("xsetroot")
-    monkeypatch.setattr("pytest_vnc_use.desktops.address._RESET_S", 1.0)
+    monkeypatch.setattr("pytest_vnc_use.desktops.kinds.given._RESET_S", 1.0)
     desktop.run(["xsetroot", "-solid", "red"])
     with pytest.raises(DesktopError, match=rf"screen of '{tigervnc.address}' is not as it was .* reset it yourself"):
         desktop.reset()

@@ -8,29 +8,29 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops import cleaning
+from pytest_vnc_use.desktops.processes import cleanup
 
 
 def test_a_noted_file_is_removed(tmp_path: Path) -> None:
     mine, missing = tmp_path / "X1", tmp_path / "lock"
     mine.touch()
-    cleaning.note_files(tmp_path, [mine, missing])
-    cleaning.remove_left_files(tmp_path)
+    cleanup.note_files(tmp_path, [mine, missing])
+    cleanup.remove_left_files(tmp_path)
     assert not mine.exists()
 
 
 def test_a_file_that_another_has_put_there_since_stays(tmp_path: Path) -> None:
     taken = tmp_path / "X1"
     taken.touch()
-    cleaning.note_files(tmp_path, [taken])
+    cleanup.note_files(tmp_path, [taken])
     taken.unlink()
     taken.write_text("another server's")
-    cleaning.remove_left_files(tmp_path)
+    cleanup.remove_left_files(tmp_path)
     assert taken.read_text() == "another server's"
 
 
 def test_a_folder_without_notes_is_fine(tmp_path: Path) -> None:
-    cleaning.clean(tmp_path)
+    cleanup.clean(tmp_path)
     assert not tmp_path.exists()
 
 
@@ -40,7 +40,7 @@ def test_a_session_ends_that_was_told_and_not_taken_back(tmp_path: Path, named: 
     with subprocess.Popen(["sleep", "300"], start_new_session=True) as process:
         try:
             sessions = named.format(process.pid).split()
-            subprocess.run([sys.executable, cleaning.__file__, str(tmp_path / "folder"), *sessions], check=True)
+            subprocess.run([sys.executable, cleanup.__file__, str(tmp_path / "folder"), *sessions], check=True)
             assert (process.poll() is not None) == ends
         finally:
             process.kill()

@@ -21,8 +21,8 @@ from vnc_servers import wait_for
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.container import ContainerDesktop
-from pytest_vnc_use.desktops.engine import find_engine
+from pytest_vnc_use.desktops.kinds.container import ContainerDesktop
+from pytest_vnc_use.desktops.kinds.container_engine import find_engine
 from pytest_vnc_use.errors import (
     AuthenticationFailed,
     DesktopError,
@@ -32,7 +32,7 @@ from pytest_vnc_use.errors import (
     SettingsError,
     VncUseError,
 )
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.settings.settings import Settings
 
 Start = Callable[..., ContainerDesktop]
 

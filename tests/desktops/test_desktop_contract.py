@@ -8,11 +8,11 @@ import pytest
 from containers import started_container
 from vnc_servers import require
 
-from pytest_vnc_use.desktops.address import AddressDesktop
-from pytest_vnc_use.desktops.qt import QtDesktop
-from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.kinds.given import AddressDesktop
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from pytest_vnc_use.errors import DesktopError
-from pytest_vnc_use.ports import Desktop
+from pytest_vnc_use.types.protocols import Desktop
 
 Wish = Callable[[Desktop], object]
 WISHES: dict[str, Wish] = {

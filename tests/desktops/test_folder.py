@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.folder import WorkingFolder
+from pytest_vnc_use.desktops.processes.working_folder import WorkingFolder
 from pytest_vnc_use.errors import DesktopError
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import vnc_servers
 
-from pytest_vnc_use.desktops.qt import QtDesktop
-from pytest_vnc_use.desktops.started import StartedDesktop
-from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.kinds.local import StartedDesktop
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 
 PAD = Path(__file__).parents[1] / "programs" / "pad.py"
 Start = Callable[..., StartedDesktop]

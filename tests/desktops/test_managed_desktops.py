@@ -15,9 +15,9 @@ import pytest
 from left_behind import processes_naming
 from vnc_servers import require, wait_for
 
-from pytest_vnc_use.desktops.managed import ManagedDesktops
-from pytest_vnc_use.desktops.qt import QtDesktop
-from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.sharing.pool import ManagedDesktops
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 
 COUNT = 3
@@ -25,8 +25,8 @@ COUNT = 3
 WORKER = """
 import os, sys
 from pathlib import Path
-from pytest_vnc_use.desktops.managed import ManagedDesktops
-from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.sharing.pool import ManagedDesktops
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 
 folder = Path(sys.argv[1])
 desktops = ManagedDesktops(3, lambda place: XvncDesktop(place=place, size=(320, 240)), folder)

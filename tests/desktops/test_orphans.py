@@ -15,7 +15,7 @@ import pytest
 from left_behind import OneFile, processes_naming
 from vnc_servers import require, wait_for
 
-from pytest_vnc_use.desktops.x_display import socket_path
+from pytest_vnc_use.desktops.x11.display import socket_path
 
 TESTS = """
 import os

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.pool import folder_of_user, lease
+from pytest_vnc_use.desktops.sharing.leases import folder_of_user, lease
 from pytest_vnc_use.errors import DesktopError, DesktopRefused
 
 SERVERS = ["host::5901", "host::5902", "host::5903"]
@@ -21,7 +21,7 @@ SERVERS = ["host::5901", "host::5902", "host::5903"]
 WORKER = """
 import os, sys, random
 from pathlib import Path
-from pytest_vnc_use.desktops.pool import lease
+from pytest_vnc_use.desktops.sharing.leases import lease
 
 folder, count = Path(sys.argv[1]), int(sys.argv[2])
 for number in range(count):
@@ -63,7 +63,7 @@ def test_eight_processes_and_200_leases_with_kills_in_between(tmp_path: Path) ->
 ALONE = """
 import sys
 from pathlib import Path
-from pytest_vnc_use.desktops.pool import lease
+from pytest_vnc_use.desktops.sharing.leases import lease
 
 for number in range(1000):
     lease([sys.argv[2]], "it", timeout_s=60, folder=Path(sys.argv[1])).release()
@@ -78,7 +78,7 @@ def test_the_folder_may_go_while_another_process_makes_it(tmp_path: Path) -> Non
 
 
 def test_a_lease_dies_with_its_owner(tmp_path: Path) -> None:
-    program = "from pytest_vnc_use.desktops.pool import lease; from pathlib import Path; import signal\n"
+    program = "from pytest_vnc_use.desktops.sharing.leases import lease; from pathlib import Path; import signal\n"
     program += (
         f"held = lease(['host::1'], 'it', timeout_s=30, folder=Path({str(tmp_path)!r})); print('held', flush=True)\n"
     )
@@ -96,7 +96,7 @@ def test_a_lease_dies_with_its_owner(tmp_path: Path) -> None:
 def test_what_was_released_or_left_by_a_killed_process_is_removed(tmp_path: Path) -> None:
     folder = tmp_path / "locks"
     program = (
-        f"from pytest_vnc_use.desktops.pool import lease; from pathlib import Path; import os; "
+        f"from pytest_vnc_use.desktops.sharing.leases import lease; from pathlib import Path; import os; "
         f"held = lease(['host::1'], 'it', timeout_s=30, folder=Path({str(folder)!r})); os.kill(os.getpid(), 9)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=30).returncode == -9
@@ -139,7 +139,7 @@ def test_who_holds_what_is_told(tmp_path: Path) -> None:
 FORKING = """
 import multiprocessing, os, signal, sys
 from pathlib import Path
-from pytest_vnc_use.desktops.pool import lease
+from pytest_vnc_use.desktops.sharing.leases import lease
 
 held = lease(["host::1"], "it", timeout_s=30, folder=Path(sys.argv[1]))
 child = multiprocessing.get_context("fork").Process(target=signal.pause)

@@ -43,7 +43,7 @@ def vnc_app(request):
 
 @pytest.fixture
 def vnc_planner():
-    from pytest_vnc_use.planners.scripted import ScriptedPlanner
+    from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
     return ScriptedPlanner([])
 """
 

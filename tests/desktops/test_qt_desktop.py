@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, ProgramCrashed, ProgramMissing
-from pytest_vnc_use.ports import Desktop
+from pytest_vnc_use.types.protocols import Desktop
 
 Start = Callable[..., QtDesktop]
 
 PARENT = """
 import os, sys, time
-from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 desktop = QtDesktop(sys.argv[1:])
 while "ready" not in desktop.output_tail():
     time.sleep(0.01)

@@ -12,7 +12,7 @@ import pytest
 from ssh_server import ssh_server
 from vnc_servers import wait_for
 
-from pytest_vnc_use.desktops.reach import Reach, reach_of
+from pytest_vnc_use.desktops.processes.remote_exec import Reach, reach_of
 from pytest_vnc_use.errors import DesktopError, SettingsError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="env -C and /proc")

@@ -14,7 +14,7 @@ import pytest
 from left_behind import processes_naming
 from vnc_servers import wait_for
 
-from pytest_vnc_use.desktops.session import Session
+from pytest_vnc_use.desktops.processes.session import Session
 from pytest_vnc_use.errors import DesktopError
 
 
@@ -32,7 +32,7 @@ def test_the_tests_own_secrets_are_kept_from_the_program(monkeypatch: pytest.Mon
 
 FORKING = """
 import multiprocessing, os, signal, sys
-from pytest_vnc_use.desktops.session import Session
+from pytest_vnc_use.desktops.processes.session import Session
 
 session = Session({{}})
 session.start("program", ["sleep", "300"])
@@ -87,11 +87,11 @@ def test_a_forked_child_ends_nothing() -> None:
 
 WITH_ANOTHER_USERS_PROGRAM = """
 import os
-from pytest_vnc_use.desktops import cleaning
-from pytest_vnc_use.desktops.session import Session
+from pytest_vnc_use.desktops.processes import cleanup
+from pytest_vnc_use.desktops.processes.session import Session
 from pytest_vnc_use.errors import DesktopError
 
-cleaning.GRACE_S = 0.3
+cleanup.GRACE_S = 0.3
 os.setresuid(54321, 54321, 0)
 session = Session({})
 own = session.start("viewer", ["sleep", "300"])

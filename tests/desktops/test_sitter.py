@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from vnc_servers import wait_for
 
-from pytest_vnc_use.desktops import sitter
-from pytest_vnc_use.desktops.session import Session
+from pytest_vnc_use.desktops.processes import sitter
+from pytest_vnc_use.desktops.processes.session import Session
 from pytest_vnc_use.errors import DesktopError
 
 ESCAPE = "env -i setsid sh -c 'echo $$ > escaped; exec sleep 1000'"

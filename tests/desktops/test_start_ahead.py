@@ -15,8 +15,8 @@ import vnc_servers
 from left_behind import processes_naming
 from vnc_servers import require, wait_for
 
-from pytest_vnc_use.desktops.ahead import StartedAhead
-from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.desktops.sharing.ahead import StartedAhead
 from pytest_vnc_use.errors import DesktopError
 
 PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parents[1] / 'programs' / 'pad.py'))}"
@@ -29,7 +29,7 @@ import time
 from pathlib import Path
 
 import pytest
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.types import Click
 
 LOG = Path({log!r})

@@ -21,10 +21,10 @@ from left_behind import OneFile, processes_naming
 from vnc_servers import require, wait_for
 
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.listening import listening_ports
-from pytest_vnc_use.desktops.session import Session
-from pytest_vnc_use.desktops.x_display import XDisplay, socket_path
-from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.processes.ports import listening_ports
+from pytest_vnc_use.desktops.processes.session import Session
+from pytest_vnc_use.desktops.x11.display import XDisplay, socket_path
 from pytest_vnc_use.errors import (
     AuthenticationFailed,
     ConnectionLost,
@@ -39,7 +39,7 @@ Start = Callable[..., XvncDesktop]
 
 PARENT = """
 import sys
-from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 desktop = XvncDesktop(["xterm"])
 desktop.run(["sh", "-c", "setsid sleep 300 &"])
 print(desktop.server, desktop.display[1:], flush=True)

@@ -14,7 +14,7 @@ from left_behind import processes_naming
 from vnc_servers import require, wait_for
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from pytest_vnc_use.errors import DesktopError
 
 BARE = {"Xtigervnc", "openbox", "sh"}

@@ -11,7 +11,7 @@ from chat_server import MODEL, ChatServer
 from conversations import QUICK, History
 from exchanges import into
 
-from pytest_vnc_use.planners.openai_compatible import OpenAICompatible
+from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.types import Action, Decision, ModelExchange
 
 

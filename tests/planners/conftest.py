@@ -10,7 +10,7 @@ import pytest
 from conversations import QUICK, Conversation, History
 from gemini_server import GeminiServer
 
-from pytest_vnc_use.planners.gemini import GeminiComputerUse
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.types import ModelExchange
 
 

@@ -11,8 +11,8 @@ from exchanges import into
 from gemini_server import GeminiServer
 from PIL import Image
 
-from pytest_vnc_use.planners.gemini import GeminiComputerUse
-from pytest_vnc_use.planners.retry import Backoff
+from pytest_vnc_use.planners.common.retry import Backoff
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.types import (
     Decision,
     Frame,

@@ -19,12 +19,12 @@ from gemini_server import GeminiServer
 from messages_server import MessagesServer
 from responses_server import ResponsesServer
 
-from pytest_vnc_use.planners.anthropic_judge import AnthropicJudge
-from pytest_vnc_use.planners.chat_judge import ChatJudge
-from pytest_vnc_use.planners.gemini_judge import GeminiJudge
-from pytest_vnc_use.planners.openai_judge import OpenAIJudge
-from pytest_vnc_use.ports import Judge
+from pytest_vnc_use.planners.anthropic.judge import AnthropicJudge
+from pytest_vnc_use.planners.chat.judge import ChatJudge
+from pytest_vnc_use.planners.gemini.judge import GeminiJudge
+from pytest_vnc_use.planners.openai.judge import OpenAIJudge
 from pytest_vnc_use.types import Frame, ModelExchange, Reading, Verdict
+from pytest_vnc_use.types.protocols import Judge
 
 CLAIM = "The basket shows 2 apples."
 QUESTION = "How many apples are in the basket?"

@@ -12,10 +12,10 @@ from exchanges import into
 from messages_server import MessagesServer
 from responses_server import ResponsesServer
 
-from pytest_vnc_use.planners.anthropic_computer import AnthropicComputer
-from pytest_vnc_use.planners.openai_computer import OpenAIComputer
-from pytest_vnc_use.ports import Planner
+from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+from pytest_vnc_use.planners.openai.planner import OpenAIComputer
 from pytest_vnc_use.types import Decision, ModelExchange
+from pytest_vnc_use.types.protocols import Planner
 
 Server = TypeVar("Server")
 

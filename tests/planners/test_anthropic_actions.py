@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.planners.anthropic_actions import MEMBERS, Call, read_calls
-from pytest_vnc_use.planners.pixels import SentScreen
+from pytest_vnc_use.planners.anthropic.actions import MEMBERS, Call, read_calls
+from pytest_vnc_use.planners.common.pixels import SentScreen
 from pytest_vnc_use.types import (
     Action,
     Click,

@@ -18,9 +18,9 @@ from native_talks import Talk, claude
 from PIL import Image
 
 from pytest_vnc_use.errors import KeyMissing, SettingsError
-from pytest_vnc_use.planners.anthropic_computer import AnthropicComputer
-from pytest_vnc_use.planners.prompts import MOST_TOLD_STEPS
-from pytest_vnc_use.planners.turn_results import KEPT_TURNS
+from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+from pytest_vnc_use.planners.common.prompts import MOST_TOLD_STEPS
+from pytest_vnc_use.planners.common.turn_results import KEPT_TURNS
 from pytest_vnc_use.types import (
     CallFunction,
     Click,

@@ -15,8 +15,8 @@ from painted import PaintedController
 from pytest_vnc_use import Limits, Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.errors import ActionError, ModelUnavailable, PlannerError, SettingsError
 from pytest_vnc_use.faults import users_lines
-from pytest_vnc_use.keysyms import parse_combo
-from pytest_vnc_use.planners.callables import (
+from pytest_vnc_use.keyboard.keysyms import parse_combo
+from pytest_vnc_use.planners.local.callables import (
     ActingPlanner,
     Answer,
     as_planner,
@@ -26,8 +26,8 @@ from pytest_vnc_use.planners.callables import (
     named_planner,
     scroll,
 )
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Decision, KeyCombo, Observation, Proposal, Scroll, TypeText
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.planners.functions import declare, declare_all
+from pytest_vnc_use.planners.common.functions import declare, declare_all
 
 
 def reset_shop(

@@ -6,17 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.planners.gemini import denorm_x, denorm_y, extract_function_calls
-from pytest_vnc_use.planners.gemini_actions import (
-    DESKTOP,
-    OLDER,
-    FunctionCall,
-    Known,
-    Unreadable,
-    read_confirmation,
-    read_proposal,
-    split_keys,
-)
+from pytest_vnc_use.planners.common.arguments import Unreadable, split_keys
+from pytest_vnc_use.planners.common.calls import FunctionCall
+from pytest_vnc_use.planners.gemini.actions import DESKTOP, OLDER, Known, read_confirmation, read_proposal
+from pytest_vnc_use.planners.gemini.planner import denorm_x, denorm_y, extract_function_calls
 from pytest_vnc_use.types import (
     Action,
     CallFunction,

@@ -29,8 +29,8 @@ from pytest_vnc_use.errors import (
     QuotaExhausted,
     SettingsError,
 )
-from pytest_vnc_use.planners.gemini import GeminiComputerUse
-from pytest_vnc_use.planners.retry import Backoff
+from pytest_vnc_use.planners.common.retry import Backoff
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.types import ModelExchange
 
 Converse = Callable[..., Conversation]

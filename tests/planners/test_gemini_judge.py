@@ -15,7 +15,7 @@ from gemini_rules import COMPUTER_USE_ONLY
 from gemini_server import GeminiServer
 
 from pytest_vnc_use.errors import AnswerRefused, KeyRejected, PlannerError
-from pytest_vnc_use.planners.gemini_judge import GeminiJudge
+from pytest_vnc_use.planners.gemini.judge import GeminiJudge
 from pytest_vnc_use.types import Frame, ModelExchange, Region, Verdict, report_to_nobody
 
 CLAIM = "The basket shows 2 apples."

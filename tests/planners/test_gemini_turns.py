@@ -15,10 +15,10 @@ from gemini_server import calls, candidate, digest, text, wants_confirmation
 from google.genai import types
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.planners.gemini import GeminiComputerUse, build_function_response, start_contents
-from pytest_vnc_use.planners.gemini_actions import FunctionCall
-from pytest_vnc_use.planners.prompts import MOST_TOLD_STEPS
-from pytest_vnc_use.planners.turn_results import KEPT_TURNS
+from pytest_vnc_use.planners.common.calls import FunctionCall
+from pytest_vnc_use.planners.common.prompts import MOST_TOLD_STEPS
+from pytest_vnc_use.planners.common.turn_results import KEPT_TURNS
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse, build_function_response, start_contents
 from pytest_vnc_use.types import (
     CallFunction,
     Click,

@@ -17,8 +17,8 @@ import pytest
 from json_server import JsonServer, Reply
 
 from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
-from pytest_vnc_use.planners.http_json import MOST_BYTES, Service, post_json, presentable, retry_after_s
-from pytest_vnc_use.planners.retry import Attempt, Failure
+from pytest_vnc_use.planners.common.http_json import MOST_BYTES, Service, post_json, presentable, retry_after_s
+from pytest_vnc_use.planners.common.retry import Attempt, Failure
 
 KEY = "sk-a-secret-key"
 Ask = Callable[..., Attempt[Any]]

@@ -9,8 +9,8 @@ import pytest
 from courts import CLAIM, KEY, KINDS, QUESTION, Kind, court, opinion, value
 
 from pytest_vnc_use.errors import AnswerRefused, Inconclusive, KeyRejected, ModelUnavailable
-from pytest_vnc_use.ports import Reader
 from pytest_vnc_use.types import Region
+from pytest_vnc_use.types.protocols import Reader
 
 UNREADABLE = ["It holds, I think.", '{"reason": "Yes.", "verdict": "yes"}']
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from painted import painted
 
-from pytest_vnc_use.planners.keyboard_judge import AtTheKeyboard
-from pytest_vnc_use.ports import Judge
+from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
 from pytest_vnc_use.types import Verdict, report_to_nobody
+from pytest_vnc_use.types.protocols import Judge
 
 CLAIM = "the basket shows 2 apples"
 

@@ -12,8 +12,8 @@ from painted import PaintedController
 from responses_server import acts, text as gpts_text
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.safety import Policy
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.safety.rules import Policy
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, KeyDown, KeyUp
 
 POINT = {"x": 10, "y": 20}

@@ -12,7 +12,7 @@ from chat_server import call, calls, said
 from chat_talks import chat
 from conversations import History
 
-from pytest_vnc_use.planners.chat_answers import NotJson, read_arguments, without_thoughts
+from pytest_vnc_use.planners.chat.answers import NotJson, read_arguments, without_thoughts
 from pytest_vnc_use.types import Click, Decision, InvalidAction, TypeText, Usage, Wait
 
 STARTED = History()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.planners.boxes import pixel_of
-from pytest_vnc_use.planners.gemini_actions import Unreadable
+from pytest_vnc_use.planners.common.arguments import Unreadable
+from pytest_vnc_use.planners.common.boxes import pixel_of
 from pytest_vnc_use.types import FrameRef
 
 SCREEN = FrameRef("", 1440, 900)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.planners.openai_computer_actions import (
+from pytest_vnc_use.planners.common.pixels import SentScreen
+from pytest_vnc_use.planners.openai.actions import (
     read_computer_call,
     read_confirmation,
     read_function_call,
 )
-from pytest_vnc_use.planners.pixels import SentScreen
 from pytest_vnc_use.types import (
     Action,
     CallFunction,

@@ -24,7 +24,7 @@ from responses_server import (
 )
 
 from pytest_vnc_use.errors import KeyMissing, SettingsError
-from pytest_vnc_use.planners.openai_computer import OpenAIComputer
+from pytest_vnc_use.planners.openai.planner import OpenAIComputer
 from pytest_vnc_use.types import (
     CallFunction,
     Click,

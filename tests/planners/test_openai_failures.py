@@ -21,7 +21,7 @@ from pytest_vnc_use.errors import (
     QuotaExhausted,
     SettingsError,
 )
-from pytest_vnc_use.planners.openai_compatible import OpenAICompatible
+from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 
 STARTED = History()
 KEY = "sk-a-secret-key"

@@ -16,10 +16,10 @@ from json_server import Reply
 from painted import PaintedController
 
 from pytest_vnc_use import RunResult, VncUseAgent
-from pytest_vnc_use.planners.openai_compatible import OpenAICompatible
-from pytest_vnc_use.safety import Policy, Rule
-from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.trace import read_exchanges, read_trace
+from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+from pytest_vnc_use.runs.folder import read_exchanges, read_trace
+from pytest_vnc_use.safety.rules import Policy, Rule
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, KeyCombo, Outcome, TypeText
 
 DONE = call("task_complete", summary="It is open.")

@@ -12,7 +12,7 @@ from chat_talks import chat
 from conversations import QUICK, History
 from PIL import Image
 
-from pytest_vnc_use.planners.openai_compatible import OpenAICompatible
+from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.types import Decision, InvalidAction, Proposal, Ruling, Turn, Wait
 
 CLICK = call("click", x=500, y=500)

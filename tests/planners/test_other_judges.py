@@ -16,12 +16,12 @@ from PIL import Image
 from strict_schemas import problems_of_format
 
 from pytest_vnc_use.errors import KeyMissing, KeyRejected, ModelUnavailable, PlannerError, SettingsError
-from pytest_vnc_use.planners.anthropic_computer import LARGER, SMALLER
-from pytest_vnc_use.planners.anthropic_judge import AnthropicJudge
-from pytest_vnc_use.planners.chat_judge import ChatJudge
-from pytest_vnc_use.planners.openai_judge import OpenAIJudge
-from pytest_vnc_use.planners.opinions import SCHEMA, Opinion, answer_in
-from pytest_vnc_use.planners.pixels import PictureLimit
+from pytest_vnc_use.planners.anthropic.judge import AnthropicJudge
+from pytest_vnc_use.planners.anthropic.planner import LARGER, SMALLER
+from pytest_vnc_use.planners.chat.judge import ChatJudge
+from pytest_vnc_use.planners.common.judge_answers import SCHEMA, Opinion, answer_in
+from pytest_vnc_use.planners.common.pixels import PictureLimit
+from pytest_vnc_use.planners.openai.judge import OpenAIJudge
 from pytest_vnc_use.types import Region
 
 CHAT, CLAUDE, GPT = KINDS["chat"], KINDS["anthropic"], KINDS["openai"]

@@ -14,12 +14,12 @@ from messages_server import uses
 from native_talks import claude, gpt
 from responses_server import acts
 
-from pytest_vnc_use.execution import Execution, ExecutionStep
-from pytest_vnc_use.planners.callables import as_planner
-from pytest_vnc_use.planners.reenactment import Reenactment
-from pytest_vnc_use.planners.scripted import ScriptedPlanner
-from pytest_vnc_use.ports import Planner
+from pytest_vnc_use.planners.local.callables import as_planner
+from pytest_vnc_use.planners.local.reenact import Reenactment
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.runs.uitask_trace import Execution, ExecutionStep
 from pytest_vnc_use.types import Click
+from pytest_vnc_use.types.protocols import Planner
 
 CLICK = calls(("click", {"x": 500, "y": 500}))
 CLAUDES_CLICK = uses(("left_click", {"coordinate": [720, 450]}))

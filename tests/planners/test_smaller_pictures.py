@@ -19,9 +19,9 @@ from gemini_server import calls
 from native_talks import claude, gpt
 from PIL import Image
 
-from pytest_vnc_use.planners.anthropic_computer import SMALLER
-from pytest_vnc_use.planners.pixels import png_size
-from pytest_vnc_use.planners.smaller_pictures import SmallerFrames, SmallerPictures, reduced
+from pytest_vnc_use.planners.anthropic.planner import SMALLER
+from pytest_vnc_use.planners.common.downscale import SmallerFrames, SmallerPictures, reduced
+from pytest_vnc_use.planners.common.pixels import png_size
 from pytest_vnc_use.types import Click, Frame, FrameRef, Region
 
 MOST_BYTES = 20_000

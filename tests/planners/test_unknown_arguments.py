@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.planners.anthropic_actions import Call, read_calls
-from pytest_vnc_use.planners.chat_answers import call_of
-from pytest_vnc_use.planners.commands import COMMANDS, Commands
-from pytest_vnc_use.planners.computer_use_tool import ComputerUse
-from pytest_vnc_use.planners.gemini_actions import FunctionCall, Known, read_proposal
-from pytest_vnc_use.planners.gemini_dialects import offered_names
-from pytest_vnc_use.planners.openai_computer_actions import read_computer_call
-from pytest_vnc_use.planners.pixels import SentScreen
-from pytest_vnc_use.planners.vocabulary import Arguments, Vocabulary
+from pytest_vnc_use.planners.anthropic.actions import Call, read_calls
+from pytest_vnc_use.planners.chat.answers import call_of
+from pytest_vnc_use.planners.chat.commands import COMMANDS, Commands
+from pytest_vnc_use.planners.chat.qwen_tool import ComputerUse
+from pytest_vnc_use.planners.common.calls import FunctionCall
+from pytest_vnc_use.planners.common.pixels import SentScreen
+from pytest_vnc_use.planners.common.vocabulary import Arguments, Vocabulary
+from pytest_vnc_use.planners.gemini.actions import Known, read_proposal
+from pytest_vnc_use.planners.gemini.dialects import offered_names
+from pytest_vnc_use.planners.openai.actions import read_computer_call
 from pytest_vnc_use.types import Action, Click, FrameRef, InvalidAction, KeyCombo, Proposal, Wait
 
 SCREEN_1000 = FrameRef("0" * 64, 1000, 1000)

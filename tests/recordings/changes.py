@@ -15,8 +15,8 @@ from pathlib import Path
 
 from programs_on_x import Desk, in_terminal, with_window
 
-from pytest_vnc_use.recordings.recorded_test import Mode
-from pytest_vnc_use.triage import Failure, rule_for
+from pytest_vnc_use.recordings.session import Mode
+from pytest_vnc_use.triage.rules import Failure, rule_for
 from pytest_vnc_use.types import Action, Click, TypeText
 
 NAME = "apples are counted"

@@ -20,14 +20,13 @@ from tills import Steps
 
 from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.desktops.managed import ManagedDesktop, ManagedDesktops
-from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.sharing.pool import ManagedDesktop, ManagedDesktops
 from pytest_vnc_use.errors import Inconclusive, RecordingDrifted
-from pytest_vnc_use.ports import Controller, Planner
-from pytest_vnc_use.recordings.recorded_test import Mode, RecordedTest
 from pytest_vnc_use.recordings.replay import NoPlanner
+from pytest_vnc_use.recordings.session import Mode, RecordedTest
 from pytest_vnc_use.recordings.store import Key
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Action,
     Click,
@@ -40,6 +39,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Verdict,
 )
+from pytest_vnc_use.types.protocols import Controller, Planner
 
 PAGE = Path(__file__).parent.parent / "programs" / "order.html"
 SIZE = (1024, 768)

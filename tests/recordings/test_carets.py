@@ -13,7 +13,7 @@ from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.trace import RunFolder
+from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, Settled
 
 NAME = "a caret is moved"

@@ -12,11 +12,11 @@ import pytest
 import vnc_servers
 
 from pytest_vnc_use import assembly
-from pytest_vnc_use.desktops.qt import QtDesktop
-from pytest_vnc_use.ports import Controller
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.recordings.patient_eyes import PatientEyes
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, DesktopAction, Wait
+from pytest_vnc_use.types.protocols import Controller
 
 Clicked = Callable[..., list[str]]
 PAD = [sys.executable, str(Path(__file__).parents[1] / "programs" / "pad.py")]

@@ -22,14 +22,15 @@ from person import Person
 from tills import TILL
 from vnc_servers import VncServer
 
-from pytest_vnc_use import assembly, showing
+from pytest_vnc_use import assembly
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.deadline import DeadlineExceeded
+from pytest_vnc_use.demonstrate import viewer_session
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.logging_utils import Redactor
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.store import load, save
-from pytest_vnc_use.trace import read_trace
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.logger import Redactor
 from pytest_vnc_use.types import Action, Click, Region, TypeText
 
 TIMEOUT_S = 240
@@ -322,7 +323,7 @@ def test_the_time_for_it_is_limited(demonstrate: Callable[..., Session], tmp_pat
 
 
 @contextmanager
-def closed_later(session: showing.Session) -> Iterator[None]:
+def closed_later(session: viewer_session.Session) -> Iterator[None]:
     """As if a viewer was closed, so that no mistake of the limit's waits for ever."""
     timer = threading.Timer(TIMEOUT_S, session.hear, (None, 0.0))
     timer.start()
@@ -334,7 +335,7 @@ def closed_later(session: showing.Session) -> Iterator[None]:
 
 def test_then_the_viewer_is_sent_away(tigervnc: VncServer) -> None:
     said: list[str] = []
-    shown = showing.Showing(said.append, "do it", Redactor({}), Redactor({}))
+    shown = viewer_session.Showing(said.append, "do it", Redactor({}), Redactor({}))
     with closing(connect(tigervnc.address)) as desktop:
         with pytest.raises(DeadlineExceeded):
             shown.of(desktop, 3.0, until=closed_later)

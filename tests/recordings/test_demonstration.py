@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_vnc_use.recordings.demonstration import AGAIN_S, LONG_S, TURNING_S, Demonstration, Motion
+from pytest_vnc_use.demonstrate.gestures import AGAIN_S, LONG_S, TURNING_S, Demonstration, Motion
 from pytest_vnc_use.types import (
     Action,
     Button,

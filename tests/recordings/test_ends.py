@@ -11,9 +11,9 @@ from tills import LATER, Played, Steps, Tills
 
 from pytest_vnc_use import Outcome
 from pytest_vnc_use.errors import RecordingDrifted
-from pytest_vnc_use.recordings.record import QUIET_S
+from pytest_vnc_use.recordings.recorder import QUIET_S
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.trace import read_trace
+from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.types import CallFunction, Click, Region
 
 SAVE = Click(140, 224)

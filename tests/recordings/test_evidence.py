@@ -9,7 +9,7 @@ import pytest
 from tills import ADD, STEPS, Steps, Tills
 
 from pytest_vnc_use.errors import Inconclusive
-from pytest_vnc_use.trace import RunFolder, read_trace
+from pytest_vnc_use.runs.folder import RunFolder, read_trace
 from pytest_vnc_use.types import Frame, JsonObject, Reading, Region, Report, Verdict, VerdictKind
 
 CLAIM = "the till shows 2 apples"

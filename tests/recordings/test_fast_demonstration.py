@@ -14,9 +14,9 @@ import vnc_servers
 from tills import TILL
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.desktops.qt import QtDesktop
-from pytest_vnc_use.recordings.record import QUIET_S
-from pytest_vnc_use.showing import HOVER_S, Session
+from pytest_vnc_use.demonstrate.viewer_session import HOVER_S, Session
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.recordings.recorder import QUIET_S
 from pytest_vnc_use.types import Frame, KeyDown, KeyUp, MouseDown, MouseUp, Move
 
 

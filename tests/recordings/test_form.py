@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from drawn import drawn, recording_of
 
-from pytest_vnc_use.backends.capture import Capture
-from pytest_vnc_use.backends.pointer_shape import PointerShape, ShownPointer
+from pytest_vnc_use.backends.screen.capture import Capture
+from pytest_vnc_use.backends.screen.pointer_shape import PointerShape, ShownPointer
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings.format import Evidence, Screen, screens
 from pytest_vnc_use.recordings.pictures import Chain, change, painted_over, picture_of, pixels_in, pixels_of, png_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.recordings.format import Screen, Volatile, volatile
-from pytest_vnc_use.recordings.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.types import Action, Click, KeyCombo, Region
 
 BAR, MENU, ITEM, FAR = (50, 50), (50, 150), (250, 150), (600, 350)

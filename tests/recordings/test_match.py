@@ -10,7 +10,7 @@ import pytest
 from drawn import SIZE, drawn
 
 from pytest_vnc_use.recordings.format import Volatile, volatile
-from pytest_vnc_use.recordings.match import BlinkWatch, Gate, gate, mask_of, other_than, surroundings
+from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, gate, mask_of, other_than, surroundings
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles
 from pytest_vnc_use.types import Click, Drag, KeyCombo, Region, TypeText
 

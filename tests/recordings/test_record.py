@@ -14,7 +14,7 @@ from tills import STEPS, Played, Steps, Tills
 
 from pytest_vnc_use.recordings.format import Volatile, merged, volatile
 from pytest_vnc_use.recordings.pictures import Pixels, png_of
-from pytest_vnc_use.recordings.record import screen_at_rest
+from pytest_vnc_use.recordings.recorder import screen_at_rest
 from pytest_vnc_use.types import Frame, FrameRef, Region, Report, Verdict
 
 

@@ -22,9 +22,9 @@ from vnc_servers import VncServer, tigervnc, wait_for
 
 from pytest_vnc_use import cli
 from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.demonstrate.codegen import Wanted
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.pictures import pixels_of
-from pytest_vnc_use.recordings.shown_test import Wanted
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, Move, TypeText
 

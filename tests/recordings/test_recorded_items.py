@@ -15,7 +15,7 @@ from tills import TILL
 
 from pytest_vnc_use.assembly.models import GEMINI_KEY_VARIABLES
 from pytest_vnc_use.recordings.format import screens
-from pytest_vnc_use.recordings.recorded_test import mode_of
+from pytest_vnc_use.recordings.session import mode_of
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.results import read_results
 
@@ -28,7 +28,7 @@ def test_till(vnc_desktop):
 """
 PLANS = """
 import pathlib, pytest
-from pytest_vnc_use.planners.scripted import AT_ITS_END, ScriptedPlanner
+from pytest_vnc_use.planners.local.scripted import AT_ITS_END, ScriptedPlanner
 from pytest_vnc_use.types import Click, TypeText
 
 NAME, ADD, MOVED, PAY = TypeText("alice", 200, 60), Click(140, 224), Click(240, 224), Click(380, 224)
@@ -48,8 +48,8 @@ def vnc_planner():
 
 KEPT = """
 import gc, pathlib, pytest
-from pytest_vnc_use.backends.framebuffer import Framebuffer
-from pytest_vnc_use.recordings.recorded_test import RecordedTest
+from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
+from pytest_vnc_use.recordings.session import RecordedTest
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logfinish():

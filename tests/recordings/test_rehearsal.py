@@ -11,7 +11,7 @@ from tills import Tills
 
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.format import Recording, Volatile, screens
-from pytest_vnc_use.recordings.match import Gate, gate
+from pytest_vnc_use.recordings.gates import Gate, gate
 from pytest_vnc_use.recordings.pictures import Pixels, pixels_of
 from pytest_vnc_use.recordings.rehearsal import Rehearsal, is_same_drawing
 from pytest_vnc_use.recordings.store import load, save

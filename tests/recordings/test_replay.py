@@ -11,9 +11,9 @@ from tills import ADD, ADD_WHEN_MOVED, PAY, STEPS, TASK, Steps, Tills
 from pytest_vnc_use import Outcome
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import RecordingDrifted, RecordingError
-from pytest_vnc_use.report.extras import run_html
-from pytest_vnc_use.report.links import data_uri
-from pytest_vnc_use.trace import RunFolder, read_trace
+from pytest_vnc_use.report.assets import data_uri
+from pytest_vnc_use.report.html import run_html
+from pytest_vnc_use.runs.folder import RunFolder, read_trace
 from pytest_vnc_use.types import Click, TakeScreenshot, TypeText, Wait
 
 AS_IT_SHOULD_BE = "alice pays 5.00"

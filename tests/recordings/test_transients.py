@@ -8,7 +8,7 @@ import pytest
 from tills import STEPS, Steps, Tills
 
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.trace import RunFolder, read_trace
+from pytest_vnc_use.runs.folder import RunFolder, read_trace
 
 
 def replayed(tills: Tills, *till: str) -> tuple[list[str], Path]:

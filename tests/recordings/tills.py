@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use import RunResult, VncUseAgent
-from pytest_vnc_use.desktops.qt import QtDesktop
-from pytest_vnc_use.ports import Judge, Planner
-from pytest_vnc_use.recordings.recorded_test import Mode, RecordedTest
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.recordings.replay import NoPlanner
+from pytest_vnc_use.recordings.session import Mode, RecordedTest
 from pytest_vnc_use.recordings.store import Key
-from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Action, Click, Decision, Observation, Proposal, TypeText
+from pytest_vnc_use.types.protocols import Judge, Planner
 
 TILL = Path(__file__).parent.parent / "programs" / "till.py"
 LATER = TILL.with_name("later.py")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.trace import RunFolder
+from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import (
     Action,
     Decision,

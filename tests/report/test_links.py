@@ -7,14 +7,14 @@ import sys
 from base64 import b64decode
 from contextlib import ExitStack
 
-from pytest_vnc_use.report.links import asset_writer, collecting, data_uri
+from pytest_vnc_use.report.assets import asset_writer, collecting, data_uri
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4000
 
 WRITER = """
 import sys
 from pathlib import Path
-from pytest_vnc_use.report.links import asset_writer
+from pytest_vnc_use.report.assets import asset_writer
 
 link = asset_writer(Path(sys.argv[1]), "assets/")
 print("ready", flush=True)

@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 from PIL import Image, ImageChops
 
-from pytest_vnc_use.report.picture import mark_action, mark_region
+from pytest_vnc_use.report.annotate import mark_action, mark_region
 from pytest_vnc_use.types import (
     CallFunction,
     Click,

@@ -12,9 +12,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from pytest_vnc_use.report.extras import run_html
-from pytest_vnc_use.report.links import asset_writer, data_uri
-from pytest_vnc_use.report.picture import mark_action, mark_region
+from pytest_vnc_use.report.annotate import mark_action, mark_region
+from pytest_vnc_use.report.assets import asset_writer, data_uri
+from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.types import (
     ApprovalAsked,
     Click,
@@ -261,8 +261,8 @@ def test_what_is_no_run_folder_is_told(tmp_path):
 
 CONFTEST = """
 import base64, pathlib, pytest
-from pytest_vnc_use.report.extras import run_html
-from pytest_vnc_use.report.links import asset_writer, data_uri
+from pytest_vnc_use.report.html import run_html
+from pytest_vnc_use.report.assets import asset_writer, data_uri
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):

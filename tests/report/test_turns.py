@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.report.extras import run_html
-from pytest_vnc_use.report.links import data_uri
+from pytest_vnc_use.report.assets import data_uri
+from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.types import (
     Click,
     Decision,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vnc_use.report import words
-from pytest_vnc_use.trace import read_trace
+from pytest_vnc_use.report import phrases
+from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.types import (
     ApprovalAsked,
     CallFunction,
@@ -63,7 +63,7 @@ from pytest_vnc_use.types import (
     ],
 )
 def test_an_action(action, text):
-    assert words.action_in_words(action) == text
+    assert phrases.action_in_words(action) == text
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,14 @@ def test_an_action(action, text):
     ],
 )
 def test_a_ruling_is_told_unless_plainly_harmless(ruling, text):
-    assert words.ruling_in_words(ruling) == text
+    assert phrases.ruling_in_words(ruling) == text
 
 
 def test_a_step_tells_how_the_screen_answered_and_where_its_time_went(make_step):
     step = make_step(1, Wait(), settled="nothing_changed", times=Times(1.25, 0.0, 0.5, 0.03))
     expected = "nothing changed on the screen; model 1.25 s + settle 0.50 s + capture 0.03 s"
-    assert words.timing_in_words(step) == expected
-    assert words.timing_in_words(make_step(2, Wait())) == ""
+    assert phrases.timing_in_words(step) == expected
+    assert phrases.timing_in_words(make_step(2, Wait())) == ""
 
 
 @pytest.mark.parametrize(
@@ -100,17 +100,17 @@ def test_a_step_tells_how_the_screen_answered_and_where_its_time_went(make_step)
 )
 def test_who_decided(write_run, make_step, planner, model, text):
     run = write_run([make_step(1, Wait())], planner=planner, model=model)
-    assert words.planner_in_words(read_trace(run)) == text
+    assert phrases.planner_in_words(read_trace(run)) == text
 
 
 def test_a_model_that_judged_a_scripted_run_is_not_denied(write_run):
     run = write_run(events=[Judged(Verdict("it holds", "holds", "seen", model="g-3"))])
-    assert words.planner_in_words(read_trace(run)) == "scripted planner, no model was asked to plan"
+    assert phrases.planner_in_words(read_trace(run)) == "scripted planner, no model was asked to plan"
 
 
 @pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.WAITING])
 def test_no_outcome_is_shown_as_success(write_run, outcome):
-    text, tone = words.outcome_in_words(read_trace(write_run(end=RunEnded(outcome, ""))))
+    text, tone = phrases.outcome_in_words(read_trace(write_run(end=RunEnded(outcome, ""))))
     assert text.startswith(outcome.value.split("_")[0])
     assert tone != "good"
 
@@ -128,31 +128,31 @@ def test_no_outcome_is_shown_as_success(write_run, outcome):
 def test_a_run_that_no_model_did_is_told_as_one(write_run, frames, planner, drifted, told):
     drift = Drifted("other", frames[0].ref, frames[1].ref, Region(0, 0, 9, 9), healed=True)
     run = write_run(end=RunEnded(Outcome.DONE, ""), planner=planner, events=[drift] if drifted else [])
-    assert words.outcome_in_words(read_trace(run)) == (told, "plain")
+    assert phrases.outcome_in_words(read_trace(run)) == (told, "plain")
 
 
 def test_a_run_that_broke(write_run):
-    assert words.outcome_in_words(read_trace(write_run(end=RunEnded(None, "", "ConnectionLost")))) == ("broke", "bad")
+    assert phrases.outcome_in_words(read_trace(write_run(end=RunEnded(None, "", "ConnectionLost")))) == ("broke", "bad")
 
 
 def test_a_run_without_an_end(write_run):
-    text, tone = words.outcome_in_words(read_trace(write_run()))
+    text, tone = phrases.outcome_in_words(read_trace(write_run()))
     assert "killed" in text
     assert tone == "bad"
 
 
 def test_a_run_that_waits(write_run):
     asked = ApprovalAsked(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
-    assert words.outcome_in_words(read_trace(write_run(events=[asked]))) == ("waits for approval", "doubt")
+    assert phrases.outcome_in_words(read_trace(write_run(events=[asked]))) == ("waits for approval", "doubt")
 
 
 def test_tokens_and_seconds_are_summed(write_run, make_step):
     steps = [make_step(number, Wait(), times=Times(1.5, 0.25, 0.25, 0.0)) for number in (1, 2)]
     verdict = Judged(Verdict("it holds", "holds", "seen", usage=Usage(1000, 0, 5)))
     trace = read_trace(write_run(steps, usage=Usage(10, 4, 3, 2), events=[verdict]))
-    assert words.usage_in_words(trace) == "1,020 in (8 cached), 11 out + 4 thinking"
-    assert words.duration_in_words(trace) == "4.0 s, of which the model 3.0 s"
+    assert phrases.usage_in_words(trace) == "1,020 in (8 cached), 11 out + 4 thinking"
+    assert phrases.duration_in_words(trace) == "4.0 s, of which the model 3.0 s"
 
 
 def test_a_run_that_asked_no_model_has_no_tokens(write_run, make_step):
-    assert words.usage_in_words(read_trace(write_run([make_step(1, Wait())]))) == ""
+    assert phrases.usage_in_words(read_trace(write_run([make_step(1, Wait())]))) == ""

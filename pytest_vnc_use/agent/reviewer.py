@@ -1,0 +1,39 @@
+"""Reviews the proposals of an agent's runs: by a policy, with what was done at the keyboard before, in all its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pytest_vnc_use.keyboard.keystrokes import TellsMeans
+from pytest_vnc_use.safety.keyboard_state import KeyboardState
+from pytest_vnc_use.safety.rules import Policy, ReviewContext, deny_unasked
+from pytest_vnc_use.types import Proposal, Ruling, RunEvent, Step, StepFinished
+from pytest_vnc_use.types.protocols import Controller
+
+
+class Reviewer:
+    """Remembers what was carried out. Without `hitl_mode` nobody can be asked, so the answer is no."""
+
+    def __init__(self, *, hitl_mode: bool) -> None:
+        self._hitl_mode = hitl_mode
+        self._keyboard = KeyboardState()
+        self._runs: set[str] = set()
+
+    def begin(self, run_id: str, controller: Controller, before: Iterable[Step]) -> None:
+        """Take into account that a run begins, or goes on, with these hands; `before` are its steps so far."""
+        if isinstance(controller, TellsMeans):
+            self._keyboard = replace(self._keyboard, means=controller.means)
+        if run_id not in self._runs:  # of the others it has heard
+            self._keyboard = self._keyboard.after_steps(before)
+        self._runs.add(run_id)
+
+    def hear(self, event: RunEvent) -> None:
+        """Take a step that is over into account."""
+        if isinstance(event, StepFinished):
+            self._keyboard = self._keyboard.after_steps([event.step])
+
+    def review(self, policy: Policy, context: ReviewContext, proposal: Proposal) -> Ruling:
+        """Rule on a proposal."""
+        ruling = policy.review(proposal, replace(context, keyboard=self._keyboard))
+        return ruling if self._hitl_mode or ruling.kind != "ask" else deny_unasked(ruling)

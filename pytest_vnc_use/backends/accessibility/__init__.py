@@ -1,0 +1,1 @@
+"""Elements of programs that are no browser, from the accessibility tree."""

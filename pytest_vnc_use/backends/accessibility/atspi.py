@@ -1,0 +1,52 @@
+"""The elements of programs that are no browser, from the accessibility tree (AT-SPI) of a desktop on X."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from pytest_vnc_use.backends.accessibility.elements import Element
+from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.types import Region
+from pytest_vnc_use.types.protocols import Ran
+
+_PROBE = Path(__file__).with_name("probe.py")
+_PYTHON = "/usr/bin/python3"
+"""The system's: another one knows nothing of its GLib."""
+
+
+class _Node(BaseModel):
+    role: str
+    name: str
+    focusable: bool
+    box: tuple[int, int, int, int]
+
+
+_NODES = TypeAdapter(list[_Node])
+
+
+def desktop_elements(run: Callable[[list[str]], Ran]) -> list[Element]:
+    """What the programs on a desktop name, or can focus, of what is showing, in the order of their trees.
+
+    `run` is the `run` of a Desktop. On it `at-spi-bus-launcher` (at-spi2-core) has been started before the programs, by
+    `dbus-run-session -- sh -c "/usr/libexec/at-spi-bus-launcher --launch-immediately & exec PROGRAM"`, for Qt with
+    QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1; python3-gi and x11-utils are installed. Roles are AT-SPI's: `push button`. What
+    lies under something else is listed too. Raises DesktopError where something of that is missing.
+    """
+    run([_PYTHON, "--version"])  # where nothing can be run, that is told by a short command
+    ran = run([_PYTHON, "-c", _PROBE.read_text(encoding="utf-8")])
+    if ran.exit_code:
+        reason = (ran.stderr.strip().splitlines() or [f"exit code {ran.exit_code}"])[-1]
+        raise DesktopError(f"the programs on this desktop cannot be asked for their elements: {reason}")
+    try:
+        nodes = _NODES.validate_json(ran.stdout)
+    except ValidationError as exc:
+        raise DesktopError(f"the programs on this desktop told of elements that make no sense: {exc}") from exc
+    return [_element(node) for node in nodes if (node.name or node.focusable) and min(node.box[2:]) > 0]
+
+
+def _element(node: _Node) -> Element:
+    left, top, width, height = node.box
+    return Element(node.role, node.name, Region(left, top, left + width, top + height))

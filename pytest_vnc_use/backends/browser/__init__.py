@@ -1,0 +1,1 @@
+"""The browser on a desktop, through Chrome DevTools."""

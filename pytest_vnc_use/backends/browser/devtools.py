@@ -1,0 +1,233 @@
+"""The browser on a desktop, through Chrome DevTools: what its page says, where it is, and what can be clicked on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from pytest_vnc_use.backends.accessibility.elements import Element
+from pytest_vnc_use.backends.browser.cdp import (
+    Endpoint,
+    Page,
+    PageGone,
+    Target,
+    endpoint_of,
+    find_pages,
+    open_page,
+)
+from pytest_vnc_use.backends.browser.elements import Window, elements_of, window_of
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.errors import ActionError, DesktopError, ProductFailed, SettingsError
+from pytest_vnc_use.types import HistoryDirection, JsonObject
+
+_PORT_FILE = "DevToolsActivePort"
+_ASK_VISIBLE = 0.2
+"""The part of the time in which a page has to say whether it is visible."""
+_SHOWN = 300
+"""Of the page's text, so much is told where another text was awaited."""
+
+_TEXT = "document.body ? document.body.innerText : ''"
+_LOADED = """new Promise(done => {
+  if (document.readyState === "complete") return done()
+  addEventListener("load", () => done())
+  setTimeout(done, %d)
+})"""
+_SHOWS = """new Promise(done => {
+  const end = answer => {
+    seen.disconnect()
+    controller.abort()
+    clearTimeout(late)
+    done(answer)
+  }
+  const look = () => (document.body ? document.body.innerText : "").includes(%s) && end("shown")
+  const controller = new AbortController(), signal = controller.signal
+  const seen = new MutationObserver(look)
+  const late = setTimeout(end, %d, "late")
+  seen.observe(document, {subtree: true, childList: true, characterData: true, attributes: true})
+  for (const event of ["load", "transitionend", "animationend", "resize"])
+    addEventListener(event, look, {capture: true, signal})
+  document.addEventListener("visibilitychange", () => end("hidden"), {signal})
+  look()
+})"""
+"""Looks again whenever the document changes; resolves to `shown`, `late`, or `hidden` where another tab is shown."""
+
+Answer = TypeVar("Answer")
+
+
+class Browser:
+    """The browser whose DevTools listen at `address`: `host:port` or `http://host:port`.
+
+    Each call asks the page that is shown now: of several tabs the visible one, of several windows the one last used.
+    It takes `timeout_s` at most, and raises DesktopError where no browser answers, no page is open, the page has
+    crashed, was closed, or does not answer.
+    """
+
+    def __init__(self, address: str, *, timeout_s: float = 10.0) -> None:
+        """Nothing is connected yet. Raises SettingsError where the address makes no sense."""
+        self.address = address
+        self._endpoint = endpoint_of(address)
+        self._timeout_s = timeout_s
+
+    # --- what it shows ---
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        return str(self._entry()["url"])
+
+    @property
+    def title(self) -> str:
+        """The title of the page."""
+        return str(self._entry()["title"])
+
+    def text(self) -> str:
+        """The visible text of the page, as the DOM's `innerText` has it: without what stands in fields and frames."""
+        return str(self._read(lambda page: page.evaluate(_TEXT)))
+
+    def html(self) -> str:
+        """The page's DOM as it is now, what is hidden too, as HTML; without what stands in frames."""
+        return str(self._read(lambda page: page.evaluate("document.documentElement.outerHTML")))
+
+    def wait_for_text(self, text: str, within_s: float = 10.0) -> None:
+        """Wait until `text` is in the page's visible text, whatever page is shown by then.
+
+        Raises ProductFailed where it is not within `within_s`, DesktopError.
+        """
+        deadline = Deadline(within_s)
+        answer = ""
+        while answer != "shown":
+            if answer == "late":
+                raise ProductFailed(f"the page does not show {text!r} within {within_s:g} s, but {self._excerpt()}")
+            try:
+                answer = self._shows(text, deadline)
+            except PageGone:
+                if not deadline.remaining_s:
+                    raise
+
+    def elements(self) -> list[Element]:
+        """What Chrome's accessibility tree names, or can focus, and can be seen: in view, and not under something else.
+
+        In the order of the tree. What stands in frames from other sites is not listed.
+        """
+        return self._read(elements_of)
+
+    @property
+    def window(self) -> Window:
+        """Where the page is on the screen, and how large the screen is."""
+        return self._read(window_of)
+
+    # --- where it goes ---
+
+    def navigate(self, address: str) -> None:
+        """Open an address, and wait until the page has loaded or `timeout_s` are over.
+
+        Raises ActionError where it cannot be opened (`net::ERR_CONNECTION_REFUSED`), CommandRefused, a DesktopError,
+        where DevTools does not take it: an address without `https://` is a person's spelling.
+        """
+        deadline = Deadline(self._timeout_s)
+        with self._shown_page(deadline) as page:
+            answer = page.call("Page.navigate", url=address)
+            if answer.get("errorText") and not answer.get("isDownload"):
+                raise ActionError(f"the browser cannot open {address!r}: {answer['errorText']}")
+            _wait_loaded(page, deadline)
+
+    def back(self) -> None:
+        """Go to the page before, and wait for it as `navigate` does. Raises ActionError where there is none."""
+        self.traverse("back")
+
+    def forward(self) -> None:
+        """Go to the page after, and wait for it as `navigate` does. Raises ActionError where there is none."""
+        self.traverse("forward")
+
+    def traverse(self, direction: HistoryDirection) -> None:
+        """`back()` or `forward()`."""
+        deadline = Deadline(self._timeout_s)
+        with self._shown_page(deadline) as page:
+            history = page.call("Page.getNavigationHistory")
+            index = history["currentIndex"] + (1 if direction == "forward" else -1)
+            if not 0 <= index < len(history["entries"]):
+                raise ActionError(f"the browser cannot go {direction}: there is no such page in its history")
+            page.call("Page.enable")
+            page.call("Page.navigateToHistoryEntry", entryId=history["entries"][index]["id"])
+            page.wait_event("Page.frameNavigated", "Page.navigatedWithinDocument")
+            _wait_loaded(page, deadline)
+
+    # --- which page ---
+
+    def _read(self, ask: Callable[[Page], Answer]) -> Answer:
+        """What the shown page answers; where it closes meanwhile, the one shown then, so `ask` must change nothing."""
+        deadline = Deadline(self._timeout_s)
+        gone: Target | None = None
+        while True:
+            shown = self._shown(deadline)
+            try:
+                with open_page(self._endpoint, shown, deadline) as page:
+                    return ask(page)
+            except PageGone:
+                if shown == gone or not deadline.remaining_s:
+                    raise
+                gone = shown
+
+    def _entry(self) -> JsonObject:
+        history = self._read(lambda page: page.call("Page.getNavigationHistory"))
+        entry: JsonObject = history["entries"][history["currentIndex"]]
+        return entry
+
+    def _shows(self, text: str, deadline: Deadline) -> str:
+        """`shown`, `late`, or `hidden` where another page is to be asked."""
+        with self._shown_page(Deadline(deadline.remaining_s + self._timeout_s)) as page:
+            return str(page.evaluate(_SHOWS % (json.dumps(text), deadline.remaining_s * 1000)))
+
+    def _excerpt(self) -> str:
+        shown = " ".join(self.text().split())
+        return repr(shown if len(shown) <= _SHOWN else shown[:_SHOWN] + " …")
+
+    @contextmanager
+    def _shown_page(self, deadline: Deadline) -> Iterator[Page]:
+        with open_page(self._endpoint, self._shown(deadline), deadline) as page:
+            yield page
+
+    def _shown(self, deadline: Deadline) -> Target:
+        targets = find_pages(self._endpoint, deadline)
+        if not targets:
+            raise DesktopError(f"the browser at {self.address!r} has no page open")
+        candidates = targets if len(targets) > 1 else ()
+        return next((each for each in candidates if _is_shown(self._endpoint, each, deadline)), targets[0])
+
+
+def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 10.0) -> Browser:
+    """The browser that the setting `cdp` names: by its address, or by the file DevToolsActivePort in its profile.
+
+    Chrome writes that file where it is started with `--remote-debugging-port=0`; `read_file` reads it from the desktop,
+    on this machine. Raises SettingsError where `cdp` is empty or makes no sense, DesktopError where there is no file.
+    """
+    if not cdp:
+        raise SettingsError(
+            "the page of a browser is read through Chrome's DevTools, and --vnc-cdp does not say where they are: start "
+            "Chrome with --remote-debugging-port=9222 and pass --vnc-cdp=127.0.0.1:9222 (other programs cannot be read)"
+        )
+    if not cdp.endswith(_PORT_FILE):
+        return Browser(cdp, timeout_s=timeout_s)
+    try:
+        port, _, _ = read_file(cdp).partition("\n")
+    except FileNotFoundError as exc:
+        raise DesktopError(f"no browser has been started with --remote-debugging-port=0 so far: {exc}") from exc
+    return Browser(f"127.0.0.1:{port}", timeout_s=timeout_s)
+
+
+def _is_shown(endpoint: Endpoint, target: Target, deadline: Deadline) -> bool:
+    """Whether a page is visible. One that cannot say counts as such: a dialog or a crash silences what is in front."""
+    try:
+        with open_page(endpoint, target, Deadline(deadline.remaining_s * _ASK_VISIBLE)) as page:
+            return bool(page.evaluate("document.visibilityState") != "hidden")
+    except PageGone:
+        return False
+    except DesktopError:
+        return True
+
+
+def _wait_loaded(page: Page, deadline: Deadline) -> None:
+    """Until the document has loaded, or nearly all the time is used: a page that loads for ever is there too."""
+    page.evaluate(_LOADED % (deadline.remaining_s * 900))

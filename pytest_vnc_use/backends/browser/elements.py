@@ -1,0 +1,150 @@
+"""The elements of a page with their boxes on the screen, from Chrome's accessibility tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_vnc_use.backends.accessibility.elements import Element
+from pytest_vnc_use.backends.browser.cdp import CommandRefused, Page
+from pytest_vnc_use.types import JsonObject, Region
+
+_TEXT_ONLY = frozenset({"RootWebArea", "StaticText", "InlineTextBox", "LineBreak", "ListMarker"})
+_WINDOW = """[
+  screenX, screenY, outerWidth, outerHeight, innerWidth, innerHeight, devicePixelRatio, screen.width, screen.height
+]"""
+_Rectangle = tuple[float, float, float, float]
+"""Left, top, right and bottom in the page's own (CSS) pixels, from the top left of what is in view."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The browser's window: where the page begins on the screen, in pixels, and how large pages and pixels are.
+
+    `view` is the page's visible width and height in its own (CSS) pixels, `scrolled` what lies left of and above it;
+    `ratio` of the screen's pixels make one of the page's.
+    """
+
+    left: float
+    top: float
+    ratio: float
+    view: tuple[float, float]
+    scrolled: tuple[float, float]
+    screen: tuple[int, int]
+
+    def visible(self, quad: Sequence[float]) -> _Rectangle | None:
+        """The part in view of a quad (x and y of four corners, in the page's pixels); None where none of it is."""
+        left, right = (min(max(x, 0), self.view[0]) for x in (min(quad[::2]), max(quad[::2])))
+        top, bottom = (min(max(y, 0), self.view[1]) for y in (min(quad[1::2]), max(quad[1::2])))
+        return (left, top, right, bottom) if right - left >= 1 and bottom - top >= 1 else None
+
+    def on_screen(self, rectangle: _Rectangle) -> Region:
+        """A part of the page on the screen."""
+        left, top, right, bottom = rectangle
+        return Region(
+            round(self.left + left * self.ratio),
+            round(self.top + top * self.ratio),
+            round(self.left + right * self.ratio),
+            round(self.top + bottom * self.ratio),
+        )
+
+
+def window_of(page: Page) -> Window:
+    """The window that shows the page; its bars are taken to be on top, and its borders alike on the other sides."""
+    x, y, outer_width, outer_height, width, height, ratio, screen_width, screen_height = page.evaluate(_WINDOW)
+    viewport = page.call("Page.getLayoutMetrics")["cssVisualViewport"]
+    scale = ratio / viewport["zoom"]
+    border = (outer_width - width * viewport["zoom"]) / 2
+    bars = outer_height - height * viewport["zoom"] - border
+    return Window(
+        (x + border) * scale,
+        (y + bars) * scale,
+        ratio,
+        view=(width, height),
+        scrolled=(viewport["pageX"], viewport["pageY"]),
+        screen=(round(screen_width * scale), round(screen_height * scale)),
+    )
+
+
+def elements_of(page: Page) -> list[Element]:
+    """What is named or can be focused, and can be seen, in the order of the accessibility tree. Raises DesktopError."""
+    window = window_of(page)
+    trees = [_tree(page, frame) for frame in _frames(page.call("Page.getFrameTree")["frameTree"])]
+    placed = list(_placed(page, window, (node for tree in trees for node in tree if _is_telling(node))))
+    parents = {child: parent for tree in trees for child, parent in _parents(tree)}
+    met = _met(page, window, [rectangle for _, rectangle in placed])
+    return [
+        Element(_value(node, "role"), _value(node, "name"), window.on_screen(rectangle))
+        for (node, rectangle), hit in zip(placed, met, strict=True)
+        if _is_at(node["backendDOMNodeId"], hit, parents)
+    ]
+
+
+def _frames(tree: JsonObject) -> Iterator[str]:
+    yield tree["frame"]["id"]
+    for child in tree.get("childFrames", ()):
+        yield from _frames(child)
+
+
+def _tree(page: Page, frame: str) -> list[JsonObject]:
+    """The nodes of a frame that stand for one of the DOM; none where the frame is gone by now."""
+    try:
+        nodes = page.call("Accessibility.getFullAXTree", frameId=frame)["nodes"]
+    except CommandRefused:
+        return []
+    return [node for node in nodes if "backendDOMNodeId" in node]
+
+
+def _is_telling(node: JsonObject) -> bool:
+    if node["ignored"] or _value(node, "role") in _TEXT_ONLY:
+        return False
+    return bool(_value(node, "name")) or any(each["name"] == "focusable" for each in node.get("properties", ()))
+
+
+def _value(node: JsonObject, field: str) -> str:
+    return str(node.get(field, {}).get("value", ""))
+
+
+def _placed(page: Page, window: Window, nodes: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, _Rectangle]]:
+    """Those of the nodes that are in view, and where; of what is broken into lines the first one."""
+    nodes = list(nodes)
+    answers = page.call_each("DOM.getContentQuads", [{"backendNodeId": node["backendDOMNodeId"]} for node in nodes])
+    for node, answer in zip(nodes, answers, strict=True):
+        rectangle = window.visible(answer["quads"][0]) if answer and answer["quads"] else None
+        if rectangle is not None:
+            yield node, rectangle
+
+
+# --- what is covered -------------------------------------------------------------------------------------------------
+
+
+def _met(page: Page, window: Window, rectangles: Iterable[_Rectangle]) -> list[int]:
+    """The DOM nodes that a click in the middle of each rectangle meets, by their numbers; 0 where it cannot be told."""
+    points = (
+        {
+            "x": int(window.scrolled[0] + (left + right) / 2),
+            "y": int(window.scrolled[1] + (top + bottom) / 2),
+            "ignorePointerEventsNone": True,
+        }
+        for left, top, right, bottom in rectangles
+    )
+    answers = page.call_each("DOM.getNodeForLocation", points)
+    return [answer["backendNodeId"] if answer else 0 for answer in answers]
+
+
+def _parents(tree: Sequence[JsonObject]) -> Iterator[tuple[int, int]]:
+    """Each DOM node of a frame with its parent."""
+    numbers = {node["nodeId"]: node["backendDOMNodeId"] for node in tree}
+    return ((number, numbers.get(node.get("parentId"), 0)) for node, number in zip(tree, numbers.values(), strict=True))
+
+
+def _is_at(element: int, hit: int, parents: Mapping[int, int]) -> bool:
+    """Whether what is met belongs to the element, or stands beside it, as a label does; what is unknown may."""
+    if hit not in parents:
+        return True
+    known = {element, parents[element]}
+    while hit in parents:
+        if hit in known:
+            return True
+        hit = parents[hit]
+    return False

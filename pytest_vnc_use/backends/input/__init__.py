@@ -1,0 +1,1 @@
+"""Pointer, keyboard and text."""

@@ -1,0 +1,187 @@
+"""Pointer and keyboard of one connection: what is pressed is known, and let go again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from pytest_vnc_use.backends.rfb.connection import Connection
+from pytest_vnc_use.backends.rfb.scancodes import key_event
+from pytest_vnc_use.backends.rfb.server_quirks import Abilities
+from pytest_vnc_use.errors import ActionError, DesktopError
+from pytest_vnc_use.keyboard.keystrokes import KeyEvent, scroll_chords, stroke
+from pytest_vnc_use.keyboard.keysyms import Chord
+from pytest_vnc_use.types import Button, Direction
+
+HOLD_S = 0.02
+"""How long a press lasts: presses of no length are miscounted as fewer clicks."""
+DRAG_MOVES = 16
+DRAG_MOVE_S = 0.01
+_ANSWER_S = 1.0
+_BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
+_WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
+
+
+class Pointer:
+    """The pointer: moves before it presses, and never leaves the screen."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._pressed = 0
+        self._at = (0, 0)
+        self._has_moved = False
+
+    @property
+    def at(self) -> tuple[int, int]:
+        """The pixel it was moved to last."""
+        return self._at
+
+    @property
+    def holding(self) -> bool:
+        """Whether a button is down."""
+        return self._pressed != 0
+
+    def move(self, x: int, y: int) -> None:
+        """Raises ActionError where the point is off the screen."""
+        self.check(x, y)
+        self._at = (x, y)
+        self._send()
+        if not self._has_moved:
+            self._leave_the_picture()
+
+    def _leave_the_picture(self) -> None:
+        """TigerVNC draws the pointer until it is moved: that it does so no more is no answer to an action.
+
+        It answers the first question before it has moved the pointer, and the second one after it. Where no answer
+        comes, whoever looks at the screen next will tell.
+        """
+        if self._connection.answers(_ANSWER_S):
+            self._connection.answers(_ANSWER_S)
+        self._connection.framebuffer.mark_began()
+        self._has_moved = True
+
+    def check(self, x: int, y: int) -> None:
+        """Raises ActionError where the point is off the screen, or no whole number of pixels."""
+        width, height = self._connection.framebuffer.size
+        if not (isinstance(x, int) and isinstance(y, int) and 0 <= x < width and 0 <= y < height):
+            raise ActionError(
+                f"the point {(x, y)!r} is not on the screen of {width} x {height} pixels; "
+                f"x goes from 0 to {width - 1} and y from 0 to {height - 1}"
+            )
+
+    def press(self, button: Button) -> None:
+        self._pressed |= _mask(button)
+        self._send()
+
+    def release(self, button: Button) -> None:
+        self._pressed &= ~_mask(button)
+        self._send()
+
+    def click(self, button: Button, count: int) -> None:
+        """Press and release `count` times where the pointer is, at a pace that programs count right."""
+        for _ in range(count):
+            try:
+                self.press(button)
+                self.pause()
+            finally:
+                self.release(button)
+            self.pause()
+
+    def drag_to(self, x: int, y: int) -> None:
+        """Press the left button, move in a line to a point, there and back by a pixel, and release.
+
+        A drop target only takes part if the pointer moves inside it before the release.
+        """
+        from_x, from_y = self._at
+        beside = x - 1 if x > 0 else x + 1
+        try:
+            self.press("left")
+            self.pause()
+            for number in range(1, DRAG_MOVES + 1):
+                self._glide(from_x + (x - from_x) * number // DRAG_MOVES, from_y + (y - from_y) * number // DRAG_MOVES)
+            self._glide(beside, y)
+            self._glide(x, y)
+            self.pause()
+        finally:
+            self.release("left")
+
+    def turn_wheel(self, direction: Direction, clicks: int) -> None:
+        """Turn the wheel by notches where the pointer is."""
+        notch = 1 << (_WHEEL[direction] - 1)
+        for _ in range(clicks):
+            self._send(notch)
+            self._send()
+
+    def release_all(self) -> None:
+        """Let go of every button; on a connection that ended there is none to let go of."""
+        if self._pressed:
+            self._pressed = 0
+            with suppress(DesktopError):
+                self._send()
+
+    def pause(self, duration_s: float = HOLD_S) -> None:
+        """Counted from when all is on its way: a reactor that is late must not send two events together."""
+        self._connection.flush()
+        self._connection.framebuffer.pause(duration_s)
+
+    def _glide(self, x: int, y: int) -> None:
+        self.move(x, y)
+        self.pause(DRAG_MOVE_S)
+
+    def _send(self, momentary: int = 0) -> None:
+        protocol = self._connection.protocol
+        self._connection.send(protocol.pointerEvent, *self._at, self._pressed | momentary)
+
+
+class Keyboard:
+    """The keyboard: knows which keys are down, and sends events no faster than the server takes them.
+
+    A chord goes out in one write: a release that came late would let the server repeat the key.
+    """
+
+    def __init__(self, connection: Connection, abilities: Abilities) -> None:
+        self._connection = connection
+        self._abilities = abilities
+        self._held: list[int] = []
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """The keysyms that are down, in the order in which they were pressed."""
+        return tuple(self._held)
+
+    def press(self, keysym: int) -> None:
+        self._held.append(keysym)
+        self._send([KeyEvent(keysym, True)])
+
+    def release(self, keysym: int) -> None:
+        self._held = [held for held in self._held if held != keysym]
+        self._send([KeyEvent(keysym, False)])
+
+    def strike(self, *chords: Chord) -> None:
+        """Chord after chord, press the keys in order and release them in reverse; a modifier that is held stays so."""
+        strokes = [stroke(chord, self._held) for chord in chords]
+        for events in strokes if self._abilities.event_s else [[event for each in strokes for event in each]]:
+            self._send(events)
+        released = {keysym for events in strokes for keysym, down in events if not down}
+        self._held = [held for held in self._held if held not in released]
+
+    def scroll(self, direction: Direction, notches: int) -> None:
+        """Scroll what has the focus, as far as so many notches of the wheel: five are a page, one is three arrows."""
+        self.strike(*scroll_chords(direction, notches))
+
+    def release_all(self) -> None:
+        """Let go of every key; on a connection that ended there is none to let go of."""
+        with suppress(DesktopError):
+            for keysym in reversed(self.held):
+                self.release(keysym)
+
+    def _send(self, events: Sequence[KeyEvent]) -> None:
+        data = b"".join(key_event(keysym, down, self._abilities.scancodes.get(keysym, 0)) for keysym, down in events)
+        self._connection.send(self._connection.protocol.transport.write, data)
+        self._connection.framebuffer.pause(len(events) * self._abilities.event_s)
+
+
+def _mask(button: Button) -> int:
+    if button not in _BUTTONS:
+        raise ActionError(f"a button is 'left', 'middle' or 'right', got {button!r}")
+    return 1 << (_BUTTONS[button] - 1)

@@ -1,0 +1,104 @@
+"""How an encoding is read: a generator says how many bytes it needs, is sent just those, and returns the pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+try:
+    from isal import isal_zlib as inflate  # 3 times sooner
+except ImportError:  # no wheel for this machine, or this Python
+    import zlib as inflate  # type: ignore[no-redef]
+
+from pytest_vnc_use.backends.screen.rectangles import Pixels
+
+_CORRUPT: Any = inflate.error  # mypy takes ISA-L's for no exception
+Reading = Generator[int, bytes, Pixels]
+Decode = Callable[[int, int], Reading]
+"""Reads one rectangle of a width and height, in pixels. Raises ValueError where the bytes make no sense."""
+
+
+def raw(width: int, height: int) -> Reading:
+    """Raw encoding (RFC 6143, 7.7.1): four bytes a pixel, blue first."""
+    block = yield 4 * width * height
+    return np.frombuffer(block, "<u4").reshape(height, width)
+
+
+class Inflater:
+    """One zlib stream over all rectangles of a connection, which never gives more than was asked for."""
+
+    def __init__(self) -> None:
+        self._stream: Any = inflate.decompressobj()
+
+    def inflate(self, block: bytes, most: int) -> bytes:
+        """What `block` holds, at most `most` bytes. Raises ValueError where it holds more, or is no zlib data."""
+        try:
+            data: bytes = self._stream.decompress(block, most + 1)
+        except _CORRUPT as exc:
+            raise ValueError(f"compressed pixels that are none: {exc}") from exc
+        if len(data) > most or self._stream.unconsumed_tail:
+            raise ValueError(f"compressed pixels of more than {most} bytes")
+        return data
+
+    def inflate_exactly(self, block: bytes, length: int) -> bytes:
+        """The same, where nothing but `length` bytes is right."""
+        data = self.inflate(block, length)
+        if len(data) != length:
+            raise ValueError(f"compressed pixels of {len(data)!r} bytes instead of {length}")
+        return data
+
+
+def blue_first(data: bytes, start: int, count: int) -> npt.NDArray[np.uint32]:
+    """Pixels of three bytes each, blue first."""
+    pixels: npt.NDArray[np.uint32] = _three_bytes(data, start, count, "<u4") & np.uint32(0xFFFFFF)
+    return pixels
+
+
+def red_first(data: bytes, start: int, count: int) -> npt.NDArray[np.uint32]:
+    """Pixels of three bytes each, red first."""
+    pixels: npt.NDArray[np.uint32] = _three_bytes(data, start, count, ">u4") >> np.uint32(8)
+    return pixels
+
+
+def _three_bytes(data: bytes, start: int, count: int, order: str) -> npt.NDArray[np.uint32]:
+    """Numbers of four bytes that begin three bytes apart. Raises ValueError where there are not so many."""
+    end = start + 3 * count
+    if end > len(data):
+        raise ValueError(f"{len(data) - start!r} bytes instead of {3 * count} for {count} pixels")
+    # the last number needs one byte more than its pixel has
+    block = data if end < len(data) else data[start:] + b"\0"
+    numbers: npt.NDArray[np.uint32] = np.ndarray((count,), order, block, start if block is data else 0, (3,))
+    return numbers
+
+
+_UNPACKED = {
+    bits: np.array([[byte >> shift & (1 << bits) - 1 for shift in range(8 - bits, -1, -bits)] for byte in range(256)])
+    for bits in (1, 2, 4)
+}
+
+
+def packed_indices(data: bytes, start: int, width: int, height: int, bits: int) -> npt.NDArray[np.intp]:
+    """Indices of 1, 2 or 4 bits each, of shape (height, width); every row begins with a new byte."""
+    row_bytes = row_length(width, bits)
+    if start + row_bytes * height > len(data):
+        raise ValueError(f"{len(data) - start!r} bytes instead of {row_bytes * height} for a packed palette")
+    packed = np.frombuffer(data, np.uint8, row_bytes * height, start)
+    indices: npt.NDArray[np.intp] = _UNPACKED[bits][packed].reshape(height, -1)[:, :width]
+    return indices
+
+
+def row_length(width: int, bits: int) -> int:
+    """The bytes of a row of indices."""
+    return -(-width * bits // 8)
+
+
+def colours_at(palette: npt.NDArray[np.uint32], indices: npt.NDArray[Any]) -> Pixels:
+    """The pixels that indices stand for. Raises ValueError where one is beyond the palette."""
+    try:
+        pixels: Pixels = palette[indices]
+    except IndexError as exc:
+        raise ValueError(f"a pixel beyond its palette of {len(palette)} colours") from exc
+    return pixels

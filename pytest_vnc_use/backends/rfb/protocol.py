@@ -1,0 +1,318 @@
+"""vncdotool's RFB protocol, made live: an update request is always outstanding, and errors reach who waits."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from twisted.internet.interfaces import ITCPTransport
+from twisted.python.failure import Failure
+from vncdotool import rfb
+from vncdotool.client import VNCDoToolClient, VNCDoToolFactory
+from vncdotool.const import AuthTypes, Encoding
+
+from pytest_vnc_use.backends.rfb.authentication import answer_challenge
+from pytest_vnc_use.backends.rfb.clipboard import Flag, caps_message, flags_of, notify_message, provide_message
+from pytest_vnc_use.backends.rfb.encodings.choice import Trial, offered
+from pytest_vnc_use.backends.rfb.encodings.reading import Decode, Reading, raw
+from pytest_vnc_use.backends.rfb.encodings.tight import Tight
+from pytest_vnc_use.backends.rfb.encodings.zrle import Zrle
+from pytest_vnc_use.backends.rfb.keepalive import Pulse
+from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
+from pytest_vnc_use.backends.screen.pointer_shape import PointerShape
+from pytest_vnc_use.backends.screen.rectangles import Area, Copied, Rectangle, Sent
+from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
+from pytest_vnc_use.types import EncodingChoice
+
+BGRX = rfb.PixelFormat(32, 24, False, True, 255, 255, 255, 16, 8, 0)
+_RECEIVE_BYTES = 1 << 20
+_MOST_SCREEN_PIXELS = 1 << 26
+_MOST_CURSOR_PIXELS = 1 << 20
+_MOST_SCREENS_AN_UPDATE = 4
+_MOST_TEXT_BYTES = 1 << 20
+
+
+class DesktopFactory(VNCDoToolFactory):
+    """Builds the one protocol of a connection and knows where its pixels and errors go."""
+
+    noisy = False
+
+    def __init__(self, framebuffer: Framebuffer, server: str, password: str | None) -> None:
+        super().__init__()
+        self.protocol = DesktopProtocol
+        self.framebuffer = framebuffer
+        self.server = server
+        self.password = password
+        self.encoding: EncodingChoice = "auto"
+        self.opened: DesktopProtocol | None = None
+
+    def clientConnectionFailed(self, connector: object, reason: Failure) -> None:
+        self.fail(DesktopRefused(f"no VNC connection to {self.server!r}: {_message(reason)}"))
+
+    def clientConnectionLost(self, connector: object, reason: Failure) -> None:
+        if self.opened is None or not self.opened.handshaken:
+            self.fail(DesktopRefused(f"{self.server!r} closed the connection before it showed a screen"))
+        self.fail(ConnectionLost(f"the VNC connection to {self.server!r} is gone: {_message(reason)}"))
+
+    def fail(self, error: DesktopError) -> None:
+        self.framebuffer.fail(error)
+
+
+class DesktopProtocol(VNCDoToolClient):
+    """One connection; lives on the reactor's thread."""
+
+    # no warning that 2.0 changes updateRectangle: the dependency is pinned below it
+    _CHANGING_HOOKS: tuple[str, ...] = ()  # type: ignore[assignment]
+    SUPPORTED_AUTHS = {AuthTypes.NONE, AuthTypes.VNC_AUTHENTICATION}  # noqa: RUF012
+    factory: DesktopFactory
+    transport: Any
+    handshaken = False
+    announces_clipboard = False
+    takes_scancodes = False
+    security_types = b""
+    fetched_texts = 0
+    _offered = ""
+    _drew = False
+    _resized = False
+    _ended = False
+
+    # --- connecting ---
+
+    def connectionMade(self) -> None:
+        super().connectionMade()
+        self.factory.opened = self
+        self.pulse = Pulse(lambda: self.framebufferUpdateRequest(0, 0, 1, 1))
+        self._decoders: dict[int, Decode] = {
+            Encoding.RAW: raw,
+            Encoding.TIGHT: Tight().decode,
+            Encoding.ZRLE: Zrle().decode,
+        }
+        self._rectangles: list[Rectangle] = []
+        self._pixels_of_update = 0
+        self._trial: Trial | None = None
+        self.transport.bufferSize = _RECEIVE_BYTES
+        if ITCPTransport.providedBy(self.transport):
+            self.transport.setTcpNoDelay(True)
+
+    def dataReceived(self, data: bytes) -> None:
+        if self._trial:
+            self._trial.received(len(data))
+        try:
+            super().dataReceived(data)
+        except Exception as exc:  # noqa: BLE001  # vncdotool raises many kinds, and each must reach who waits
+            self._break_off(str(exc) or type(exc).__name__)
+
+    def _handleExpected(self) -> None:
+        """As in vncdotool, but for ever only as long as the connection lasts."""
+        self._already_expecting = True
+        while not self._ended and len(self._packet) >= self._expected_len:
+            block = bytes(self._packet[: self._expected_len])
+            del self._packet[: self._expected_len]
+            self._expected_handler(block, *self._expected_args, **self._expected_kwargs)
+        self._already_expecting = False
+
+    def _handleSecurityTypes(self, block: bytes) -> None:
+        self.security_types = block
+        super()._handleSecurityTypes(block)
+
+    def vncRequestPassword(self) -> None:
+        if self.factory.password is None:
+            self._refuse("wants a password, and none was given")
+        else:
+            # vncdotool's own way warns that its DES has moved
+            self.transport.write(answer_challenge(self._challenge, self.factory.password))
+
+    def vncAuthFailed(self, reason: Any) -> None:
+        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
+        self._refuse(f"refused the password: {text}")
+
+    def vncProtocolError(self, reason: str) -> None:
+        self._break_off(reason)
+
+    def _handleConnFailed(self, block: bytes) -> None:
+        _check_text(block)
+        super()._handleConnFailed(block)
+
+    def _handleAuthFailed(self, block: bytes) -> None:
+        _check_text(block)
+        super()._handleAuthFailed(block)
+
+    def _handleServerInit(self, block: bytes) -> None:
+        _check_text(block[-4:])
+        super()._handleServerInit(block)
+
+    def vncConnectionMade(self) -> None:
+        self.setPixelFormat(BGRX)  # most servers' own, and what Qt's sends whatever it is asked for
+        self._resize(self.width, self.height)
+        self.setEncodings(offered(self.factory.encoding))
+        self.handshaken = True
+        self._trial = Trial() if self.factory.encoding == "auto" else None
+        self._request_first()
+
+    def _request_first(self) -> None:
+        rows = -(-Trial.PIXELS // self.width) if self._trial else self.height
+        self.framebufferUpdateRequest(height=min(self.height, rows))
+
+    def _refuse(self, what: str) -> None:
+        self._end(AuthenticationFailed(f"{self.factory.server!r} {what}"))
+
+    def _break_off(self, reason: str) -> None:
+        if self.handshaken:
+            self._end(ConnectionLost(f"{self.factory.server!r} sent what VNC does not allow: {reason}; it is left"))
+        else:
+            self._end(DesktopRefused(f"{self.factory.server!r} does not talk VNC as known here: {reason}"))
+
+    def _end(self, error: DesktopError) -> None:
+        self._ended = True
+        self.factory.fail(error)
+        self.transport.abortConnection()
+
+    # --- seeing ---
+
+    def _handleRectangle(self, block: bytes) -> None:
+        x, y, width, height, encoding = struct.unpack("!HHHHi", block)
+        area = Area(x, y, width, height)
+        self.rectangles -= 1
+        match encoding:
+            case Encoding.RAW | Encoding.TIGHT | Encoding.ZRLE:
+                self._check(area)
+                self._read_on(None, self._decoders[encoding](area.width, area.height), area)
+            case Encoding.COPY_RECTANGLE:
+                self._check(area)
+                self.expect(self._handle_copy, 4, area)
+            case Encoding.PSEUDO_CURSOR:
+                self._expect_cursor(area)
+            case Encoding.PSEUDO_DESKTOP_SIZE:
+                self._handleDecodeDesktopSize(area.width, area.height)
+            case Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT:
+                self._handle_confirmation()
+            case _:
+                raise ValueError(f"a rectangle in the unknown encoding {encoding!r}")
+
+    def _read_on(self, block: bytes | None, reading: Reading, area: Area) -> None:
+        try:
+            needed = reading.send(block)  # type: ignore[arg-type]  # None starts it
+        except StopIteration as read:
+            self._keep(Sent(area, read.value))
+        else:
+            self.expect(self._read_on, needed, reading, area)
+
+    def _handle_copy(self, block: bytes, area: Area) -> None:
+        x, y = struct.unpack("!HH", block)
+        source = Area(x, y, area.width, area.height)
+        self._check(source)
+        self._keep(Copied(area, source))
+
+    def _keep(self, rectangle: Rectangle) -> None:
+        if rectangle.area.size:
+            self._rectangles.append(rectangle)
+        self._doConnection()
+
+    def _check(self, area: Area) -> None:
+        """Raises ValueError where an area leaves the screen, or an update holds more than any server has to send."""
+        if not area.is_within(self.width, self.height):
+            raise ValueError(f"{area!r} on a screen of {self.width} x {self.height} pixels")
+        self._pixels_of_update += area.size
+        if self._pixels_of_update > _MOST_SCREENS_AN_UPDATE * self.width * self.height + Trial.PIXELS:
+            raise ValueError(f"an update of more than {_MOST_SCREENS_AN_UPDATE} whole screens")
+
+    def _expect_cursor(self, area: Area) -> None:
+        if area.size > _MOST_CURSOR_PIXELS:
+            raise ValueError(f"a pointer of {area.width} x {area.height} pixels")
+        length = area.size * self.bypp + (area.width + 7) // 8 * area.height
+        self.expect(self._handleDecodePsuedoCursor, length, area.x, area.y, area.width, area.height)
+
+    def updateDesktopSize(self, width: int, height: int) -> None:
+        self._rectangles.clear()
+        self._resized = True
+        self._resize(width, height)
+
+    def _resize(self, width: int, height: int) -> None:
+        if not 1 <= width * height <= _MOST_SCREEN_PIXELS:
+            raise ValueError(
+                f"a screen of {width} x {height} pixels, between 1 and {_MOST_SCREEN_PIXELS} in all are right"
+            )
+        self.width, self.height = width, height
+        self.factory.framebuffer.resize(width, height)
+
+    def updateCursor(self, x: int, y: int, width: int, height: int, image: bytes, mask: bytes) -> None:
+        """The pointer is no part of the screen."""
+        self.factory.framebuffer.shape_pointer(PointerShape.of(x, y, width, height, image, mask))
+
+    def pointerEvent(self, x: int, y: int, buttonmask: int = 0) -> None:
+        self.factory.framebuffer.move_pointer(x, y)
+        super().pointerEvent(x, y, buttonmask)
+
+    def commitUpdate(self, rectangles: object = None) -> None:
+        answers = any(rectangle.area.covers(0, 0) for rectangle in self._rectangles)
+        self._drew = self._drew or bool(self._rectangles)
+        self.factory.framebuffer.apply(self._rectangles)
+        self._rectangles.clear()
+        self._pixels_of_update = 0
+        if self._drew or self._resized:
+            self._request_next()
+        else:
+            self._request_first()
+        if answers and self.pulse.is_awaited:
+            self.pulse.answered()
+            self.factory.framebuffer.wake()
+
+    def _request_next(self) -> None:
+        whole = self._resized
+        if self._trial and self._drew:
+            self.setEncodings(offered(self._trial.choice()))
+            self._trial = None
+            whole = True
+        self._resized = False
+        self.framebufferUpdateRequest(incremental=not whole)
+
+    # --- keys and the clipboard ---
+
+    def _handle_confirmation(self) -> None:
+        """Scan codes are taken."""
+        self.takes_scancodes = True
+        self._doConnection()
+
+    def offer_text(self, text: str) -> None:
+        """Say that the clipboard holds `text`; it is sent when a program fetches it."""
+        self._offered = text
+        self.transport.write(notify_message())
+
+    def _handleServerCutText(self, block: bytes) -> None:
+        (length,) = struct.unpack(">xxxi", block)
+        if -_MOST_TEXT_BYTES <= length < 0:
+            self.expect(self._handle_extended_clipboard, -length)
+        else:
+            self._pass_over(abs(length))
+
+    def _pass_over(self, length: int) -> None:
+        """What programs copy is not read: it may be secret, and long."""
+        if length:
+            now = min(length, _MOST_TEXT_BYTES)
+            self.expect(lambda _: self._pass_over(length - now), now)
+        else:
+            self.expect(self._handleConnection, 1)
+
+    def _handle_extended_clipboard(self, block: bytes) -> None:
+        flags = flags_of(block)
+        if flags & Flag.CAPS:
+            self.announces_clipboard = bool(flags & Flag.NOTIFY and flags & Flag.TEXT)
+            self.transport.write(caps_message())
+        elif flags & Flag.REQUEST and self._offered:
+            self.transport.write(provide_message(self._offered))
+            self.fetched_texts += 1
+            self.factory.framebuffer.wake()
+        self.expect(self._handleConnection, 1)
+
+    def bell(self) -> None:
+        """No bell rings."""
+
+
+def _check_text(length: bytes) -> None:
+    """Raises ValueError where a text is announced that is too long to be waited for."""
+    if int.from_bytes(length, "big") > _MOST_TEXT_BYTES:
+        raise ValueError(f"a text of {int.from_bytes(length, 'big')!r} bytes")
+
+
+def _message(reason: Failure) -> str:
+    return str(reason.value) or type(reason.value).__name__

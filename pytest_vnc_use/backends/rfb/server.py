@@ -1,0 +1,308 @@
+"""A VNC server for one viewer: who uses it sees a desktop, and what they do is told, not carried out.
+
+It speaks RFB 3.3 to 3.8 (RFC 6143) and sends raw pixels, as it is meant for a viewer nearby. The clipboard stays on
+either side: what somebody pastes from elsewhere, no recording could paste again.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import struct
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Union
+
+import numpy as np
+from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint
+from twisted.internet.error import CannotListenError
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.threads import blockingCallFromThread
+from vncdotool.command import parse_server
+from vncdotool.const import AuthTypes, Encoding, MsgC2S
+from vncdotool.rfb import PixelFormat
+
+from pytest_vnc_use.backends.rfb.authentication import answer_challenge
+from pytest_vnc_use.backends.rfb.protocol import BGRX
+from pytest_vnc_use.backends.rfb.reactor import reactor, start_reactor
+from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
+from pytest_vnc_use.backends.screen.pointer_shape import PointerShape
+from pytest_vnc_use.backends.screen.rectangles import Pixels
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.keyboard.keysyms import key_of
+from pytest_vnc_use.types import Button, Direction, KeyDown, KeyUp, MouseDown, MouseUp, Move, Region, Scroll
+
+Motion = Union[MouseDown, MouseUp, Move, Scroll, KeyDown, KeyUp]
+"""One event of a pointer or a keyboard."""
+_LOOK_AGAIN_S = 1 / 30
+_MOST_TEXT_BYTES = 1 << 20
+_VERSION = b"RFB 003.008\n"
+_BUTTONS: Sequence[Button] = ("left", "middle", "right")
+_WHEEL: Sequence[Direction] = ("up", "down", "left", "right")
+_ARROW = ("X       ", "XX      ", "XXX     ", "XXXX    ", "XXXXX   ", "XXXXXX  ", "XXXXXXX ", "XXXX    ", "X  XX   ")
+
+Talk = Generator[int, bytes, None]
+"""A conversation: yields how many bytes it needs next, and is sent them."""
+
+
+Heard = Callable[[Union[Motion, None], float], None]
+"""Is told of each event and its moment on the monotonic clock, and of None once the viewer is gone; by the reactor."""
+
+
+class Stage:
+    """Shows `screen` to the one viewer that connects to `listen`, such as `localhost::5930`; port 0 is any free one.
+
+    With a password the viewer is asked for it. Without one nobody from another machine is let in: raises SettingsError
+    for such an address, and where it cannot be listened at.
+    """
+
+    def __init__(self, screen: Framebuffer, name: str, listen: str, password: str | None, heard: Heard) -> None:
+        host, port = _address(listen, password)
+        self.screen, self.name, self.password, self.heard = screen, name, password, heard
+        self.viewer: _Viewer | None = None
+        self._connected: set[_Viewer] = set()
+        factory = Factory.forProtocol(lambda: _Viewer(self))
+        factory.noisy = False
+        start_reactor()
+        endpoint = TCP6ServerEndpoint if ":" in host else TCP4ServerEndpoint
+        try:
+            listening = blockingCallFromThread(reactor, endpoint(reactor, port, interface=host).listen, factory)
+        except (CannotListenError, OSError) as exc:
+            raise SettingsError(f"--listen={listen!r} is not free, or no address of this machine: {exc}") from exc
+        self._listening: Any = listening
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"{shown}::{listening.getHost().port}"
+
+    def close(self) -> None:
+        """Send the viewer away, and listen no more."""
+        blockingCallFromThread(reactor, self._close)
+
+    def _close(self) -> Any:
+        for viewer in self._connected:
+            viewer.transport.abortConnection()
+        return self._listening.stopListening()
+
+    def opened(self, viewer: _Viewer) -> None:
+        self._connected.add(viewer)
+
+    def closed(self, viewer: _Viewer) -> None:
+        self._connected.discard(viewer)
+        if viewer is self.viewer:
+            self.heard(None, time.monotonic())
+
+
+def _address(listen: str, password: str | None) -> tuple[str, int]:
+    try:
+        _, host, port = parse_server(listen)
+    except ValueError as exc:
+        raise SettingsError(f"--listen must be host::port or host:display, got {listen!r}") from exc
+    if password is None and not _is_here(host):
+        raise SettingsError(
+            f"--listen={listen!r} would let anybody in: give a password (--password-env), or listen at localhost, and "
+            "come from elsewhere through `ssh -L`"
+        )
+    return host, port
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class _Viewer(Protocol):
+    """One connection; lives on the reactor's thread."""
+
+    transport: Any
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._screen = stage.screen
+        self._received = bytearray()
+        self._format = BGRX
+        self._encodings: tuple[int, ...] = ()
+        self._size = self._screen.size
+        self._seen_s = -np.inf
+        self._shape: PointerShape | None = None
+        self._waits = False
+        self._buttons = 0
+        self._at = (-1, -1)
+
+    def connectionMade(self) -> None:
+        self._stage.opened(self)
+        self.transport.setTcpNoDelay(True)
+        self._talk = self._converse()
+        self._needed = next(self._talk)
+
+    def connectionLost(self, reason: object = None) -> None:
+        self._waits = False
+        self._stage.closed(self)
+
+    def dataReceived(self, data: bytes) -> None:
+        self._received += data
+        while len(self._received) >= self._needed and not self.transport.disconnecting:
+            block = bytes(self._received[: self._needed])
+            del self._received[: self._needed]
+            try:
+                self._needed = self._talk.send(block)
+            except (StopIteration, ValueError, struct.error):  # it said what no viewer says
+                self.transport.loseConnection()
+                return
+
+    # --- the conversation ---
+
+    def _converse(self) -> Talk:
+        self.transport.write(_VERSION)
+        version = yield 12
+        if not (yield from self._is_let_in(version[:11])):
+            return
+        yield 1  # whether others may watch: nobody else does
+        if self._stage.viewer is not None:
+            return
+        width, height = self._size
+        name = self._stage.name.encode()
+        self.transport.write(struct.pack("!HH16sI", width, height, BGRX.to_bytes(), len(name)) + name)
+        self._stage.viewer = self
+        while True:
+            yield from self._message((yield 1)[0])
+
+    def _is_let_in(self, version: bytes) -> Generator[int, bytes, bool]:
+        wanted = AuthTypes.NONE if self._stage.password is None else AuthTypes.VNC_AUTHENTICATION
+        if version < b"RFB 003.007":
+            self.transport.write(struct.pack("!I", wanted))
+        else:
+            self.transport.write(bytes([1, wanted]))
+            if (yield 1)[0] != wanted:
+                return False
+        knows = self._stage.password is None or (yield from self._knows(self._stage.password))
+        if self._stage.password is not None or version >= b"RFB 003.008":
+            self.transport.write(struct.pack("!I", not knows))
+        if not knows and version >= b"RFB 003.008":
+            self.transport.write(struct.pack("!I", 14) + b"wrong password")
+        return knows
+
+    def _knows(self, password: str) -> Generator[int, bytes, bool]:
+        challenge = os.urandom(16)
+        self.transport.write(challenge)
+        return hmac.compare_digest((yield 16), answer_challenge(challenge, password))
+
+    def _message(self, kind: int) -> Talk:
+        match kind:
+            case MsgC2S.SET_PIXEL_FORMAT:
+                self._set_format((yield 19)[3:])
+            case MsgC2S.SET_ENCODING:
+                (count,) = struct.unpack("!xH", (yield 3))
+                self._encodings = struct.unpack(f"!{count}i", (yield 4 * count))
+            case MsgC2S.FRAMEBUFFER_UPDATE_REQUEST:
+                self._requested(*struct.unpack("!?HHHH", (yield 9)))
+            case MsgC2S.KEY_EVENT:
+                self._pressed(*struct.unpack("!?xxI", (yield 7)))
+            case MsgC2S.POINTER_EVENT:
+                self._pointed(*struct.unpack("!BHH", (yield 5)))
+            case MsgC2S.CLIENT_CUT_TEXT:
+                yield from self._passed_over(*struct.unpack("!xxxI", (yield 7)))
+            case _:
+                raise ValueError(f"a message of the unknown kind {kind!r}")
+
+    def _passed_over(self, length: int) -> Talk:
+        while length:
+            now = min(length, _MOST_TEXT_BYTES)
+            yield now
+            length -= now
+
+    # --- what it sees ---
+
+    def _set_format(self, block: bytes) -> None:
+        self._format = PixelFormat.from_bytes(block)
+        if not self._format.truecolor or self._format.bpp not in (8, 16, 32):
+            raise ValueError(f"pixels of the form {self._format!r}")
+
+    def _requested(self, incremental: bool, x: int, y: int, width: int, height: int) -> None:
+        if not incremental:
+            asked = Region(x, y, min(x + width, self._size[0]), min(y + height, self._size[1]))
+            self._show([(asked, self._screen.part(asked))])
+        elif not self._waits:
+            self._waits = True
+            self._show_news()
+
+    def _show_news(self) -> None:
+        if not self._waits:
+            return
+        if self._screen.size != self._size:
+            self.transport.loseConnection()
+            return
+        seen_s, parts = self._screen.parts_since(self._seen_s)
+        if parts or self._has_new_shape():
+            self._seen_s, self._waits = seen_s, False
+            self._show(parts)
+        else:
+            reactor.callLater(_LOOK_AGAIN_S, self._show_news)
+
+    def _show(self, parts: Sequence[tuple[Region, Pixels]]) -> None:
+        drawn = [_rectangle(part.left, part.top, pixels, Encoding.RAW, self._format) for part, pixels in parts]
+        if self._has_new_shape():
+            self._shape = self._screen.pointer_shape or _arrow()
+            shape = self._shape
+            covers = np.packbits(shape.covers, axis=1).tobytes()
+            pointer = _rectangle(shape.hot_x, shape.hot_y, shape.pixels, Encoding.PSEUDO_CURSOR, self._format)
+            drawn.append(pointer + covers)
+        self.transport.writeSequence([struct.pack("!BxH", 0, len(drawn)), *drawn])
+
+    def _has_new_shape(self) -> bool:
+        if Encoding.PSEUDO_CURSOR not in self._encodings:
+            return False
+        return self._shape is None or self._screen.pointer_shape not in (None, self._shape)
+
+    # --- what it does ---
+
+    def _pressed(self, down: bool, keysym: int) -> None:
+        key = key_of(keysym) or hex(keysym)  # which no hand knows, and who wants it done is told so
+        self._tell(KeyDown(key) if down else KeyUp(key))
+
+    def _pointed(self, buttons: int, x: int, y: int) -> None:
+        at = min(x, self._size[0] - 1), min(y, self._size[1] - 1)
+        changed, self._buttons = buttons ^ self._buttons, buttons
+        if at != self._at:
+            self._at = at
+            self._tell(Move(*at))
+        for number, button in enumerate(_BUTTONS):
+            if changed >> number & 1:
+                self._tell(MouseDown(*at, button) if buttons >> number & 1 else MouseUp(*at, button))
+        for number, direction in enumerate(_WHEEL, len(_BUTTONS)):
+            if changed & buttons & 1 << number:
+                self._tell(Scroll(*at, direction, 1))
+
+    def _tell(self, motion: Motion) -> None:
+        self._stage.heard(motion, time.monotonic())
+
+
+def _rectangle(x: int, y: int, pixels: Pixels, encoding: int, form: PixelFormat) -> bytes:
+    height, width = pixels.shape
+    return struct.pack("!HHHHi", x, y, width, height, encoding) + in_format(pixels, form)
+
+
+def in_format(pixels: Pixels, form: PixelFormat) -> bytes:
+    """The pixels as a viewer wants them."""
+    number = np.dtype(f"{'>' if form.bigendian else '<'}u{form.bypp}")
+    if (form.redshift, form.greenshift, form.blueshift, form.redmax, form.greenmax, form.bluemax) == _SAME:
+        return pixels.astype(number).tobytes()
+    channels = (
+        (16, form.redmax, form.redshift),
+        (8, form.greenmax, form.greenshift),
+        (0, form.bluemax, form.blueshift),
+    )
+    told = sum(
+        (((pixels >> np.uint32(ours)) & 255) * np.uint32(most) // 255) << shift for ours, most, shift in channels
+    )
+    return np.asarray(told).astype(number).tobytes()
+
+
+_SAME = (16, 8, 0, 255, 255, 255)
+
+
+def _arrow() -> PointerShape:
+    """For a server that does not say how its pointer looks."""
+    covers = np.array([[mark == "X" for mark in row] for row in _ARROW])
+    return PointerShape(np.zeros(covers.shape, np.uint32), covers, 0, 0)

@@ -1,0 +1,103 @@
+"""What a VNC server is known to take, told from what it offers: measured, so that no wrong character ever arrives.
+
+On each of these a text goes out at once, and the server takes it at its own pace, but for QEMU:
+
+- TigerVNC 1.12 takes every key, but maps what its keyboard layout lacks to spare keycodes, of which it has about 20 and
+  frees none: text beyond ASCII, and half of the Latin letters where the layout is a Russian one alone (with `us,ru` it
+  finds them all). Its extended clipboard carries any text, and says when a program fetches it.
+- TightVNC 1.3.10 does the same with 167 spare keycodes: enough for Latin-1, and for nothing more.
+- Qt's own VNC server takes Latin-1 and the keys below, and drops all else, the wheel too, without a word. Whoever
+  listens there is Qt, which counts as a double click only what comes within 5 of its pixels.
+- x11vnc 0.9.16 has about 20 spare keycodes, and its number pad moves the caret. While another layout than a Latin one
+  is switched to, it presses the keys of Latin letters, which then make others.
+- QEMU 7.2 takes a key event every 10 ms, queues about 340 and drops the rest, while the pointer overtakes them. It
+  has the characters of a keyboard: by scan codes a US one, or the one of its option -k, with which it takes none.
+- Plain cut text is no second way: on TightVNC and x11vnc it ends in the cut buffer, which only xterm reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pytest_vnc_use.backends.rfb.scancodes import US_KEYBOARD
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.keyboard.keystrokes import Means
+from pytest_vnc_use.keyboard.keysyms import F1, KEYPAD_CHARACTERS
+from pytest_vnc_use.keyboard.text_plan import TextReach
+
+_QT_DESKTOP = "Qt for Embedded Linux VNC Server"
+_QEMU = "QEMU"
+_QEMU_EVENT_S = 0.01
+_TIGHT_SECURITY = 16
+_QT_KEYS = frozenset(
+    [
+        *range(0x20, 0x100),
+        *(0xFF08, 0xFF09, 0xFF0D, 0xFF1B, 0xFF63, 0xFFFF),  # BackSpace, Tab, Return, Escape, Insert, Delete
+        *range(0xFF50, 0xFF58),  # Home, arrows, pages, End
+        *(0xFF8D, 0xFFAA, 0xFFAB, 0xFFAD, 0xFFAE, 0xFFAF, *range(0xFFB0, 0xFFBA)),  # number pad
+        *range(F1, F1 + 12),
+        *(
+            0xFFE1,
+            0xFFE2,
+            0xFFE3,
+            0xFFE4,
+            0xFFE9,
+            0xFFEA,
+        ),  # shift, control, alt; meta would modify nothing
+    ]
+)
+
+
+_WORDS: Mapping[TextReach, str] = {
+    "ascii": "ASCII goes by keys, nothing else can be typed",
+    "latin-1": "Latin-1 goes by keys, nothing else can be typed",
+    "clipboard": "ASCII goes by keys, lines with anything else by the clipboard",
+    "clipboard only": "all text goes by the clipboard",
+}
+
+
+@dataclass(frozen=True)
+class Abilities(Means):
+    """The means of a server, and its pace: a key event takes it `event_s`; `scancodes` are sent along with keysyms.
+
+    `doubles_only_near` as in the port ClickRules.
+    """
+
+    event_s: float = 0.0
+    scancodes: Mapping[int, int] = field(default_factory=dict)
+    doubles_only_near: bool = False
+
+    def pasting(self) -> Abilities:
+        """The same, with all text pasted. Raises SettingsError where the server has no clipboard for that."""
+        if self.text != "clipboard":
+            raise SettingsError(
+                "text can be typed by the clipboard only where the VNC server offers the extended clipboard, as "
+                "TigerVNC does, and this one does not: let it be typed by keys"
+            )
+        return replace(self, text="clipboard only")
+
+    def __str__(self) -> str:
+        pace = f", {1 / self.event_s:.0f} key events a second" if self.event_s else ""
+        return _WORDS[self.text] + (", scan codes of a US keyboard" if self.scancodes else "") + pace
+
+
+def abilities_of(
+    desktop_name: str, security_types: bytes, *, announces_clipboard: bool, takes_scancodes: bool
+) -> Abilities:
+    """What a server takes, told from its desktop's name, the security types it offered, and what it confirmed."""
+    if desktop_name == _QT_DESKTOP:
+        return Abilities("latin-1", wheel=False, only_keysyms=_QT_KEYS, doubles_only_near=True)
+    if desktop_name.startswith(_QEMU):
+        return Abilities(
+            "ascii",
+            substitutes=KEYPAD_CHARACTERS,
+            only_keysyms=frozenset(US_KEYBOARD),
+            event_s=_QEMU_EVENT_S,
+            scancodes=US_KEYBOARD if takes_scancodes else {},
+        )
+    if announces_clipboard:
+        return Abilities("clipboard")
+    if _TIGHT_SECURITY in security_types:
+        return Abilities("latin-1")
+    return Abilities("ascii", substitutes=KEYPAD_CHARACTERS)

@@ -1,0 +1,1 @@
+"""Pixels of the screen: what they are, what changed, when they are at rest."""

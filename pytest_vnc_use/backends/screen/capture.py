@@ -1,0 +1,47 @@
+"""What the screen showed at one moment, as pixels; and as the frame that becomes of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_vnc_use.backends.screen.activity import TILE_PX, Tiles
+from pytest_vnc_use.backends.screen.png import encode_png
+from pytest_vnc_use.backends.screen.pointer_shape import ShownPointer
+from pytest_vnc_use.backends.screen.rectangles import Pixels
+from pytest_vnc_use.types import Frame, FrameRef, Region
+
+
+@dataclass(frozen=True, eq=False)
+class Capture:
+    """Pixels that nobody writes to any more, with what a Frame tells of them."""
+
+    pixels: Pixels
+    taken_s: float
+    changed: Tiles
+    moving: Tiles
+    pointer: ShownPointer | None = None
+
+    def frame(self, *, pointer: bool = False) -> Frame:
+        """The frame of these pixels, encoded here and now; with the `pointer` on it, where it is known."""
+        shown = self.pointer.drawn_on(self.pixels) if pointer and self.pointer else self.pixels
+        png = encode_png(shown)
+        height, width = self.pixels.shape
+        changed, moving = (tuple(regions(tiles, width, height)) for tiles in (self.changed, self.moving))
+        digest = hashlib.sha256(png).hexdigest()
+        return Frame(FrameRef(digest, width, height), png, self.taken_s, changed, moving, shown)
+
+
+def regions(tiles: Tiles, width: int, height: int) -> Iterator[Region]:
+    """Rectangles, within a screen of this size, that cover the marked tiles and no others."""
+    begun: dict[tuple[int, int], int] = {}
+    for number, row in enumerate(np.pad(tiles, ((0, 1), (1, 1)))):
+        edges = np.flatnonzero(row[1:] != row[:-1]).tolist()
+        runs = set(zip(edges[::2], edges[1::2], strict=True))
+        for left, right in sorted(begun.keys() - runs):
+            top = begun.pop((left, right))
+            yield Region(left * TILE_PX, top * TILE_PX, min(right * TILE_PX, width), min(number * TILE_PX, height))
+        begun |= dict.fromkeys(runs - begun.keys(), number)

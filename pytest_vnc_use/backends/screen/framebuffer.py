@@ -1,0 +1,269 @@
+"""The live framebuffer: the pixels as the server last sent them, and the place where callers wait for the server.
+
+The reactor's thread writes, the caller's thread reads and waits; one condition guards all of it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from pytest_vnc_use.backends.screen.activity import REST_S, TILE_PX, Activity, Tiles
+from pytest_vnc_use.backends.screen.capture import Capture, regions
+from pytest_vnc_use.backends.screen.pointer_shape import PointerShape, ShownPointer
+from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels, Rectangle
+from pytest_vnc_use.backends.screen.settle import Mark, SettleRules, judge
+from pytest_vnc_use.backends.screen.transients import PassedFrames
+from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.types import Glance, Region, Settled
+
+
+class Framebuffer:
+    """Pixels, what changed when, and why the connection ended."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._pixels = np.zeros((0, 0), np.uint32)
+        self._missing = np.zeros((0, 0), np.bool_)
+        self._complete = False
+        self._activity = Activity(0, 0)
+        self._mark = Mark(0.0, 0.0)
+        self._acting = False
+        self._error: DesktopError | None = None
+        self._passed = PassedFrames()
+        self._looked_s = -np.inf
+        self._pointer_shape: PointerShape | None = None
+        self._pointer_at: tuple[int, int] | None = None
+
+    # --- for the reactor's thread ---
+
+    def resize(self, width: int, height: int) -> None:
+        """Start anew with another size; incomplete until every pixel has been sent once."""
+        with self._condition:
+            self._keep_what_passes(np.ones_like(self._activity.last_s, np.bool_))
+            self._pixels = np.zeros((height, width), np.uint32)
+            self._missing = np.ones((height, width), np.bool_)
+            self._complete = False
+            self._activity = Activity(width, height)
+            self._passed.resize(self._activity.known)
+            self._looked_s = -np.inf
+
+    def apply(self, rectangles: Sequence[Rectangle]) -> None:
+        """Draw one whole update, whose rectangles are on the screen."""
+        with self._condition:
+            self._keep_what_passes(self._covered(rectangles))
+            for rectangle in rectangles:
+                self._draw(rectangle)
+            self._complete = self._complete or not self._missing.any()
+            self._condition.notify_all()
+
+    def shape_pointer(self, shape: PointerShape) -> None:
+        """The pointer looks so from here on."""
+        with self._condition:
+            self._pointer_shape = shape
+
+    def move_pointer(self, x: int, y: int) -> None:
+        """The pointer was sent there."""
+        with self._condition:
+            self._pointer_at = (x, y)
+
+    def fail(self, error: DesktopError) -> None:
+        """Wake every waiter with the reason why nothing more will come; the first reason stays."""
+        with self._condition:
+            self._error = self._error or error
+            self._condition.notify_all()
+
+    def wake(self) -> None:
+        """Let waiters look at their condition again."""
+        with self._condition:
+            self._condition.notify_all()
+
+    def _keep_what_passes(self, drawn: Tiles) -> None:
+        if self._complete:
+            self._passed.draw_over(drawn, self._pixels, self._activity.last_s, self._moving(), time.monotonic())
+
+    def _covered(self, rectangles: Sequence[Rectangle]) -> Tiles:
+        covered = np.zeros_like(self._activity.last_s, np.bool_)
+        for area in (rectangle.area for rectangle in rectangles):
+            bottom, right = -(-(area.y + area.height) // TILE_PX), -(-(area.x + area.width) // TILE_PX)
+            covered[area.y // TILE_PX : bottom, area.x // TILE_PX : right] = True
+        return covered
+
+    def _moving(self) -> Tiles:
+        """The tiles that keep changing by themselves."""
+        return self._activity.moving(time.monotonic())
+
+    def _draw(self, rectangle: Rectangle) -> None:
+        area = rectangle.area
+        target = self._pixels[area.slices]
+        new = rectangle.on(self._pixels)
+        changed = ((target ^ new) & COLOUR_BITS) != 0
+        target[:] = new
+        self._activity.add(area.x, area.y, changed, time.monotonic())
+        if not self._complete:
+            self._missing[area.slices] = False
+
+    # --- for the caller's thread ---
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        with self._condition:
+            height, width = self._pixels.shape
+            return width, height
+
+    def raise_if_lost(self) -> None:
+        """Raises the DesktopError that ended the connection, if one did."""
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def changed_s(self) -> float:
+        """When a pixel last changed, on the monotonic clock."""
+        with self._condition:
+            return self._activity.last_change_s()
+
+    def capture(self, timeout_s: float) -> Capture | None:
+        """A copy of the pixels; None where some are still missing after `timeout_s`. Raises DesktopError."""
+        with self._condition:
+            return self.last_capture() if self.wait_complete(timeout_s) else None
+
+    def last_capture(self) -> Capture:
+        """A copy of the pixels as they were last seen, also where the connection ended."""
+        with self._condition:
+            changed = self._activity.last_s >= self._looked_s
+            seen = Capture(self._pixels.copy(), time.monotonic(), changed, self._moving(), self._pointer())
+            self._looked_s = seen.taken_s
+            self._passed.look(seen)
+            return seen
+
+    def glance(self, *, pointer: bool = False) -> Glance:
+        """Return a copy of the pixels as they are, which does not count as looked at; with the `pointer` on it."""
+        with self._condition:
+            pixels, drawn = self._pixels.copy(), self._pointer() if pointer else None
+        return Glance(drawn.drawn_on(pixels) if drawn else pixels)
+
+    def parts_since(self, moment_s: float) -> tuple[float, list[tuple[Region, Pixels]]]:
+        """Copies of all parts in which a pixel changed from a moment on, and when they were made."""
+        with self._condition:
+            parts = regions(self._activity.last_s >= moment_s, *self.size)
+            return time.monotonic(), [(part, self.part(part)) for part in parts]
+
+    def part(self, part: Region) -> Pixels:
+        """A copy of a part of the screen."""
+        with self._condition:
+            copied: Pixels = self._pixels[part.top : part.bottom, part.left : part.right].copy()
+            return copied
+
+    @property
+    def pointer_shape(self) -> PointerShape | None:
+        """How the pointer looks; None where the server has not said so."""
+        return self._pointer_shape
+
+    def _pointer(self) -> ShownPointer | None:
+        if self._pointer_shape is None or self._pointer_at is None:
+            return None
+        return ShownPointer(self._pointer_shape, *self._pointer_at)
+
+    def passed(self) -> Iterator[Capture]:
+        """What the screen showed between captures, and no more; told once, oldest first."""
+        with self._condition:
+            return self._passed.take()
+
+    def only_colour(self, timeout_s: float) -> str:
+        """The one colour (`#000000`) that all pixels have kept for `timeout_s`; "" as soon as there are several."""
+        several = self.wait_until(lambda: self._has_several_colours(), timeout_s)
+        return "" if several else f"#{self._pixels[0, 0] & COLOUR_BITS:06x}"
+
+    def _has_several_colours(self) -> bool:
+        # most screens show it in a few of their rows already
+        some_rows = self._pixels[::16]
+        return any(bool(((rows ^ rows[0, 0]) & COLOUR_BITS).any()) for rows in (some_rows, self._pixels))
+
+    def forget(self) -> None:
+        """Count every pixel as missing until it has been sent anew; those known are kept, to tell what changed."""
+        with self._condition:
+            self._missing[:] = True
+            self._complete = False
+
+    def wait_until(self, predicate: Callable[[], bool], timeout_s: float) -> bool:
+        """Whether `predicate` came true within `timeout_s`. Raises the DesktopError that ended the connection."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._error is not None or predicate(), timeout_s)
+            self.raise_if_lost()
+            return predicate()
+
+    def wait_complete(self, timeout_s: float) -> bool:
+        """Whether every pixel has been sent at least once, within `timeout_s`. Raises DesktopError."""
+        return self.wait_until(lambda: self._complete, timeout_s)
+
+    def pause(self, duration_s: float) -> None:
+        """Let time pass. Raises DesktopError as soon as the connection ends."""
+        self.wait_until(lambda: False, duration_s)
+
+    # --- settling and watching ---
+
+    def mark_connected(self) -> None:
+        """Nothing was done yet: a program that has just been started may still be drawing its first screen."""
+        with self._condition:
+            now_s = time.monotonic()
+            self._mark = Mark(now_s, now_s)
+
+    def mark_began(self) -> None:
+        """An action, or a part of one, begins now: what changes from here on may be its answer."""
+        with self._condition:
+            now_s = time.monotonic()
+            if not self._acting:
+                self._activity.learn(now_s)
+            self._mark = Mark(now_s, now_s)
+            self._acting = True
+
+    def mark_ended(self, *, clicked: tuple[int, int] | None = None, entered: bool = False) -> None:
+        """The action is carried out, as a Mark tells of it; animation is looked for from here on."""
+        with self._condition:
+            self._mark = Mark(self._mark.began_s, time.monotonic(), clicked, entered)
+            self._activity.restart()
+            self._acting = False
+
+    def mark_waited(self) -> None:
+        """The action was only a wait: what moved meanwhile did so by itself."""
+        with self._condition:
+            now_s = time.monotonic()
+            self._mark = Mark(self._mark.began_s, now_s)
+            self._activity.learn(now_s)
+            self._acting = False
+
+    def changed_since(self, moment_s: float) -> bool:
+        """Whether a pixel changed after that moment, but for what moves by itself. Raises DesktopError."""
+        with self._condition:
+            self.raise_if_lost()
+            moving = self._activity.moving(time.monotonic())
+            return self._activity.last_change_s(except_tiles=moving) > moment_s
+
+    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+        """The same, waited for. Raises DesktopError as soon as the connection ends."""
+        ends_s = time.monotonic() + timeout_s
+        with self._condition:
+            while not self.changed_since(moment_s):
+                remaining_s = ends_s - time.monotonic()
+                if remaining_s <= 0:
+                    return False
+                self._condition.wait(min(remaining_s, REST_S))  # that something came to rest is told by nobody
+            return True
+
+    def wait_settled(self, rules: SettleRules) -> Settled:
+        """Wait as `rules` say. Raises DesktopError as soon as the connection ends."""
+        started_s = time.monotonic()
+        with self._condition:
+            while True:
+                self.raise_if_lost()
+                now_s = time.monotonic()
+                judgement = judge(self._activity, self._mark, rules, now_s)
+                if now_s >= judgement.at_s:
+                    return Settled(judgement.reason, now_s - started_s)
+                if now_s >= started_s + rules.limit_s:
+                    return Settled("limit", now_s - started_s)
+                self._condition.wait(min(judgement.at_s, started_s + rules.limit_s) - now_s)

@@ -1,0 +1,271 @@
+"""The watchdog: eyes and hands that survive one lost connection, and tell of a desktop at fault."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import NoReturn, Protocol, TypeVar
+
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.errors import (
+    ActionInterrupted,
+    ConnectionLost,
+    DesktopError,
+    DesktopRefused,
+    ScreenBlank,
+    ScreenFrozen,
+)
+from pytest_vnc_use.keyboard.keystrokes import Means, TellsMeans
+from pytest_vnc_use.same_screen import same_screen
+from pytest_vnc_use.types import DesktopAction, Frame, Glance, Move, Settled, TakeScreenshot, Wait
+from pytest_vnc_use.types.protocols import ClickRules, Controller
+
+UNANSWERED_ACTIONS = 3
+"""Carried out without a pixel changing, so many actions make a screen suspect of being frozen."""
+_BETWEEN_ATTEMPTS_S = 0.1
+_SHORTEST_ATTEMPT_S = 1.0
+
+Answer = TypeVar("Answer")
+
+
+class Watched(Controller, Protocol):
+    """What the watchdog needs of eyes and hands beside the port Controller; only `refresh` costs a round trip."""
+
+    @property
+    def server(self) -> str:
+        """The address of the desktop."""
+
+    @property
+    def name(self) -> str:
+        """What the desktop is called, by itself."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the screen now, in pixels."""
+
+    @property
+    def holding(self) -> bool:
+        """Whether keys or buttons are held down."""
+
+    @property
+    def changed_s(self) -> float:
+        """When a pixel last changed, on the monotonic clock."""
+
+    def last_frame(self) -> Frame:
+        """The screen as it was last seen, also once the connection is lost."""
+
+    def only_colour(self, timeout_s: float) -> str:
+        """The one colour (`#000000`) that all pixels have kept for `timeout_s`; "" as soon as there are several."""
+
+    def refresh(self) -> None:
+        """Have the whole screen sent anew, whatever is said to have changed. Raises DesktopError."""
+
+
+class Watchdog:
+    """The port Controller around a connection, which `connect(timeout_s=…)` makes, and once more where it is lost.
+
+    The new connection is used where it leads to the same desktop with the same screen; no action is carried out twice.
+    A server that is gone is awaited for `reconnect_s`. A screen of one single colour is given `blank_s` to change. One
+    on which no pixel has changed for `frozen_s`, though at least `UNANSWERED_ACTIONS` that should show were carried
+    out, is fetched anew, and counts as frozen if it is still the same. Each of these ends as DesktopError.
+
+    Where `program_fault` says that the program under test ended, nothing of that is held against the desktop: its
+    server may have been the program itself, and a screen without its program is blank and rests.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[..., Watched],
+        *,
+        blank_s: float,
+        frozen_s: float,
+        reconnect_s: float = 10.0,
+        program_fault: Callable[[], str] = str,
+    ) -> None:
+        self._connect = connect
+        self._blank_s = blank_s
+        self._frozen_s = frozen_s
+        self._reconnect_s = reconnect_s
+        self._program_fault = program_fault
+        self._desktop = connect()
+        self._name, self._size = self._desktop.name, self._desktop.size
+        self._unanswered: list[float] = []
+        self._in_doubt = ""
+        self._holding = False
+        self._remade = False
+        self._closed = threading.Event()
+        self._closing = threading.Lock()
+
+    # --- the port ---
+
+    def frame(self) -> Frame:
+        """The screen now, once the server has taken all that was sent. Raises DesktopError, ActionInterrupted."""
+        frame = self._surviving(self._look)
+        self._in_doubt = ""
+        return frame
+
+    def perform(self, action: DesktopAction) -> None:
+        """Carry out one action, never twice. Raises ActionInterrupted where the connection was lost meanwhile."""
+        self._surviving(lambda: self._desktop.perform(TakeScreenshot()))  # before anything is sent
+        began_s = time.monotonic()
+        if not isinstance(action, (Wait, TakeScreenshot)):
+            self._in_doubt = type(action).__name__
+        self._surviving(lambda: self._desktop.perform(action))
+        self._holding = self._desktop.holding
+        if not isinstance(action, (Wait, TakeScreenshot, Move)):
+            self._unanswered.append(began_s)
+
+    def settle(self, *, briefly: bool = False) -> Settled:
+        """Wait until the screen is quiet. Raises DesktopError, ActionInterrupted."""
+        return self._surviving(lambda: self._desktop.settle(briefly=briefly))
+
+    def changed_since(self, moment_s: float) -> bool:
+        """Whether the screen changed after that moment but for what moves by itself. Raises DesktopError."""
+        return self._surviving(lambda: self._desktop.changed_since(moment_s))
+
+    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+        """The same, waited for. Raises DesktopError."""
+        return self._surviving(lambda: self._desktop.wait_changed(moment_s, timeout_s))
+
+    def glance(self) -> Glance:
+        """Return what the screen shows now, without taking a frame. Raises DesktopError."""
+        return self._surviving(lambda: self._desktop.glance())
+
+    def passed_frames(self) -> tuple[Frame, ...]:
+        """Frames that came and went between those that were taken; those of a lost connection are lost."""
+        return self._desktop.passed_frames()
+
+    def close(self) -> None:
+        """End the connection; nothing is made anew from here on. A second call does nothing."""
+        with self._closing:
+            self._closed.set()
+        self._desktop.close()
+
+    @property
+    def means(self) -> Means:
+        """How the desktop is typed at, where that is known."""
+        return self._desktop.means if isinstance(self._desktop, TellsMeans) else Means()
+
+    @property
+    def doubles_only_near(self) -> bool:
+        """Whether two clicks at different places are a double click in no program there."""
+        return isinstance(self._desktop, ClickRules) and self._desktop.doubles_only_near
+
+    @property
+    def watched(self) -> Watched:
+        """The connection as it is by now."""
+        return self._desktop
+
+    # --- what is seen ---
+
+    def _look(self) -> Frame:
+        self._check_colours()
+        self._check_answers()
+        frame = self._desktop.frame()
+        self._check_size(frame)
+        return frame
+
+    def _check_colours(self) -> None:
+        if not self._desktop.only_colour(0.0) or self._program_fault():
+            return
+        colour = self._desktop.only_colour(self._blank_s)
+        if colour and not self._program_fault():
+            raise ScreenBlank(
+                f"the screen of {self._desktop.server!r} has been one colour only ({colour}) for {self._blank_s:g} s: "
+                "start a program on it before the run, or wait longer with --vnc-blank-seconds"
+            )
+
+    def _check_answers(self) -> None:
+        if not self._seems_frozen() or self._program_fault():
+            return
+        self._desktop.refresh()
+        if self._seems_frozen():
+            since_s = time.monotonic() - self._unanswered[0]
+            raise ScreenFrozen(
+                f"the screen of {self._desktop.server!r} is frozen: no pixel has changed for {since_s:.0f} s, in which "
+                f"{len(self._unanswered)} actions were carried out, and a fresh picture is still the same. The server "
+                "answers; whether it takes no input, as a read-only one, or the program hangs cannot be seen. If a "
+                "screen may rest that long, raise --vnc-frozen-seconds"
+            )
+
+    def _seems_frozen(self) -> bool:
+        changed_s = self._desktop.changed_s
+        self._unanswered = [began_s for began_s in self._unanswered if began_s > changed_s]
+        return len(self._unanswered) >= UNANSWERED_ACTIONS and time.monotonic() - self._unanswered[0] >= self._frozen_s
+
+    def _check_size(self, frame: Frame) -> None:
+        size = frame.ref.width, frame.ref.height
+        if size != self._size:
+            raise DesktopError(
+                f"the screen's size changed from {_shown(self._size)} to {_shown(size)} during the run; the desktop "
+                f"{self._desktop.server!r} must keep its size: see that no program and no viewer changes it"
+            )
+
+    # --- a lost connection ---
+
+    def _surviving(self, work: Callable[[], Answer]) -> Answer:
+        """The answer of what may be asked again over a new connection; not so while an action is in doubt."""
+        try:
+            return work()
+        except ConnectionLost as lost:
+            self._remake(lost)
+            if self._in_doubt:
+                raise self._interrupted() from lost
+        return work()
+
+    def _interrupted(self) -> ActionInterrupted:
+        action, self._in_doubt = self._in_doubt, ""
+        return ActionInterrupted(
+            f"the connection was lost before the desktop had answered a {action}, and re-made; whether that took "
+            "effect is unknown: look at the screen, and repeat it if needed"
+        )
+
+    def _remake(self, lost: ConnectionLost) -> None:
+        """Put a new connection in the place of the lost one. Raises ConnectionLost where that does not save the run."""
+        if self._closed.is_set():
+            raise lost
+        if self._remade:
+            raise type(lost)(f"{lost}; it had been lost before, and is re-made once only") from lost
+        self._remade = True
+        before, now = self._desktop, self._reconnected(lost)
+        changed = self._changed(before, now)
+        with self._closing:
+            self._desktop = now
+            if changed or self._closed.is_set():
+                now.close()
+                raise ConnectionLost(f"{lost}; it was re-made, but {changed or 'meanwhile closed'}") from lost
+
+    def _reconnected(self, lost: ConnectionLost) -> Watched:
+        deadline = Deadline(self._reconnect_s)
+        while True:
+            if self._program_fault():
+                raise lost
+            try:
+                return self._connect(timeout_s=max(deadline.remaining_s, _SHORTEST_ATTEMPT_S))
+            except DesktopRefused as refused:
+                if not deadline.remaining_s:
+                    self._give_up(lost, refused)
+            except DesktopError as refused:
+                self._give_up(lost, refused)
+            if self._closed.wait(_BETWEEN_ATTEMPTS_S):
+                raise lost
+
+    def _give_up(self, lost: ConnectionLost, refused: DesktopError) -> NoReturn:
+        raise type(lost)(f"{lost}; it could not be re-made within {self._reconnect_s:g} s: {refused}") from refused
+
+    def _changed(self, before: Watched, now: Watched) -> str:
+        """What is not as it was before the connection was lost; "" where a run may go on."""
+        if (now.name, now.size) != (self._name, self._size):
+            return (
+                f"it is another desktop: {now.name!r}, {_shown(now.size)}; it was {self._name!r}, {_shown(self._size)}"
+            )
+        if self._holding:
+            return "the keys or buttons that were held down are no longer"
+        if not same_screen(before.last_frame().png, now.last_frame().png):
+            return "it shows another screen than before"
+        return ""
+
+
+def _shown(size: tuple[int, int]) -> str:
+    return "{}x{}".format(*size)

@@ -1,0 +1,400 @@
+"""Whether a test surely asserts something of the product after its last task.
+
+Two things decide. Where the test stood when the task ended is known from its run: the stack at that moment, with what
+each name stood for. What comes after that is read from the source, as no means shows on every Python, at no cost to
+other tests, which lines were carried out: tracing collides with debuggers and coverage, and pytest's own hook for
+assertions that pass is off unless an ini option switches it on. So an assertion counts where *every* way to a normal
+end of the test goes through one: not in an `if` without its `else`, in a loop that may be empty, behind a `return`, or
+where an `except` swallows it. It has to rest on a look (see looks.py). Calls are followed into the functions of the
+user's own files. In doubt it does not count, and a judge is asked.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import FunctionType
+from typing import Literal
+
+from pytest_vnc_use.body_checks.code_places import (
+    FunctionNode,
+    Place,
+    has_line_within,
+    holds,
+    holds_any,
+    innermost,
+    is_chain,
+    is_endless,
+    is_given_away,
+    is_named,
+    is_own,
+    names_of,
+    node_of,
+    parts,
+    sure_calls,
+)
+from pytest_vnc_use.body_checks.code_values import NOTHING, Instance, Method, class_of, own_method
+from pytest_vnc_use.body_checks.known_calls import ASSERTING
+from pytest_vnc_use.body_checks.looks import Scope, take_over
+
+Way = Literal["next", "return", "break", "continue", "yield"]
+Ways = frozenset[Way]
+"""How a piece of code may end normally without having asserted anything; none where it cannot."""
+
+ON: Ways = frozenset({"next"})
+NO_WAY: Ways = frozenset()
+_FAILS = frozenset({"fail", "skip", "xfail", "exit", "skipTest"})
+"""Calls of pytest, unittest and sys after which a test has not passed."""
+_EXPECTS_ERROR = frozenset({"raises", "warns", "deprecated_call", "assertRaises", "assertRaisesRegex", "assertWarns"})
+
+
+class Flow:
+    """Reads what is carried out from a line on, in one function.
+
+    `inner` are the ways of the call that stands in that line; of other calls there nothing counts.
+    """
+
+    def __init__(self, scope: Scope, line: int | None = None, inner: Ways = ON) -> None:
+        self._scope, self._line, self._inner = scope, line, inner
+
+    def block(self, body: Sequence[ast.stmt]) -> Ways:
+        """The ways of some statements, from the line on if it is in them."""
+        rest = [*body]
+        if self._line is not None:
+            held = [number for number, node in enumerate(rest) if holds(node, self._line)]
+            rest = rest[held[-1] :] if held else []  # of several in one line the last
+        ways = ON
+        for node in rest:
+            if "next" not in ways:
+                break
+            ways = (ways - ON) | self._statement(node)
+        return ways
+
+    def _statement(self, node: ast.stmt) -> Ways:
+        if self._line is not None and not has_line_within(node, self._line):
+            return self._line_itself(node)
+        match node:
+            case ast.If():
+                return self._if(node)
+            case ast.For() | ast.AsyncFor() | ast.While():
+                return self._loop(node)
+            case ast.With() | ast.AsyncWith():
+                return self._with(node)
+            case ast.Try():
+                return self._try(node)
+            case ast.Match():
+                return self._match(node)
+        if type(node).__name__ == "TryStar":
+            return self._try(node)  # type: ignore[arg-type]  # Python 3.11 and newer; it has the same parts
+        return self._simple(node)
+
+    def _line_itself(self, node: ast.stmt) -> Ways:
+        """The statement in which the task ended: the rest of what it calls, then what it says itself."""
+        inner, self._line, self._inner = self._inner, None, ON
+        ways: Ways = frozenset({"return"}) if isinstance(node, ast.Return) else ON
+        if all(map(is_chain, parts(node))):
+            if isinstance(node, (ast.Assert, ast.If, ast.While, ast.For, ast.With, ast.Match)):
+                ways = self._statement(node)
+            else:
+                take_over(self._scope, node)
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                self._scope.name(target, looks=False)  # what stands there may have been read before the task
+        return ways if inner else NO_WAY
+
+    def _simple(self, node: ast.stmt) -> Ways:
+        match node:
+            case ast.Assert():
+                return NO_WAY if self._asserts(node) else ON
+            case ast.Raise():
+                return NO_WAY
+            case ast.Break():
+                return frozenset({"break"})
+            case ast.Continue():
+                return frozenset({"continue"})
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._scope.looks[node.name] = False
+                self._scope.things[node.name] = _Local(node, self._scope)
+                return ON
+            case ast.Return():
+                return NO_WAY if node.value and self._calls_assert(node.value) else frozenset({"return"})
+        ways = NO_WAY if any(map(self._calls_assert, parts(node))) else ON
+        take_over(self._scope, node)
+        if any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in parts(node)):
+            return frozenset({"yield"}) if ways else NO_WAY
+        return ways
+
+    def _asserts(self, node: ast.Assert) -> bool:
+        """`python -O` leaves assertions out, but for those that pytest has rewritten."""
+        if isinstance(node.test, ast.Constant) and not node.test.value:
+            return True
+        is_there = __debug__ or "@pytest_ar" in self._scope.values
+        return self._calls_assert(node.test) or (is_there and self._scope.proves(node.test))
+
+    # --- statements that hold others ---------------------------------------------------------------------------------
+
+    def _if(self, node: ast.If) -> Ways:
+        if self._line is None and isinstance(node.test, ast.Constant):
+            return self.block(node.body if node.test.value else node.orelse)
+        proves = self._line is None and self._scope.proves(node.test)
+        is_in_else = self._line is not None and holds_any(node.orelse, self._line)
+        if self._line is not None:
+            return self.block(node.orelse if is_in_else else node.body)
+        if self._calls_assert(node.test):
+            return NO_WAY
+        before = dict(self._scope.facts)
+        branches = [self.block(node.body), self.block(node.orelse)]
+        if proves:
+            self._scope.depend(node, before)
+        if proves and any(map(self._fails, (node.body, node.orelse))):
+            return NO_WAY  # as an assertion, written out
+        return branches[0] | branches[1]
+
+    def _fails(self, body: Sequence[ast.stmt]) -> bool:
+        """Whether a branch ends the test as failed."""
+        match [*body][-1:]:
+            case [ast.Raise()]:
+                return True
+            case [ast.Assert(test=ast.Constant(value=value))]:
+                return not value
+            case [ast.Expr(value=ast.Call(func=ast.Attribute(attr="fail") | ast.Name(id="fail")))]:
+                return True
+        return False
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> Ways:
+        is_within, has_no_end = self._line is not None, is_endless(node)
+        if not is_within and not isinstance(node, ast.While):
+            take_over(self._scope, ast.For(node.target, node.iter, [], []))
+        before = dict(self._scope.facts)
+        body = self.block(node.body)
+        if not is_within and not isinstance(node, ast.While) and self._scope.rests(node.iter):
+            self._scope.depend(node, before)
+        ways = body - {"break", "continue"}
+        leaves = "break" in body if has_no_end else bool(body & {"next", "break", "continue"})
+        is_run = is_within or has_no_end or (not isinstance(node, ast.While) and self._scope.has_items(node.iter))
+        return (ways - ON) | (ON if leaves or not is_run else NO_WAY)
+
+    def _with(self, node: ast.With | ast.AsyncWith) -> Ways:
+        is_within = self._line is not None
+        if not is_within and any(self._calls_assert(item.context_expr) for item in node.items):
+            return NO_WAY
+        take_over(self._scope, node)
+        expects = any(is_named(item.context_expr, _EXPECTS_ERROR) for item in node.items)
+        if expects and (self._scope.trusts_outcome if is_within else self._looks_at(node.body)):
+            return NO_WAY
+        ways = self.block(node.body)
+        swallows = any(map(self._swallows, node.items)) or self._enters_one_that_swallows(node)
+        return ways | ON if expects or swallows else ways
+
+    def _enters_one_that_swallows(self, node: ast.With | ast.AsyncWith) -> bool:
+        """Whether a stack of contexts (`contextlib.ExitStack`) is given one that may end an exception."""
+        calls = [each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Call)]
+        entered = [each for each in calls if is_named(each, frozenset({"enter_context", "enter_async_context"}))]
+        if any(is_named(each, frozenset({"push", "push_async_exit"})) for each in calls):
+            return True
+        return any(self._swallows(ast.withitem(each.args[0])) for each in entered if each.args)
+
+    def _looks_at(self, body: Sequence[ast.stmt]) -> bool:
+        calls = [each for node in body for each in ast.walk(node) if isinstance(each, ast.Call)]
+        return any(map(self._scope.rests, calls))
+
+    def _swallows(self, item: ast.withitem) -> bool:
+        """Whether a context may end an exception that is raised in it."""
+        if is_named(item.context_expr, frozenset({"suppress", "ignored"})):
+            return True
+        call = item.context_expr
+        kind = self._scope.resolve(call)
+        function = self._scope.resolve(call.func) if isinstance(call, ast.Call) else NOTHING
+        if class_of(kind) is contextlib.suppress:
+            return True
+        if isinstance(kind, Instance):
+            function = inspect.getattr_static(kind.of, "__exit__", NOTHING)
+            return isinstance(function, FunctionType) and is_own(function.__code__) and _may_return_true(function)
+        method = own_method(function)
+        return bool(method) and method is not None and _catches_around_yield(method.function)
+
+    def _try(self, node: ast.Try) -> Ways:
+        line = self._line
+        if line is not None and holds_any(node.finalbody, line):
+            return self.block(node.finalbody)
+        for each in (*(handler.body for handler in node.handlers), node.orelse):
+            if line is not None and holds_any(each, line):
+                return self._finally(self.block(each), node)
+        ways = self.block(node.body)
+        if "next" in ways and node.orelse:
+            ways = (ways - ON) | self.block(node.orelse)
+        for handler in node.handlers:
+            ways |= self.block(handler.body)
+        return self._finally(ways, node)
+
+    def _finally(self, ways: Ways, node: ast.Try) -> Ways:
+        after = self.block(node.finalbody)
+        if "return" in after:
+            return after - ON | (ways if "next" in after else NO_WAY)
+        return ways if after else NO_WAY
+
+    def _match(self, node: ast.Match) -> Ways:
+        if self._line is not None:
+            return next((self.block(case.body) for case in node.cases if holds_any(case.body, self._line)), ON)
+        is_whole = any(isinstance(case.pattern, ast.MatchAs) and not case.pattern.pattern for case in node.cases)
+        ways: Ways = NO_WAY if is_whole and not node.cases[-1].guard else ON
+        for case in node.cases:
+            ways |= self.block(case.body)
+        return ways
+
+    # --- calls -------------------------------------------------------------------------------------------------------
+
+    def _calls_assert(self, node: ast.AST) -> bool:
+        """Whether an expression surely calls something that asserts."""
+        awaited = [each.value for each in ast.walk(node) if isinstance(each, ast.Await)]
+        return any(self._is_assertion(call, is_awaited=call in awaited) for call in sure_calls(node))
+
+    def _is_assertion(self, call: ast.Call, *, is_awaited: bool) -> bool:
+        callee = self._scope.resolve(call.func)
+        if isinstance(callee, _Local):
+            return callee.asserts(call, self._scope, is_awaited=is_awaited)
+        method = own_method(callee)
+        if method:
+            if inspect.isgeneratorfunction(method.function):
+                return False  # which is only made
+            if inspect.iscoroutinefunction(method.function) and not is_awaited:
+                return False
+            return self._scope.depth < 6 and asserts(method, partial(self._scope.within, call, method))
+        told = [*call.args, *(each.value for each in call.keywords)]
+        if isinstance(call.func, (ast.Attribute, ast.Name)) and _ends_test(callee):
+            return True
+        match call.func:
+            case ast.Attribute(attr=name, value=owner):
+                return self._is_known_assertion(name, told, owner, is_found=callee is not NOTHING)
+            case ast.Name(id=name):
+                return self._is_known_assertion(name, told, None, is_found=callee is not NOTHING)
+        return False
+
+    def _is_known_assertion(
+        self, name: str, told: Sequence[ast.expr], owner: ast.expr | None, *, is_found: bool
+    ) -> bool:
+        """By its name: of pytest, unittest, numpy, pandas, playwright, or this package.
+
+        Another package's function that begins so counts where it was found: it may be any helper that only returns.
+        """
+        if name == "check" and len(told) > 1:
+            return self._scope.proves(told[0]) and not isinstance(told[0], ast.Constant)
+        if name in _EXPECTS_ERROR:
+            return len(told) > 1 and not isinstance(told[1], ast.Lambda)
+        if name.startswith(("to_", "not_to_")) and owner is not None:
+            return is_named(innermost(owner), frozenset({"expect"}))
+        if (
+            not re.match(r"assert[A-Z]", name)
+            and name not in ASSERTING
+            and not (is_found and name.startswith("assert"))
+        ):
+            return False
+        if name in ("assertTrue", "assertFalse", "assert_", "assert_that"):
+            return bool(told) and self._scope.proves(told[0]) and (name != "assert_that" or len(told) > 1)
+        asked = told or ([owner] if owner is not None else [])
+        return len({ast.dump(each) for each in asked}) == len(asked) and any(map(self._scope.rests, asked))
+
+
+class _Local:
+    """A function that the test itself defines."""
+
+    def __init__(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
+        self._node, self._scope = node, scope
+
+    def asserts(self, call: ast.Call, caller: Scope, *, is_awaited: bool) -> bool:
+        is_made = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(self._node))
+        if caller.depth >= 6 or is_made or (isinstance(self._node, ast.AsyncFunctionDef) and not is_awaited):
+            return False
+        scope = replace(self._scope, depth=caller.depth + 1, looks={**caller.looks}, things={**caller.things})
+        names = [each.arg for each in self._node.args.args]
+        for name, value in zip(names, call.args, strict=False):
+            scope.take(name, caller.rests(value), caller.resolve(value))
+        return not Flow(scope).block(self._node.body)
+
+
+# --- whole functions --------------------------------------------------------------------------------------------------
+
+
+def asserts(method: Method, scope: Callable[[], Scope]) -> bool:
+    """Whether a function, called so, surely asserts."""
+    node = node_of(method.function.__code__)
+    return node is not None and not Flow(scope()).block(node.body)
+
+
+def function_asserts(function: object, funcargs: Mapping[str, object], *, trusts_outcome: bool = False) -> bool:
+    """Whether a test's function, or the part of a fixture before its `yield`, surely asserts.
+
+    `funcargs` are the values of the test's fixtures and parameters. With `trusts_outcome` what a run's result says
+    counts.
+    """
+    method = own_method(function)
+    if method is None:
+        return False
+    values = {**names_of(method.function), **funcargs}
+    scope = Scope(values, trusts_outcome, funcargs, frozenset(funcargs))
+    names = [*inspect.signature(method.function).parameters]
+    if method.owner is not NOTHING and names:
+        scope.values, scope.live = {**values, names[0]: method.owner}, scope.live | {names[0]}
+    return asserts(method, lambda: scope)
+
+
+def asserts_after_yield(function: object, funcargs: Mapping[str, object]) -> bool:
+    """Whether a fixture surely asserts when it is ended."""
+    method = own_method(function)
+    node = node_of(method.function.__code__) if method else None
+    if method is None or node is None:
+        return False
+    lines = [each.lineno for each in ast.walk(node) if isinstance(each, ast.Yield)]
+    scope = Scope({**names_of(method.function), **funcargs}, funcargs=funcargs, live=frozenset(funcargs))
+    return len(lines) == 1 and not Flow(scope, lines[0]).block(node.body)
+
+
+def asserts_after(places: Sequence[Place], funcargs: Mapping[str, object], *, trusts_outcome: bool = False) -> bool:
+    """Whether the functions that stood at those places, innermost first, surely assert in what they still had to do."""
+    ways = ON
+    for place in places:
+        node = node_of(place.code)
+        scope = Scope(place.values, trusts_outcome, funcargs, _live_names(place, node, funcargs))
+        left = Flow(scope, place.line, ways).block(node.body) if node else ON
+        ways = ON if left else NO_WAY
+    return not ways
+
+
+def _live_names(place: Place, node: FunctionNode | None, funcargs: Mapping[str, object]) -> frozenset[str]:
+    """The names of things that may have changed since the task ended.
+
+    A list or dict that the function itself made has not, unless it gave it to something else, which may fill it.
+    """
+    given = {id(thing) for thing in funcargs.values()}
+    return frozenset(
+        name
+        for name, thing in place.own.items()
+        if not isinstance(thing, (list, dict, set)) or id(thing) in given or (node and is_given_away(name, node))
+    )
+
+
+# --- syntax -----------------------------------------------------------------------------------------------------------
+
+
+def _ends_test(callee: object) -> bool:
+    function = callee.function if isinstance(callee, Method) else callee
+    module = str(getattr(function, "__module__", "")).partition(".")[0]
+    name = getattr(function, "__name__", type(function).__name__.strip("_").lower())
+    return name in _FAILS and module in ("_pytest", "pytest", "unittest", "sys")
+
+
+def _may_return_true(function: FunctionType) -> bool:
+    node = node_of(function.__code__)
+    returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)] if node else []
+    return any(value is not None and not (isinstance(value, ast.Constant) and not value.value) for value in returned)
+
+
+def _catches_around_yield(function: FunctionType) -> bool:
+    node = node_of(function.__code__)
+    tries = [each for each in ast.walk(node) if isinstance(each, ast.Try) and each.handlers] if node else []
+    return any(isinstance(inner, ast.Yield) for each in tries for part in each.body for inner in ast.walk(part))

@@ -1,0 +1,240 @@
+"""Where a test stands in its own code, the source of a function, and what stands in a piece of it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import sys
+import sysconfig
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+_OTHERS = tuple(
+    str(Path(folder).resolve())
+    for folder in {
+        str(Path(__file__).parents[1]),
+        *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a function that is carried out, and what the names in it stand for at that moment.
+
+    `own` are those of the function itself.
+    """
+
+    code: CodeType
+    line: int
+    values: Mapping[str, object]
+    own: Mapping[str, object]
+
+
+def places_now() -> tuple[Place, ...]:
+    """Where the functions of the user's own files stand that called this in a test, the innermost first."""
+    found: list[Place] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") != "_pytest.runner":
+        if is_own(frame.f_code):
+            own = dict(frame.f_locals)
+            values = ChainMap(own, frame.f_globals, vars(builtins))
+            found.append(Place(frame.f_code, frame.f_lineno, values, own))
+        frame = frame.f_back
+    return tuple(found)
+
+
+def names_of(function: FunctionType) -> Mapping[str, object]:
+    """What the names in a function stand for before it is called."""
+    cells: dict[str, object] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            cells[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return ChainMap(cells, function.__globals__, vars(builtins))
+
+
+def is_own(code: CodeType) -> bool:
+    """Whether it stands in a file of the user's project: not in Python, an installed package or this one."""
+    return is_own_file(code.co_filename)
+
+
+@lru_cache(1024)
+def is_own_file(name: str) -> bool:
+    """Whether a file is of the user's project: not of Python, an installed package or this one."""
+    return not name.startswith("<") and not str(Path(name).resolve()).startswith(_OTHERS)
+
+
+def node_of(code: CodeType) -> FunctionNode | None:
+    """The source of a function; None where there is none, and of a lambda."""
+    linecache.checkcache(code.co_filename)
+    return _functions("".join(linecache.getlines(code.co_filename))).get((code.co_name, code.co_firstlineno))
+
+
+@lru_cache(64)
+def _functions(source: str) -> Mapping[tuple[str, int], FunctionNode]:
+    """By name and first line, which is that of the first decorator."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return {}
+    return {
+        (node.name, min(each.lineno for each in (node, *node.decorator_list))): node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+
+
+@lru_cache(64)
+def empty_at_first(source: str) -> frozenset[str]:
+    """The names of a module that it gives to an empty list, dict or set."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:
+        return frozenset()
+    given = [(node.targets[0], node.value) for node in body if isinstance(node, ast.Assign)]
+    given += [(node.target, node.value) for node in body if isinstance(node, ast.AnnAssign) and node.value]
+    return frozenset(
+        name.id for name, value in given if isinstance(name, ast.Name) and ast.unparse(value) in ("[]", "{}", "set()")
+    )
+
+
+# --- syntax -----------------------------------------------------------------------------------------------------------
+
+
+def holds(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def holds_any(body: Sequence[ast.stmt], line: int) -> bool:
+    return any(holds(node, line) for node in body)
+
+
+def has_line_within(node: ast.stmt, line: int) -> bool:
+    """Whether the line is that of a statement within."""
+    bodies = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
+    bodies += [each.body for name in ("handlers", "cases") for each in getattr(node, name, [])]
+    return any(holds_any(body, line) for body in bodies)
+
+
+def parts(node: ast.stmt) -> Iterator[ast.expr]:
+    return (each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
+
+
+def sure_calls(node: ast.AST) -> Iterator[ast.Call]:
+    """The calls that are made whenever the expression is evaluated."""
+    match node:
+        case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            return
+        case ast.BoolOp():
+            yield from sure_calls(node.values[0])
+            return
+        case ast.IfExp():
+            yield from sure_calls(node.test)
+            return
+        case ast.Call():
+            yield node
+    for child in ast.iter_child_nodes(node):
+        yield from sure_calls(child)
+
+
+def is_named(node: ast.AST, names: frozenset[str]) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return name in names
+    return False
+
+
+def is_given_away(name: str, function: FunctionNode) -> bool:
+    """Whether a function hands a name, or a method of it, to another that is not built in, or to one defined within."""
+    for node in ast.walk(function):
+        within = isinstance(node, (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)) and node is not function
+        if within and any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node)):
+            return True
+        if isinstance(node, ast.Call) and not hasattr(builtins, name_of(node)):
+            given = [*node.args, *(each.value for each in node.keywords)]
+            if any(isinstance(root := innermost(each), ast.Name) and root.id == name for each in given):
+                return True
+    return False
+
+
+def innermost(node: ast.expr) -> ast.expr:
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node
+
+
+def is_endless(node: ast.stmt) -> bool:
+    return isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
+
+
+def is_chain(node: ast.expr) -> bool:
+    """Whether all calls in an expression are made one on what the other gave, so that the innermost is made first."""
+    now, chain = node, set[int]()
+    while isinstance(now, (ast.Compare, ast.Attribute, ast.Subscript, ast.Call, ast.Await, ast.UnaryOp)):
+        chain.add(id(now))
+        now = (
+            now.left if isinstance(now, ast.Compare) else now.operand if isinstance(now, ast.UnaryOp) else _before(now)
+        )
+    return all(id(each) in chain for each in ast.walk(node) if isinstance(each, ast.Call))
+
+
+def _before(node: ast.Attribute | ast.Subscript | ast.Call | ast.Await) -> ast.expr:
+    return node.func if isinstance(node, ast.Call) else node.value
+
+
+def arguments_of(call: ast.Call, names: list[str]) -> Iterator[tuple[str, ast.expr]]:
+    """What is given for which parameter, as far as can be told."""
+    for name, value in zip(names, call.args, strict=False):
+        if isinstance(value, ast.Starred):
+            break
+        yield name, value
+    yield from ((each.arg, each.value) for each in call.keywords if each.arg)
+
+
+def statements_in(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """All statements within, as they stand; not those of functions that are only defined."""
+    for node in body:
+        yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+            for inner in getattr(node, name, ()):
+                yield from statements_in([inner] if isinstance(inner, ast.stmt) else inner.body)
+
+
+def name_of(call: ast.Call) -> str:
+    match call.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def written_by(call: ast.Call) -> ast.expr | None:
+    """The file that a call writes, or opens for it."""
+    opens = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    writes = any(set(mode) & set("wax") and len(mode) < 4 for mode in opens)
+    match call.func:
+        case ast.Attribute(attr="write_bytes" | "write_text" | "touch", value=path):
+            return path
+        case ast.Attribute(attr="open", value=path) if writes:
+            return path
+        case ast.Name(id="open") if writes and call.args:
+            return call.args[0]
+    return None
+
+
+def returns_the_same(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function returns one constant, whatever it looked at."""
+    last = [each for part in ast.walk(node) if isinstance(part, ast.Try) for each in part.finalbody]
+    returned = [each for each in statements_in(last or node.body) if isinstance(each, ast.Return)]
+    values = {each.value.value for each in returned if isinstance(each.value, ast.Constant)}
+    return bool(returned) and len(values) == 1 and all(isinstance(each.value, ast.Constant) for each in returned)

@@ -1,0 +1,119 @@
+"""What the names in a test stand for: objects, or what is known of them, and functions of the user's."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from pathlib import PurePath
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+
+from pytest_vnc_use.body_checks.code_places import empty_at_first, is_own
+
+NOTHING = object()
+"""What stands for a name or a call of which nothing is known."""
+_PACKAGE = __name__.partition(".")[0]
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), tuple, frozenset, Enum, PurePath, ModuleType, type)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An object of which only the class is known."""
+
+    of: type
+
+
+@dataclass(frozen=True)
+class Method:
+    """A function of the user's, and the object that it belongs to, if any."""
+
+    function: FunctionType
+    owner: object = NOTHING
+
+
+def own_method(callee: object) -> Method | None:
+    """A function of the user's, without what other packages' decorators put around it."""
+    function: object = callee
+    owner: object = NOTHING
+    if isinstance(callee, Method):
+        function, owner = callee.function, callee.owner
+    elif isinstance(callee, MethodType):
+        function, owner = callee.__func__, callee.__self__
+    while isinstance(function, FunctionType) and not is_own(function.__code__) and hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    if not isinstance(function, FunctionType):
+        return None
+    return Method(function, owner) if is_own(function.__code__) else None
+
+
+def member(owner: object, name: str) -> object:
+    if owner is NOTHING:
+        return NOTHING
+    if isinstance(owner, ModuleType):
+        return vars(owner).get(name, NOTHING)
+    found = inspect.getattr_static(owner.of if isinstance(owner, Instance) else owner, name, NOTHING)
+    found = unwatched(found)
+    if isinstance(found, staticmethod):
+        return found.__func__
+    if isinstance(found, classmethod):
+        return Method(found.__func__, owner) if isinstance(found.__func__, FunctionType) else NOTHING
+    if isinstance(found, FunctionType) and not isinstance(owner, type):
+        return Method(found, owner)
+    return found
+
+
+def unwatched(thing: object) -> object:
+    """The method itself, where broken_calls.py watches it."""
+    return getattr(thing, "__wrapped__", thing) if is_of_package(thing) else thing
+
+
+def class_of(thing: object) -> type:
+    return thing.of if isinstance(thing, Instance) else type(thing)
+
+
+def is_of_package(thing: object) -> bool:
+    return class_of(thing).__module__.partition(".")[0] == _PACKAGE and not isinstance(thing, Method)
+
+
+def is_live(thing: object) -> bool:
+    """Whether a fixture's object may have changed since the test got it."""
+    if thing is NOTHING or isinstance(thing, (*_PLAIN, FunctionType, MethodType, BuiltinFunctionType)):
+        return False
+    module = class_of(thing).__module__.partition(".")[0]
+    return module not in (_PACKAGE, "_pytest", "pytest")
+
+
+def has_truth(thing: object) -> bool:
+    """Whether `assert thing` can fail."""
+    is_other = thing is NOTHING or getter_of(thing) is not None
+    return is_other or hasattr(class_of(thing), "__bool__") or hasattr(class_of(thing), "__len__")
+
+
+def getter_of(thing: object) -> FunctionType | None:
+    """The function of the user's that a property is read by."""
+    getter = thing.fget if isinstance(thing, property) else thing.func if isinstance(thing, cached_property) else None
+    return getter if isinstance(getter, FunctionType) and is_own(getter.__code__) else None
+
+
+def collects(values: Mapping[str, object], name: str) -> bool:
+    """Whether a name is that of a list or dict which a module of the user's leaves empty, for others to fill."""
+    value = values.get(name)
+    if not isinstance(value, (list, dict, set)):
+        return False
+    modules = [each for each in [*sys.modules.values()] if isinstance(each, ModuleType)]
+    files = {str(vars(each).get("__file__")) for each in modules if vars(each).get(name) is value}
+    return any(name in empty_at_first("".join(linecache.getlines(file))) for file in files)
+
+
+def module_of(thing: object) -> str:
+    """The first part of the name of the module that a function or an object's class is from."""
+    of = thing.function if isinstance(thing, Method) else thing.of if isinstance(thing, Instance) else thing
+    return "" if thing is NOTHING else str(getattr(of, "__module__", None) or "").partition(".")[0]
+
+
+def owner_of(method: Method | MethodType) -> object:
+    return method.owner if isinstance(method, Method) else method.__self__

@@ -1,0 +1,155 @@
+"""What is known of a value whatever the program shows: an assertion on that says nothing of the product.
+
+A list that is written out is true, a screenshot is never empty, a call of `subprocess.run` never gives None. What is
+known of a value is a set of facts; names keep those of what they were given (see looks.py).
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Literal
+
+from pytest_vnc_use.body_checks.code_places import node_of
+
+Fact = Literal["true", "number", "there", "picture", "image"]
+"""`true`: never false. `number`: true for all numbers but one, as `find` answers. `there`: never None. `picture`: the
+bytes of a screenshot. `image`: made from one."""
+Facts = frozenset[Fact]
+NONE: Facts = frozenset()
+
+_IS_TRUE: Facts = frozenset({"true", "there"})
+_IS_THERE: Facts = frozenset({"there"})
+_IS_PICTURE: Facts = frozenset({"true", "there", "picture", "image"})
+_MADE_OF_A_PICTURE = frozenset("size width height mode format shape ndim dtype".split())
+_METHODS = {name for kind in (str, bytes, list, dict, set) for name in dir(kind) if not name.startswith("_")}
+_ORDERS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_TURNED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
+
+
+def facts_of(node: ast.AST, of_name: Callable[[str], Facts]) -> Facts:
+    """What is known of an expression, where `of_name` tells it of a name."""
+    match node:
+        case ast.Name(id=name):
+            return of_name(name)
+        case ast.Constant():
+            return _IS_TRUE if node.value else NONE
+        case ast.NamedExpr() | ast.Await():
+            return facts_of(node.value, of_name)
+        case ast.Tuple(elts=[_, *_]) | ast.List(elts=[_, *_]) | ast.Set():
+            return NONE if all(isinstance(each, ast.Starred) for each in node.elts) else _IS_TRUE
+        case ast.Dict(keys=[_, *_]):
+            return NONE if None in node.keys else _IS_TRUE
+        case ast.JoinedStr():
+            return _IS_TRUE if any(isinstance(each, ast.Constant) for each in node.values) else _IS_THERE
+        case ast.GeneratorExp() | ast.Lambda():
+            return _IS_TRUE
+        case ast.Subscript(slice=ast.Slice()):
+            return facts_of(node.value, of_name) & {"picture", "image", "there"}
+        case ast.Attribute(value=owner):
+            return facts_of(owner, of_name) & {"image"}
+        case ast.Call():
+            return _of_call(node, of_name)
+    return NONE
+
+
+def _of_call(call: ast.Call, of_name: Callable[[str], Facts]) -> Facts:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+    parts = [facts_of(each, of_name) for each in (*owner, *call.args)]
+    image: Facts = frozenset({"image"}) if any("image" in facts for facts in parts) else NONE
+    match name:
+        case "screenshot":
+            return _IS_PICTURE
+        case "bytes" | "BytesIO" | "bytearray" if image:
+            return _IS_PICTURE
+        case "hexdigest" | "digest" | "hex":
+            return _IS_TRUE | image
+        case "split" | "rsplit" if call.args and owner:
+            return _IS_TRUE
+        case "partition" | "rpartition" | "splitext" | "repr" | "run" | "Popen":
+            return _IS_TRUE
+        case "find" | "rfind" if owner:
+            return frozenset({"number"})
+        case "read_file" | "splitlines" | "strip" | "lower" | "upper" | "len" | "str" | "decode" | "encode":
+            return _IS_THERE | image
+        case "next" | "get" | "getattr" | "pop" | "setdefault" if len(call.args) > 1:
+            return facts_of(call.args[-1], of_name) & {"true"}
+    return image
+
+
+def has_foregone_truth(node: ast.expr, facts: Facts) -> bool:
+    """Whether an expression that is asserted as it stands is true, or false, whatever the program shows."""
+    return bool(facts & {"true", "number", "picture"}) or isinstance(node, (ast.Tuple, ast.List, ast.Dict, ast.Set))
+
+
+def is_forgotten_call(node: ast.expr) -> bool:
+    """Whether an expression is a method of a text, a list or a dict, as far as its name tells."""
+    return isinstance(node, ast.Attribute) and node.attr in _METHODS
+
+
+def is_of_a_picture(node: ast.Attribute, owner: Facts) -> bool:
+    """Whether an attribute tells of the form of a screenshot, not of what it shows."""
+    return "image" in owner and node.attr in _MADE_OF_A_PICTURE
+
+
+def is_foregone(test: ast.Compare, of_name: Callable[[str], Facts]) -> bool:
+    """Whether a comparison is true, or false, whatever the program shows."""
+    sides = [test.left, *test.comparators]
+    if len({ast.dump(side) for side in sides}) < len(sides):
+        return True
+    if len(sides) > 2:
+        return False
+    (left, right), op = sides, test.ops[0]
+    facts = [facts_of(side, of_name) for side in sides]
+    if "picture" in facts[0] | facts[1] and any(isinstance(side, ast.Constant) for side in sides):
+        return True
+    if isinstance(op, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and any(_is_none(side) for side in sides):
+        return any("there" in each for each in facts)
+    return _is_true_of_any_length(left, op, right, of_name) or _is_true_of_any_length(
+        right, _TURNED.get(type(op), type(op))(), left, of_name
+    )
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _is_true_of_any_length(left: ast.expr, op: ast.cmpop, right: ast.expr, of_name: Callable[[str], Facts]) -> bool:
+    """`len(x) >= 0`, `len(x) != -1`, `len(text.split(";")) > 0`."""
+    order, bound = _ORDERS.get(type(op)), _number(right)
+    if order is None or bound is None:
+        return False
+    match left:
+        case ast.Call(func=ast.Name(id="len"), args=[of]):
+            facts = facts_of(of, of_name)
+            if "picture" in facts:
+                return True
+            least = 1 if "true" in facts else 0
+            lengths = {n for n in (least, bound - 1, bound, bound + 1) if n >= least}
+            return all(order(n, bound) for n in lengths)
+    return False
+
+
+def _number(node: ast.expr) -> int | None:
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        return None
+    return value if isinstance(value, int) else None
+
+
+def is_generator(function: FunctionType) -> bool:
+    """Whether what a function returns is always true: a generator, or a call of itself that is not carried out."""
+    node = node_of(function.__code__)
+    returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)] if node else []
+    return bool(returned) and all(isinstance(value, ast.GeneratorExp) for value in returned)

@@ -1,0 +1,368 @@
+"""`cua-vnc`: run a task without pytest, answer a run that waits, resume one, read policy files, and look what works.
+
+`cua-vnc record` writes a test of what a person shows in a VNC viewer. `cua-vnc mcp` gives a coding agent all but that,
+over the Model Context Protocol.
+
+Exit codes of run, approve, deny, resume and reenact:
+
+    0   done, and every --expect claim holds
+    1   done, but a claim fails, or the judge is unsure
+    2   wrong usage: an option, a setting or a policy file
+    3   gave_up                 4   step_limit or time_limit
+    5   denied                  6   blocked
+    7   waiting_for_approval    8   budget
+    9   infra: the desktop, the model or your own planner could not be used
+    70  a defect of this program
+    130 Ctrl-C
+
+The last line printed names the outcome, or `infra`, `defect` or `interrupted`, and the run folder. approve, deny and
+resume go on with the settings and the claims that the run was started with; secrets must be given again (--secret), and
+a run that was not made here, or was changed, is gone on with only with --trust.
+
+Exit codes of doctor: 0 where all works that was asked for, 1 where something does not (a line of it begins with FAIL),
+2 and 130 as above. What is missing and was not asked for (`--`) is no failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vnc_use import assembly
+from pytest_vnc_use.agent.agent import VncUseAgent
+from pytest_vnc_use.agent.resume import Again, check_origin
+from pytest_vnc_use.cli import record
+from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
+from pytest_vnc_use.errors import SettingsError, VncUseError
+from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.transcript import plain
+from pytest_vnc_use.settings.settings import FIELDS, Settings, environment_layer, read_value
+from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, harmless
+from pytest_vnc_use.types import RunResult
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.runs.uitask_trace import Execution
+
+PLACE_OPTIONS = {
+    "--vnc": "server",
+    "--password-env": "password_env",
+    "--exec": "exec",
+    "--cdp": "cdp",
+    "--runs-dir": "runs_dir",
+}
+"""Options of all commands that drive a desktop, and the settings they give."""
+ABOUT = {
+    "server": "the VNC desktop: host::port, host:display or a unix socket",
+    "planner": "who decides what to do: gemini (the default), anthropic or openai (asks the model, costs money), or "
+    "package.module:name, a callable of your own",
+}
+"""Where a command differs from pytest's option."""
+ABOUT_ANSWERS = {
+    "server": f"{ABOUT['server']} (where the run was, or else VNC_USE_SERVER)",
+    "planner": "who decides what to do from now on (who did so far, where the run folder can say who that was)",
+}
+RUN_OPTIONS = {
+    "--planner": "planner",
+    "--model": "model",
+    "--base-url": "base_url",
+    "--vocabulary": "vocabulary",
+    "--coordinates": "coordinates",
+    "--computer-tool": "computer_tool",
+    "--judge": "judge",
+    "--judge-model": "judge_model",
+    "--elements": "elements",
+    "--environment": "environment",
+    "--policy": "policy",
+    "--exclude": "exclude",
+    "--step-limit": "steps",
+    "--seconds": "seconds",
+}
+"""Options of `run` alone: the others go on with what the run was started with."""
+REENACT_OPTIONS = {"--policy": "policy", "--seconds": "seconds"}
+DOCTOR_OPTIONS = {"--vnc": "server", "--password-env": "password_env", "--planner": "planner", "--model": "model"}
+ABOUT_DOCTOR = {
+    "server": f"{ABOUT['server']}; or xvnc, qt, container:IMAGE (without it a desktop is started on TigerVNC)",
+    "planner": "who decides what to do: gemini; with it, or with --model, it fails that there is no key",
+    "model": "the model to look for",
+}
+DOCTOR_FAILED, USAGE, CTRL_C = 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code."""
+    arguments = parser().parse_args(argv)
+    try:
+        return int(arguments.command(arguments))
+    except VncUseError as exc:
+        print(cut(harmless(f"error: {exc}", hide=str), LONGEST_ERROR), file=sys.stderr)
+        return USAGE
+
+
+# --- the commands' arguments -----------------------------------------------------------------------------------------
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(
+        prog="cua-vnc", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = root.add_subparsers(required=True, metavar="COMMAND")
+    _add_run(commands)
+    for name, command, about in (
+        ("approve", _approve, "carry out the action that a run waits with, and go on"),
+        ("deny", _deny, "refuse the action that a run waits with"),
+        ("resume", _resume, "go on with an interrupted or killed run from its last step"),
+    ):
+        answer = commands.add_parser(name, help=about, description=about)
+        answer.add_argument("run_id", help="name of the run's folder under --runs-dir")
+        _add_options(answer, {**PLACE_OPTIONS, "--planner": "planner"}, ABOUT_ANSWERS, needs_server=False)
+        _add_secret(answer)
+        _add_trust(answer, "go on with a run that you did not make on this machine, as its folder says")
+        if name != "resume":
+            answer.add_argument("--step", type=int, help="answer only if it is this step that the run waits with")
+        answer.set_defaults(command=command)
+    _add_reenact(commands)
+    record.add(commands, partial(_add_options, needs_server=not _server_from_outside()))
+    _add_policy(commands)
+    _add_doctor(commands)
+    _add_mcp(commands)
+    return root
+
+
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    run = commands.add_parser("run", help="carry out a task", description="Carry out a task on a VNC desktop.")
+    run.add_argument("--task", required=True, help="the sentence to carry out")
+    run.add_argument(
+        "--expect", action="append", default=[], metavar="CLAIM", help="claim to judge after it; repeatable"
+    )
+    run.add_argument(
+        "--wait-for-approval",
+        action="store_true",
+        help="where no terminal is there to ask at, let the run wait for `cua-vnc approve` instead of denying",
+    )
+    _add_options(run, {**PLACE_OPTIONS, **RUN_OPTIONS}, needs_server=not _server_from_outside())
+    _add_secret(run)
+    run.set_defaults(command=_run)
+
+
+def _add_secret(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--secret",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="environment variable whose value may be typed, as <secret:NAME>: only its name is written; repeatable",
+    )
+
+
+def _add_trust(parser: argparse.ArgumentParser, about: str) -> None:
+    parser.add_argument("--trust", action="store_true", help=about)
+
+
+def _server_from_outside() -> object:
+    return environment_layer()[0]["server"]
+
+
+def _add_options(
+    parser: argparse.ArgumentParser,
+    options: Mapping[str, str],
+    about: Mapping[str, str] = ABOUT,
+    *,
+    needs_server: bool = True,
+) -> None:
+    default = Settings()
+    for option, field in options.items():
+        shown, value = about.get(field, FIELDS[field].metadata["help"]), getattr(default, field)
+        needed = needs_server and field == "server"
+        shown = f"{shown} (default: {value})" if value else shown
+        parser.add_argument(option, dest=field, required=needed, metavar=field.upper(), help=shown)
+
+
+def _add_reenact(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    about = "carry out the actions of an earlier run again, without a model, unchecked"
+    reenact = commands.add_parser(
+        "reenact",
+        help=about,
+        description=f"{about[0].upper()}{about[1:]}: in order, each after the screen is quiet, up to the first that "
+        "fails. No screen is compared and nothing is judged: `done` says that all were carried out, not that they did "
+        "what they did then. What failed then is left out. Secrets, <secret:NAME> in the trace, come from the "
+        "environment: those of a run that you made here, and those that --secret names.",
+    )
+    reenact.add_argument("execution", metavar="RUN", help="a run folder, or an action trace (execution.json)")
+    _add_options(reenact, {**PLACE_OPTIONS, **REENACT_OPTIONS}, needs_server=not _server_from_outside())
+    _add_secret(reenact)
+    _add_trust(reenact, "type whatever variable of the environment the trace names, wherever it came from")
+    reenact.set_defaults(command=_reenact)
+
+
+def _add_policy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    policy = commands.add_parser("policy", help="check a policy file, or try it on recorded runs")
+    kinds = policy.add_subparsers(required=True, metavar="check|test")
+    check = kinds.add_parser("check", help="explain a policy file")
+    check.add_argument("file")
+    check.set_defaults(command=_policy_check)
+    test = kinds.add_parser("test", help="say what a policy file would have ruled on recorded steps")
+    test.add_argument("file")
+    test.add_argument("run", nargs="+", help="run folder")
+    test.set_defaults(command=_policy_test)
+
+
+def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    doctor = commands.add_parser(
+        "doctor",
+        help="say what works here and what does not",
+        description="Say what works here (ok), what is missing (--) with the command that installs it, and what was "
+        "asked for and does not work (FAIL). Exit code 1 where a line says FAIL, else 0; 2 for wrong usage.",
+    )
+    doctor.add_argument("--no-typing", action="store_true", help="press no key on a given desktop")
+    _add_options(doctor, DOCTOR_OPTIONS, ABOUT_DOCTOR, needs_server=False)
+    doctor.set_defaults(command=_doctor)
+
+
+def _add_mcp(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    mcp = commands.add_parser(
+        "mcp",
+        help="serve a coding agent over the Model Context Protocol",
+        description="Speak MCP on stdin and stdout until stdin is closed: tools to run a task or the tests, to read "
+        "runs and their pictures, and to propose a test.",
+    )
+    mcp.add_argument(
+        "--answer-seconds", default="300", help="how long a person may take to confirm an action (default: 300)"
+    )
+    _add_options(mcp, {**PLACE_OPTIONS, **RUN_OPTIONS}, needs_server=False)
+    _add_secret(mcp)
+    mcp.set_defaults(command=_mcp)
+
+
+# --- the commands ----------------------------------------------------------------------------------------------------
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    given = {field: getattr(arguments, field) for field in (*PLACE_OPTIONS.values(), *RUN_OPTIONS.values())}
+    return assembly.settings_of({**given, "planner": given["planner"] or "gemini"})
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    approver = approver_here()
+    ask = approver is not None or arguments.wait_for_approval
+    settings, secrets = _settings(arguments), _secrets(arguments.secret)
+    agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[StepPrinter()])
+    run = partial(agent.run, arguments.task, expect=arguments.expect, approver=approver)
+    return drive(agent, run, arguments.expect)
+
+
+def _secrets(names: Sequence[str]) -> dict[str, str]:
+    """The values of environment variables. Raises SettingsError where one is not set."""
+    for name in names:
+        if not os.environ.get(name):
+            raise SettingsError(f"--secret {name} names an environment variable that is not set, or is empty")
+    return {name: os.environ[name] for name in names}
+
+
+def _approve(arguments: argparse.Namespace) -> int:
+    given = {"step": arguments.step, "approver": approver_here()}
+    return _go_on(arguments, lambda agent, again: agent.approve(arguments.run_id, **given, **again))
+
+
+def _deny(arguments: argparse.Namespace) -> int:
+    return _go_on(arguments, lambda agent, again: agent.deny(arguments.run_id, step=arguments.step, **again))
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    return _go_on(arguments, lambda agent, again: agent.resume(arguments.run_id, approver=approver_here(), **again))
+
+
+def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again], RunResult]) -> int:
+    """Go on with a run as it was started, on the desktop that is given now, or else on the one that it was on."""
+    place = {field: getattr(arguments, field) for field in PLACE_OPTIONS.values()}
+    runs_dir = assembly.settings_of(place).runs_dir
+    trace = read_trace(Path(runs_dir, arguments.run_id))
+    check_origin(trace, trust=arguments.trust)
+    place = {field: value for field, value in place.items() if value is not None}
+    known = {**trace.started.settings, "server": trace.started.server or None, **place, "runs_dir": runs_dir}
+    if arguments.planner and arguments.planner != known.get("planner"):
+        known |= {"planner": arguments.planner, "model": "", "base_url": ""}  # these were another's
+    secrets = _secrets(arguments.secret)
+    agent = VncUseAgent(settings=assembly.settings_of(known), secrets=secrets, observers=[StepPrinter()])
+    again = Again(trust=arguments.trust, planner=agent.planner if arguments.planner else None)
+    return drive(agent, lambda: advance(agent, again), trace.started.expect)
+
+
+def _reenact(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.planners.local.reenact import Reenactment
+    from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
+
+    given = {field: getattr(arguments, field) for field in (*PLACE_OPTIONS.values(), *REENACT_OPTIONS.values())}
+    settings, approver = assembly.settings_of({**given, "planner": ""}), approver_here()
+    execution = read_execution(Path(arguments.execution))
+    planner, secrets = Reenactment(execution), secrets_of(execution, _typable(execution, arguments))
+    if secrets:
+        print(f"typed from the environment: {', '.join(secrets)}")
+    agent = VncUseAgent(
+        settings=settings,
+        planner=planner,
+        secrets=secrets,
+        hitl_mode=approver is not None,
+        observers=[StepPrinter()],
+    )
+    run = partial(agent.run, planner.task, limits=planner.limits(settings.seconds), approver=approver)
+    return drive(agent, run, ())
+
+
+def _typable(execution: Execution, arguments: argparse.Namespace) -> Mapping[str, str]:
+    """The environment, as far as a trace may have it typed: by default what the user's own run was given."""
+    if arguments.trust:
+        return os.environ
+    own = {name: os.environ.get(name, "") for name in execution.own_secrets}
+    return own | _secrets(arguments.secret)
+
+
+def _policy_check(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.safety.policy_file import explain, load_policy
+
+    print(harmless(explain(load_policy(arguments.file)), hide=str))
+    return 0
+
+
+def _policy_test(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.safety.policy_file import load_policy, replay_rulings
+
+    rulings = replay_rulings(load_policy(arguments.file), [Path(run) for run in arguments.run])
+    print(harmless(rulings, hide=str))
+    return 0
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.cli.doctor import diagnose
+
+    given = {field: getattr(arguments, field) for field in DOCTOR_OPTIONS.values()}
+    given["planner"] = given["planner"] or (given["model"] and "gemini")
+    failed = []
+    try:
+        for finding in diagnose(assembly.settings_of(given), typing=not arguments.no_typing):
+            print(plain(str(finding)), flush=True)
+            failed += [finding.about] if finding.word == "FAIL" else []
+    except KeyboardInterrupt:
+        print("interrupted")
+        return CTRL_C
+    print(f"does not work: {', '.join(failed)}" if failed else "all that was asked for works")
+    return DOCTOR_FAILED if failed else 0
+
+
+def _mcp(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.cli.mcp_server import serve
+
+    fields = (*PLACE_OPTIONS.values(), *RUN_OPTIONS.values())
+    given = {field: value for field in fields if (value := getattr(arguments, field)) is not None}
+    answer_within_s = read_value("seconds", arguments.answer_seconds, "--answer-seconds")
+    serve(_settings(arguments), given, answer_within_s=answer_within_s, secrets=_secrets(arguments.secret))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

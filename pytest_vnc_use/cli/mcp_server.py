@@ -1,0 +1,386 @@
+"""`cua-vnc mcp`: what a coding agent can do here, over the Model Context Protocol on stdin and stdout.
+
+It runs tasks and tests, one at a time, and reads run folders. Where an action needs a person's yes, the run waits as it
+does for `cua-vnc approve`, and the client's user is asked by elicitation: in protocols before 2026-07-28 by a request
+within the call, since then by a result that says what is asked, after which the client calls again with the answer.
+Decline, cancel, silence, or a client that can ask nobody: the answer is no.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar
+
+from pytest_vnc_use import assembly
+from pytest_vnc_use.agent.agent import VncUseAgent
+from pytest_vnc_use.cli.pytest_process import Suite, SuiteResult
+from pytest_vnc_use.demonstrate.proposal import proposed_test
+from pytest_vnc_use.errors import InfraError, RunFolderError, SettingsError, VncUseError
+from pytest_vnc_use.report.annotate import mark_action
+from pytest_vnc_use.report.phrases import action_in_words
+from pytest_vnc_use.runs.folder import RunFolder, Trace, read_trace
+from pytest_vnc_use.runs.logger import Redactor
+from pytest_vnc_use.runs.story import RunLine, RunStory, line_of, story_of
+from pytest_vnc_use.runs.transcript import line, plain, step_line
+from pytest_vnc_use.settings.settings import TIMING, Settings, merge
+from pytest_vnc_use.types import ApprovalAsked, Limits, Outcome, RunEvent, RunResult, Step, StepFinished, TurnDecided
+
+try:
+    import anyio
+    from mcp.server.mcpserver import Context, Image, MCPServer, RequestStateSecurity
+    from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.shared.exceptions import MCPError
+    from mcp.types import (
+        ElicitRequest,
+        ElicitRequestFormParams,
+        ElicitResult,
+        InputRequiredResult,
+        ToolAnnotations,
+    )
+    from mcp.types.version import is_version_at_least
+except ImportError as exc:
+    raise SettingsError(
+        f"`cua-vnc mcp` needs the library 'mcp', version 2 ({exc}): pip install 'pytest-vnc-use[mcp]'"
+    ) from exc
+
+_ENDED_WITHIN_S = 1.5
+"""How long the end of the process waits for what it is doing; clients kill it after two seconds."""
+_ASKS_BY_RESULT = "2026-07-28"
+_STATE_KEPT_S = 86400.0
+"""How long what a client brings back with an answer is read at all; a late answer is a no, not an error."""
+_QUESTION = "confirmation"
+_ANSWER_SCHEMA = {
+    "type": "object",
+    "properties": {"carry_out": {"type": "boolean", "title": "Carry it out"}},
+    "required": ["carry_out"],
+}
+_INSTRUCTIONS = (
+    "Drives a graphical program on a VNC desktop by tasks in plain sentences, and judges claims about its screen. An "
+    "outcome of `done` is what the planner believes; what is so, the verdicts say. Every run leaves a folder, to be "
+    "read and looked at step by step."
+)
+
+T = TypeVar("T")
+AnyContext = Context[Any, Any]
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _told_in_a_line(hide: Callable[[str], str], runs: Sequence[Path] = ()) -> Iterator[None]:
+    """What this package raises, as the error of a tool; the last of the runs is named."""
+    try:
+        yield
+    except VncUseError as exc:
+        kind = ["infra", type(exc).__name__] if isinstance(exc, InfraError) else []
+        places = [f"run {run.name}" for run in runs[-1:]]
+        raise ToolError(plain(hide("; ".join([": ".join([*kind, str(exc)]), *places])))) from exc
+
+
+# --- asking a person -------------------------------------------------------------------------------------------------
+
+
+def _can_ask(ctx: AnyContext) -> bool:
+    """Whether the client shows forms to its user; a bare `elicitation: {}` says so too."""
+    asks = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
+    return asks is not None and (asks.form is not None or asks.url is None)
+
+
+def _question(asked: ApprovalAsked) -> ElicitRequestFormParams:
+    wish = asked.proposal.confirmation
+    lines = [
+        f"Step {asked.number} wants to be confirmed: {action_in_words(asked.proposal.action)}",
+        f"The model says: {wish.explanation if wish else asked.proposal.intent}",
+        f"Ruled by: {asked.ruling.rule}",
+    ]
+    return ElicitRequestFormParams(message="\n".join(map(line, lines)), requested_schema=_ANSWER_SCHEMA)
+
+
+async def _answer(ctx: AnyContext, asked: ApprovalAsked, timeout_s: float) -> bool:
+    """Ask within the call; no, where nobody answers in time or the client fails to ask."""
+    question = _question(asked)
+    with anyio.move_on_after(timeout_s):
+        try:
+            return _says_yes(await ctx.session.elicit_form(question.message, _ANSWER_SCHEMA, ctx.request_id))
+        except MCPError:
+            return False
+    return False
+
+
+def _asks(run_id: str, asked: ApprovalAsked) -> InputRequiredResult:
+    """The question as a result; the client brings the state back with the answer, sealed against changes."""
+    state = json.dumps([run_id, asked.number, time.time()])
+    return InputRequiredResult(input_requests={_QUESTION: ElicitRequest(params=_question(asked))}, request_state=state)
+
+
+def _says_yes(answer: object) -> bool:
+    given = isinstance(answer, ElicitResult) and answer.action == "accept" and answer.content
+    return bool(given and given.get("carry_out") is True)
+
+
+# --- one thing at a time ---------------------------------------------------------------------------------------------
+
+
+class Watch:
+    """Tells the client of each step; once stopped, it breaks the run off at its next turn or step."""
+
+    def __init__(self, ctx: AnyContext) -> None:
+        self._ctx = ctx
+        self._loop = asyncio.get_running_loop()
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def observe(self, event: RunEvent) -> None:
+        if not isinstance(event, (TurnDecided, StepFinished)):
+            return
+        if self._stopped.is_set():
+            raise InfraError("the run was stopped: the client cancelled it, or went away")
+        if isinstance(event, StepFinished):
+            told = self._ctx.report_progress(event.step.number, message=step_line(event.step))
+            asyncio.run_coroutine_threadsafe(told, self._loop)
+
+
+class Desk:
+    """Where one thing is done at a time, in a thread that the end of the process does not wait for."""
+
+    def __init__(self) -> None:
+        self._free = threading.Lock()
+        self._stop: Callable[[], None] = lambda: None
+
+    async def do(self, work: Callable[[], T], stop: Callable[[], None]) -> T:
+        """What `work()` returns; `stop()` is called where nobody waits for it any more. Raises ToolError if busy."""
+        if not self._free.acquire(blocking=False):
+            raise ToolError("another task or test run is under way here; wait for its end, or cancel it")
+        self._stop = stop
+        done: Future[T] = Future()
+        done.set_running_or_notify_cancel()
+        threading.Thread(target=self._do, args=(work, done), daemon=True, name="vnc-use mcp").start()
+        try:
+            return await asyncio.wrap_future(done)
+        except asyncio.CancelledError:
+            stop()
+            raise
+
+    def _do(self, work: Callable[[], T], done: Future[T]) -> None:
+        try:
+            result = work()
+        except BaseException as exc:  # noqa: BLE001  # handed to the one who waits, who raises it
+            self._free.release()
+            done.set_exception(exc)
+        else:
+            self._free.release()
+            done.set_result(result)
+
+    def close(self) -> None:
+        """Stop what is being done, and give it a moment to end."""
+        self._stop()
+        self._free.acquire(timeout=_ENDED_WITHIN_S)
+
+
+# --- the tools -------------------------------------------------------------------------------------------------------
+
+
+class Tools:
+    """The tools, on the desktop and the run folders of the settings; `given` are those settings the user spelled out.
+
+    The docstrings of the tools are what a coding agent reads of them.
+    """
+
+    def __init__(
+        self, settings: Settings, given: Mapping[str, str], answer_within_s: float, secrets: Mapping[str, str]
+    ) -> None:
+        self._settings = settings
+        self._secrets = dict(secrets)
+        self._given = dict(given)
+        self._answer_within_s = answer_within_s
+        self._runs_dir = Path(settings.runs_dir).resolve()
+        self._redactor = Redactor({**secrets, **assembly.ambient_secrets(settings)})
+        self.desk = Desk()
+
+    async def run_task(
+        self,
+        ctx: AnyContext,
+        task: str,
+        expect: Sequence[str] = (),
+        steps: int | None = None,
+        seconds: float | None = None,
+    ) -> RunStory | InputRequiredResult:
+        """Carry out a task, one plain sentence, on the desktop; then judge each claim of `expect` about its screen.
+
+        `steps` and `seconds` limit the run. Risky actions are put to the user first. Costs model calls, thus money.
+        """
+        with _told_in_a_line(self._redactor.hide):
+            advance = self._answered(ctx) if ctx.request_state else self._first(task, expect, steps, seconds)
+            trace = await self._advanced(ctx, advance)
+            while trace.asked and not trace.ended:
+                if is_version_at_least(ctx.protocol_version or "", _ASKS_BY_RESULT):
+                    return _asks(trace.path.name, trace.asked)
+                yes = await _answer(ctx, trace.asked, self._answer_within_s)
+                trace = await self._advanced(ctx, partial(_go_on, trace.path.name, trace.asked.number, yes))
+            return story_of(trace)
+
+    def _first(
+        self, task: str, expect: Sequence[str], steps: int | None, seconds: float | None
+    ) -> Callable[[VncUseAgent], RunResult]:
+        if not self._settings.server:
+            raise SettingsError("no desktop is given to run tasks on: start `cua-vnc mcp` with --vnc=host::port")
+        given = {"steps": steps, "seconds": seconds}
+        own = merge((vars(self._settings), str), (given, str))
+        limits = Limits(own.steps, own.seconds, own.stall)
+        return lambda agent: agent.run(task, expect=expect, limits=limits)
+
+    def _answered(self, ctx: AnyContext) -> Callable[[VncUseAgent], RunResult]:
+        """How to go on with the run whose question this call brings the answer to."""
+        run_id, step, asked_at = json.loads(ctx.request_state or "[]")
+        in_time = time.time() - asked_at <= self._answer_within_s
+        return partial(_go_on, run_id, step, in_time and _says_yes((ctx.input_responses or {}).get(_QUESTION)))
+
+    async def _advanced(self, ctx: AnyContext, advance: Callable[[VncUseAgent], RunResult]) -> Trace:
+        """The trace of a run once it has ended or waits; of one that is done, with its claims judged."""
+        watch = Watch(ctx)
+        settings, secrets, ask = self._settings, self._secrets, _can_ask(ctx)
+        agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[watch])
+        return await self.desk.do(partial(self._drive, agent, advance), watch.stop)
+
+    def _drive(self, agent: VncUseAgent, advance: Callable[[VncUseAgent], RunResult]) -> Trace:
+        with _told_in_a_line(self._redactor.hide, agent.runs), agent:
+            result = advance(agent)
+            claims = read_trace(result.run_folder).started.expect if result.outcome is Outcome.DONE else ()
+            for claim in claims:
+                agent.verify(claim)
+            return read_trace(result.run_folder)
+
+    async def run_tests(self, paths: Sequence[str] = (), keyword: str = "", seconds: float = 600.0) -> SuiteResult:
+        """Run pytest in the working folder, on `paths` and by `keyword` (pytest's -k), for at most so many seconds.
+
+        Returns counts, and of each failed test its id, why it failed, and the ids of its runs, for `read_run`.
+        """
+        with _told_in_a_line(self._redactor.hide):
+            suite = Suite(Path.cwd(), self._runs_dir, paths, keyword, self._given)
+            result = await self.desk.do(partial(suite.run, seconds), suite.stop)
+            hidden: SuiteResult = self._redactor.hide_in(result)
+            return hidden
+
+    def list_runs(self, limit: int = 20) -> list[RunLine]:
+        """The newest runs, newest first: id, outcome, task, and the test that made it."""
+        found = self._runs_dir.glob("*/trace.jsonl")
+        newest = sorted((file.parent for file in found), key=lambda path: path.name, reverse=True)
+        return [line_of(path) for path in newest[: max(0, limit)]]
+
+    def read_run(self, run_id: str) -> RunStory:
+        """What happened in a run: its outcome, its message, the verdicts on its claims, its steps."""
+        with _told_in_a_line(self._redactor.hide):
+            return story_of(self._trace(run_id))
+
+    def step_picture(self, run_id: str, step: int, when: Literal["before", "after"] = "before") -> Image:
+        """The screen before a step of a run, with the point it acted on marked, or after it."""
+        with _told_in_a_line(self._redactor.hide):
+            trace = self._trace(run_id)
+            shown, folder = _step(trace, step), RunFolder(trace.path)
+            if when == "after":
+                return Image(data=folder.load_png(shown.frame_after), format="png")
+            marked = mark_action(folder.load_png(shown.frame_before), shown.proposal.action)
+            return Image(data=marked, format="png")
+
+    def propose_test(self, run_id: str, name: str) -> str:
+        """Python source of a pytest test that does what a run did and judges its claims; nothing is written."""
+        with _told_in_a_line(self._redactor.hide):
+            return proposed_test(self._trace(run_id), name)
+
+    def get_timing(self) -> dict[str, float]:
+        """The waits and time limits of tasks and tests, each in seconds, by name."""
+        return {name: getattr(self._settings, name) for name in TIMING}
+
+    def set_timing(self, name: str, seconds: float) -> dict[str, float]:
+        """Change one of them; it holds from the next task, or run of the tests, on. Returns all of them."""
+        with _told_in_a_line(self._redactor.hide):
+            if name not in TIMING:
+                raise SettingsError(f"the name of a timing must be one of {', '.join(TIMING)}, got {name!r}")
+            self._settings = merge((vars(self._settings), str), ({name: seconds}, str))
+            self._given[name] = str(seconds)
+            return self.get_timing()
+
+    def _trace(self, run_id: str) -> Trace:
+        """The run of that name; no name leads out of the folder of runs."""
+        if not run_id.isprintable() or (self._runs_dir / run_id).resolve().parent != self._runs_dir:
+            raise RunFolderError(f"a run id must be the name of a run folder, as list_runs tells it, got {run_id!r}")
+        return read_trace(self._runs_dir / run_id)
+
+
+def _go_on(run_id: str, step: int, yes: bool, agent: VncUseAgent) -> RunResult:
+    return agent.approve(run_id, step=step) if yes else agent.deny(run_id, step=step)
+
+
+def _step(trace: Trace, number: int) -> Step:
+    for step in trace.steps:
+        if step.number == number:
+            return step
+    raise RunFolderError(f"step must be one of the {len(trace.steps)} of run {trace.path.name!r}, got {number!r}")
+
+
+# --- the server ------------------------------------------------------------------------------------------------------
+
+
+def serve(
+    settings: Settings,
+    given: Mapping[str, str],
+    *,
+    answer_within_s: float,
+    secrets: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Serve a client until it closes stdin; Ctrl-C and SIGTERM end the process at once, and what it was doing.
+
+    `given` are the settings that the user spelled out, which the tests are run with over those of their project. An
+    answer that comes later than `answer_within_s` is a no. `secrets` are values by name, which tasks may have typed.
+    """
+    tools = Tools(settings, given, answer_within_s, secrets)
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, lambda number, _: _leave(tools.desk, 128 + number))
+    try:
+        _server(tools).run()
+    finally:
+        tools.desk.close()
+
+
+def _leave(desk: Desk, code: int) -> None:
+    """End the process at a signal; by itself it would wait for the thread that reads stdin, which nothing wakes."""
+    desk.close()
+    os._exit(code)
+
+
+def _server(tools: Tools) -> MCPServer[Any]:
+    server: MCPServer[Any] = MCPServer(
+        "pytest-vnc-use",
+        version=version("pytest-vnc-use"),
+        instructions=_INSTRUCTIONS,
+        log_level="WARNING",
+        request_state_security=RequestStateSecurity.ephemeral(ttl=_STATE_KEPT_S),
+        subscriptions=False,
+    )
+    acting: tuple[Callable[..., object], ...] = (tools.run_task, tools.run_tests, tools.set_timing)
+    reading: tuple[Callable[..., object], ...] = (
+        tools.get_timing,
+        tools.list_runs,
+        tools.read_run,
+        tools.step_picture,
+        tools.propose_test,
+    )
+    for tool in (*acting, *reading):
+        only_reads = ToolAnnotations(read_only_hint=tool in reading)
+        server.add_tool(tool, description=inspect.getdoc(tool), annotations=only_reads)
+    return server

@@ -1,0 +1,200 @@
+"""A test suite in a process of its own: pytest, started and stopped from outside, and what its JUnit report tells."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from xml.etree import ElementTree
+
+from pytest_vnc_use.errors import InfraError, RunFolderError, SettingsError, VncUseError
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.settings.settings import option_name
+
+_STOPPED_WITHIN_S = 10.0
+"""How long pytest may take to end its fixtures, and with them its desktops, once it is interrupted."""
+
+_TOLD = (0, 1, 5)
+"""pytest's exit codes after which its report is whole: all passed, some failed, there were none."""
+_WRONG_USAGE = 4
+_UNCOLLECTED = "collection failure"
+"""pytest's message of every file that could not be collected."""
+
+
+@dataclass(frozen=True)
+class FailedTest:
+    """A test by its pytest id, the first line of why it failed, and the ids of its runs, oldest first."""
+
+    test: str
+    message: str
+    runs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SuiteResult:
+    """How many tests ended how, in how many seconds, and those that failed or broke."""
+
+    passed: int
+    failed: int
+    errors: int
+    skipped: int
+    seconds: float
+    failures: tuple[FailedTest, ...]
+
+
+class Suite:
+    """One call of pytest in a folder; its runs go to `runs_dir`. `options` are settings, by field, over the project's.
+
+    Raises SettingsError for a path that leads out of the folder, or is none.
+    """
+
+    def __init__(
+        self, folder: Path, runs_dir: Path, paths: Sequence[str], keyword: str, options: Mapping[str, str]
+    ) -> None:
+        self._folder, self._runs_dir = folder, runs_dir.resolve()
+        settings = {**options, "runs_dir": str(self._runs_dir)}
+        self._arguments = [
+            *(f"{option_name(field)}={value}" for field, value in settings.items()),
+            *([f"-k={keyword}"] if keyword else []),
+            *(_inside(folder, path) for path in paths),
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = threading.Event()
+
+    def run(self, timeout_s: float) -> SuiteResult:
+        """Run it to its end.
+
+        Raises InfraError where pytest takes longer, or cannot say how the tests ended; SettingsError for wrong usage.
+        """
+        earlier = frozenset(_names(self._runs_dir))
+        with TemporaryDirectory() as place:
+            report, output = Path(place, "junit.xml"), Path(place, "output.txt")
+            command = [sys.executable, "-m", "pytest", f"--junitxml={report}", "-o", "junit_family=xunit1"]
+            with output.open("wb") as sink:
+                code = self._ended([*command, *self._arguments], sink, timeout_s)
+            told = _read(report, _runs_by_test(self._runs_dir, earlier)) if report.exists() else None
+            if told is None or (code not in _TOLD and not told.failures):
+                lines = output.read_text(encoding="utf-8", errors="replace").split("\n")
+                raise _fault(code, next(filter(str.strip, reversed(lines)), "it said nothing"))
+        return told
+
+    def stop(self) -> None:
+        """Interrupt it, from whatever thread; it ends its desktops itself. Does nothing once it has ended."""
+        self._stopped.set()
+        if self._process:
+            _interrupt(self._process)
+
+    def _ended(self, command: Sequence[str], sink: Any, timeout_s: float) -> int:
+        """The exit code of a command."""
+        with subprocess.Popen(
+            command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT
+        ) as self._process:
+            if self._stopped.is_set():
+                self.stop()
+            try:
+                return self._process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                self.stop()
+                _kill_after(self._process, _STOPPED_WITHIN_S)
+                raise InfraError(
+                    f"the tests took longer than {timeout_s:g} s and were stopped; choose fewer, or allow more seconds"
+                ) from None
+
+
+def _inside(folder: Path, path: str) -> str:
+    file = (folder / path.split("::")[0]).resolve()
+    if path.startswith("-") or not file.is_relative_to(folder.resolve()):
+        raise SettingsError(f"a path of tests must lie in the folder {str(folder.resolve())!r}, got {path!r}")
+    return path
+
+
+def _interrupt(process: subprocess.Popen[bytes]) -> None:
+    """As Ctrl-C does; Windows has no such signal for one process."""
+    if os.name == "posix":
+        process.send_signal(signal.SIGINT)
+    else:
+        process.terminate()
+
+
+def _kill_after(process: subprocess.Popen[bytes], timeout_s: float) -> None:
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def _fault(code: int, last_line: str) -> VncUseError:
+    kind = SettingsError if code == _WRONG_USAGE else InfraError
+    return kind(f"pytest ended with exit code {code}: {last_line}")
+
+
+# --- what the report tells -------------------------------------------------------------------------------------------
+
+
+def _names(runs_dir: Path) -> list[str]:
+    return sorted(path.name for path in runs_dir.iterdir()) if runs_dir.is_dir() else []
+
+
+def _runs_by_test(runs_dir: Path, earlier: Collection[str]) -> dict[str, list[str]]:
+    """The ids of the runs since, by the id of their test."""
+    runs: dict[str, list[str]] = {}
+    for name in _names(runs_dir):
+        if name in earlier:
+            continue
+        try:
+            runs.setdefault(read_trace(runs_dir / name).started.test_id, []).append(name)
+        except RunFolderError:  # no run, or one that never saw a screen: there is nothing in it to look at
+            continue
+    return runs
+
+
+def _read(report: Path, runs: Mapping[str, Sequence[str]]) -> SuiteResult | None:
+    """None where pytest died while it wrote."""
+    try:
+        suite = ElementTree.parse(report).getroot().find("testsuite")
+    except ElementTree.ParseError:
+        return None
+    if suite is None:
+        return None
+    count = {name: int(suite.get(name, 0)) for name in ("tests", "failures", "errors", "skipped")}
+    passed = count["tests"] - count["failures"] - count["errors"] - count["skipped"]
+    failures = tuple(_failures(suite, runs))
+    seconds = float(suite.get("time", 0))
+    return SuiteResult(passed, count["failures"], count["errors"], count["skipped"], seconds, failures)
+
+
+def _failures(suite: ElementTree.Element, runs: Mapping[str, Sequence[str]]) -> Iterator[FailedTest]:
+    for case in suite.iter("testcase"):
+        fault = case.find("failure")
+        fault = case.find("error") if fault is None else fault
+        if fault is not None:
+            test = _test_id(case)
+            yield FailedTest(test, _first_line(fault), tuple(runs.get(test, ())))
+
+
+def _test_id(case: ElementTree.Element) -> str:
+    """`tests/test_shop.py::TestBasket::test_it[a]`, which JUnit spells as a dotted class and a name.
+
+    Just the file, where that could not be collected.
+    """
+    file, name = case.get("file", ""), case.get("name", "")
+    module = file.removesuffix(".py").replace("/", ".")
+    if name in (file, module):
+        return file
+    classes = case.get("classname", "").removeprefix(module).split(".")
+    return "::".join(filter(None, [file, *classes, name]))
+
+
+def _first_line(fault: ElementTree.Element) -> str:
+    """The line that pytest marks with an E, or the first of all that says something."""
+    message = fault.get("message") or ""
+    lines = [*(message.splitlines() if message != _UNCOLLECTED else []), *(fault.text or message).splitlines(), ""]
+    marked = (line[1:].strip() for line in lines if line.startswith("E "))
+    return next(marked, lines[0].removeprefix("Failed: "))

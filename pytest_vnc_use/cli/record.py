@@ -1,0 +1,105 @@
+"""The arguments of `cua-vnc record`, and its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from pytest_vnc_use import assembly
+from pytest_vnc_use.errors import InfraError
+from pytest_vnc_use.triage.failure_text import harmless
+
+OPTIONS = {
+    "--vnc": "server",
+    "--app": "app",
+    "--password-env": "password_env",
+    "--exec": "exec",
+}
+ABOUT = {
+    "server": "the VNC desktop: host::port, host:display or a unix socket; or xvnc, container:IMAGE, or qt with --app",
+    "app": "command line of the program to start on the desktop; the test starts it too",
+    "password_env": "environment variable that holds the VNC password, which your viewer is asked for too",
+}
+DESCRIPTION = """\
+Connect to a VNC desktop and let you do the task there, in any VNC viewer, through the address that is printed. When
+you close the viewer, or press Ctrl-C, a test is written, with a recording that replays what you did without a model.
+
+Typing is folded into text, presses and moves into clicks and drags, and each begins once the screen is at rest, so work
+at an easy pace. The pointer is moved on the desktop by what you do with it, and once it has rested somewhere for half a
+second; that is recorded only where you go on with what it made appear. The clipboard is not shared.
+"""
+EXIT_CODES = """\
+exit code: 0 where a test was written, 1 where nothing was done, 2 for wrong usage, 9 where the desktop could not be
+used, 130 for Ctrl-C pressed twice
+"""
+NOTHING_DONE, INFRA, CTRL_C = 1, 9, 130
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], add_options: Callable[..., None]) -> None:
+    """Add the command; `add_options` adds those that give settings."""
+    record = commands.add_parser(
+        "record",
+        help="watch you do a task in a VNC viewer, and write a test of it with its recording",
+        description=DESCRIPTION,
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    record.add_argument("--task", required=True, help="what you are going to do, as a sentence")
+    record.add_argument("--out", required=True, metavar="TEST.py", help="the test to write; it must not exist")
+    record.add_argument(
+        "--expect",
+        action="append",
+        default=[],
+        metavar="CLAIM",
+        help="what the screen shows at the end; repeatable, asked for at a terminal where it is left out",
+    )
+    record.add_argument(
+        "--secret",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="environment variable whose value you are going to type: only its name is written; repeatable",
+    )
+    record.add_argument(
+        "--listen",
+        default="localhost::0",
+        metavar="HOST::PORT",
+        help="where your viewer connects to (default: any free port of localhost; elsewhere only with a password)",
+    )
+    add_options(record, OPTIONS, ABOUT)
+    record.set_defaults(command=_record)
+
+
+def _record(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.demonstrate.codegen import Wanted
+    from pytest_vnc_use.demonstrate.demonstrate import demonstrate
+
+    settings = assembly.settings_of({field: getattr(arguments, field) for field in OPTIONS.values()})
+    names = tuple(dict.fromkeys(arguments.secret))
+    wanted = Wanted(arguments.task, Path(arguments.out), tuple(arguments.expect), names, settings.app)
+    try:
+        done = demonstrate(wanted, settings, arguments.listen, partial(print, flush=True), _ask)
+    except InfraError as exc:
+        print(harmless(f"infra: {type(exc).__name__}: {exc}; nothing is written", hide=str), file=sys.stderr)
+        return INFRA
+    except KeyboardInterrupt:
+        print("interrupted: nothing is written", file=sys.stderr)
+        return CTRL_C
+    return 0 if done else NOTHING_DONE
+
+
+def _ask() -> list[str]:
+    """Claims from the person at the terminal, where there is one."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return []
+    print("what does the screen show now that it must show each time? a sentence a line, an empty line ends")
+    claims: list[str] = []
+    try:
+        while claim := input("> ").strip():
+            claims.append(claim)
+    except EOFError:  # Ctrl-D
+        pass
+    return claims

@@ -1,0 +1,91 @@
+"""A run by a command: a person asked at the terminal, each step printed, and what it came to as an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from pytest_vnc_use import faults
+from pytest_vnc_use.agent.agent import VncUseAgent
+from pytest_vnc_use.errors import InfraError, VncUseError
+from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.runs.transcript import line, plain, step_line
+from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, harmless
+from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
+from pytest_vnc_use.types.protocols import Approver
+
+EXIT_CODES = {
+    Outcome.DONE: 0,
+    Outcome.GAVE_UP: 3,
+    Outcome.STEP_LIMIT: 4,
+    Outcome.TIME_LIMIT: 4,
+    Outcome.DENIED: 5,
+    Outcome.BLOCKED: 6,
+    Outcome.WAITING: 7,
+    Outcome.BUDGET: 8,
+}
+CLAIM_FAILED, INFRA, DEFECT, CTRL_C = 1, 9, 70, 130
+
+
+class TerminalApprover:
+    """Asks the person at the terminal."""
+
+    def approve(self, asked: ApprovalAsked) -> bool:
+        confirmation = asked.proposal.confirmation
+        print(f"step {asked.number} wants to be confirmed: {line(asked.proposal.action)}")
+        print(f"  the model says: {line(confirmation.explanation if confirmation else asked.proposal.intent)}")
+        print(f"  ruled by: {line(asked.ruling.rule)}")
+        try:
+            return input("carry it out? [y/N] ").strip().lower() in ("y", "yes")
+        except EOFError:  # Ctrl-D
+            return False
+
+
+class StepPrinter:
+    """Prints each step as it is finished."""
+
+    def observe(self, event: RunEvent) -> None:
+        if isinstance(event, StepFinished):
+            print(step_line(event.step), flush=True)
+
+
+def approver_here() -> Approver | None:
+    """The person at the terminal, where there is a terminal."""
+    return TerminalApprover() if sys.stdin is not None and sys.stdin.isatty() else None
+
+
+def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str]) -> int:
+    """Run, judge, and print what it came to; the outcome and the run folder last, whatever happened."""
+    try:
+        with agent:
+            return _conclude(agent, run(), claims)
+    except InfraError as exc:
+        return _broken(agent, "infra", f"infra: {type(exc).__name__}: {exc}", INFRA)
+    except KeyboardInterrupt:
+        return _broken(agent, "interrupted", "`cua-vnc resume` goes on with the run", CTRL_C)
+    except VncUseError:
+        raise
+    except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a claim that fails
+        if told := faults.told_of_users(exc):
+            return _broken(agent, "infra", f"infra: {told}", INFRA)
+        return _broken(agent, "defect", f"{type(exc).__name__}: {exc}; please report it with the run folder", DEFECT)
+
+
+def _broken(agent: VncUseAgent, word: str, message: str, code: int) -> int:
+    print(cut(harmless(message, hide=str), LONGEST_ERROR), file=sys.stderr)
+    print(word, *(plain(str(run)) for run in agent.runs[-1:]))
+    return code
+
+
+def _conclude(agent: VncUseAgent, result: RunResult, claims: Sequence[str]) -> int:
+    """Judge the claims of a run that is done, and print what it came to."""
+    verdicts = [agent.verify(claim) for claim in claims] if result.outcome is Outcome.DONE else []
+    for verdict in verdicts:
+        print(line(verdict))
+    if result.message:
+        print(line(result.message))
+    if result.outcome is Outcome.WAITING:
+        step = len(result.steps) + 1
+        print(f"nobody to ask here: `cua-vnc approve {result.run_id} --step {step}` or `deny` answers it")
+    print(f"{result.outcome} {plain(str(result.run_folder))}")
+    return EXIT_CODES[result.outcome] if all(verdict.holds for verdict in verdicts) else CLAIM_FAILED

@@ -1,0 +1,197 @@
+"""What a test and a session may use: asked before each call of a model, told after it.
+
+What a call may cost is reckoned from its text and pictures, and from the largest so far; nothing in it counts as
+cached. A session is one account for all its processes (see `ledger`), in which calls that are under way count as
+reserved; so it never uses more than its limit and, where an answer is longer than was reckoned, one call a process.
+What nobody counted, as of a request that was given up, counts as it was reckoned: it may have been billed.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from pytest_vnc_use.costs.ledger import Amount, Ledger
+from pytest_vnc_use.costs.prices import IMAGE_TOKENS, Prices
+from pytest_vnc_use.errors import BudgetExceeded
+from pytest_vnc_use.types import ModelAsked, ModelExchange, RunEvent, StepFinished, Usage
+
+_CHARACTERS_A_TOKEN = 3
+"""Of English and JSON it is about four; so a reckoning is rather too high."""
+_SHORT_ANSWER = 500
+
+
+@dataclass(frozen=True)
+class Most:
+    """Limits; None for none. `of` names the options that set them: `--vnc-max-` for a session's."""
+
+    of: str = "--vnc-"
+    steps: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    dollars: float | None = None
+
+    def check(self, used: Amount, spent_s: float, expected: Amount) -> None:
+        """Raises BudgetExceeded where something is used up, or the next call may go beyond it."""
+        for name, limit, so_far, next_call in (
+            ("steps", self.steps, used.steps, 1),
+            ("seconds", self.seconds, spent_s, 0),
+            ("tokens", self.tokens, used.tokens, expected.tokens),
+            ("dollars", self.dollars, used.dollars, expected.dollars),
+        ):
+            if limit is not None and (so_far + next_call > limit or so_far >= limit):
+                raise BudgetExceeded(self._told(name, limit, so_far, next_call))
+
+    def _told(self, name: str, limit: float, so_far: float, next_call: float) -> str:
+        more = f", and the next call may take {_number(next_call)}" if name in ("tokens", "dollars") else ""
+        whose = "session" if self.of.endswith("max-") else "test"
+        return (
+            f"the {name} of this {whose} are used up: {_number(so_far)} of {_number(limit)}{more}; the model is not "
+            f"asked any more. {self.of}{name} sets the limit"
+        )
+
+
+@dataclass
+class Spent:
+    """What was used so far; `dollars` of the calls whose price is known, `unpriced` the models of the others.
+
+    `usage` is what services counted; `uncounted` calls are `reckoned` instead, and stand in `tokens` and `dollars` too.
+    """
+
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    dollars: float = 0.0
+    unpriced: set[str] = field(default_factory=set)
+    uncounted: int = 0
+    reckoned: Amount = field(default_factory=Amount)
+
+    @property
+    def tokens(self) -> int:
+        return _tokens(self.usage) + self.reckoned.tokens
+
+    def add(self, model: str, usage: Usage, reckoned: Amount | None, dollars: float | None) -> None:
+        """One call: counted by the service, or reckoned; `dollars` is None where the model has no price."""
+        self.calls += 1
+        self.usage += usage
+        self.dollars += dollars or 0.0
+        if reckoned:
+            self.uncounted += 1
+            self.reckoned += reckoned
+        if dollars is None and (reckoned or _tokens(usage)):
+            self.unpriced.add(model)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One that is under way, by the name of its reservation in the ledger, "" without."""
+
+    model: str
+    expected: Amount = field(default_factory=Amount)
+    name: str = ""
+
+
+class Budget:
+    """The account of one test, which is a session of its own where there is no `ledger` that others share."""
+
+    def __init__(self, prices: Prices, test: Most, session: Most, ledger: Ledger | None = None) -> None:
+        self._settled = Spent()
+        self._prices = prices
+        self._test, self._session = test, session
+        self._ledger = ledger
+        self._steps = 0
+        self._began_s = time.monotonic()
+        self._under_way: dict[int, _Call] = {}
+        self._largest: dict[str, Usage] = {}
+
+    @property
+    def spent(self) -> Spent:
+        """What was used so far; a call that is under way, or was when an interrupt ended its test, as reckoned."""
+        spent = replace(self._settled, unpriced=set(self._settled.unpriced))
+        for call in list(self._under_way.values()):
+            spent.add(
+                call.model, Usage(), call.expected, call.expected.dollars if self._prices.of(call.model) else None
+            )
+        return spent
+
+    def hear(self, event: RunEvent) -> RunEvent:
+        """The event, an exchange with its price. Raises BudgetExceeded where a request must not be sent."""
+        match event:
+            case ModelAsked():
+                self.before(event)
+            case ModelExchange():
+                return self.after(event)
+            case StepFinished():
+                self.stepped()
+            case _:
+                pass
+        return event
+
+    def before(self, asked: ModelAsked) -> None:
+        """Raises BudgetExceeded where the call must not be made, SettingsError where its dollars cannot be known."""
+        if given_up := self._under_way.pop(threading.get_ident(), None):
+            self._settle(given_up, Usage(), uncounted=True)
+        if self._test.dollars or self._session.dollars:
+            self._prices.check(asked.model)
+        expected, name = self._expected(asked), ""
+        spent = self.spent
+        own = Amount(self._steps, spent.tokens, spent.dollars)
+        self._test.check(own, 0.0, expected)
+        if self._ledger is None:
+            self._session.check(own, time.monotonic() - self._began_s, expected)
+        else:
+            name = self._ledger.reserve(expected, partial(self._session.check, expected=expected))
+        self._under_way[threading.get_ident()] = _Call(asked.model, expected, name)
+
+    def after(self, exchange: ModelExchange) -> ModelExchange:
+        """The exchange with its price; it is counted."""
+        call = self._under_way.pop(threading.get_ident(), _Call(exchange.model))
+        self._largest[exchange.purpose] = _larger(exchange.usage, self._largest.get(exchange.purpose, Usage()))
+        return replace(exchange, dollars=self._settle(call, exchange.usage, uncounted=exchange.uncounted))
+
+    def _settle(self, call: _Call, usage: Usage, *, uncounted: bool) -> float | None:
+        """What the call cost, None where its price is not known; it is counted."""
+        price = self._prices.of(call.model)
+        used = call.expected if uncounted else Amount(0, _tokens(usage), price.dollars(usage) if price else 0.0)
+        dollars = used.dollars if price else None
+        self._settled.add(call.model, usage, used if uncounted else None, dollars)
+        if self._ledger:
+            self._ledger.settle(call.name, used)
+        return dollars
+
+    def stepped(self) -> None:
+        """One step was carried out."""
+        self._steps += 1
+        if self._ledger:
+            self._ledger.settle("", Amount(steps=1))
+
+    def recall(self, exchanges: Iterable[ModelExchange], steps: int) -> None:
+        """Count what a run used in another process, which goes on here."""
+        for exchange in exchanges:
+            price = self._prices.of(exchange.model)
+            self._settled.add(exchange.model, exchange.usage, None, price.dollars(exchange.usage) if price else None)
+        self._steps += steps
+
+    def _expected(self, asked: ModelAsked) -> Amount:
+        price = self._prices.of(asked.model)
+        image_tokens = price.image_tokens if price else IMAGE_TOKENS
+        largest = self._largest.get(asked.purpose, Usage())
+        sent = max(math.ceil(asked.characters / _CHARACTERS_A_TOKEN) + asked.images * image_tokens, largest.input)
+        answer = min(asked.answer_tokens, max(_SHORT_ANSWER, largest.output))
+        return Amount(0, sent + answer, price.dollars(Usage(sent, 0, answer)) if price else 0.0)
+
+
+def _larger(usage: Usage, before: Usage) -> Usage:
+    """What a call of that size may use: as much as was sent, and as was answered, with thoughts, in any one so far."""
+    return Usage(max(usage.input, before.input), 0, max(usage.output + usage.thinking, before.output))
+
+
+def _tokens(usage: Usage) -> int:
+    return usage.input + usage.output + usage.thinking
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}".rstrip("0").rstrip(".")

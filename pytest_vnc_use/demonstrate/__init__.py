@@ -1,0 +1,1 @@
+"""Recording by hand: a person shows a task in a VNC viewer."""

@@ -1,0 +1,114 @@
+"""What is written of a demonstration: a test, and its recording, which pytest finds under the test's name."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_vnc_use.demonstrate.hovering import differing
+from pytest_vnc_use.demonstrate.proposal import test_source
+from pytest_vnc_use.errors import RunFolderUnwritable, SettingsError
+from pytest_vnc_use.recordings.demonstrated import PERSON, Shown
+from pytest_vnc_use.recordings.format import Evidence, RecordedRun, RecordedStep, Recording, Screen
+from pytest_vnc_use.recordings.gates import box_of
+from pytest_vnc_use.recordings.store import Key, save
+from pytest_vnc_use.runs.json_lines import to_json
+from pytest_vnc_use.types import Region
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be shown, and where the test goes. `expect` are claims, `secrets` names of environment variables.
+
+    `app` is the program that the test starts, if it does.
+    """
+
+    task: str
+    out: Path
+    expect: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    app: str = ""
+
+    @property
+    def test(self) -> str:
+        """The name of the test's function."""
+        name = re.sub(r"\W", "_", self.out.stem)
+        return name if name.startswith("test_") else f"test_{name}"
+
+    @property
+    def key(self) -> Key:
+        """What pytest looks for."""
+        return Key(self.out, f"{self.out.name}::{self.test}", (), tuple(sorted(self.secrets)))
+
+    def check(self) -> None:
+        """Raises SettingsError where it is not clear what to write, or it would be written over something."""
+        if not self.task.strip():
+            raise SettingsError(f"--task must be a sentence, got {self.task!r}")
+        if not all(claim.strip() for claim in self.expect):
+            raise SettingsError(f"--expect must be a sentence about the screen, got {list(self.expect)!r}")
+        if self.out.suffix != ".py":
+            raise SettingsError(f"--out must be a Python file, such as 'tests/test_basket.py', got {str(self.out)!r}")
+        if not os.access(self.out.parent, os.W_OK):
+            raise SettingsError(
+                f"--out={str(self.out)!r}: {str(self.out.parent)!r} is no folder that can be written to"
+            )
+        for path in (self.out, self.key.path):
+            if path.exists():
+                raise SettingsError(f"{str(path)!r} exists and is not written over: give another --out, or remove it")
+
+
+def write(wanted: Wanted, shown: Shown) -> None:
+    """Write the test and its recording; at least one step. Raises RunFolderUnwritable."""
+    changed = what_changed(shown.steps[0].screen, shown.end)
+    claims = wanted.expect or (f"the screen shows that this is done: {wanted.task}",)
+    try:
+        save(wanted.key.path, _recording(wanted, shown, claims, changed))
+        with wanted.out.open("x", encoding="utf-8") as file:
+            file.write(_source(wanted, claims, changed))
+    except OSError as exc:
+        raise RunFolderUnwritable(f"{str(wanted.out)!r} and its recording cannot be written: {exc}") from exc
+
+
+def what_changed(start: Screen, end: Screen) -> Region | None:
+    """All that is other at the end than it was at the start, but for what moves by itself; None where nothing is."""
+    differs = differing(start, end)
+    return box_of(differs) if differs.any() else None
+
+
+def _recording(wanted: Wanted, shown: Shown, claims: Sequence[str], changed: Region | None) -> Recording:
+    told = "this was said of it when it was shown" if wanted.expect else "proposed when it was shown, judged by nobody"
+    height, width = shown.end.pixels().shape
+    run = RecordedRun(
+        task=wanted.task,
+        planner=PERSON,
+        steps=tuple(
+            RecordedStep.model_validate({"action": to_json(step.action), "screen": step.screen}) for step in shown.steps
+        ),
+        end=shown.end,
+        claims=tuple(
+            Evidence(claim=claim, verdict="holds", reason=told, region=changed, model=PERSON, screen=shown.end)
+            for claim in claims
+        ),
+    )
+    key = wanted.key
+    return Recording(test=key.test, secrets=key.secrets, screen_size=(width, height), runs=(run,))
+
+
+def _source(wanted: Wanted, claims: Sequence[str], changed: Region | None) -> str:
+    given = {"expect": list(claims), "secrets": sorted(wanted.secrets) or None, "app": wanted.app or None}
+    arguments = [_literal(wanted.task), *(f"{name}={_literal(value)}" for name, value in given.items() if value)]
+    where = f"from {changed.left, changed.top} to {changed.right, changed.bottom}" if changed else "nowhere"
+    told = [f"What was shown changed the screen {where}; assert what a file or a program can tell."]
+    if not wanted.expect:
+        told += ["", "The claim is only proposed: say what should be seen, here and in the recording.", ""]
+    origin = "Recorded by demonstration: `cua-vnc record`."
+    return test_source(wanted.test, origin, arguments, "\n    ".join(told))
+
+
+def _literal(value: object) -> str:
+    """A text, or several, as Python has them: with the quotes that formatters like."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,228 @@
+"""A person shows a task in a VNC viewer: what they do is done on a desktop, and kept as actions."""
+
+from __future__ import annotations
+
+import math
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pytest_vnc_use.backends.rfb.server import Stage
+from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
+from pytest_vnc_use.demonstrate.gestures import Deed, Demonstrated, Demonstration, Motion, near
+from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
+from pytest_vnc_use.errors import ActionError, SettingsError
+from pytest_vnc_use.recordings.demonstrated import Shown, ShownStep
+from pytest_vnc_use.recordings.format import Screen
+from pytest_vnc_use.recordings.pictures import pixels_of
+from pytest_vnc_use.recordings.recorder import Moving, screen_at_rest
+from pytest_vnc_use.runs.logger import Redactor
+from pytest_vnc_use.runs.transcript import told_action
+from pytest_vnc_use.safety.rules import points
+from pytest_vnc_use.types import Action, DesktopAction, Frame, KeyDown, KeyUp, Move, Scroll, TypeText
+
+Say = Callable[[str], None]
+_INEXACT = "  which was not straight, or came with a click, and is recorded as a plain drag: look at its replay"
+HOVER_S = 0.5
+"""A pointer that has not moved for so long rests, and is moved there on the desktop."""
+_LOOK_AGAIN_S = 0.25
+_MOVES_S, _SAMPLE_S = 1.35, 0.15
+"""What moves by itself is watched for so long, until it is known as a caret; what has not changed then is at rest."""
+_LOOKS = 8
+"""So often the screen is looked at while nothing is done, and so many of the last looks are kept."""
+
+
+class Session:
+    """Carries out on a desktop what a viewer does, and keeps what it comes to."""
+
+    def __init__(self, desktop: VNCController, say: Say, limit_s: float) -> None:
+        self.shown = Demonstration()
+        self._desktop, self._say = desktop, say
+        self._deadline = Deadline(limit_s)
+        self._size = desktop.size
+        self._motions: queue.SimpleQueue[tuple[Motion | None, float]] = queue.SimpleQueue()
+        self._down: set[str] = set()
+        self._looks: deque[Frame] = deque(maxlen=_LOOKS)
+        self._at: tuple[int, int] | None = None
+        """Where the pointer is on the desktop, but for where it rests."""
+        self._rests: list[Rest] = []
+        self._hovers: tuple[tuple[int, int], float] | None = None
+        """Where the viewer's pointer is, and since when."""
+
+    def hear(self, motion: Motion | None, at_s: float) -> None:
+        """Something happened, or with None nothing more will; for any thread."""
+        self._motions.put((motion, at_s))
+
+    def run(self) -> Screen:
+        """Until nothing more will happen; returns the screen at the end.
+
+        Raises DeadlineExceeded, DesktopError, SettingsError.
+        """
+        while motion := self._next():
+            self._take(*motion)
+        self._do(self.shown.end(time.monotonic()))
+        screen = self._look(None, partial(screen_at_rest, self._desktop))
+        self._check_size()
+        return screen
+
+    def _next(self) -> tuple[Motion, float] | None:
+        while self._deadline.remaining_s:
+            try:
+                motion, at_s = self._motions.get(timeout=_LOOK_AGAIN_S)
+            except queue.Empty:
+                self._looks.append(self._desktop.frame())
+                self._rest()
+            else:
+                return (motion, at_s) if motion else None
+        raise DeadlineExceeded
+
+    def _take(self, motion: Motion, at_s: float) -> None:
+        if isinstance(motion, Move):
+            self._hovers = (motion.x, motion.y), at_s
+        if isinstance(motion, Scroll) and not self._desktop.abilities.wheel:
+            self._say("not done: this VNC server has no wheel; scroll with the keys")
+        elif not self._is_late_repetition(motion):
+            self._do(self.shown.deeds(motion, at_s))
+
+    def _is_late_repetition(self, motion: Motion) -> bool:
+        """Whether a key that is held down has repeated itself while there was still something else to do."""
+        repeated = isinstance(motion, KeyDown) and motion.key in self._down
+        if isinstance(motion, KeyDown):
+            self._down.add(motion.key)
+        elif isinstance(motion, KeyUp):
+            self._down.discard(motion.key)
+        return repeated and not self._motions.empty()
+
+    def _do(self, deeds: Iterable[Deed]) -> None:
+        for deed in deeds:
+            if deed.begins:
+                deed.begins.screen = self._look(deed.action, self._screen)
+            try:
+                self._perform(deed.action)
+            except ActionError as exc:
+                self._say(f"not done: {exc}")
+                self.shown.take_back()
+
+    def _perform(self, action: DesktopAction) -> None:
+        self._desktop.perform(action)
+        self._looks.clear()
+        self._at = next(iter(points(action)[-1:]), self._at)
+
+    # --- hovering ---
+
+    def _rest(self) -> None:
+        """Move the pointer to where it rests, so that whatever is opened by hovering opens."""
+        if self._hovers is None or self._at is None or not self.shown.may_rest:
+            return
+        place, since_s = self._hovers
+        is_there = near(place, self._rests[-1].at if self._rests else self._at)
+        if not is_there and time.monotonic() - since_s >= HOVER_S:
+            self._rests.append(Rest(place, self._screen()))
+            self._desktop.perform(Move(*place))
+            self._looks.clear()
+
+    def _look(self, action: Action | None, look: Callable[[], Screen]) -> Screen:
+        """What a replay has before an action, or at the end: the pointer rested nowhere but where that matters."""
+        rests, self._rests = self._rests, []
+        if not rests:
+            return look()
+        resting = self._screen()
+        kept = needed(rests, action, resting) if action else []
+        self.shown.insert([Demonstrated(Move(*rest.at), 0.0, rest.screen) for rest in kept])
+        left_out = rests[rests.index(kept[-1]) + 1 :] if kept else rests
+        self._at = kept[-1].at if kept else self._at
+        if not left_out or self._at is None or not differing(left_out[0].screen, resting).any():
+            return resting if action else look()  # the end is watched
+        self._perform(Move(*self._at))
+        return restored(left_out[0].screen, resting, look())
+
+    def _screen(self) -> Screen:
+        """What whoever acts now has before them, once it is at rest."""
+        self._desktop.settle()
+        frame = self._desktop.frame()
+        self._check_size()
+        moving = Moving(frame)
+        for look in self._looks:
+            moving.look(look)
+        deadline = Deadline(_MOVES_S)
+        while not moving.is_known and deadline.remaining_s:
+            self._desktop.wait_changed(time.monotonic(), _SAMPLE_S)
+            moving.look(self._desktop.glance())
+        return Screen(volatile=tuple(moving.parts()), pixels=partial(pixels_of, frame.png))
+
+    def _check_size(self) -> None:
+        if self._desktop.size != self._size:
+            raise SettingsError(
+                f"the desktop's size was {self._size} and is {self._desktop.size} now: a recording has one size"
+            )
+
+
+@dataclass(frozen=True)
+class Showing:
+    """How a task is shown to whom: where the viewer connects to, what it is asked for, and what must not be written.
+
+    `declared` are the secrets that may be typed; of `ambient` ones nothing may be. The `invitation` is said with the
+    viewer's address.
+    """
+
+    say: Say
+    invitation: str
+    declared: Redactor
+    ambient: Redactor
+    listen: str = "localhost::0"
+    password: str | None = None
+
+    def of(
+        self,
+        desktop: VNCController,
+        limit_s: float = math.inf,
+        until: Callable[[Session], AbstractContextManager[object]] = nullcontext,
+    ) -> Shown:
+        """What a person does with the desktop until they close the viewer, or `until` ends the session.
+
+        What is recorded of it is said. Raises as Session.run does.
+        """
+        session = Session(desktop, self.say, limit_s)
+        screen_at_rest(desktop)  # what moves by itself is known from the start
+        stage = Stage(desktop.screen, desktop.name, self.listen, self.password, session.hear)
+        with closing(stage), until(session):
+            self.say(f"{self.invitation}: vncviewer {stage.address}")
+            end = session.run()
+        return Shown(self._told(session.shown), end)
+
+    def _told(self, shown: Demonstration) -> tuple[ShownStep, ...]:
+        steps = tuple(
+            ShownStep(self._hidden(number, step.action), step.screen)
+            for number, step in enumerate(shown.steps, 1)
+            if step.screen is not None
+        )
+        self._check_pieces(steps)
+        for number, step in enumerate(steps, 1):
+            self.say(f"{number} {told_action(step.action)}")
+            if number in shown.inexact:
+                self.say(_INEXACT)
+        return steps
+
+    def _hidden(self, number: int, action: Action) -> Action:
+        """The action without secrets. Raises SettingsError where it holds one that nobody named."""
+        if not isinstance(action, TypeText):
+            return action
+        text = self.declared.hide(action.text)
+        if (found := self.ambient.hide(text)) != text:
+            name = found.partition("<secret:")[2].partition(">")[0]
+            raise SettingsError(
+                f"step {number} types what stands in {name!r}, so nothing is written: name it as a secret, with "
+                f"--secret {name}, or as secrets={name!r} in the marker"
+            )
+        return replace(action, text=text)
+
+    def _check_pieces(self, steps: Sequence[ShownStep]) -> None:
+        """Raises SettingsError where a secret was typed in several goes, of which none is known as one."""
+        typed = "".join(step.action.text for step in steps if isinstance(step.action, TypeText))
+        if self.declared.hide(typed) != typed:
+            raise SettingsError("a secret was typed in several pieces, so nothing is written: type it in one go")

@@ -1,0 +1,1 @@
+"""The kinds of desktops, a file each."""

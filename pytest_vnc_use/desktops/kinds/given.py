@@ -1,0 +1,82 @@
+"""A desktop that somebody else started, known by its address, and perhaps by a command that leads to it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from functools import partial
+
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops.processes.remote_exec import Reach
+from pytest_vnc_use.desktops.processes.remote_program import ReachedDesktop
+from pytest_vnc_use.desktops.processes.screen_wait import await_screen
+from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.same_screen import same_screen
+from pytest_vnc_use.types.actions import Move
+from pytest_vnc_use.types.protocols import Connect
+
+_RESET_S = 5.0
+_POINTER_HOME = Move(0, 0)
+"""Where the pointer is for both pictures: it is in none then, and hovers over the same thing."""
+
+
+class AddressDesktop(ReachedDesktop):
+    """The desktop whose VNC server listens at `server`; it is never stopped.
+
+    Files and programs are out of reach without a `reach`. With one, and with `connect`, the screen as it is now is what
+    `reset` comes back to; the working folder, which may be somebody's home, is never emptied. Then raises DesktopError
+    where the desktop does not answer.
+    """
+
+    def __init__(self, server: str, reach: Reach | None = None, connect: Connect | None = None) -> None:
+        super().__init__(connect)
+        self._server = server
+        self._reach = reach
+        self._reached = False
+        self._start = self._look() if reach and connect else b""
+
+    @property
+    def server(self) -> str:
+        """The address as it was given."""
+        return self._server
+
+    @property
+    def password(self) -> None:
+        """None: only the user knows it."""
+        return None
+
+    def reset(self) -> None:
+        """End what was launched and run, and prove that the screen is as it was at first. Raises DesktopError."""
+        reach = self._reach_to("reset the desktop")
+        self._end_program()
+        self._program = None
+        reach.end()
+        with closing(self._screen("prove that the desktop is as it was")) as screen:
+            screen.perform(_POINTER_HOME)
+            if not await_screen(screen, partial(same_screen, self._start), Deadline(_RESET_S)):
+                problem = f"the screen of {self._server!r} is not as it was when it was leased"
+                raise DesktopError(
+                    f"{problem}, {_RESET_S:g} s after what the test started was ended; reset it yourself"
+                )
+
+    def stop(self) -> None:
+        """End what was launched and run; the desktop itself, which this test did not start, it does not end."""
+        self._end_program()
+        if self._reach and self._reached:
+            self._reached = False
+            self._reach.end()
+
+    def _look(self) -> bytes:
+        with closing(self._screen("look at the desktop")) as screen:
+            screen.perform(_POINTER_HOME)
+            screen.settle()
+            return screen.frame().png
+
+    def _reach_to(self, wish: str) -> Reach:
+        if self._reach is None:
+            raise DesktopError(
+                f"cannot {wish}: the desktop at {self._server!r} is reached through VNC only; say how to run a command "
+                "there (--vnc-exec='docker exec -i NAME' or 'ssh HOST'), or let the test start a desktop "
+                "(--vnc-server=xvnc, qt or container:IMAGE)"
+            )
+        self._reached = True
+        return self._reach

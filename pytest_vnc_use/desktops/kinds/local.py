@@ -1,0 +1,145 @@
+"""What all desktops have in common that are started here, whatever serves their screen."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pytest_vnc_use.desktops.processes import cleanup
+from pytest_vnc_use.desktops.processes.process import Process
+from pytest_vnc_use.desktops.processes.session import Session
+from pytest_vnc_use.desktops.processes.start_faults import STAY, early_end, starting
+from pytest_vnc_use.desktops.processes.working_folder import WorkingFolder
+from pytest_vnc_use.errors import CommandMissing, DesktopError, SettingsError, VncUseError
+from pytest_vnc_use.types.protocols import Ran
+
+ANSWERS_WITHIN_S = 5.0
+"""What a program that runs may take to answer; window managers offer to kill it after 5 to 10 s."""
+_LARGEST = 16384
+
+
+class StartedDesktop:
+    """Files, commands and the program under test of a desktop that lives in a session; the screen is a subclass's."""
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        place: Path | None = None,
+        inherited: Mapping[str, str] | None = None,
+    ) -> None:
+        self._session = Session(environment, place, inherited)
+        self._files = WorkingFolder(self._session.working_folder)
+        self._program: Process | None = None
+        self._last_fault: str | None = None
+        self._last_own_fault = ""
+        self._last_logs: Mapping[str, str] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether all that the desktop itself consists of still runs."""
+        return self._last_fault is None and self._session.alive
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the program under test: None while it runs, or where none was started; -n where signal n ended it."""
+        return self._program.exit_code if self._program else None
+
+    def output_tail(self, lines: int = 20) -> str:
+        """The last lines that the program under test wrote to its standard output and error; empty once stopped."""
+        return self._program.output_tail(lines) if self._program else ""
+
+    def read_file(self, name: str) -> str:
+        """Text of a file, relative to the program's working folder. Raises FileNotFoundError, DesktopError."""
+        self._check_not_stopped(f"read {name!r}")
+        return self._files.read(name)
+
+    def write_file(self, name: str, text: str) -> None:
+        """Write a text file, relative to the program's working folder. Raises DesktopError."""
+        self._check_not_stopped(f"write {name!r}")
+        self._files.write(name, text)
+
+    def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
+        """Run a command in the program's working folder and environment, until it ends.
+
+        Raises DesktopError; CommandMissing, which is one, where its program cannot be found or run.
+        """
+        self._check_not_stopped(f"run {shlex.join(command)!r}")
+        with starting(command[0], CommandMissing):
+            return self._session.run(command, timeout_s)
+
+    def program_fault(self) -> str:
+        """How the program under test ended and its last output; "" while it runs, or where none was started.
+
+        After `stop()` it is what it was before.
+        """
+        if self._last_fault is not None:
+            return self._last_fault
+        if not (self._program and self._program.end) or self.fault():
+            return ""
+        return self._program.told(self._program.end)
+
+    def program_hangs(self) -> bool:
+        """Whether the program under test runs, and answers nothing; False where that cannot be told."""
+        return False
+
+    def fault(self) -> str:
+        """How the X server, or the window manager, ended, and its last output; "" while they run, or there is none."""
+        return self._session.fault() if self._last_fault is None else self._last_own_fault
+
+    def logs(self) -> Mapping[str, str]:
+        """What each process has printed so far, by its role, such as `program`: the last megabyte of each."""
+        return self._session.logs() if self._last_logs is None else self._last_logs
+
+    def end_program(self) -> None:
+        """End the program under test, also from another thread than the one that waits for it to show."""
+        if self._program:
+            cleanup.end_sessions(self._program.sessions)
+
+    def reset(self) -> None:
+        """End all that was launched and run, and empty the working folder. Raises DesktopError where that fails."""
+        self._check_not_stopped("reset")
+        self._program = None
+        self._session.reset()
+
+    def stop(self) -> None:
+        """End all that was started and remove the working folder; a second call does nothing."""
+        self._last_own_fault, self._last_logs = self.fault(), self.logs()
+        self._last_fault = self.program_fault()
+        self._session.stop()
+
+    def _start_program(self, command: Sequence[str]) -> Process:
+        """The program under test, in place of the one before, which ends. Raises DesktopError, ProgramMissing."""
+        if self._program is not None:
+            self._session.end(self._program)
+            self._program = None
+        with starting(command[0]):
+            self._program = self._session.start("program", command, attended=True)
+        return self._program
+
+    def _ended_early(self, process: Process, undone: str) -> VncUseError:
+        """The error for a process that ended before it showed anything: the program under test, or one of our own."""
+        told = process.told(f"{process.end} and {undone}{'' if process.exit_code else STAY}")
+        if process is not self._program or self.fault():
+            return DesktopError(self.fault() or told)
+        return early_end(told, process.exit_code, process.output_tail())
+
+    def _check_not_stopped(self, wish: str) -> None:
+        if self._last_fault is not None:
+            raise DesktopError(f"cannot {wish}: the desktop is stopped, and its working folder gone; do it before that")
+
+
+def check_linux(means: str, reason: str) -> None:
+    """Raises DesktopError elsewhere."""
+    if sys.platform != "linux":
+        raise DesktopError(
+            f"a desktop started by {means!r} needs Linux, {reason}, got {sys.platform!r}; "
+            "give the address of a VNC server, such as --vnc-server=host::5901"
+        )
+
+
+def check_size(size: tuple[int, int]) -> None:
+    """Raises SettingsError where no VNC server has such a screen."""
+    if len(size) != 2 or not all(isinstance(side, int) and 1 <= side <= _LARGEST for side in size):
+        raise SettingsError(f"a screen's size must be width and height in pixels, 1 to {_LARGEST} each, got {size!r}")

@@ -1,0 +1,1 @@
+"""Processes of a desktop: start, output, files, end."""

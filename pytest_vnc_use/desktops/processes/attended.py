@@ -1,0 +1,115 @@
+"""A program with its sitter (see sitter.py), as what started it sees it: much like a `subprocess.Popen`."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from pytest_vnc_use.desktops.processes import sitter
+
+
+class Attended:
+    """A program that its sitter has started; `pid` is the program's, and its session's too.
+
+    Raises OSError where it cannot be started.
+    """
+
+    def __init__(
+        self, command: Sequence[str], cwd: Path, env: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
+    ) -> None:
+        self._status, status = os.pipe()
+        words = [sys.executable, "-I", "-S", sitter.__file__]
+        files = (status, stdout.fileno(), stderr.fileno())
+        try:
+            self._sitter = subprocess.Popen(
+                [*words, *map(str, files), "--", *command],
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=files,
+            )
+        except BaseException:  # whatever it was, Ctrl-C too: nothing stays open
+            os.close(self._status)
+            raise
+        finally:
+            os.close(status)
+        self._told = b""
+        self._code: int | None = None
+        self.pid = self._started()
+
+    @property
+    def sessions(self) -> tuple[int, ...]:
+        """Of the program, and of its sitter."""
+        return (self.pid, self._sitter.pid)
+
+    def poll(self) -> int | None:
+        """How the program ended, -n by signal n; None while it runs."""
+        return self._exit_code(0.0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """How the program ended; without a time-out once all that it started has ended too.
+
+        Raises subprocess.TimeoutExpired.
+        """
+        code = self._exit_code(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired("", timeout or 0.0)
+        if timeout is None:
+            self._sitter.wait()
+        return code
+
+    def kill(self) -> None:
+        """Kill the program and all that it started, and wait until it has ended."""
+        self._sitter.send_signal(signal.SIGUSR1)
+        self.wait()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the program has ended, and all that it started."""
+        return self._sitter.poll() is not None
+
+    def _started(self) -> int:
+        word, number = (self._line(b"started ", b"failed ", timeout_s=None) or "failed 0").split()
+        if word == "started":
+            return int(number)
+        self._sitter.wait()
+        self._close()
+        raise OSError(int(number), os.strerror(int(number)) if int(number) else "its sitter has ended")
+
+    def _exit_code(self, timeout_s: float | None) -> int | None:
+        if self._code is None and (line := self._line(b"exited ", timeout_s=timeout_s)) is not None:
+            self._code = int(line.split()[1]) if line else -signal.SIGKILL  # without a word: its sitter was killed
+            self._close()
+        return self._code
+
+    def _line(self, *beginnings: bytes, timeout_s: float | None) -> str | None:
+        """The line of the sitter that begins so; "" where it ended without; None where there is none in time."""
+        until_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            for line in self._told.split(b"\n")[:-1]:
+                if line.startswith(beginnings):
+                    return line.decode()
+            left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
+            if not select.select([self._status], [], [], left_s)[0]:
+                return None
+            if not (piece := os.read(self._status, 1024)):
+                return ""
+            self._told += piece
+
+    def _close(self) -> None:
+        if self._status >= 0:
+            os.close(self._status)
+            self._status = -1
+
+    def __del__(self) -> None:
+        self._close()

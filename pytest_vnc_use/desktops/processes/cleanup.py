@@ -1,0 +1,201 @@
+"""Ends what was started for one desktop, and removes what it left. Standard library only; also run as a script:
+
+    python cleanup.py FOLDER SESSION… -SESSION…
+
+A session that is named again with a minus sign is no longer the desktop's; its number may be another one's by now.
+
+Every process of a desktop carries FOLDER in its environment, under the name MARK, and hands it on to its children. The
+ids of the sessions that were started find a program that overwrote its environment. Who does both, `env -i setsid …`,
+is ended by the sitter of the program that started it, see sitter.py. Who is not found is another user's program in a
+session of its own; and what does both where its sitter was killed first. Formats of the files: proc(5). Linux only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+
+MARK = "VNC_DESKTOP_FOLDER"
+GRACE_S = 3.0
+_COMMAND_S = 30.0
+"""How long a noted command may take; then it is killed, and the next one has its turn."""
+_SITTER = b"vnc-use sitter\n"
+"""The name of processes that end what they have started by themselves, and must not be killed before they did."""
+_KILLS = 5
+"""How often what is still there is killed; a program that forks at that moment leaves a child for the next time."""
+
+
+def clean(folder: Path, sessions: Collection[int] = ()) -> dict[int, str]:
+    """End the desktop's processes and remove what they left; the folder goes last, being what tells of the rest.
+
+    Returns what `end_processes` does.
+    """
+    left = end_processes(folder, sessions)
+    run_noted_commands(folder)
+    remove_left_files(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    return left
+
+
+# --- processes -------------------------------------------------------------------------------------------------------
+
+
+def end_processes(folder: Path, sessions: Collection[int], spare: Collection[int] = ()) -> dict[int, str]:
+    """End a desktop's processes but those to `spare`: first by SIGTERM; after GRACE_S by SIGKILL.
+
+    Returns the names, by id, of those that are still there: another user's, such as `sudo` starts, or hanging ones.
+    """
+    mark = os.fsencode(f"{MARK}={folder}")
+    return _end(partial(_processes, lambda pid: pid not in spare and _belongs(pid, mark, sessions)))
+
+
+def end_sessions(sessions: Collection[int]) -> dict[int, str]:
+    """End the processes of some sessions only, likewise."""
+    return _end(partial(_processes, lambda pid: _session_of(pid) in sessions))
+
+
+def _end(find: Callable[[], Iterable[int]]) -> dict[int, str]:
+    _signal_and_wait(find(), signal.SIGTERM)
+    for again in range(_KILLS):
+        left = list(find())
+        if not _signal_and_wait(left, signal.SIGKILL, spare_sitters=not again):
+            break
+    return dict(_named(left))
+
+
+def _signal_and_wait(pids: Iterable[int], number: signal.Signals, *, spare_sitters: bool = False) -> bool:
+    """Signal them all and wait until all have ended, GRACE_S at most. False where there was nobody to signal."""
+    signalled, watched = False, set()
+    with ExitStack() as stack:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                watched.add(descriptor := os.pidfd_open(pid))
+                stack.callback(os.close, descriptor)
+                signalled |= (spare_sitters and _is_sitter(pid)) or _signal(pid, number)
+        if signalled:
+            _wait_ended(watched, time.monotonic() + GRACE_S)
+        return signalled
+
+
+def _signal(pid: int, number: signal.Signals) -> bool:
+    """False for another user's process; it may end with the others all the same, as programs do with their X server."""
+    try:
+        os.kill(pid, number)
+    except PermissionError:
+        return False
+    return True
+
+
+def _is_sitter(pid: int) -> bool:
+    with suppress(OSError):  # it ended meanwhile
+        return _content(pid, "comm") == _SITTER
+    return False
+
+
+def _named(pids: Iterable[int]) -> Iterator[tuple[int, str]]:
+    """Those that live, each with its name."""
+    for pid in pids:
+        with suppress(OSError):  # it ended meanwhile
+            if _session_of(pid) is not None:
+                yield pid, _content(pid, "comm").decode(errors="replace").strip()
+
+
+def _wait_ended(watched: set[int], until_s: float) -> None:
+    while watched and (left_s := until_s - time.monotonic()) > 0:
+        watched.difference_update(select.select(watched, [], [], left_s)[0])
+
+
+def _processes(chosen: Callable[[int], bool]) -> Iterator[int]:
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError):  # it ended meanwhile, or is another user's
+                if chosen(int(name)):
+                    yield int(name)
+
+
+def _belongs(pid: int, mark: bytes, sessions: Collection[int]) -> bool:
+    session = _session_of(pid)
+    return session in sessions or (session is not None and mark in _content(pid, "environ").split(b"\0"))
+
+
+def _session_of(pid: int) -> int | None:
+    """None where the process has ended, and only its parent does not know yet."""
+    state, _, _, session = _content(pid, "stat").rpartition(b")")[2].split()[:4]
+    return None if state in (b"Z", b"X") else int(session)
+
+
+def _content(pid: int, name: str) -> bytes:
+    with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+        return file.read()
+
+
+# --- files outside the folder ----------------------------------------------------------------------------------------
+
+
+def note_files(folder: Path, paths: Iterable[Path]) -> None:
+    """Note which files outside the folder are the desktop's own, for when its X server cannot remove them itself."""
+    lines = [f"{path}\t{_identity(path)}\n" for path in paths if path.exists()]
+    (folder / "files").write_text("".join(lines))
+
+
+def remove_left_files(folder: Path) -> None:
+    """Remove the noted files that are still the same ones; another X server may have taken the path since."""
+    with suppress(FileNotFoundError):
+        for line in (folder / "files").read_text().splitlines():
+            path, _, identity = line.partition("\t")
+            with suppress(FileNotFoundError):
+                if _identity(Path(path)) == identity:
+                    os.unlink(path)
+
+
+def _identity(path: Path) -> str:
+    status = path.stat()
+    return f"{status.st_dev} {status.st_ino} {status.st_ctime_ns}"
+
+
+# --- what is elsewhere -----------------------------------------------------------------------------------------------
+
+
+def note_command(folder: Path, command: Sequence[str]) -> None:
+    """Note a command that ends what no process here is: a container, a program on another machine."""
+    with (folder / "commands").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(list(command)) + "\n")
+
+
+def run_noted_commands(folder: Path) -> None:
+    """Run what was noted, in that order; one that fails had nothing to end, or cannot."""
+    with suppress(FileNotFoundError):
+        for line in (folder / "commands").read_text(encoding="utf-8").splitlines():
+            with suppress(OSError, subprocess.TimeoutExpired, ValueError):  # ValueError: it was being written
+                subprocess.run(
+                    json.loads(line),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    timeout=_COMMAND_S,
+                )
+
+
+def _still_told(words: Iterable[str]) -> set[int]:
+    """The sessions that were named, and not again with a minus sign."""
+    sessions: set[int] = set()
+    for session in map(int, words):
+        if session > 0:
+            sessions.add(session)
+        else:
+            sessions.discard(-session)
+    return sessions
+
+
+if __name__ == "__main__":
+    clean(Path(sys.argv[1]), _still_told(sys.argv[2:]))

@@ -1,0 +1,232 @@
+"""Commands and files on a desktop that some other command leads to, such as `docker exec -i NAME` or `ssh HOST`.
+
+Whatever is run there carries a mark in its environment, by which it is found and killed, with all that it has started.
+What is there must have `sh`, and for the killing Linux's /proc; proc(5).
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import secrets
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from pytest_vnc_use.desktops.processes.bounded_output import bounded_run
+from pytest_vnc_use.desktops.processes.process import exit_code_elsewhere
+from pytest_vnc_use.desktops.processes.working_folder import MOST_BYTES, too_large
+from pytest_vnc_use.errors import CommandMissing, DesktopError, SettingsError
+from pytest_vnc_use.types.protocols import Ran
+
+_MARK = "VNC_USE_MARK"
+_FILE_S = 60.0
+_END_S = 20.0
+_FIRST_PORT = 5900
+"""VNC's port of display 0."""
+_HERE = b"here\n"
+"""What every script says first: whoever leads there has done so, and what follows is the command's own."""
+_MISSING = b"missing\n"
+_NO_FILE, _NOT_REGULAR, _TOO_LARGE = 44, 45, 46
+
+_CHECK = 'command -v "$1" >/dev/null || { echo missing; exit 127; }; echo here; '
+_RUN = _CHECK + 'exec "$@"'
+_READ = f"""
+echo here
+[ -e "$1" ] || {{ find . -maxdepth 3 -type f ! -path '*/.*' | head -n 20; exit {_NO_FILE}; }}
+[ -f "$1" ] || exit {_NOT_REGULAR}
+size=$(wc -c < "$1") && [ "$size" -le {MOST_BYTES} ] || {{ echo "$size"; exit {_TOO_LARGE}; }}
+exec head -c {MOST_BYTES} "$1"
+"""
+_WRITE = f"""
+echo here
+[ -e "$1" ] && [ ! -f "$1" ] && exit {_NOT_REGULAR}
+mkdir -p "$(dirname "$1")" && cat > "$1" && wc -c < "$1"
+"""
+_END = """
+echo here
+for again in 1 2 3 4 5; do
+  found=$(grep -lsF -e "$1" /proc/[0-9]*/environ)
+  [ "$found" ] || break
+  for file in $found; do pid=${file#/proc/}; kill -KILL "${pid%/environ}" 2>/dev/null; done
+done
+"""
+
+
+class Reach:
+    """The way to a desktop: `command` with a command appended runs it there, in the desktop's working folder.
+
+    For `ssh` what is appended is quoted, since the shell there reads it once more. Files are read and written as UTF-8.
+    What is started has a `part`, by which it can be ended apart from the rest.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.command = tuple(command)
+        self._mark = secrets.token_hex(8)
+        self._is_ssh = PurePath(command[0]).stem == "ssh"
+
+    def run(self, command: Sequence[str], timeout_s: float) -> Ran:
+        """Run a command there until it ends. Its exit code is -n where signal n ended it, and where it says 128 + n.
+
+        Raises DesktopError where nothing leads there, the command cannot be started, or has not ended within
+        `timeout_s`; then it and what it started is killed there.
+        """
+        part = secrets.token_hex(4)
+        try:
+            done = self._call(self.words(["sh", "-c", _RUN, "sh", *command], part), timeout_s)
+        except subprocess.TimeoutExpired as exc:
+            self.end(part)
+            problem = f"the command {shlex.join(command)!r} has not ended within {timeout_s:g} s"
+            advice = "give it a longer timeout_s; what it leaves in the background must not hold its output"
+            raise DesktopError(f"{problem}; {advice}") from exc
+        self._check_started(command[0], done)
+        stdout, stderr = (text.decode("utf-8", "replace") for text in (done.stdout[len(_HERE) :], done.stderr))
+        return Ran(exit_code_elsewhere(done.returncode), stdout, stderr)
+
+    def has(self, program: str) -> bool:
+        """Whether `program` is there. Raises DesktopError where nothing leads there."""
+        done = self._script(_CHECK, program)
+        if done.stdout != _MISSING:
+            self._check_led_there(done)
+        return done.stdout != _MISSING
+
+    def read(self, name: str) -> str:
+        """Text of a file in the working folder there. Raises FileNotFoundError where there is none, DesktopError."""
+        done = self._file(_READ, name)
+        output = done.stdout[len(_HERE) :]
+        _check_regular(done, f"read {name!r}")
+        if done.returncode == _TOO_LARGE:
+            problem = too_large(int(output or 0))
+            raise DesktopError(f"cannot read {name!r} in the program's working folder: {problem}")
+        if done.returncode == _NO_FILE:
+            raise FileNotFoundError(f"the program's working folder has no file {name!r}; it has {_listed(output)}")
+        if done.returncode:
+            raise DesktopError(f"cannot read {name!r} in the program's working folder: {_last_line(done.stderr)}")
+        try:
+            return output.decode()
+        except UnicodeDecodeError as exc:
+            raise DesktopError(f"cannot read {name!r} in the program's working folder: {exc}") from exc
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file in the working folder there, and the folders on its way. Raises DesktopError."""
+        content = text.encode()
+        done = self._file(_WRITE, name, content)
+        _check_regular(done, f"write {name!r}")
+        if done.returncode:
+            raise DesktopError(f"cannot write {name!r} in the program's working folder: {_last_line(done.stderr)}")
+        if (arrived := int(done.stdout[len(_HERE) :])) != len(content):
+            problem = f"cannot write {name!r}: {arrived} of {len(content)} bytes arrived"
+            raise DesktopError(f"{problem}; {self!s} must hand on its input, as 'docker exec -i' does")
+
+    def words(self, command: Sequence[str], part: str) -> list[str]:
+        """The command here that runs `command` there, as that part of what is started."""
+        return self._words(command, f"{self._mark}:{part};")
+
+    def end(self, part: str = "") -> None:
+        """Kill that part of what was started there; all of it where none is given. Raises DesktopError."""
+        try:
+            self._check_led_there(self._call(self.ending(part), _END_S))
+        except subprocess.TimeoutExpired as exc:
+            raise DesktopError(f"{self!s} has not ended what runs there within {_END_S:g} s") from exc
+
+    def ending(self, part: str = "") -> list[str]:
+        """The command here that does what `end` does, for whoever comes after this process."""
+        mark = f"{self._mark}:{part};" if part else self._mark
+        return self._words(["sh", "-c", _END, "sh", mark], "")
+
+    def __str__(self) -> str:
+        return repr(shlex.join(self.command))
+
+    def _words(self, command: Sequence[str], mark: str) -> list[str]:
+        there = ["env", f"{_MARK}={mark}", *command]
+        return [*self.command, *([shlex.join(there)] if self._is_ssh else there)]
+
+    def _file(self, script: str, name: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        done = self._script(script, _inside(name), given)
+        self._check_led_there(done)
+        return done
+
+    def _script(self, script: str, argument: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        words = self.words(["sh", "-c", script, "sh", argument], "file")
+        try:
+            return self._call(words, _FILE_S, given)
+        except subprocess.TimeoutExpired as exc:
+            raise DesktopError(f"{self!s} has not answered within {_FILE_S:g} s") from exc
+
+    def _call(self, words: Sequence[str], timeout_s: float, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        """In a session of its own, where `ssh` finds no terminal on which to ask for a password, and fails instead."""
+        try:
+            return bounded_run(words, given, timeout_s)
+        except OSError as exc:
+            problem = f"cannot start {words[0]!r}: {exc.strerror}"
+            raise DesktopError(f"{problem}; give a command that leads to the desktop, such as 'ssh HOST'") from exc
+
+    def _check_started(self, program: str, done: subprocess.CompletedProcess[bytes]) -> None:
+        if done.stdout == _MISSING:
+            raise CommandMissing(f"cannot start {program!r}: the desktop has no such program on its PATH")
+        self._check_led_there(done)
+
+    def _check_led_there(self, done: subprocess.CompletedProcess[bytes]) -> None:
+        if not done.stdout.startswith(_HERE):
+            problem = f"{self!s} does not lead to the desktop: {_last_line(done.stderr)}"
+            raise DesktopError(f"{problem} (exit code {done.returncode}); try it in a shell, with 'true' appended")
+
+
+def reach_of(command_line: str, server: str) -> Reach:
+    """The reach that `--vnc-exec` names, with {host} and {port} filled in from the desktop's address.
+
+    Raises SettingsError where the command line makes no sense.
+    """
+    known = _address(server)
+    try:
+        words = [_filled(word, known, server) for word in shlex.split(command_line, posix=os.name == "posix")]
+    except ValueError as exc:
+        raise SettingsError(f"--vnc-exec must be a command line, got {command_line!r}: {exc}") from exc
+    if not words:
+        raise SettingsError(f"--vnc-exec must be a command line, such as 'docker exec -i NAME', got {command_line!r}")
+    return Reach(words)
+
+
+def _filled(word: str, known: dict[str, str], server: str) -> str:
+    def value(name: re.Match[str]) -> str:
+        if name[1] not in known:
+            has = " and ".join(known) or "neither host nor port"
+            raise SettingsError(f"--vnc-exec has no value for {name[0]!r}: the desktop at {server!r} has {has}")
+        return known[name[1]]
+
+    return re.sub(r"\{(\w+)\}", value, word)
+
+
+def _address(server: str) -> dict[str, str]:
+    """`host` and `port` of a VNC address; neither for a unix socket."""
+    host, _, number = server.rpartition(":")
+    if not number.isdecimal():
+        return {}
+    port = int(number) if host.endswith(":") else _FIRST_PORT + int(number)
+    return {"host": host.removesuffix(":").strip("[]") or "localhost", "port": str(port)}
+
+
+def _check_regular(done: subprocess.CompletedProcess[bytes], wish: str) -> None:
+    if done.returncode == _NOT_REGULAR:
+        problem = "it is no regular file, but a directory, a pipe or a device"
+        raise DesktopError(f"cannot {wish} in the program's working folder: {problem}")
+
+
+def _inside(name: str) -> str:
+    path = posixpath.normpath(name)
+    if path.startswith(("/", "../")) or path == "..":
+        raise DesktopError(
+            f"a file must lie in the program's working folder, got {name!r}; "
+            "give a name relative to that folder, without '..'"
+        )
+    return f"./{path}"
+
+
+def _listed(names: bytes) -> str:
+    return ", ".join(repr(name.removeprefix("./")) for name in sorted(names.decode().splitlines())) or "no files"
+
+
+def _last_line(text: bytes) -> str:
+    return (text.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]

@@ -1,0 +1,152 @@
+"""What desktops have in common to which a command leads: their files, commands, and the program under test."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops.processes import cleanup
+from pytest_vnc_use.desktops.processes.remote_exec import Reach
+from pytest_vnc_use.desktops.processes.screen_wait import await_screen
+from pytest_vnc_use.desktops.processes.session import Session
+from pytest_vnc_use.desktops.processes.start_faults import STAY, early_end
+from pytest_vnc_use.errors import DesktopError, DesktopRefused, ProgramCrashed, ProgramMissing
+from pytest_vnc_use.same_screen import same_screen
+from pytest_vnc_use.types.protocols import Connect, Controller, Ran
+
+_PART = "program"
+
+
+class Program:
+    """A program that was started over there, and has changed the screen; its client lives in a session here.
+
+    Raises ProgramMissing where it cannot be run there, ProgramCrashed where it fails first, DesktopError where nothing
+    leads there or it ends first without a fault, DesktopRefused where nothing shows in `timeout_s`.
+    """
+
+    def __init__(self, command: Sequence[str], reach: Reach, screen: Controller, timeout_s: float) -> None:
+        if not reach.has(command[0]):
+            raise ProgramMissing(f"cannot start {command[0]!r}: the desktop has no such program on its PATH")
+        self._kept: tuple[str, str] | None = None
+        self._session = Session({})
+        try:
+            cleanup.note_command(self._session.folder, reach.ending(_PART))
+            before = screen.frame().png
+            self._process = self._session.start(
+                "program", reach.words(command, _PART), client_of=command, attended=True
+            )
+            self._await_change(before, screen, timeout_s)
+        except BaseException:  # whatever it was, Ctrl-C too: nothing that was started stays behind
+            self._session.stop()
+            raise
+
+    @property
+    def fault(self) -> str:
+        """How it ended, and its last output; "" while it runs. Once stopped, what it was before."""
+        return self._kept[0] if self._kept else self._process.told(self._process.end) if self._process.end else ""
+
+    @property
+    def output(self) -> str:
+        """What it has printed, the last megabyte; once stopped, what it had printed before."""
+        return self._kept[1] if self._kept else self._process.output
+
+    def stop(self) -> None:
+        """End it; a second call does nothing."""
+        if self._kept is None:
+            self._kept = (self.fault, self.output)
+            self._session.stop()
+
+    def _await_change(self, before: bytes, screen: Controller, timeout_s: float) -> None:
+        program = self._process
+
+        def shows(png: bytes) -> bool:
+            if program.end:
+                told = program.told(f"{program.end} and had not shown a window{'' if program.exit_code else STAY}")
+                raise early_end(told, program.exit_code, program.output_tail(), elsewhere=True)
+            return not same_screen(before, png)
+
+        if not await_screen(screen, shows, Deadline(timeout_s)):
+            raise DesktopRefused(program.told(f"had not shown a window within {timeout_s:g} s"))
+
+
+class ReachedDesktop(ABC):
+    """Its files and commands, by way of a Reach; `connect` shows what a program that is launched changes."""
+
+    def __init__(self, connect: Connect | None, launch_timeout_s: float = 20.0) -> None:
+        self._connect = connect
+        self._launch_timeout_s = launch_timeout_s
+        self._program: Program | None = None
+
+    @property
+    @abstractmethod
+    def server(self) -> str:
+        """Where its VNC server listens."""
+
+    @property
+    @abstractmethod
+    def password(self) -> str | None:
+        """What its VNC server asks for; None where it asks for nothing, or nobody but the user knows."""
+
+    @abstractmethod
+    def _reach_to(self, wish: str) -> Reach:
+        """The way there. Raises DesktopError that says why `wish` cannot be."""
+
+    def read_file(self, name: str) -> str:
+        """Text of a file, relative to the working folder there. Raises FileNotFoundError, DesktopError."""
+        return self._reach_to(f"read the file {name!r}").read(name)
+
+    def write_file(self, name: str, text: str) -> None:
+        """Write a text file, relative to the working folder there. Raises DesktopError."""
+        self._reach_to(f"write the file {name!r}").write(name, text)
+
+    def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
+        """Run a command in the working folder there, until it ends. Raises DesktopError."""
+        return self._reach_to(f"run {shlex.join(command)!r}").run(command, timeout_s)
+
+    def launch(self, command: Sequence[str]) -> None:
+        """Start the program under test, and wait until the screen is another than before; one before it is ended.
+
+        Linux only, here and there. Raises DesktopError, ProgramMissing, ProgramCrashed.
+        """
+        wish = f"launch {shlex.join(command)!r}"
+        reach = self._reach_to(wish)
+        if sys.platform != "linux":
+            raise DesktopError(f"cannot {wish}: that needs Linux, got {sys.platform!r}; start it over there yourself")
+        self._end_program()
+        with closing(self._screen(wish)) as screen:
+            try:
+                self._program = Program(command, reach, screen, self._launch_timeout_s)
+            except ProgramCrashed as exc:
+                if fault := self.fault():  # the desktop took the program along
+                    raise DesktopError(fault) from exc
+                raise
+
+    def program_hangs(self) -> bool:
+        """False: from here that cannot be told."""
+        return False
+
+    def program_fault(self) -> str:
+        """How the program under test ended and its last output; "" while it runs, or where none was launched."""
+        fault = self._program.fault if self._program else ""
+        return "" if fault and self.fault() else fault
+
+    def fault(self) -> str:
+        """Always "": nobody here knows what became of it."""
+        return ""
+
+    def logs(self) -> Mapping[str, str]:
+        """What the program under test has printed, as `program`."""
+        return {"program": self._program.output} if self._program else {}
+
+    def _screen(self, wish: str) -> Controller:
+        if self._connect is None:
+            raise DesktopError(f"cannot {wish}: what shows on the screen is not known here; give `connect`")
+        return self._connect(self.server, self.password)
+
+    def _end_program(self) -> None:
+        if self._program:
+            self._program.stop()

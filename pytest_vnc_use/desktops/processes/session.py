@@ -1,0 +1,336 @@
+"""What is started for one desktop: a private folder and processes that outlive neither the desktop nor this process.
+
+work       the working folder of the program under test, and of every command; a reset empties it
+work/logs  what each process wrote to its standard output and error
+lock       locked while this process or the guard lives; what is not locked was left behind
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+from weakref import WeakSet
+
+from pytest_vnc_use.desktops.processes import cleanup
+from pytest_vnc_use.desktops.processes.attended import Attended
+from pytest_vnc_use.desktops.processes.process import Process, text_of
+from pytest_vnc_use.desktops.processes.working_folder import opened_to_write
+from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.types.protocols import Ran
+
+PREFIX = "vnc-use-"
+_SHOWN_CHARACTERS = 80
+_GUARD = """
+told=
+while read -r session; do told="$told $session"; done
+[ -e "$1" ] && exec "$2" -I -S "$3" "$1" $told
+"""
+"""Outlives the process that started a desktop, and then turns into cleanup.py: sh -c _GUARD … FOLDER PYTHON CLEANING.
+
+Sessions come on standard input, one a line, as cleanup.py takes them. It ends when the other side closes it, or dies,
+even by kill -9; where FOLDER is still there then, nobody has cleaned up. A shell, because it starts beside the X
+server, whose start it would slow down.
+"""
+_NOT_FOR_THE_DESKTOP = (
+    *("WAYLAND_DISPLAY", "WAYLAND_SOCKET", "VNC_USE_PASSWORD", "VNC_USE_API_KEY"),
+    *("GOOGLE_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
+)
+"""Variables that would lead a program to the screen of whoever runs the tests, or give it the tests' own secrets."""
+
+
+class Session:
+    """A private folder, the processes started in it, and the guard that ends them behind this process.
+
+    `environment` is added to `inherited`, this process's own by default; the private folder is made in `place`, the
+    temporary folder by default. What earlier sessions left behind is removed first. It belongs to the process that made
+    it: in a child that is forked it counts as stopped. Linux only.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        place: Path | None = None,
+        inherited: Mapping[str, str] | None = None,
+    ) -> None:
+        remove_leftovers()
+        self.folder, self._lock = _make_locked_folder(place)
+        self.working_folder = self.folder / "work"
+        self._logs = self.working_folder / "logs"
+        self._logs.mkdir(parents=True)
+        given = os.environ if inherited is None else inherited
+        handed_on = {name: value for name, value in given.items() if name not in _NOT_FOR_THE_DESKTOP}
+        self.environment = {**handed_on, **environment, cleanup.MARK: str(self.folder)}
+        self._processes: list[Process] = []
+        self._staying: list[Process] = []
+        self._commands: list[Attended] = []
+        self._stopped = False
+        self._guard = self._start_guard()
+        _sessions.add(self)
+
+    def start(
+        self,
+        role: str,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        pass_fds: Collection[int] = (),
+        client_of: Sequence[str] = (),
+        attended: bool = False,
+    ) -> Process:
+        """Start a process that runs until the session stops; `role` names it in messages and names its log.
+
+        Words of the command that are relative paths with a slash, seen from here, are made absolute first, since it
+        starts elsewhere. One that is `attended` has a sitter, which bounds its log and ends whatever it has started.
+        Where the command is but a client, such as `docker exec`, `client_of` is the command that it
+        runs elsewhere: the one that messages name. Raises DesktopError where it cannot be started.
+        """
+        log = self._logs / f"{role.replace(' ', '-')}.txt"
+        with self._new_log(log) as output:
+            words = [seen_from_here(word) for word in command]
+            if attended:
+                popen: Attended | subprocess.Popen[bytes] = self._attended(words, output, output)
+            else:
+                popen = self._popen(words, output, environment or {}, pass_fds)
+        title = f"the {role} {_shown(client_of or command)!r}"
+        process = Process(role, title, popen, log, elsewhere=bool(client_of))
+        self._processes.append(process)
+        self._tell_guard(popen.pid)
+        return process
+
+    def end(self, process: Process) -> None:
+        """End one process, and what it started in its session. Raises DesktopError where that cannot be done."""
+        _check_ended(cleanup.end_sessions(process.sessions))
+        self._forget(process)
+
+    def mark_start(self) -> None:
+        """What runs now is there to stay: `reset()` leaves it alone."""
+        self._staying = list(self._processes)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the folder is there, and all runs that is there to stay."""
+        return self.folder.exists() and not any(process.end for process in self._staying)
+
+    def fault(self) -> str:
+        """How something that is there to stay has ended, and its last output; "" while all of it runs."""
+        ended = next((process for process in self._staying if process.end), None)
+        return ended.told(ended.end) if ended else ""
+
+    def reset(self) -> None:
+        """End all that was started since `mark_start()`, and empty the working folder but for the logs of what stays.
+
+        Raises DesktopError where that cannot be done, or something that should stay has ended.
+        """
+        passing = [process for process in self._processes if process not in self._staying]
+        staying = [process.popen.pid for process in self._staying]
+        _check_ended(cleanup.end_processes(self.folder, [process.popen.pid for process in passing], spare=staying))
+        for process in passing:
+            self._forget(process)
+        self._empty_working_folder()
+        if fault := self.fault():
+            raise DesktopError(fault)
+
+    def logs(self) -> dict[str, str]:
+        """What each process has printed so far, by its role; the last megabyte."""
+        return {process.role: process.output for process in self._processes}
+
+    def run(self, command: Sequence[str], timeout_s: float) -> Ran:
+        """Run a command until it ends. Raises DesktopError where it cannot start or does not end in time.
+
+        Of an output that is longer than a megabyte the beginning and the end are kept. A command that takes longer is
+        killed, with all that it has started; what it leaves in the background stays until the next reset, or the end.
+        """
+        with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+            attended = self._attended(command, stdout, stderr)
+            self._commands = [each for each in self._commands if not each.is_over] + [attended]
+            try:
+                code = attended.wait(timeout_s)
+            except subprocess.TimeoutExpired as exc:
+                problem = f"the command {_shown(command)!r} has not ended within {timeout_s:g} s"
+                raise DesktopError(f"{problem}; give it a longer timeout_s, or end it with '&' in a shell") from exc
+            finally:
+                if attended.poll() is None:
+                    attended.kill()
+            return Ran(code, text_of(stdout), text_of(stderr))
+
+    def stop(self) -> None:
+        """End all processes and remove the folder; a second call does nothing.
+
+        Raises DesktopError, when all else is done, that names the processes which this user may not end.
+        """
+        if self._stopped:
+            return
+        self._stopped = True
+        left = cleanup.clean(self.folder, [process.popen.pid for process in self._processes])
+        for process in self._processes:
+            if process.popen.pid not in left:
+                process.popen.wait()
+        for command in self._commands:
+            command.wait()
+        self._guard.communicate()  # with its input it ends
+        os.close(self._lock)
+        _check_ended(left)
+
+    def leave_to_parent(self) -> None:
+        """For a forked child, which would keep the desktop alive by what it inherits, and may not end it either."""
+        if not self._stopped:
+            self._stopped = True
+            os.close(self._lock)
+            self._guard_input.close()
+
+    def _new_log(self, path: Path) -> IO[bytes]:
+        """The program may have removed the folder of the logs: it lies in its own."""
+        try:
+            path.parent.mkdir(exist_ok=True)
+            return open(opened_to_write(path), "wb")
+        except OSError as exc:
+            problem = f"cannot keep in {str(path)!r} what is printed: {exc.strerror or exc}"
+            raise DesktopError(f"{problem}; leave 'logs' in the program's working folder alone") from exc
+
+    def _popen(
+        self, command: Sequence[str], output: IO[bytes], environment: Mapping[str, str], pass_fds: Collection[int]
+    ) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                command,
+                cwd=self.working_folder,
+                env={**self.environment, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                pass_fds=pass_fds,
+            )
+        except OSError as exc:
+            raise _not_started(command, exc) from exc
+
+    def _attended(self, command: Sequence[str], stdout: IO[bytes], stderr: IO[bytes]) -> Attended:
+        try:
+            return Attended(command, self.working_folder, self.environment, stdout, stderr)
+        except OSError as exc:
+            raise _not_started(command, exc) from exc
+
+    def _forget(self, process: Process) -> None:
+        """It has ended, and its number may be another process's soon."""
+        process.popen.wait()
+        self._processes.remove(process)
+        self._tell_guard(-process.popen.pid)
+
+    def _empty_working_folder(self) -> None:
+        kept = {process.log for process in self._staying}
+        try:
+            for path in self.working_folder.iterdir():
+                if path != self._logs or path.is_symlink():
+                    _remove(path)
+            self._logs.mkdir(exist_ok=True)
+            for path in set(self._logs.iterdir()) - kept:
+                _remove(path)
+        except OSError as exc:
+            raise DesktopError(f"cannot empty the program's working folder: {exc}") from exc
+
+    def _start_guard(self) -> subprocess.Popen[bytes]:
+        with (self.folder / "guard.txt").open("wb") as errors:
+            return subprocess.Popen(
+                ["/bin/sh", "-c", _GUARD, "guard", str(self.folder), sys.executable, cleanup.__file__],
+                bufsize=0,  # what has a buffer has a lock, which another thread may hold at the time of a fork
+                stdin=subprocess.PIPE,
+                stdout=errors,
+                stderr=errors,
+                start_new_session=True,
+                pass_fds=[self._lock],
+            )
+
+    @property
+    def _guard_input(self) -> IO[bytes]:
+        assert self._guard.stdin is not None
+        return self._guard.stdin
+
+    def _tell_guard(self, session: int) -> None:
+        with suppress(BrokenPipeError):  # the guard was killed: then stop() does its work
+            if not self._guard_input.closed:
+                self._guard_input.write(b"%d\n" % session)
+
+
+_sessions: WeakSet[Session] = WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    for session in list(_sessions):
+        session.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_leave_all_to_parent)
+
+
+def remove_leftovers() -> None:
+    """Remove what sessions of this user left behind that were killed together with their guard."""
+    temporary = Path(tempfile.gettempdir()).resolve()
+    for folder in (*temporary.glob(f"{PREFIX}*"), *temporary.glob(f"pytest-{PREFIX}*/*/{PREFIX}*")):
+        with suppress(OSError):  # it is in use, or another process is removing it
+            status = folder.lstat()  # a link may lead to a folder of this user's that is something else
+            if status.st_uid == os.getuid() and stat.S_ISDIR(status.st_mode):
+                _clean_unless_locked(folder)
+
+
+def _clean_unless_locked(folder: Path) -> None:
+    lock = os.open(folder / "lock", os.O_RDWR)
+    try:
+        _lock_now(lock)
+        cleanup.clean(folder)
+    finally:
+        os.close(lock)
+
+
+def _make_locked_folder(place: Path | None) -> tuple[Path, int]:
+    """A folder and the descriptor of its lock; no other process sees the lock before it is locked."""
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place)).resolve()
+    lock = os.open(folder / "lock.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    _lock_now(lock)
+    os.rename(folder / "lock.new", folder / "lock")
+    return folder, lock
+
+
+def _lock_now(descriptor: int) -> None:
+    import fcntl  # Windows has none; there, QtDesktop and XvncDesktop say what to do instead
+
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _check_ended(left: Mapping[int, str]) -> None:
+    """Raises DesktopError that names what is left: the name of each process by its id."""
+    if left:
+        named = ", ".join(f"{pid} ({name!r})" for pid, name in left.items())
+        remedy = f"end it with: sudo kill -9 {' '.join(map(str, left))}"
+        raise DesktopError(f"cannot end process {named}, which is another user's, or hangs; {remedy}")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _not_started(command: Sequence[str], exc: OSError) -> DesktopError:
+    return DesktopError(f"cannot start {command[0]!r}: {exc.strerror}; give a program that is on PATH, or its path")
+
+
+def _shown(command: Sequence[str]) -> str:
+    return textwrap.shorten(shlex.join(command), _SHOWN_CHARACTERS, placeholder=" …")
+
+
+def seen_from_here(word: str) -> str:
+    """A word of a command; where it is the path of something, from the folder where this process is, absolute."""
+    path = Path(word)
+    return str(path.absolute()) if "/" in word and path.exists() else word

@@ -1,0 +1,1 @@
+"""Desktops that several tests or workers share, and those that are started ahead."""

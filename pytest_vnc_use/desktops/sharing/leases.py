@@ -1,0 +1,197 @@
+"""Which of the given desktops a test may use: a lease each, across threads, pytest-xdist workers and sessions."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import os
+import socket
+import stat
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from pytest_vnc_use.desktops.kinds.given import AddressDesktop
+from pytest_vnc_use.desktops.processes.remote_exec import Reach
+from pytest_vnc_use.errors import DesktopError, DesktopRefused
+from pytest_vnc_use.types.protocols import Connect
+
+_FIRST_POLL_S, _POLL_S = 0.005, 0.1
+"""How long it is waited before the second try, which doubles from try to try, and at most."""
+_FIRST_PORT = 5900
+"""VNC's port of display 0."""
+_REMEDY = "remove what is there, or set TMPDIR to a folder of your own"
+
+
+class LeasedDesktop(AddressDesktop):
+    """A given desktop that nobody else uses until it is stopped, which gives it back."""
+
+    def __init__(self, lease: Lease, reach: Reach | None = None, connect: Connect | None = None) -> None:
+        super().__init__(lease.server, reach, connect)
+        self._lease = lease
+
+    def stop(self) -> None:
+        """End what was launched and run there, and give it back; a second call does nothing.
+
+        Where a command leads there, and the screen is not what it was at first, that is warned of: whoever gets it next
+        finds it so.
+        """
+        if self._lease.held:
+            try:
+                self._leave_as_found()
+            finally:
+                self._lease.release()
+
+    def _leave_as_found(self) -> None:
+        program = self._program
+        try:
+            if self._reach:
+                self.reset()
+        except DesktopError as exc:
+            warnings.warn(f"{exc}; the next test finds it so", stacklevel=3)
+        finally:
+            self._program = program
+            super().stop()
+
+
+class Lease:
+    """The right to use one desktop, until `release()` or the death of this process, whichever comes first."""
+
+    def __init__(self, server: str, lock: FileLock) -> None:
+        self.server = server
+        self._lock = lock
+
+    @property
+    def held(self) -> bool:
+        """Whether it has not been released."""
+        return self._lock.is_locked
+
+    def release(self) -> None:
+        """Let the next one have it, and leave nothing behind; a second call does nothing."""
+        if self.held:
+            _remove(self._lock)
+
+
+def lease(servers: Sequence[str], holder: str, *, timeout_s: float, folder: Path | None = None) -> Lease:
+    """The first of `servers` that nobody uses, waited for up to `timeout_s`; `holder` is who others are told has it.
+
+    The locks are files in `folder` (one for each user and machine by default), held by the operating system for as long
+    as the process lives: a kill -9 frees them. Raises DesktopRefused with who holds what, DesktopError where `folder`
+    is not this user's own.
+    """
+    folder = folder or folder_of_user()
+    _make_own_folder(folder)
+    _remove_leftovers(folder)
+    deadline_s, poll_s = time.monotonic() + timeout_s, _FIRST_POLL_S
+    while True:
+        _make_own_folder(folder)  # again, as whoever releases the last lock removes it
+        for server in servers:
+            if found := _try(server, holder, folder):
+                return found
+        if time.monotonic() >= deadline_s:
+            held = "; ".join(f"{server!r} by {_holder(server, folder)}" for server in servers)
+            raise DesktopRefused(f"no desktop came free within {timeout_s:g} s; held: {held}")
+        time.sleep(poll_s)
+        poll_s = min(2 * poll_s, _POLL_S)
+
+
+def folder_of_user() -> Path:
+    """Where the locks of one user on one machine are. Named by the user's number, which need not have a name."""
+    user = getpass.getuser() if sys.platform == "win32" else os.getuid()
+    return Path(tempfile.gettempdir(), f"pytest-vnc-use-{user}")
+
+
+def _make_own_folder(folder: Path) -> None:
+    """Make it, unless it is there; the temporary folder is everybody's, and what has its name may be another's."""
+    try:
+        while (found := _made(folder)) is None:
+            pass
+    except OSError as exc:
+        raise DesktopError(f"cannot make the folder of locks {str(folder)!r}: {exc.strerror}; {_REMEDY}") from exc
+    if not stat.S_ISDIR(found.st_mode) or (sys.platform != "win32" and found.st_uid != os.getuid()):
+        raise DesktopError(f"the folder of locks must be a folder of this user's, got {str(folder)!r}; {_REMEDY}")
+
+
+def _made(folder: Path) -> os.stat_result | None:
+    """What is at the path of the folder; None where it went meanwhile, with the last lock of another process."""
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    try:
+        return folder.lstat()
+    except FileNotFoundError:
+        return None
+
+
+def _try(server: str, holder: str, folder: Path) -> Lease | None:
+    path = _path(server, folder).with_suffix(".lock")
+    if lock := _locked(path):
+        _write_note(path.with_suffix(".json"), json.dumps({"holder": holder, "pid": os.getpid()}))
+        return Lease(server, lock)
+    return None
+
+
+def _locked(path: Path) -> FileLock | None:
+    """The lock; None where somebody has it. What was removed just before it was locked counts as had: filelock sees."""
+    lock = FileLock(path, timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except (Timeout, FileNotFoundError, FileExistsError):  # the last two: the folder went with its last lock
+        return None
+    return lock
+
+
+def _remove(lock: FileLock) -> None:
+    """Release the lock, and remove it and its note while nobody else can have it; the folder too, once it is empty."""
+    path = Path(lock.lock_file)
+    with suppress(OSError):  # Windows removes no file that is open, but the lock itself, when it is released
+        path.with_suffix(".json").unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+    lock.release()
+    with suppress(OSError):  # there are others
+        path.parent.rmdir()
+
+
+@cache
+def _remove_leftovers(folder: Path) -> None:
+    """Remove, once in a process, the locks that processes left behind which were killed."""
+    for path in folder.glob("*.lock"):
+        if lock := _locked(path):
+            _remove(lock)
+
+
+def _write_note(path: Path, text: str) -> None:
+    """Cut to its length at the end only: emptying a file first costs ten leases (ext4 waits for the disk then)."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as note:
+        note.write(text)
+        note.truncate()
+
+
+def _holder(server: str, folder: Path) -> str:
+    try:
+        note = json.loads(_path(server, folder).with_suffix(".json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # it is being written right now
+        return "another process"
+    return f"{note['holder']} (process {note['pid']})"
+
+
+def _path(server: str, folder: Path) -> Path:
+    return folder / hashlib.sha256(canonical(server).encode()).hexdigest()[:24]
+
+
+def canonical(server: str) -> str:
+    """The same for all spellings of an address: `localhost:1` is `127.0.0.1::5901`."""
+    host, _, number = server.rpartition(":")
+    if not number.isdecimal():
+        return os.path.abspath(server) if "/" in server else server
+    port = int(number) if host.endswith(":") else _FIRST_PORT + int(number)
+    name = host.removesuffix(":").lower()
+    is_here = name in ("", "localhost", "[::1]", socket.gethostname().lower())
+    return f"{'127.0.0.1' if is_here else name}::{port}"

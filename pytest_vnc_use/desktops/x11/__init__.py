@@ -1,0 +1,1 @@
+"""X servers: credentials, windows, state."""

@@ -1,0 +1,43 @@
+"""Whether the programs on an X display still answer, as a window manager finds out before it offers to kill one.
+
+Formats: X11 protocol, appendix B; `_NET_WM_PING` of EWMH 1.5, which Qt, GTK and browsers answer, and xterm does not.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops.x11.display import XDisplay
+
+_GET_PROPERTY, _SEND_EVENT, _CLIENT_MESSAGE, _ANY_TYPE = 20, 25, 33, 0
+_LONGEST_LIST = 1024
+
+
+def hangs(display: XDisplay, timeout_s: float) -> bool:
+    """Whether a window that takes pings has left one unanswered for `timeout_s`. Raises ConnectionLost."""
+    protocols, ping = display.atom(b"WM_PROTOCOLS"), display.atom(b"_NET_WM_PING")
+    windows = _numbers(display, display.root, display.atom(b"_NET_CLIENT_LIST"))
+    silent = {window for window in windows if ping in _numbers(display, window, protocols)}
+    for window in silent:
+        event = struct.pack("<BBHIIIIIII", _CLIENT_MESSAGE, 32, 0, window, protocols, ping, 0, window, 0, 0)
+        display.tell(_SEND_EVENT, struct.pack("<II", window, 0) + event)
+    deadline = Deadline(timeout_s)
+    while silent and deadline.remaining_s:
+        silent.discard(_answering(display.event(deadline.remaining_s), protocols, ping))
+    return bool(silent)
+
+
+def _answering(event: bytes, protocols: int, ping: int) -> int:
+    """The window whose answer to a ping this is; 0 where it is something else."""
+    kind, message, what, window = struct.unpack_from("<B7xII4xI", event)
+    return window if (kind & 0x7F, message, what) == (_CLIENT_MESSAGE, protocols, ping) else 0
+
+
+def _numbers(display: XDisplay, window: int, atom: int) -> tuple[int, ...]:
+    """A window's property that is a list of windows or atoms; empty where it has none, or is gone."""
+    answer = display.ask(_GET_PROPERTY, struct.pack("<IIIII", window, atom, _ANY_TYPE, 0, _LONGEST_LIST))
+    if len(answer) <= 32 or answer[1] != 32:
+        return ()
+    (count,) = struct.unpack_from("<I", answer, 16)
+    return struct.unpack_from(f"<{count}I", answer, 32)

@@ -1,0 +1,1 @@
+"""Keys: their names, keysyms, and the keystrokes of an action."""

@@ -1,0 +1,223 @@
+"""What an action does at the keyboard: each key that goes down or up, in order, as the hands send it.
+
+The policy rules on this. A contract test holds it against what goes over the wire, for every action and kind of server.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, Union, runtime_checkable
+
+from typing_extensions import assert_never
+
+from pytest_vnc_use.errors import ActionError
+from pytest_vnc_use.keyboard.keysyms import (
+    BACKSPACE,
+    CONTROL,
+    INSERT,
+    LEFT,
+    MODIFIERS,
+    PAGE_DOWN,
+    PAGE_UP,
+    RETURN,
+    RIGHT,
+    SHIFT,
+    Chord,
+    chord_of,
+    name_of,
+    parse_combo,
+    parse_key,
+)
+from pytest_vnc_use.keyboard.text_plan import Pasted, TextReach, Typed, plan_text
+from pytest_vnc_use.types import (
+    HISTORY_KEYS,
+    Action,
+    CallFunction,
+    Click,
+    Direction,
+    Drag,
+    InvalidAction,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    OpenAddress,
+    Scroll,
+    TakeScreenshot,
+    TraverseHistory,
+    TypeText,
+    Wait,
+)
+
+SELECT_ALL, PASTE, ENTER = Chord((CONTROL, ord("a"))), Chord((SHIFT, INSERT)), Chord((RETURN,))
+ADDRESS_BAR = "ctrl+l"
+_NOTCHES_A_PAGE = 5
+_ARROWS_A_NOTCH = 3
+
+
+@dataclass(frozen=True)
+class Means:
+    """How a desktop takes input: which text goes by keys, whether it has a wheel, which keysyms stand for others.
+
+    `only_keysyms`, where given, are all that it takes.
+    """
+
+    text: TextReach = "clipboard"
+    wheel: bool = True
+    substitutes: Mapping[int, int] = field(default_factory=dict)
+    only_keysyms: frozenset[int] | None = None
+
+    def keysym(self, keysym: int) -> int:
+        """The keysym to send for `keysym`. Raises ActionError where the server would drop it."""
+        keysym = self.substitutes.get(keysym, keysym)
+        if self.only_keysyms is not None and keysym not in self.only_keysyms:
+            characters = "ASCII" if self.text == "ascii" else "Latin-1"
+            raise ActionError(
+                f"this VNC server drops the key {name_of(keysym)!r}; "
+                f"it takes {characters}, F1 to F12 and the editing keys"
+            )
+        return keysym
+
+    def chord(self, chord: Chord) -> Chord:
+        """The chord to send for `chord`. Raises ActionError where the server would drop a part of it."""
+        return Chord(tuple(map(self.keysym, chord.keysyms)))
+
+
+@runtime_checkable
+class TellsMeans(Protocol):
+    """A Controller that says how its desktop is typed at; of any other, a policy assumes what most servers take."""
+
+    @property
+    def means(self) -> Means: ...
+
+
+class KeyEvent(NamedTuple):
+    """A key goes down or up."""
+
+    keysym: int
+    down: bool
+
+
+class Offer(NamedTuple):
+    """The clipboard holds this text from now on."""
+
+    text: str
+
+
+class Press(NamedTuple):
+    """A button of the mouse goes down: another part of the screen may have the keyboard from now on.
+
+    Where it `selects`, text may be selected by it: a drag, a double click.
+    """
+
+    button: str
+    selects: bool = False
+
+
+Input = Union[KeyEvent, Offer, Press]
+
+
+def stroke(chord: Chord, held: Collection[int]) -> list[KeyEvent]:
+    """Return the events of a chord: keys down in order, up in reverse; a modifier that is held stays so."""
+    stays = MODIFIERS.intersection(held)
+    keysyms = [keysym for keysym in chord.keysyms if keysym not in stays]
+    return [KeyEvent(keysym, True) for keysym in keysyms] + [KeyEvent(keysym, False) for keysym in reversed(keysyms)]
+
+
+def scroll_chords(direction: Direction, notches: int) -> list[Chord]:
+    """Return the keys that scroll as far as so many notches: five are a page, one is three arrows."""
+    match direction:
+        case "up" | "down":
+            key, times = PAGE_UP if direction == "up" else PAGE_DOWN, math.ceil(notches / _NOTCHES_A_PAGE)
+        case "left" | "right":
+            key, times = LEFT if direction == "left" else RIGHT, notches * _ARROWS_A_NOTCH
+        case _:
+            assert_never(direction)
+    return [Chord((key,))] * times
+
+
+def inputs_of(action: Action, held: Sequence[int], means: Means) -> tuple[Input, ...]:
+    """Return what the hands do for an action while these keys are held; nothing where they refuse it."""
+    try:
+        return tuple(_inputs(action, list(held), means))
+    except ActionError:
+        return ()
+
+
+def _inputs(action: Action, held: list[int], means: Means) -> list[Input]:
+    match action:
+        case TypeText():
+            point: list[Input] = [] if action.x is None or action.y is None else [Press("left")]
+            return [*point, *_text(action, held, means)]
+        case KeyCombo(keys=keys):
+            return _combo(keys, held, means)
+        case KeyDown(key=key):
+            return [KeyEvent(means.keysym(parse_key(key)), True)]
+        case KeyUp(key=key):
+            return [KeyEvent(means.keysym(parse_key(key)), False)]
+        case OpenAddress(address=address):
+            return _address(address, held, means)
+        case TraverseHistory(direction=direction):
+            return _combo(HISTORY_KEYS[direction], held, means)
+        case Scroll(direction=direction, clicks=clicks, by=by):
+            by_wheel = by == "wheel" and means.wheel
+            return [] if by_wheel else _strikes(scroll_chords(direction, clicks), held)
+        case Click(button=button, count=count):
+            return [Press(button, selects=count > 1)]
+        case MouseDown(button=button):
+            return [Press(button, selects=True)]
+        case Drag():
+            return [Press("left", selects=True)]
+        case MouseUp() | Move() | Wait() | TakeScreenshot() | CallFunction() | InvalidAction():
+            return []
+        case _:
+            assert_never(action)
+
+
+def _strikes(chords: Sequence[Chord], held: Collection[int]) -> list[Input]:
+    return [event for chord in chords for event in stroke(chord, held)]
+
+
+def _combo(keys: Sequence[str], held: list[int], means: Means) -> list[Input]:
+    chord = parse_combo(keys, held)
+    if chord.text and not held:
+        return _text(TypeText(chord.text), held, means)
+    return _strikes([means.chord(chord)], held)
+
+
+def _address(address: str, held: list[int], means: Means) -> list[Input]:
+    plan_text(address, means.text)
+    before = _combo((ADDRESS_BAR,), held, means)
+    still_held = held_after(held, before)
+    return [*before, *_text(TypeText(address, press_enter=True), still_held, means)]
+
+
+def _text(action: TypeText, held: Sequence[int], means: Means) -> list[Input]:
+    done: list[Input] = []
+    pieces = plan_text(action.text, means.text)
+    if action.clear_first:
+        done += _strikes([SELECT_ALL] if action.text else [SELECT_ALL, Chord((BACKSPACE,))], held)
+    for piece in pieces:
+        match piece:
+            case Typed(text):
+                done += _strikes([chord_of(character) for character in text], held)
+            case Pasted(text):
+                done += [Offer(text), *_strikes([PASTE], held)]
+            case _:
+                assert_never(piece)
+    return [*done, *_strikes([ENTER], held)] if action.press_enter else done
+
+
+def held_after(held: Sequence[int], inputs: Sequence[Input]) -> tuple[int, ...]:
+    """Return the keys that are down after the inputs, in the order in which they went down."""
+    down = dict.fromkeys(held)
+    for event in inputs:
+        if isinstance(event, KeyEvent):
+            down.pop(event.keysym, None)
+            if event.down:
+                down[event.keysym] = None
+    return tuple(down)

@@ -1,0 +1,1 @@
+"""What happens each turn of a run."""

@@ -1,0 +1,263 @@
+"""One action carried out, within the time that is left, and what became of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from typing_extensions import assert_never
+
+from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
+from pytest_vnc_use.errors import ActionError, ActionInterrupted, PlannerError, SettingsError
+from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.json_lines import TOO_DEEP, is_shallow
+from pytest_vnc_use.same_screen import still_shows
+from pytest_vnc_use.types import (
+    SECRET_MARK,
+    Action,
+    CallFunction,
+    Click,
+    Decision,
+    DesktopAction,
+    Drag,
+    Frame,
+    FrameRef,
+    InvalidAction,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    OpenAddress,
+    Proposal,
+    Scroll,
+    SettledReason,
+    Step,
+    TakeScreenshot,
+    Times,
+    TraverseHistory,
+    TypeText,
+    Wait,
+)
+from pytest_vnc_use.types.protocols import Controller, TellsUrl
+
+LONGEST_TOLD = 10_000
+"""Characters of what a function returned, or of an error, that are kept and told to the planner."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What an action led to: the screen after it, the output of a function of the user's, or why it was not done.
+
+    `passed` are the frames that came and went since the step before it ended, `url` is where a browser is by now.
+    """
+
+    frame_after: FrameRef
+    output: str = ""
+    error: str = ""
+    settled: SettledReason | None = None
+    times: Times = Times()
+    passed: tuple[FrameRef, ...] = ()
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Hands, eyes and the user's functions. `reveal` puts the values of declared secrets into what is typed.
+
+    `step_delay_s` is waited after each step, once the screen has settled. `url` tells where a browser is, "" where
+    nobody knows.
+    """
+
+    controller: Controller
+    folder: RunFolder
+    functions: Mapping[str, Callable[..., object]]
+    reveal: Callable[[str], str]
+    step_delay_s: float = 0.0
+    url: Callable[[], str] = str
+
+    def first_look(self) -> FrameRef:
+        """The screen as a run begins, stored in its folder; what passed before is forgotten. Raises DesktopError."""
+        frame = self.capture()
+        self.controller.passed_frames()
+        return frame
+
+    def capture(self) -> FrameRef:
+        """The screen now, stored in the run folder. Raises DesktopError."""
+        frame = self.controller.frame()
+        self.folder.store(frame)
+        return frame.ref
+
+    def watch(self) -> None:
+        """Raises DesktopError where the desktop is gone."""
+        self.controller.changed_since(time.monotonic())
+
+    def other_than(self, seen: FrameRef) -> FrameRef | None:
+        """The screen once it is quiet, stored, where it shows something else by now. Raises DesktopError."""
+        if self._other_frame(seen) is None:
+            return None
+        self.controller.settle(briefly=True)
+        other = self._other_frame(seen)
+        return None if other is None else self.folder.store(other)
+
+    def _other_frame(self, seen: FrameRef) -> Frame | None:
+        now = self.controller.frame()
+        is_same = now.ref == seen or still_shows(self.folder.load_png(seen), now)
+        return None if is_same else now
+
+    def carry_out(self, action: Action, frame_before: FrameRef, deadline: Deadline, *, watched: bool = False) -> Effect:
+        """Act, wait for the screen to answer, look. Out of time, the hands are closed: nothing happens late.
+
+        `watched` where the screen is watched after the look. Raises DesktopError.
+        """
+        started = time.monotonic()
+        try:
+            output, error = deadline.call(lambda: self._do(action, deadline)), ""
+        except ActionError as exc:
+            output, error = "", str(exc)
+        except DeadlineExceeded:
+            if not isinstance(action, CallFunction):
+                self.controller.close()
+            return Effect(frame_before, error="the run's time was up before it was done")
+        acted = time.monotonic()
+        try:
+            settled = None if error else self._settle(action, deadline, briefly=watched)
+            quiet, frame = time.monotonic(), self.capture()
+        except ActionInterrupted as exc:
+            error = str(exc)
+            settled, quiet, frame = None, time.monotonic(), self.capture()
+        passed = self._passed(frame_before, frame)
+        times = Times(0.0, acted - started, quiet - acted, time.monotonic() - quiet)
+        return Effect(frame, output, error, settled, times, passed, self._url_after(action, error, deadline))
+
+    def _url_after(self, action: Action, error: str, deadline: Deadline) -> str:
+        """Where a browser is; who opened an address without one that tells is taken to be there."""
+        opened = action.address if isinstance(action, OpenAddress) and not error else ""
+        try:
+            return deadline.call(self.url) or opened
+        except DeadlineExceeded:
+            return opened
+
+    def _passed(self, *seen: FrameRef) -> tuple[FrameRef, ...]:
+        """What came and went, stored in the run folder; each once, and not what was `seen` all the same."""
+        stored = dict.fromkeys(map(self.folder.store, self.controller.passed_frames()))
+        return tuple(ref for ref in stored if ref not in seen)
+
+    def _settle(self, action: Action, deadline: Deadline, *, briefly: bool) -> SettledReason | None:
+        if isinstance(action, (CallFunction, TakeScreenshot)) or not deadline.remaining_s:
+            return None
+        reason = self.controller.settle(briefly=briefly).reason
+        if self.step_delay_s:
+            self.controller.perform(Wait(min(self.step_delay_s, deadline.remaining_s)))
+        return reason
+
+    def _do(self, action: Action, deadline: Deadline) -> str:
+        match action:
+            case InvalidAction(problem=problem):
+                raise ActionError(problem)
+            case CallFunction(name=name, arguments=arguments):
+                return self._call_function(name, arguments)
+            case TypeText(text=text):
+                shown = self._revealed(text)
+                perform_text(self.controller, dataclasses.replace(action, text=shown), holds_secret=shown != text)
+            case OpenAddress(address=address):
+                shown = self._revealed(address)
+                perform_text(self.controller, OpenAddress(shown), holds_secret=shown != address)
+            case Wait(duration_s=duration_s):
+                self.controller.perform(Wait(min(duration_s, deadline.remaining_s)))
+            case Click() | MouseDown() | MouseUp() | Move() | Drag() | Scroll():
+                self.controller.perform(action)
+            case KeyCombo() | KeyDown() | KeyUp() | TraverseHistory() | TakeScreenshot():
+                self.controller.perform(action)
+            case _:
+                assert_never(action)
+        return ""
+
+    def _revealed(self, value: Any) -> Any:
+        match value:
+            case str():
+                check_known(value, self.reveal)
+                return self.reveal(value)
+            case list() | tuple():
+                return [self._revealed(item) for item in value]
+            case dict():
+                return {key: self._revealed(item) for key, item in value.items()}
+            case _:
+                return value
+
+    def _call_function(self, name: str, arguments: Mapping[str, Any]) -> str:
+        if name not in self.functions:
+            raise ActionError(f"there is no function {name!r}; there are {sorted(self.functions)}")
+        try:
+            return str(self.functions[name](**{key: self._revealed(value) for key, value in arguments.items()}))
+        except Exception as exc:  # a user's function may raise anything, and the planner is told what
+            raise ActionError(f"{name} raised {type(exc).__name__}: {exc}") from exc
+
+
+def check_known(text: str, reveal: Callable[[str], str]) -> None:
+    """Raises ActionError where the text names a secret that nobody declared: its name must not be typed for it."""
+    for mark in SECRET_MARK.finditer(text):
+        if reveal(mark.group()) == mark.group():
+            raise ActionError(
+                f"the secret {mark[1]!r} is not known here: declare it, as secrets=[{mark[1]!r}] in the marker, "
+                f"secrets={{{mark[1]!r}: …}} in Python, or --secret {mark[1]}"
+            )
+
+
+def page_url_of(controller: Controller) -> Callable[[], str]:
+    """What tells where the browser is, if these eyes and hands know."""
+    return controller.page_url if isinstance(controller, TellsUrl) else str
+
+
+def perform_text(controller: Controller, action: DesktopAction, *, holds_secret: bool) -> None:
+    """Type; where the text holds a secret, an ActionError that may name characters of it is told without them."""
+    try:
+        controller.perform(action)
+    except ActionInterrupted:  # tells of the connection, not of the text
+        raise
+    except ActionError:
+        if not holds_secret:
+            raise
+        raise ActionError("the desktop cannot take a character of this text, which holds a secret") from None
+
+
+def bounded(step: Step) -> Step:
+    """The step with no more of what was said and told than a model, or a reader of the report, can do with."""
+    return dataclasses.replace(
+        step,
+        proposal=dataclasses.replace(step.proposal, intent=cut(step.proposal.intent, LONGEST_TOLD)),
+        ruling=dataclasses.replace(step.ruling, explanation=cut(step.ruling.explanation, LONGEST_TOLD)),
+        words=cut(step.words, LONGEST_TOLD),
+        output=cut(step.output, LONGEST_TOLD),
+        error=cut(step.error, LONGEST_TOLD),
+    )
+
+
+def readable(decision: Decision) -> Decision:
+    """The decision, with what no reader of its JSON can take put out of it. Raises PlannerError for its `params`."""
+    if not is_shallow(decision.params):
+        raise PlannerError(f"the params that the planner finished with {TOO_DEEP}")
+    return dataclasses.replace(decision, proposals=tuple(map(_readable, decision.proposals)))
+
+
+def _readable(proposal: Proposal) -> Proposal:
+    action = proposal.action
+    given = action.arguments if isinstance(action, CallFunction) else {}
+    if is_shallow(given) and is_shallow(proposal.as_proposed):
+        return proposal
+    name = str(proposal.as_proposed.get("name") or getattr(action, "name", action.kind))
+    problem = f"the arguments of {cut(name, 100)!r} {TOO_DEEP}"
+    return dataclasses.replace(proposal, action=InvalidAction(name, problem), as_proposed={"name": name, "args": {}})
+
+
+def functions_by_name(functions: Sequence[Callable[..., object]]) -> dict[str, Callable[..., object]]:
+    """The user's functions by their names. Raises SettingsError where one has none, or another's."""
+    names = [getattr(function, "__name__", "") for function in functions]
+    if not all(names) or len(set(names)) != len(names):
+        raise SettingsError(f"functions must have names of their own, got {names!r}")
+    return dict(zip(names, functions, strict=True))

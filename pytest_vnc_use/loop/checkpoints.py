@@ -1,0 +1,65 @@
+"""The checkpoints of a run, read only where this user's own run wrote them: what is in one is carried out."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pytest_vnc_use.errors import RunFolderError, VncUseError
+from pytest_vnc_use.runs.seal import is_seal_of, seal_of
+
+
+class Serializer(Protocol):
+    """Makes bytes of a value, and of bytes a value; each with the name of its kind."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]: ...
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any: ...
+
+
+@dataclass(frozen=True)
+class SealedCheckpoints:
+    """A serializer that seals what it writes, and reads nothing else, unless another's is to be trusted too.
+
+    `serializer` must make nothing but plain values of what it reads: LangGraph's would call whatever is named there.
+    """
+
+    serializer: Serializer
+    run_id: str
+    trust: bool = False
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        kind, data = self.serializer.dumps_typed(obj)
+        return f"{kind} {seal_of(*self._parts(kind, data))}", data
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Raises RunFolderError for what is not sealed, or with another seal."""
+        kind, _, seal = data[0].partition(" ")
+        if not self.trust and not is_seal_of(seal, *self._parts(kind, data[1])):
+            raise RunFolderError(
+                f"the checkpoint of run {self.run_id!r} was not written by you here, or was changed since; "
+                "where you trust it, say --trust (trust=True)"
+            )
+        return self.serializer.loads_typed((kind, data[1]))
+
+    def _parts(self, kind: str, data: bytes) -> tuple[bytes, ...]:
+        return b"checkpoint", self.run_id.encode(), kind.encode(), data
+
+
+@contextmanager
+def damage_told(run_id: str) -> Iterator[None]:
+    """Read checkpoints within. Raises RunFolderError where they are damaged; a full disk is told as it is."""
+    try:
+        yield
+    except VncUseError:
+        raise
+    except Exception as exc:  # what SQLite, and LangGraph on it, raise for a damaged file is theirs to choose
+        if isinstance(exc, sqlite3.OperationalError) and "full" in str(exc):
+            raise
+        raise RunFolderError(
+            f"the checkpoints of run {run_id!r} are damaged ({type(exc).__name__}: {exc}): it cannot go on; what it "
+            "did stands in its run folder, start the task anew"
+        ) from exc

@@ -1,0 +1,37 @@
+"""The turns of a run so far, in memory as in the run folder."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+
+from pytest_vnc_use.runs.folder import Trace
+from pytest_vnc_use.types import Decision, Step, Turn
+
+
+@dataclass
+class History:
+    """What was decided and done; `open_step` is the number of a step that a crash left begun and not finished."""
+
+    turns: list[Turn] = field(default_factory=list)
+    open_step: int | None = None
+
+    @classmethod
+    def of(cls, trace: Trace) -> History:
+        return cls(list(trace.turns), trace.open_step.number if trace.open_step else None)
+
+    @property
+    def steps(self) -> list[Step]:
+        return [step for turn in self.turns for step in turn.steps]
+
+    def decided(self, number: int, decision: Decision) -> None:
+        """Turn `number` got its decision; one that was decided before a crash, and never acted on, is replaced."""
+        del self.turns[number - 1 :]
+        self.turns.append(Turn(decision))
+
+    def add(self, step: Step) -> None:
+        turn = self.turns[-1]
+        self.turns[-1] = dataclasses.replace(turn, steps=(*turn.steps, step))
+
+    def finished(self, number: int) -> Step | None:
+        return next((step for step in self.steps if step.number == number), None)

@@ -1,0 +1,27 @@
+"""A run is driven by one process, and one agent in it, at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from filelock import FileLock, Timeout
+
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.runs.folder import RunFolder
+
+
+@contextmanager
+def only_driver(folder: RunFolder) -> Iterator[None]:
+    """Drive a run as the only one, in this process and others. Raises RunFolderError where somebody does already."""
+    lock = FileLock(folder.path / "driver.lock", thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise RunFolderError(
+            f"run {folder.path.name!r} is being driven right now, by this or another process"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,24 @@
+"""Whether a run stands still: the same action, proposed again and again on the same screen."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from pytest_vnc_use.runs.folder import to_json
+from pytest_vnc_use.types import CallFunction, CUAState, Step, TakeScreenshot, Wait
+
+STALLED = "This same action on this same screen was proposed {times} times. Try another way, or give up."
+
+
+def fingerprint(step: Step) -> str:
+    """The same for the same action on the same frame."""
+    action = json.dumps(to_json(step.proposal.action), sort_keys=True)
+    return hashlib.sha256(f"{step.frame_before.digest} {action}".encode()).hexdigest()[:16]
+
+
+def repeats(step: Step, state: CUAState) -> int:
+    """How often the step's action was proposed on the same frame, this time included; to wait is not to stand still."""
+    if isinstance(step.proposal.action, (Wait, TakeScreenshot, CallFunction)):
+        return 0
+    return state["fingerprints"].count(fingerprint(step)) + 1

@@ -1,0 +1,1 @@
+"""Claude as planner and as judge."""

@@ -1,0 +1,205 @@
+"""Claude's computer actions read as actions in screen pixels.
+
+The names and inputs are those of the members of `computer_toolset_20260801`, and, as values of `action`, of the older
+`computer_20251124` and `computer_20250124`. Source: platform.claude.com/docs, "Computer use tool", and the types
+`Computer*Input` of the anthropic SDK 2.12. A modifier held around an action is a step of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pytest_vnc_use.planners.common.arguments import Heeded, Unreadable, seconds_to_wait, split_keys
+from pytest_vnc_use.planners.common.pixels import SentScreen, number_of, pointer_after, while_held
+from pytest_vnc_use.planners.common.turn_results import proposals_of
+from pytest_vnc_use.planners.common.vocabulary import notches
+from pytest_vnc_use.types import (
+    Action,
+    Button,
+    CallFunction,
+    Click,
+    Direction,
+    Drag,
+    InvalidAction,
+    JsonObject,
+    KeyCombo,
+    MouseDown,
+    MouseUp,
+    Move,
+    Proposal,
+    Scroll,
+    TakeScreenshot,
+    TypeText,
+    Wait,
+)
+
+MOST_REPEATS = 20
+"""How often `key` presses at most, each press being a step; the documented limit is 100."""
+
+UNAVAILABLE = ("zoom", "cursor_position")
+"""Members that no desktop here has: the model is not offered them, and told so where it uses them nevertheless."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One tool_use block; `is_computer` tells the members of the computer's from other tools of the same names."""
+
+    id: str
+    name: str
+    input: JsonObject
+    is_computer: bool
+
+    @property
+    def args(self) -> JsonObject:
+        """The input without what is the name already."""
+        return {name: value for name, value in self.input.items() if name != "action" or not self.is_computer}
+
+
+@dataclass(frozen=True)
+class Input:
+    """The input of one call, the picture that its coordinates are meant for, and where the pointer is by then."""
+
+    values: Heeded
+    sent: SentScreen
+    pointer: tuple[int, int] | None
+
+    def given(self, name: str) -> Any:
+        """Raises Unreadable where it was not given."""
+        if self.values.get(name) is None:
+            raise Unreadable(f"{name!r} is missing, got {dict(self.values)!r}")
+        return self.values[name]
+
+    def point(self, name: str = "coordinate") -> tuple[int, int]:
+        pair = self.given(name)
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise Unreadable(f"{name!r} must be [x, y], got {pair!r}")
+        return self.sent.point(*pair)
+
+    def target(self) -> tuple[int, int]:
+        """The coordinate, or else where the pointer is. Raises Unreadable."""
+        if self.values.get("coordinate") is not None:
+            return self.point()
+        if self.pointer is None:
+            raise Unreadable("'coordinate' is missing, and the pointer was not moved yet; give [x, y]")
+        return self.pointer
+
+    def text(self) -> str:
+        text = self.given("text")
+        if not isinstance(text, str) or not text:
+            raise Unreadable(f"'text' must be text, got {text!r}")
+        return text
+
+    def keys(self) -> tuple[str, ...]:
+        return split_keys(self.text())
+
+    def modifiers(self) -> tuple[str, ...]:
+        return split_keys(self.values["text"]) if self.values.get("text") else ()
+
+    def seconds(self) -> float:
+        return seconds_to_wait(number_of("duration", self.given("duration")))
+
+
+def read_calls(
+    calls: Sequence[Call],
+    sent: SentScreen,
+    *,
+    pointer: tuple[int, int] | None = None,
+    functions: Collection[str] = (),
+    excluded: Collection[str] = (),
+) -> list[tuple[Proposal, ...]]:
+    """The proposals of each call, in order, at least one a call. `functions` are names of the user's own.
+
+    `pointer` is where the pointer was before the first.
+    """
+    read: list[tuple[Proposal, ...]] = []
+    for call in calls:
+        actions = _read(call, Input(Heeded(call.args), sent, pointer), functions, excluded)
+        pointer = pointer_after(actions, pointer)
+        read.append(proposals_of(call.name, call.args, actions))
+    return read
+
+
+def _read(call: Call, values: Input, functions: Collection[str], excluded: Collection[str]) -> tuple[Action, ...]:
+    if not call.is_computer and call.name in functions:
+        return (CallFunction(call.name, call.input),)
+    read = READERS.get(call.name) if call.is_computer else None
+    if read is None:
+        return (InvalidAction(call.name, f"there is no tool {call.name!r}; use one of those that you were given"),)
+    if call.name in excluded:
+        return (InvalidAction(call.name, f"{call.name!r} is excluded in this run; use another action"),)
+    try:
+        actions = read(values)
+        values.values.check(call.name, MEMBERS)
+        return actions
+    except Unreadable as problem:
+        return (InvalidAction(call.name, str(problem)),)
+
+
+# --- actions ---------------------------------------------------------------------------------------------------------
+
+
+def _click(values: Input, *, button: Button = "left", count: int = 1) -> tuple[Action, ...]:
+    return while_held(values.modifiers(), Click(*values.target(), button=button, count=count))
+
+
+def _drag(values: Input) -> tuple[Action, ...]:
+    return while_held(values.modifiers(), Drag(*values.point("start_coordinate"), *values.point()))
+
+
+def _scroll(values: Input) -> tuple[Action, ...]:
+    clicks = notches(number_of("scroll_amount", values.given("scroll_amount")))
+    scroll = Scroll(*values.target(), _direction(values.given("scroll_direction")), clicks)
+    return while_held(values.modifiers(), scroll)
+
+
+def _direction(value: Any) -> Direction:
+    directions: dict[str, Direction] = {"up": "up", "down": "down", "left": "left", "right": "right"}
+    direction = directions.get(str(value))
+    if direction is None:
+        raise Unreadable(f"'scroll_direction' must be up, down, left or right, got {value!r}")
+    return direction
+
+
+def _key(values: Input) -> tuple[Action, ...]:
+    repeat = number_of("repeat", values.values.get("repeat") or 1)
+    if not 1 <= repeat <= MOST_REPEATS or repeat != int(repeat):
+        raise Unreadable(f"'repeat' must be a whole number, 1 to {MOST_REPEATS}, got {values.values['repeat']!r}")
+    return (KeyCombo(values.keys()),) * int(repeat)
+
+
+def _hold_key(values: Input) -> tuple[Action, ...]:
+    return while_held(values.keys(), Wait(values.seconds()))
+
+
+def _zoom(_: Input) -> tuple[Action, ...]:
+    raise Unreadable("'zoom' is not available here; look at the newest screenshot, it shows the whole screen")
+
+
+def _cursor_position(values: Input) -> tuple[Action, ...]:
+    where = f"you last moved it to pixel {values.pointer} of the screen" if values.pointer else "it was not moved yet"
+    raise Unreadable(f"'cursor_position' is not available here; {where}")
+
+
+READERS: Mapping[str, Callable[[Input], tuple[Action, ...]]] = {
+    "screenshot": lambda _: (TakeScreenshot(),),
+    "left_click": _click,
+    "right_click": partial(_click, button="right"),
+    "middle_click": partial(_click, button="middle"),
+    "double_click": partial(_click, count=2),
+    "triple_click": partial(_click, count=3),
+    "left_click_drag": _drag,
+    "mouse_move": lambda values: (Move(*values.point()),),
+    "left_mouse_down": lambda values: (MouseDown(*values.target()),),
+    "left_mouse_up": lambda values: (MouseUp(*values.target()),),
+    "scroll": _scroll,
+    "type": lambda values: (TypeText(values.text()),),
+    "key": _key,
+    "hold_key": _hold_key,
+    "wait": lambda values: (Wait(values.seconds()),),
+    "zoom": _zoom,
+    "cursor_position": _cursor_position,
+}
+MEMBERS = tuple(READERS)

@@ -1,0 +1,102 @@
+"""The conversation with Claude, rebuilt from an observation: its own words as they came, and the results of its calls.
+
+Newer models check that nothing before a thinking block has changed since they wrote it (platform.claude.com/docs,
+"Preserved thinking"), and a cached prompt is worth something only as long as it does not change. So old screenshots go
+several at a time: in between, messages are only added. Thinking from before the last time is left out. The oldest turns
+are told in words, in the first message, and more of them only when screenshots go: no request grows with the run.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from pytest_vnc_use.planners.anthropic.answers import TOOLSET
+from pytest_vnc_use.planners.common import prompts
+from pytest_vnc_use.planners.common.pixels import PictureLimit
+from pytest_vnc_use.planners.common.turn_results import (
+    KEPT_TURNS,
+    CallSteps,
+    problem_of_call,
+    removed_of,
+    result_of_call,
+    screens_seen,
+    skipped,
+    steps_by_call,
+)
+from pytest_vnc_use.types import FrameRef, JsonObject, Observation, Turn
+
+NOT_EXECUTED = "Not executed: an earlier computer action in this turn failed."
+"""The service's own words for it (platform.claude.com/docs, "Computer use tool"), which models were trained on."""
+
+THINKING = ("thinking", "redacted_thinking")
+
+
+def rebuild_messages(
+    observation: Observation,
+    *,
+    limit: PictureLimit,
+    keep_screenshots: int = 3,
+    include_initial_screenshot: bool = True,
+) -> list[JsonObject]:
+    """The messages so far; each turn shows one screenshot, the screen after it, and the newest is always sent."""
+    turns = [turn for turn in observation.turns if turn.steps]
+    seen = screens_seen(turns, observation.frame)
+    removed = removed_of(len(seen), keep_screenshots)
+    in_words = max(0, removed - KEPT_TURNS)
+
+    def picture(number: int) -> JsonObject:
+        """The screen that turn `number`, counted from 0, was asked about, as a content block."""
+        return _image(seen[number], limit, observation.load_png) if number >= removed else _text(prompts.OLDER_SCREEN)
+
+    task = prompts.task_in_words(observation.task, turns[:in_words])
+    first = [*([picture(0)] if include_initial_screenshot else []), _text(task)]
+    messages: list[JsonObject] = [{"role": "user", "content": first}]
+    for number, turn in list(enumerate(turns))[in_words:]:
+        changed = removed_of(number + 1, keep_screenshots) != removed
+        messages.extend(_messages_of(turn, picture(number + 1), without_thinking=changed))
+    return messages
+
+
+def _messages_of(turn: Turn, picture: JsonObject, *, without_thinking: bool) -> Iterator[JsonObject]:
+    """Claude's words and the results; or a turn in the user's words, where it has no such words or is not whole."""
+    calls = steps_by_call(turn)
+    content: Sequence[JsonObject] = turn.decision.provider_details.get("content") or ()
+    blocks = [block for block in content if block["type"] == "tool_use"]
+    if calls is None or len(calls) != len(blocks):
+        yield {"role": "user", "content": [_text(prompts.told_in_words(turn)), picture]}
+        return
+    results = [_result(*each) for each in zip(blocks, calls, skipped(calls), strict=True)]
+    results[-1]["content"].append(picture)
+    yield {"role": "assistant", "content": [block for block in content if _goes_back(block, without_thinking)]}
+    yield {"role": "user", "content": results}
+
+
+def _goes_back(block: JsonObject, without_thinking: bool) -> bool:
+    """Text without a letter is refused by the service, though it may send it."""
+    if block["type"] == "text":
+        return bool(block["text"].strip())
+    return not (without_thinking and block["type"] in THINKING)
+
+
+def _result(block: JsonObject, steps: CallSteps, was_skipped: bool) -> dict[str, Any]:
+    """The one tool_result to a call; a toolset's member has its toolset named in it too."""
+    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": block["id"]}
+    if block.get("toolset_name") == TOOLSET:
+        result["toolset_name"] = TOOLSET
+    if problem_of_call(steps):
+        result["is_error"] = True
+    return result | {"content": [_text(NOT_EXECUTED if was_skipped else result_of_call(steps))]}
+
+
+def _text(text: str) -> JsonObject:
+    return {"type": "text", "text": text}
+
+
+def _image(screen: FrameRef, limit: PictureLimit, load_png: Callable[[FrameRef], bytes]) -> JsonObject:
+    png = limit.fit(load_png(screen))
+    return {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(png).decode()},
+    }

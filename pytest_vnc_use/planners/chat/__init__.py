@@ -1,0 +1,1 @@
+"""Models behind chat completions as planners and as judges."""

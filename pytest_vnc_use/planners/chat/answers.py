@@ -1,0 +1,200 @@
+"""What a chat completion says, read from its JSON: words without thoughts, and tool calls wherever they stand.
+
+Wire format: OpenAI's chat completions, as vLLM, llama.cpp and LM Studio serve it. Where a server does not parse its
+model's tool calls they stand in the content: in `<tool_call>` tags, in a fenced block, or as the whole of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_vnc_use.errors import AnswerRefused
+from pytest_vnc_use.planners.common.calls import FunctionCall
+from pytest_vnc_use.planners.common.json_answers import NotJson as NotJson, malformed, read_json
+from pytest_vnc_use.planners.common.retry import Failure
+from pytest_vnc_use.types import JsonObject, Usage
+
+_THINK = re.compile(r"(</?think(?:ing)?>)", re.IGNORECASE)
+_TOOL_CALL = re.compile(r"<tool_call>([^<]*(?:<(?!/?tool_call>)[^<]*)*)(?:</tool_call>|(?=<tool_call>)|\Z)")
+_FENCED = re.compile(r"```(?:json|tool_call)?[ \t]*\n((?:[^`]|`(?!``))*)```")
+
+NAMES = ("command", "name", "action", "tool")
+LABELS = ("id", "type", "index", "call_id")
+"""What stands beside a call and says nothing of what it does."""
+ARGUMENTS = ("arguments", "args", "params", "parameters", "input")
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """One call, with the id under which it is answered; `problem` says why its arguments cannot be read.
+
+    `extra` is what a service wants back with the call, such as Gemini's thought signature in `extra_content`.
+    """
+
+    call: FunctionCall
+    problem: str = ""
+    extra: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ChatAnswer:
+    """One answer; `cut_off` says that it was ended by the limit of tokens."""
+
+    words: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    cut_off: bool = False
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
+
+
+def read_answer(body: JsonObject) -> ChatAnswer | Failure:
+    """The first choice of a chat completion; a Failure where there is none, or the service kept it to itself."""
+    choices = body.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
+        return malformed("no choice with a message")
+    reason = choice.get("finish_reason")
+    if reason == "content_filter" or message.get("refusal"):
+        return Failure(AnswerRefused(f"the model's service refused: {message.get('refusal') or reason!s:.500}"))
+    words, calls = _split(message)
+    usage, model = usage_of(body), str(body.get("model") or "")
+    return ChatAnswer(words, calls, reason == "length", usage, model)
+
+
+def _split(message: JsonObject) -> tuple[str, tuple[ToolCall, ...]]:
+    """The words and the calls of a message; its content is searched only where the server found no call."""
+    words = without_thoughts(_text(message.get("content")))
+    said = message.get("tool_calls")
+    if isinstance(said, list) and said:
+        return words, tuple(map(_tool_call, said))
+    return _calls_in(words)
+
+
+def _text(content: Any) -> str:
+    """Content is text, or a list of parts of which some are text."""
+    if isinstance(content, list):
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
+    return content if isinstance(content, str) else ""
+
+
+def without_thoughts(text: str) -> str:
+    """Text outside of `<think>…</think>`; all before a lone closing tag, and after an unclosed one, is thought too."""
+    kept: list[str] = []
+    thinking = False
+    for piece in _THINK.split(text):
+        if not _THINK.fullmatch(piece):
+            kept += [] if thinking else [piece]
+            continue
+        if piece.startswith("</") and not thinking:
+            kept.clear()
+        thinking = not piece.startswith("</")
+    return "".join(kept).strip()
+
+
+# --- calls -----------------------------------------------------------------------------------------------------------
+
+
+def _tool_call(said: Any) -> ToolCall:
+    """One of the `tool_calls` of a message, whatever of it is missing."""
+    said = said if isinstance(said, Mapping) else {}
+    function = said.get("function") if isinstance(said.get("function"), Mapping) else {}
+    name, call_id = str(function.get("name") or ""), str(said.get("id") or "")
+    extra = {"extra_content": said["extra_content"]} if said.get("extra_content") else {}
+    try:
+        return ToolCall(FunctionCall(name, read_arguments(function.get("arguments")), call_id), extra=extra)
+    except NotJson:
+        problem = f"the arguments must be a JSON object, got {function['arguments']!r:.200}"
+        return ToolCall(FunctionCall(name, {}, call_id), problem, extra)
+
+
+def read_arguments(said: Any) -> JsonObject:
+    """Arguments: an object, or its JSON, once or twice encoded; none at all are no arguments. Raises NotJson."""
+    for _ in range(2):
+        if isinstance(said, str):
+            said = read_value(said) if said.strip() else {}
+    if said is None:
+        return {}
+    if not isinstance(said, Mapping):
+        raise NotJson("not an object")
+    return said
+
+
+def read_value(text: str) -> Any:
+    """The value of JSON text, as strictly as a response is read: what is read can be written again. Raises NotJson."""
+    try:
+        return read_json(json.dumps({"value": json.loads(text)}))["value"]
+    except (ValueError, RecursionError) as exc:
+        raise NotJson(f"this is not JSON: {exc}") from exc
+
+
+def _calls_in(words: str) -> tuple[str, tuple[ToolCall, ...]]:
+    """The calls that stand in the content, and what it says besides."""
+    for pattern in (_TOOL_CALL, _FENCED):
+        calls = [call for found in pattern.findall(words) for call in _marked_calls(found)]
+        if calls:
+            return pattern.sub("", words).strip(), tuple(calls)
+    try:
+        calls = list(_written_calls(words))
+    except NotJson:
+        calls = []
+    return ("", tuple(calls)) if calls else (words, ())
+
+
+def _marked_calls(text: str) -> list[ToolCall]:
+    """The calls in a text that is marked as one; where it is none, that is told to the model."""
+    try:
+        return list(_written_calls(text))
+    except NotJson:
+        return [ToolCall(FunctionCall("", {}), f"a call must be JSON with a name and arguments, got {text!r:.200}")]
+
+
+def _written_calls(text: str) -> Iterator[ToolCall]:
+    """A call written as JSON, or a list of them; nothing where it is something else. Raises NotJson."""
+    if text.strip().startswith(("{", "[")):
+        value = read_value(text)
+        calls = map(call_of, value if isinstance(value, list) else [value])
+        yield from (ToolCall(call) for call in calls if call is not None)
+
+
+def call_of(item: Any) -> FunctionCall | None:
+    """A call as a model writes it: `{"name": …, "arguments": {…}}`, or flat, or in a `function`; None if it is none."""
+    if not isinstance(item, Mapping):
+        return None
+    if isinstance(item.get("function"), Mapping):
+        return call_of(item["function"])
+    named = next((name for name in NAMES if isinstance(item.get(name), str)), None)
+    if named is None:
+        return None
+    given = next((name for name in ARGUMENTS if name in item), None)
+    try:
+        beside = {name: value for name, value in item.items() if name not in (named, given, *LABELS)}
+        return FunctionCall(item[named], {**beside, **(read_arguments(item[given]) if given else {})})
+    except NotJson:
+        return None
+
+
+# --- tokens ----------------------------------------------------------------------------------------------------------
+
+
+def usage_of(body: JsonObject) -> Usage:
+    """Tokens of a response; those of reasoning are among the completion's."""
+    counts = body.get("usage")
+    thinking = _count(counts, "completion_tokens_details", "reasoning_tokens")
+    return Usage(
+        input=_count(counts, "prompt_tokens"),
+        cached=_count(counts, "prompt_tokens_details", "cached_tokens"),
+        output=max(0, _count(counts, "completion_tokens") - thinking),
+        thinking=thinking,
+    )
+
+
+def _count(counts: Any, *path: str) -> int:
+    """A count that cannot be read is no reason to throw an answer away."""
+    for name in path:
+        counts = counts.get(name) if isinstance(counts, Mapping) else None
+    return counts if isinstance(counts, int) and counts > 0 else 0

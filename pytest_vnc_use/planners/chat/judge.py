@@ -1,0 +1,60 @@
+"""Any model behind chat completions as a judge, as LM Studio, vLLM, llama.cpp and many services serve them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_vnc_use.planners.chat.answers import read_answer
+from pytest_vnc_use.planners.chat.messages import user_message
+from pytest_vnc_use.planners.chat.service import chat_service
+from pytest_vnc_use.planners.common.boxes import GRID, Coordinates
+from pytest_vnc_use.planners.common.json_answers import malformed
+from pytest_vnc_use.planners.common.judge_answers import Grid, Said
+from pytest_vnc_use.planners.common.retry import Backoff, Failure
+from pytest_vnc_use.planners.common.service_judge import ServiceJudge
+from pytest_vnc_use.types import FrameRef, JsonObject, Observation
+
+
+class ChatJudge(ServiceJudge):
+    """A judge that asks the model behind `base_url`, such as `http://localhost:1234/v1`.
+
+    `coordinates` says what the model counts in, as for the planner. `temperature` is the model's own where it is None;
+    `max_tokens` counts thinking too. Raises SettingsError, and KeyRejected where the key cannot be sent.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        api_key: str = "",
+        *,
+        coordinates: Coordinates = "1000",
+        temperature: float | None = None,
+        max_tokens: int = 4096,
+        backoff: Backoff | None = None,
+    ) -> None:
+        super().__init__(chat_service(base_url, model, api_key), backoff=backoff)
+        self._coordinates = coordinates
+        self._max_tokens = max_tokens
+        self._fixed: dict[str, Any] = {"model": model, "max_tokens": max_tokens}
+        if temperature is not None:
+            self._fixed["temperature"] = temperature
+
+    def _grid(self, screen: FrameRef) -> Grid:
+        return Grid(screen.width, screen.height) if self._coordinates == "pixels" else Grid(int(GRID), int(GRID))
+
+    def _body(self, part: str, asked: Observation) -> JsonObject:
+        question = user_message(asked.task, asked.load_png(asked.frame))
+        return {**self._fixed, "messages": [{"role": "system", "content": part}, question]}
+
+    def _binding(self, name: str, schema: JsonObject) -> JsonObject:
+        described = {"name": name, "strict": True, "schema": schema}
+        return {"response_format": {"type": "json_schema", "json_schema": described}}
+
+    def _read(self, body: JsonObject) -> Said | Failure:
+        answer = read_answer(body)
+        if isinstance(answer, Failure):
+            return answer
+        if answer.cut_off:
+            return malformed(f"it was cut off at max_tokens={self._max_tokens}")
+        return Said(answer.words, answer.model or self._service.model, answer.usage)

@@ -1,0 +1,102 @@
+"""The messages of a chat completion, rebuilt from an observation: bounded, however long the run.
+
+A tool answers in text only, as most servers refuse pictures there; the screen follows in a user message. The newest
+turns stand in the model's own words, those before them are told in a line a step, and the first of these are left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pytest_vnc_use.planners.chat.answers import ChatAnswer, ToolCall
+from pytest_vnc_use.planners.common import prompts
+from pytest_vnc_use.planners.common.turn_results import screens_seen
+from pytest_vnc_use.types import JsonObject, Observation, Step, Turn
+
+KEPT_TURNS = 10
+LONGEST_TEXT = 2000
+"""Characters of a result, or of the model's own words, that are sent again."""
+
+Message = dict[str, Any]
+
+
+def rebuild_messages(observation: Observation, *, system: str, keep_screenshots: int) -> list[Message]:
+    """The conversation so far, with the newest `keep_screenshots` pictures; older ones are replaced by a line."""
+    turns = [turn for turn in observation.turns if turn.steps]
+    recent, older = turns[-KEPT_TURNS:], turns[:-KEPT_TURNS]
+    task = prompts.task_in_words(observation.task, older)
+    first = observation.first_frame if turns else observation.frame
+    first_png = observation.load_png(first) if not older and len(recent) < keep_screenshots else None
+    messages = [{"role": "system", "content": system}, user_message(task, first_png)]
+    seen = screens_seen(recent, observation.frame)[1:]
+    for age, turn, frame in zip(reversed(range(len(recent))), recent, seen, strict=True):
+        messages += _messages_of(turn, observation.load_png(frame) if age < keep_screenshots else None)
+    return messages
+
+
+def _messages_of(turn: Turn, png: bytes | None) -> Iterator[Message]:
+    """The model's words, a result for each of its calls, and the screen; or a turn in the user's words."""
+    said = turn.decision.provider_details.get("chat") or {"message": {}, "actions": []}
+    screen = prompts.NEWER_SCREEN if png is not None else prompts.OLDER_SCREEN
+    if not said["actions"] or sum(said["actions"]) != len(turn.steps):
+        yield user_message(f"{_cut(prompts.told_in_words(turn))}\n{screen}", png)
+        return
+    yield said["message"]
+    steps = iter(turn.steps)
+    for call, count in zip(said["message"]["tool_calls"], said["actions"], strict=True):
+        yield {"role": "tool", "tool_call_id": call["id"], "content": _result([next(steps) for _ in range(count)])}
+    yield user_message(screen, png)
+
+
+def _result(steps: Sequence[Step]) -> str:
+    """What came of one call, or of each action of a batch."""
+    if len(steps) == 1:
+        return _cut(prompts.result_in_words(steps[0]))
+    told = [f"{step.proposal.as_proposed['name']}: {prompts.result_in_words(step)}" for step in steps]
+    return _cut("\n".join(f"{number}. {line}" for number, line in enumerate(told, start=1)))
+
+
+def user_message(text: str, png: bytes | None = None) -> Message:
+    """What the user says, with a picture after it."""
+    if png is None:
+        return {"role": "user", "content": text}
+    url = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+    return {
+        "role": "user",
+        "content": [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": url}}],
+    }
+
+
+def details_of(answer: ChatAnswer, actions: Sequence[int], number: int) -> JsonObject:
+    """What must come back of an answer: its calls, each with an id, and to how many actions each was read.
+
+    The arguments are written anew, since servers fail on a history in which they are no JSON. `number` is the turn's.
+    """
+    calls = [_sent_back(said, call_id) for said, call_id in zip(answer.calls, _ids(answer, number), strict=True)]
+    message = {"role": "assistant", "content": _cut(answer.words), "tool_calls": calls}
+    return {"chat": {"message": message, "actions": list(actions)}}
+
+
+def _ids(answer: ChatAnswer, number: int) -> list[str]:
+    """The ids that the service gave; ids of our own where it gave a call none, or two the same."""
+    ids = [said.call.id for said in answer.calls]
+    return ids if all(ids) and len(set(ids)) == len(ids) else [f"call_{number}_{place}" for place in range(len(ids))]
+
+
+def _sent_back(said: ToolCall, call_id: str) -> JsonObject:
+    function = {"name": said.call.name or "unknown", "arguments": json.dumps(dict(said.call.args))}
+    return {"id": call_id, "type": "function", "function": function, **said.extra}
+
+
+def refusal_messages(answer: ChatAnswer, line: str) -> list[Message]:
+    """An answer of which nothing is carried out, and the line that says why."""
+    calls = ", ".join(said.call.name for said in answer.calls[:20])
+    words = answer.words or (f"(calls of {calls})" if calls else "(nothing)")
+    return [{"role": "assistant", "content": _cut(words)}, user_message(prompts.not_carried_out(line))]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]} … (cut, of {len(text)} characters)"

@@ -1,0 +1,213 @@
+"""A planner that asks any model behind chat completions, as LM Studio, vLLM, llama.cpp and many services serve them.
+
+Nothing is kept between turns: the messages are rebuilt from the observation. Such models decide nothing of safety
+themselves; the policy's rules hold for them as for any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import get_args
+from urllib.parse import urlsplit
+
+from pytest_vnc_use.errors import PlannerError, SettingsError
+from pytest_vnc_use.planners.chat.answers import ChatAnswer, ToolCall, read_answer
+from pytest_vnc_use.planners.chat.commands import Commands
+from pytest_vnc_use.planners.chat.messages import Message, details_of, rebuild_messages, refusal_messages
+from pytest_vnc_use.planners.chat.qwen_tool import ComputerUse
+from pytest_vnc_use.planners.chat.service import chat_service
+from pytest_vnc_use.planners.common import prompts
+from pytest_vnc_use.planners.common.boxes import GRID, Coordinates
+from pytest_vnc_use.planners.common.functions import Declaration, Offered
+from pytest_vnc_use.planners.common.http_json import post_json
+from pytest_vnc_use.planners.common.pixels import png_size
+from pytest_vnc_use.planners.common.retry import Attempt, Backoff, Failure, ask, request_size
+from pytest_vnc_use.planners.common.vocabulary import Arguments, Ended, Reading, Vocabulary, left_at, refused
+from pytest_vnc_use.types import Decision, JsonObject, Observation, Usage
+
+VOCABULARIES: dict[str, Callable[..., Vocabulary]] = {"commands": Commands, "computer_use": ComputerUse}
+
+WORDS_AGAIN, CALLS_AGAIN = 1, 3
+"""How often a model is asked again in one turn, after words without a call, and after more calls than it may make."""
+
+BRIEFLY = "answer with a short reason and a tool call"
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An answer of which nothing is carried out: what the model is told, and how often in one turn."""
+
+    line: str
+    again: int
+
+
+@dataclass
+class _Asking:
+    """One turn while it is asked for: the messages, to which refused answers are added, and what they all cost."""
+
+    observation: Observation
+    messages: list[Message]
+    refusals: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+
+class OpenAICompatible:
+    """A planner for a model behind `base_url` (such as `http://localhost:1234/v1`; a path is `/v1` where not given).
+
+    `vocabulary` is `commands`, single VNC commands and batches for any model that calls tools, or `computer_use`, the
+    tool that Qwen's models know. `coordinates` says what the model counts in: "1000" (Qwen3-VL, GLM-V, UI-TARS) or
+    "pixels" (most others). `excluded_actions` are names of the vocabulary's; `functions` are Python callables with
+    docstrings and type hints, which the agent calls. `temperature` is the model's own where it is None. Raises
+    SettingsError.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        api_key: str = "",
+        *,
+        vocabulary: str = "commands",
+        coordinates: Coordinates = "1000",
+        functions: Sequence[Offered] = (),
+        excluded_actions: Sequence[str] = (),
+        keep_screenshots: int = 3,
+        temperature: float | None = None,
+        max_tokens: int = 4096,
+        system_instruction: str | None = None,
+        backoff: Backoff | None = None,
+    ) -> None:
+        for name, value in (("keep_screenshots", keep_screenshots), ("max_tokens", max_tokens)):
+            if value < 1:
+                raise SettingsError(f"{name} must be at least 1, got {value!r}")
+        _check_known("coordinates", coordinates, get_args(Coordinates))
+        _check_known("vocabulary", vocabulary, tuple(VOCABULARIES))
+        self._coordinates = coordinates
+        self._vocabulary = VOCABULARIES[vocabulary](functions, excluded_actions)
+        self._service = chat_service(base_url, model, api_key)
+        self._max_tokens = max_tokens
+        self._temperature = {} if temperature is None else {"temperature": temperature}
+        self._keep_screenshots = keep_screenshots
+        self._system_instruction = system_instruction
+        self._backoff = backoff or Backoff()
+
+    @property
+    def name(self) -> str:
+        return f"openai-compatible ({self._service.model} at {urlsplit(self._service.url).netloc})"
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        """The model's next turn. Raises PlannerError."""
+        asking = _Asking(observation, self._messages(observation))
+
+        def send(attempt_s: float) -> Attempt[Decision]:
+            request = self._request(asking.messages)
+            return post_json(self._service, request, timeout_s=attempt_s, read=partial(self._read, asking))
+
+        asked = request_size("planner", self._request(asking.messages))
+        backoff = self._backoff.within(observation.request_s)
+        return ask(send, asked=asked, timeout_s=timeout_s, report=observation.report, backoff=backoff)
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    def _messages(self, observation: Observation) -> list[Message]:
+        system = self._system_instruction
+        if system is None:
+            where = prompts.coordinates_in_words(self._coordinates, self._counted(observation))
+            system = prompts.tool_operator(where, *self._vocabulary.rules)
+        return rebuild_messages(observation, system=system, keep_screenshots=self._keep_screenshots)
+
+    def _counted(self, observation: Observation) -> tuple[int, int]:
+        """The width and the height of the newest screenshot in what the model counts in."""
+        return png_size(observation.load_png(observation.frame)) if self._coordinates == "pixels" else (GRID, GRID)
+
+    def _request(self, messages: Sequence[Message]) -> JsonObject:
+        tools = [_tool(declaration) for declaration in self._vocabulary.declarations]
+        single = {"parallel_tool_calls": False} if self._vocabulary.most_actions == 1 else {}
+        base = {"model": self._service.model, "messages": list(messages), "tools": tools, "tool_choice": "auto"}
+        return {**base, "max_tokens": self._max_tokens, **self._temperature, **single}
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def _read(self, asking: _Asking, body: JsonObject) -> Decision | Failure:
+        """The decision; or a failure, after which the same turn is asked for again with a line that says why.
+
+        A model that cannot be brought to a call has given up.
+        """
+        answer = read_answer(body)
+        if isinstance(answer, Failure):
+            return answer
+        asking.usage += answer.usage
+        decision = self._decision(answer, asking.observation)
+        if isinstance(decision, Refused):
+            asking.refusals += 1
+            problem = f"nothing of the model's answer can be carried out: {decision.line}"
+            if asking.refusals <= decision.again:
+                asking.messages += refusal_messages(answer, decision.line)
+                return Failure(PlannerError(problem), again=True, after_s=0.0)
+            decision = Decision("gave_up", problem)
+        return replace(decision, model=answer.model or self._service.model, usage=asking.usage)
+
+    def _decision(self, answer: ChatAnswer, observation: Observation) -> Decision | Refused:
+        if answer.cut_off:
+            return Refused(f"your answer was cut off at max_tokens={self._max_tokens}; {BRIEFLY}", WORDS_AGAIN)
+        if not answer.calls:
+            said = repr(answer.words[:200]) if answer.words else "nothing"
+            return Refused(f"you answered without a tool call, with {said}; {BRIEFLY}", WORDS_AGAIN)
+        readings = self._readings(answer.calls, observation)
+        asked, most = sum(map(_actions_in, readings)), self._vocabulary.most_actions
+        if asked > most:
+            problem = f"one turn may hold {most} action{'s' if most > 1 else ''}, got {asked}; nothing was carried out"
+            return Refused(problem, CALLS_AGAIN)
+        ended = _ending(readings)
+        if ended is not None:
+            return Decision(ended.kind, ended.words or answer.words)
+        return _acting(answer, readings, number=len(observation.turns) + 1)
+
+    def _readings(self, calls: Sequence[ToolCall], observation: Observation) -> list[Reading]:
+        """What each call means, for the screen as it is and the pointer where it was left."""
+        pointer = left_at(observation.turns)
+        spell = partial(Arguments, screen=observation.frame, counted=self._counted(observation), pointer=pointer)
+        read = self._vocabulary.read
+        return [(refused(said.call, said.problem),) if said.problem else read(said.call, spell) for said in calls]
+
+
+def _actions_in(reading: Reading) -> int:
+    return 1 if isinstance(reading, Ended) else len(reading)
+
+
+def _ending(readings: Sequence[Reading]) -> Ended | None:
+    """Giving up ends the run whatever stands beside it; success has to be seen first, so it ends the run alone."""
+    endings = [reading for reading in readings if isinstance(reading, Ended)]
+    valid = [ended for ended in endings if ended.kind == "gave_up" or len(readings) == 1]
+    return valid[0] if valid else None
+
+
+def _acting(answer: ChatAnswer, readings: Sequence[Reading], *, number: int) -> Decision:
+    """The turn's proposals in order; after the first that fails, the rest is left."""
+    groups = [
+        (refused(said.call, prompts.TOO_EARLY),) if isinstance(reading, Ended) else reading
+        for said, reading in zip(answer.calls, readings, strict=True)
+    ]
+    return Decision(
+        "act",
+        answer.words,
+        tuple(proposal for group in groups for proposal in group),
+        stop_at_error=True,
+        provider_details=details_of(answer, [len(group) for group in groups], number),
+    )
+
+
+def _tool(declaration: Declaration) -> JsonObject:
+    function = {
+        "name": declaration.name,
+        "description": declaration.description,
+        "parameters": dict(declaration.parameters),
+    }
+    return {"type": "function", "function": function}
+
+
+def _check_known(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise SettingsError(f"{name} must be one of {', '.join(known)}, got {value!r}")

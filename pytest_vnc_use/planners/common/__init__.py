@@ -1,0 +1,1 @@
+"""What the planners of all services share."""

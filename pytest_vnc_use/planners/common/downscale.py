@@ -1,0 +1,103 @@
+"""A planner and a judge around others, whose pictures are scaled down to a number of bytes first."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from dataclasses import dataclass, replace
+
+from pytest_vnc_use.planners.common.judge import ScreenJudge
+from pytest_vnc_use.planners.common.pixels import PictureLimit, png_size, resized
+from pytest_vnc_use.types import (
+    Decision,
+    Frame,
+    FrameRef,
+    JsonObject,
+    Observation,
+    Reading,
+    Region,
+    Report,
+    Verdict,
+    report_to_nobody,
+)
+from pytest_vnc_use.types.protocols import Planner
+
+
+@dataclass(frozen=True)
+class SmallerPictures:
+    """The port Planner. No picture that `planner` loads is larger than `most_bytes`, as long as it has pixels left.
+
+    One that counts in pixels tells from the picture itself in what size it is sent. `limit` is what it fits pictures
+    into by itself: that is done first, since a picture may take more bytes in a smaller size.
+    """
+
+    planner: Planner
+    most_bytes: int
+    limit: PictureLimit | None = None
+
+    @property
+    def name(self) -> str:
+        return self.planner.name
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        """The planner's next turn. Raises PlannerError."""
+
+        @functools.cache
+        def load(screen: FrameRef) -> bytes:
+            return reduced(observation.load_png(screen), self.most_bytes, self.limit)
+
+        return self.planner.decide(replace(observation, load_png=load), timeout_s=timeout_s)
+
+
+@dataclass(frozen=True)
+class SmallerFrames:
+    """The ports Judge and Reader: `whole` sees smaller screens, and its regions are scaled back; else as above."""
+
+    whole: ScreenJudge
+    most_bytes: int
+    limit: PictureLimit | None = None
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody) -> Verdict:
+        """The verdict on the frame. Raises PlannerError."""
+        smaller = self._smaller(frame)
+        verdict = self.whole.judge(claim, smaller, timeout_s=timeout_s, report=report)
+        return replace(verdict, region=_scaled(verdict.region, smaller.ref, frame.ref), frame=frame.ref)
+
+    def read(
+        self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody
+    ) -> Reading:
+        """What is read off the frame. Raises PlannerError, Inconclusive."""
+        smaller = self._smaller(frame)
+        reading = self.whole.read(question, schema, smaller, timeout_s=timeout_s, report=report)
+        return replace(reading, region=_scaled(reading.region, smaller.ref, frame.ref), frame=frame.ref)
+
+    def _smaller(self, frame: Frame) -> Frame:
+        png = reduced(frame.png, self.most_bytes, self.limit)
+        if png is frame.png:
+            return frame
+        return replace(frame, ref=FrameRef(hashlib.sha256(png).hexdigest(), *png_size(png)), png=png)
+
+
+def _scaled(region: Region | None, seen: FrameRef, real: FrameRef) -> Region | None:
+    """The region of the screen that looks like this in a smaller picture of it."""
+    if region is None:
+        return None
+    right, down = real.width / seen.width, real.height / seen.height
+    return Region(
+        int(region.left * right), int(region.top * down), round(region.right * right), round(region.bottom * down)
+    )
+
+
+def reduced(png: bytes, most_bytes: int, limit: PictureLimit | None = None) -> bytes:
+    """The PNG, scaled down in its own shape until it is within the limit and no larger than `most_bytes`.
+
+    What is a single pixel stays so, whatever its bytes.
+    """
+    sent = limit.fit(png) if limit else png
+    width, height = png_size(sent)
+    while len(sent) > most_bytes and (width, height) != (1, 1):
+        factor = min(0.9, math.sqrt(most_bytes / len(sent)))
+        width, height = max(1, int(width * factor)), max(1, int(height * factor))
+        sent = resized(png, (width, height))
+    return sent

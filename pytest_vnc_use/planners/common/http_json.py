@@ -1,0 +1,236 @@
+"""One POST of JSON to a model's service, within its time, told as an attempt. The only module that knows httpx.
+
+Services say what went wrong in much the same way: a status, and `{"error": {"type": …, "message": …}}`, or a part of
+that. What is a service's own, its headers and how an answer is read, is given by whoever asks.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from functools import cache, partial
+from typing import Any, TypeVar
+
+import httpx
+
+from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
+from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
+from pytest_vnc_use.planners.common.json_answers import NotJson, blotted, read_json
+from pytest_vnc_use.planners.common.retry import Attempt, Failure
+from pytest_vnc_use.types import JsonObject, Usage
+
+Result = TypeVar("Result")
+
+MOST_BYTES = 16 * 2**20
+"""The largest answer that is read; a turn of a model is a few thousand bytes."""
+
+CLEAN_UP_S = 1.0
+"""How much longer a read may wait than we do: after this, a request that was given up has ended by itself."""
+
+PASSING = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+"""HTTP statuses after which the same request may succeed; 529 is Anthropic's "overloaded"."""
+
+USED_UP = frozenset(
+    {"insufficient_quota", "billing_error", "billing_hard_limit_reached", "exceeded_current_quota_error"}
+)
+"""Types and codes of errors that say that waiting does not help."""
+
+UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL)
+"""With one of these no request went out."""
+
+DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Service:
+    """Where to post, with which headers. `key` is blotted out of all that is told, and stands in `headers` too."""
+
+    url: str
+    model: str
+    key: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    usage_of: Callable[[JsonObject], Usage] = field(default=lambda _: Usage(), repr=False)
+    """The tokens that a response tells of."""
+
+
+@dataclass(frozen=True)
+class _Response:
+    status: int
+    headers: httpx.Headers
+    text: str
+
+
+class _TooLarge(Exception):
+    """The answer is larger than any answer of a model."""
+
+
+def post_json(
+    service: Service, body: JsonObject, *, timeout_s: float, read: Callable[[JsonObject], Result | Failure]
+) -> Attempt[Result]:
+    """One request, whose answer is read by `read`; what goes wrong before that is a Failure of the attempt.
+
+    Takes no longer than `timeout_s`, also where an answer comes a byte at a time. Raises nothing.
+    """
+    response, failure = _asked(service, body, timeout_s)
+    shown = presentable(response, key=service.key) if response else None
+    return Attempt(presentable(body, key=service.key), shown, failure or read(response), service.usage_of(response))
+
+
+def _asked(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonObject, Failure | None]:
+    """The response's JSON; what httpx raises becomes a failure here, told in our words."""
+    unsent = False
+    try:
+        response = Deadline(timeout_s).call(partial(_posted, service, body, timeout_s))
+        return _read(service, response)
+    except NotJson as exc:
+        unavailable = str(exc)
+    except _TooLarge:
+        unavailable = f"the model's service sent more than {MOST_BYTES // 2**20} MiB"
+    except (DeadlineExceeded, httpx.TimeoutException):
+        unavailable = f"the model's service did not answer within {timeout_s:.1f} s"
+    except (httpx.HTTPError, httpx.InvalidURL) as exc:
+        unavailable, unsent = f"the model's service cannot be reached: {exc!r}", isinstance(exc, UNSENT)
+    except Exception as exc:  # noqa: BLE001  # whatever it is: the frames that it came through hold the API key
+        problem = f"the model's service could not be asked: {exc!r}"
+        return {}, Failure(PlannerError(blotted(problem, key=service.key)), unbilled=True)
+    return {}, Failure(ModelUnavailable(blotted(unavailable, key=service.key)), again=True, unbilled=unsent)
+
+
+def _posted(service: Service, body: JsonObject, timeout_s: float) -> _Response:
+    """The response as it came. It is asked for uncompressed, so that few bytes cannot become many."""
+    ends_at = time.monotonic() + timeout_s
+    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **service.headers}
+    request = partial(httpx.stream, "POST", service.url, content=json.dumps(body), headers=headers)
+    with request(timeout=timeout_s + CLEAN_UP_S, verify=_trusted()) as response:
+        content = bytearray()
+        for chunk in response.iter_bytes():
+            content += chunk
+            if len(content) > MOST_BYTES:
+                raise _TooLarge
+            if time.monotonic() > ends_at:
+                raise DeadlineExceeded
+    return _Response(response.status_code, response.headers, content.decode(errors="replace"))
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """httpx's certificates; to read them takes longer than a request on this machine, so they are kept."""
+    return httpx.create_ssl_context()
+
+
+def _read(service: Service, response: _Response) -> tuple[JsonObject, Failure | None]:
+    """The body, and a failure where the status or the body says that there was an error. Raises NotJson."""
+    body = read_json(response.text) if response.status == 200 else _error_body(response.text)
+    if response.status == 200 and not body.get("error"):
+        return body, None
+    shown = presentable(body, key=service.key)
+    status = _status_told(shown) if response.status == 200 else response.status
+    return shown, failure_of_error(status, shown, model=service.model, after_s=retry_after_s(response.headers))
+
+
+def _error_body(text: str) -> JsonObject:
+    """The JSON of an error, or its text as a message, as where a proxy answers in HTML; a list stands for its first."""
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return {"message": text[:2000]}
+    first = body[0] if isinstance(body, list) and body else body
+    return first if isinstance(first, dict) else {"message": str(first)[:2000]}
+
+
+def _status_told(body: JsonObject) -> int:
+    """The status that an error in a body of status 200 names, or 500: nothing else is known of it."""
+    code = body["error"].get("code") if isinstance(body["error"], dict) else None
+    return code if isinstance(code, int) and 400 <= code <= 599 else 500
+
+
+# --- what an error means ---------------------------------------------------------------------------------------------
+
+
+def failure_of_error(status: int, body: JsonObject, *, model: str, after_s: float | None = None) -> Failure:
+    """What an error response means, and whether and when to ask again.
+
+    `body` is `{"error": {"type", "code", "message"}}` (OpenAI, Anthropic), `{"error": "…"}` (LM Studio), the inner
+    object itself (vLLM before 0.10), or `{"detail": …}` (FastAPI).
+    """
+    said = body.get("error") or body
+    fields = said if isinstance(said, dict) else {"message": said}
+    kinds = [str(fields[name]) for name in ("type", "code", "status") if fields.get(name)]
+    text = shortened(fields.get("message") or fields.get("detail") or "no message")
+    message = f"{status} {kinds[0] if kinds else ''}".rstrip() + f": {text}"
+    if after_s is not None:
+        message += f" (it asks to wait {after_s:g} s)"
+    used_up = status == 402 or not USED_UP.isdisjoint(kinds)
+    error = _error_of(status, message, model=model, used_up=used_up)
+    return Failure(error, again=status in PASSING and not used_up, after_s=after_s, unbilled=True)
+
+
+def _error_of(status: int, message: str, *, model: str, used_up: bool) -> PlannerError:
+    if used_up or status == 429:
+        return QuotaExhausted(f"the quota is used up: {message}")
+    if status == 401:
+        return KeyRejected(f"the API key is missing or was refused: {message}")
+    if status == 403:
+        return KeyRejected(f"the API key, or its access to the model {model!r}, was refused: {message}")
+    if status in PASSING:
+        return ModelUnavailable(f"the model's service failed: {message}")
+    return PlannerError(f"the model's service refused the request: {message}")
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait by `retry-after-ms` (OpenAI) or `retry-after` (RFC 9110: seconds, or a date); None without."""
+    for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            return max(0.0, float(headers[name]) * unit_s)
+        except (KeyError, ValueError):
+            continue
+    try:
+        date = parsedate_to_datetime(headers["retry-after"])
+    except (KeyError, ValueError, TypeError):
+        return None
+    return max(0.0, (date.replace(tzinfo=date.tzinfo or timezone.utc) - datetime.now(timezone.utc)).total_seconds())
+
+
+# --- for the run folder ----------------------------------------------------------------------------------------------
+
+
+def presentable(body: JsonObject, *, key: str) -> JsonObject:
+    """A request or response for the run folder: the key blotted out, each image as `sha256:<hex>` of its bytes.
+
+    Images are those of `data:` URLs, and of Anthropic's `{"type": "base64", "data": …}`.
+    """
+    shown: JsonObject = _shown(body, key)
+    return shown
+
+
+def _shown(value: Any, key: str) -> Any:
+    if isinstance(value, str):
+        image = DATA_URL.fullmatch(value)
+        return _digest(image[2]) if image else blotted(value, key=key)
+    if isinstance(value, Mapping):
+        is_image = value.get("type") == "base64" and isinstance(value.get("data"), str)
+        image_data = {"data": _digest(value["data"])} if is_image else {}
+        return {blotted(str(name), key=key): _shown(inner, key) for name, inner in {**value, **image_data}.items()}
+    return [_shown(inner, key) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def _digest(data: str) -> str:
+    try:
+        image = base64.b64decode(data)
+    except ValueError:
+        image = data.encode()
+    return f"sha256:{hashlib.sha256(image).hexdigest()}"
+
+
+def shortened(message: Any, limit: int = 500) -> str:
+    """One line of text, cut where it is long."""
+    text = " ".join(str(message or "").split())
+    return text if len(text) <= limit else f"{text[:limit]} …"

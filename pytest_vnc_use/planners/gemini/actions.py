@@ -1,0 +1,272 @@
+"""Gemini's function calls, in both dialects of Computer Use, read as actions in screen pixels.
+
+The dialect is told by what arrives, not by the model's name, and what models really send is taken as they send it:
+numbers as strings or floats or off the grid, points as pairs, functions by their neighbours' names. What cannot be read
+becomes an `InvalidAction` that says why, for the model's next turn.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pytest_vnc_use.planners.common.arguments import (
+    PIXELS_A_NOTCH,
+    Arguments as PlainArguments,
+    Heeded,
+    Unreadable,
+    is_pair,
+    number_of,
+    reason_in,
+    seconds_to_wait,
+    split_keys,
+    whole_notches,
+)
+from pytest_vnc_use.planners.common.calls import DONE, FunctionCall
+from pytest_vnc_use.planners.common.prompts import TOO_EARLY
+from pytest_vnc_use.planners.gemini.names import MADE_UP, excluding_name
+from pytest_vnc_use.types import (
+    Action,
+    Button,
+    CallFunction,
+    Click,
+    Confirmation,
+    Direction,
+    Drag,
+    FrameRef,
+    InvalidAction,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    OpenAddress,
+    Proposal,
+    Scroll,
+    TakeScreenshot,
+    TraverseHistory,
+    TypeText,
+    Wait,
+)
+
+GRID = 1000
+"""Coordinates are thousandths of the screen, 0 to 999, whatever its shape."""
+
+SAFETY_DECISION = ("safety_decision", "safetyDecision")
+GO = frozenset({"allow", "allowed", "regular"})
+ASK = frozenset({"require_confirmation", "requires_confirmation", "confirm"})
+"""Words of a safety decision: those that are harmless, and those that ask for a person. Any other blocks."""
+
+
+def denorm_x(x: Any, width: int) -> int:
+    """The pixel column of `x` on the 0 to 999 grid, inside a screen `width` pixels wide. Raises Unreadable."""
+    return _denorm("x", x, width)
+
+
+def denorm_y(y: Any, height: int) -> int:
+    """The pixel row of `y` on the 0 to 999 grid, inside a screen `height` pixels high. Raises Unreadable."""
+    return _denorm("y", y, height)
+
+
+def _denorm(name: str, value: Any, size: int) -> int:
+    return min(round(_on_grid(number_of(name, value)) * size), size - 1)
+
+
+def _on_grid(number: float) -> float:
+    """A number of the grid as a fraction of the screen, below 1 though it lie off the grid."""
+    return min(max(number, 0.0), GRID - 1.0) / GRID
+
+
+@dataclass(frozen=True)
+class Known:
+    """Names of functions: the user's own, those that are excluded in this run, and those that a model is told of."""
+
+    functions: Collection[str] = ()
+    excluded: Collection[str] = ()
+    offered: Collection[str] = ()
+
+
+def read_proposal(call: FunctionCall, screen: FrameRef, known: Known = Known()) -> Proposal:  # frozen
+    """One call as a proposal. What is excluded is refused though it came, under whichever name of either dialect."""
+    args = dict(call.args)
+    intent = str(args.pop("intent", None) or "") or ("" if call.name in known.functions else reason_in(args))
+    decisions = [args.pop(name) for name in SAFETY_DECISION if name in args]
+    wishes = [wish for wish in map(read_confirmation, decisions) if wish]
+    confirmation = max(wishes, key=lambda wish: wish.blocks, default=None)
+    action = _read_action(call.name, args, screen, known)
+    as_proposed = {"name": call.name, "args": copy.deepcopy(dict(call.args))}
+    return Proposal(action, intent, as_proposed, confirmation)
+
+
+def read_confirmation(decision: Any) -> Confirmation | None:
+    """What stands in a call's arguments as `safety_decision`: a plain go needs no confirmation, a known word asks.
+
+    Where it says nothing it asks. Any other word blocks the action.
+    """
+    said = decision if isinstance(decision, Mapping) else {"decision": decision}
+    word = said.get("decision")
+    if str(word).strip().lower() in GO:
+        return None
+    explanation = str(said.get("explanation") or f"the model's safety decision is {decision!r}")
+    asks = word in (None, "") or str(word).strip().lower() in ASK
+    return Confirmation(explanation, str(said.get("category") or ""), blocks=not asks)
+
+
+def _read_action(name: str, args: dict[str, Any], screen: FrameRef, known: Known) -> Action:
+    if name in known.functions:
+        return CallFunction(name, args)
+    meant = MADE_UP.get(name, name)
+    action = _read_predefined(name, meant, Heeded(args), screen, known.offered or READERS)
+    excluding = excluding_name(meant, action, known.excluded)
+    if excluding is None:
+        return action
+    return InvalidAction(name, f"{excluding!r} is excluded in this run; use another action")
+
+
+def _read_predefined(name: str, meant: str, args: Heeded, screen: FrameRef, offered: Collection[str]) -> Action:
+    read = READERS.get(meant)
+    if name == DONE.name:
+        return InvalidAction(name, TOO_EARLY)
+    if read is None:
+        return InvalidAction(name, f"there is no function {name!r:.100}; there are {', '.join(offered)}")
+    try:
+        action = read(Arguments(args, screen))
+        args.check(name, offered)
+        return action
+    except Unreadable as problem:
+        return InvalidAction(name, str(problem))
+
+
+# --- arguments -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Arguments(PlainArguments):
+    """The arguments of one call, with coordinates on the grid."""
+
+    def pixel(self, x: Any, y: Any) -> tuple[int, int]:
+        return denorm_x(x, self.screen.width), denorm_y(y, self.screen.height)
+
+    def point(self, x: str = "x", y: str = "y", *pairs: str) -> tuple[int, int]:
+        """The pixel given as two arguments, or as one that is a pair. Raises Unreadable."""
+        pair = next((self.values[name] for name in (*pairs, x) if is_pair(self.values.get(name))), None)
+        return self.pixel(*(pair or (self.first(x), self.first(y)))[:2])
+
+    def target(self) -> tuple[int, int]:
+        return self.point("x", "y", "coordinate", "point", "position")
+
+
+# --- actions ---------------------------------------------------------------------------------------------------------
+
+
+def _click(args: Arguments, *, button: Button = "left", count: int = 1) -> Action:
+    return Click(*args.target(), button=button, count=count)
+
+
+def _drag(args: Arguments) -> Action:
+    """Both dialects call it drag_and_drop; which one it is, is told by the names of the arguments."""
+    if args.has("path"):
+        path = args.first("path")
+        if not is_pair(path) or not all(is_pair(point) for point in path):
+            raise Unreadable(f"'path' must be a list of [x, y] pairs, got {path!r}")
+        return Drag(*args.pixel(*path[0][:2]), *args.pixel(*path[-1][:2]))
+    start = _one_of(args, ("start", "source", "from"), "x", "y", "coordinate", "point")
+    end = _one_of(args, ("end", "destination", "target", "to"), "end_x", "end_y")
+    return Drag(*start, *end)
+
+
+def _one_of(args: Arguments, prefixes: tuple[str, ...], x: str, y: str, *pairs: str) -> tuple[int, int]:
+    """The point whose arguments start with one of `prefixes`, or else stand under `x` and `y`."""
+    for prefix in prefixes:
+        if args.has(f"{prefix}_x", prefix):
+            return args.point(f"{prefix}_x", f"{prefix}_y", prefix)
+    return args.point(x, y, *pairs)
+
+
+def _type(args: Arguments, *, press_enter: bool = False, clear_first: bool = False) -> Action:
+    x, y = args.target() if args.has("x", "coordinate", "point", "position") else (None, None)
+    enter = args.flag("press_enter", default=press_enter)
+    clear = args.flag("clear_before_typing", default=clear_first)
+    return TypeText(args.text("text", "content"), x, y, press_enter=enter, clear_first=clear)
+
+
+def _scroll(args: Arguments, *, default: int) -> Action:
+    """Models give notches, or a magnitude on the grid, which is a part of the side that is scrolled along."""
+    direction = _direction(args.first("direction", "scroll_direction"))
+    x, y = args.target() if args.has("x", "coordinate", "point", "position") else args.middle()
+    if args.has("magnitude_in_wheel_clicks", "clicks", "amount"):
+        notches = args.number("magnitude_in_wheel_clicks", "clicks", "amount", default=0)
+    else:
+        size = args.screen.height if direction in ("up", "down") else args.screen.width
+        magnitude = args.number("magnitude_in_pixels", "magnitude", default=default)
+        notches = _on_grid(magnitude) * size / PIXELS_A_NOTCH
+    return Scroll(x, y, direction, clicks=whole_notches(notches))
+
+
+def _direction(value: Any) -> Direction:
+    directions: dict[str, Direction] = {"up": "up", "down": "down", "left": "left", "right": "right"}
+    direction = directions.get(str(value).strip().lower())
+    if direction is None:
+        raise Unreadable(f"'direction' must be up, down, left or right, got {value!r}")
+    return direction
+
+
+def _keys(args: Arguments) -> Action:
+    return KeyCombo(split_keys(args.first("keys", "key")))
+
+
+def _one_key(args: Arguments) -> str:
+    keys = split_keys(args.first("key", "keys"))
+    if len(keys) != 1:
+        raise Unreadable(f"'key' must be one key, got {keys!r}")
+    return keys[0]
+
+
+def _wait(args: Arguments, *, default: float = 1.0) -> Action:
+    return Wait(seconds_to_wait(args.number("seconds", "duration", "time", default=default)))
+
+
+DESKTOP: Mapping[str, Callable[[Arguments], Action]] = {
+    "click": _click,
+    "double_click": partial(_click, count=2),
+    "triple_click": partial(_click, count=3),
+    "middle_click": partial(_click, button="middle"),
+    "right_click": partial(_click, button="right"),
+    "mouse_down": lambda args: MouseDown(*args.target()),
+    "mouse_up": lambda args: MouseUp(*args.target()),
+    "move": lambda args: Move(*args.target()),
+    "type": _type,
+    "drag_and_drop": _drag,
+    "wait": _wait,
+    "press_key": _keys,
+    "key_down": lambda args: KeyDown(_one_key(args)),
+    "key_up": lambda args: KeyUp(_one_key(args)),
+    "hotkey": _keys,
+    "take_screenshot": lambda _: TakeScreenshot(),
+    "scroll": partial(_scroll, default=300),
+}
+"""The newer dialect: press_enter is off where not given, and typing clears nothing."""
+
+OLDER: Mapping[str, Callable[[Arguments], Action]] = {
+    "drag_and_drop": _drag,
+    "open_web_browser": lambda _: TakeScreenshot(),
+    "click_at": _click,
+    "hover_at": lambda args: Move(*args.target()),
+    "type_text_at": partial(_type, press_enter=True, clear_first=True),
+    "key_combination": _keys,
+    "scroll_document": partial(_scroll, default=800),
+    "scroll_at": partial(_scroll, default=800),
+    "wait_5_seconds": lambda _: Wait(5.0),
+    "navigate": lambda args: OpenAddress(args.text("url", "address")),
+    "go_back": lambda _: TraverseHistory("back"),
+    "go_forward": lambda _: TraverseHistory("forward"),
+    "search": lambda _: KeyCombo(("ctrl", "k")),
+}
+"""The dialect of gemini-2.5-computer-use-preview-10-2025; what a desktop does not have is done by keyboard."""
+
+READERS = {**DESKTOP, **OLDER}
+PREDEFINED_FUNCTIONS = frozenset(READERS)

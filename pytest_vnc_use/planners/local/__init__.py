@@ -1,0 +1,1 @@
+"""Planners and judges that ask no model: callables, scripts, traces, a person."""

@@ -1,0 +1,38 @@
+"""A judge that asks whoever is at the keyboard."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from pytest_vnc_use.runs.transcript import plain
+from pytest_vnc_use.types import Frame, Report, Verdict, VerdictKind
+
+NOBODY = (
+    "nobody is at the keyboard to say whether it holds: run the test at a terminal, or name a judge, such as "
+    "--vnc-judge=gemini, with its key"
+)
+_KINDS: dict[str, VerdictKind] = {"yes": "holds", "y": "holds", "no": "fails", "n": "fails"}
+
+
+class AtTheKeyboard:
+    """The port Judge: shows the screen as a picture, and asks. `ask` is told what, and raises EOFError without anybody.
+
+    It takes the time that a person takes. What is neither yes nor no is unsure.
+    """
+
+    def __init__(self, ask: Callable[[str], str] = input) -> None:
+        self._ask = ask
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        with tempfile.TemporaryDirectory(prefix="vnc-claim-") as folder:
+            picture = Path(folder, "screen.png")
+            picture.write_bytes(frame.png)
+            try:
+                answer = self._ask(f"\n{plain(claim)}\nLook at {picture}. Yes, or no, and what shows it?\n")
+            except (EOFError, OSError):
+                return Verdict(claim, "unsure", NOBODY, frame=frame.ref)
+        said, _, reason = answer.strip().partition(" ")
+        kind = _KINDS.get(said.lower().rstrip(",.:;"), "unsure")
+        return Verdict(claim, kind, f"whoever recorded it said: {reason.strip() or said}", frame=frame.ref)

@@ -1,0 +1,1 @@
+"""OpenAI's computer tool as planner, and its models as judges."""

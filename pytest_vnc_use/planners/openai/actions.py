@@ -1,0 +1,206 @@
+"""The actions of OpenAI's computer tool read as actions in screen pixels.
+
+Source: developers.openai.com, "Computer use", and the types `ComputerAction` of the openai SDK 3.54. A modifier held
+around an action is a step of its own, and so is each direction of a scroll that has two.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_vnc_use.planners.common.arguments import PIXELS_A_NOTCH, Heeded, Unreadable, split_keys
+from pytest_vnc_use.planners.common.pixels import SentScreen, number_of, while_held
+from pytest_vnc_use.planners.common.turn_results import proposals_of
+from pytest_vnc_use.planners.common.vocabulary import notches
+from pytest_vnc_use.runs.json_lines import TOO_DEEP, is_shallow
+from pytest_vnc_use.types import (
+    Action,
+    Button,
+    CallFunction,
+    Click,
+    Confirmation,
+    Direction,
+    Drag,
+    InvalidAction,
+    JsonObject,
+    KeyCombo,
+    Move,
+    Proposal,
+    Scroll,
+    TakeScreenshot,
+    TypeText,
+    Wait,
+)
+
+MOST_ACTIONS = 20
+"""How many actions of one call are carried out at most."""
+
+WAIT_S = 2.0
+"""A wait says nothing of its length; the guide's own examples take two seconds."""
+
+BUTTONS: Mapping[str, Button] = {"left": "left", "right": "right", "wheel": "middle", "middle": "middle"}
+MODIFIERS = frozenset({"ctrl", "control", "shift", "alt", "option", "meta", "cmd", "command", "super", "win"})
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The fields of one action, and the picture that its coordinates are meant for."""
+
+    values: JsonObject
+    sent: SentScreen
+
+    def given(self, name: str) -> Any:
+        """Raises Unreadable where it was not given."""
+        if self.values.get(name) is None:
+            raise Unreadable(f"{name!r} is missing, got {dict(self.values)!r}")
+        return self.values[name]
+
+    def point(self) -> tuple[int, int]:
+        return self.sent.point(self.given("x"), self.given("y"))
+
+    def pixels(self, *names: str) -> float:
+        """A distance on the picture, 0 where none is given under any of the names."""
+        return next((number_of(name, self.values[name]) for name in names if self.values.get(name) is not None), 0.0)
+
+    def held(self) -> tuple[str, ...]:
+        """The keys held while the mouse acts."""
+        return split_keys(self.values["keys"]) if self.values.get("keys") else ()
+
+
+def read_computer_call(item: JsonObject, sent: SentScreen, *, excluded: Collection[str] = ()) -> tuple[Proposal, ...]:
+    """The proposals of a computer_call, at least one; its safety checks are asked about with each of them."""
+    confirmation = read_confirmation(item.get("pending_safety_checks"))
+    actions = item.get("actions") or [item.get("action")]
+    if not isinstance(actions, list) or len(actions) > MOST_ACTIONS:
+        problem = f"'actions' must be a list of 1 to {MOST_ACTIONS} actions; nothing was done"
+        return proposals_of("computer", {}, [InvalidAction("computer", problem)], confirmation)
+    return tuple(proposal for asked in actions for proposal in _proposals(asked, sent, excluded, confirmation))
+
+
+def _proposals(
+    asked: Any, sent: SentScreen, excluded: Collection[str], confirmation: Confirmation | None
+) -> tuple[Proposal, ...]:
+    fields = dict(asked) if isinstance(asked, dict) else {}
+    name = str(fields.pop("type", "computer"))
+    return proposals_of(name, fields, _read(asked, sent, excluded), confirmation)
+
+
+def read_function_call(item: JsonObject, *, functions: Collection[str]) -> tuple[Proposal, ...]:
+    """A call of one of the user's own functions, whose arguments are JSON in a string."""
+    name = item["name"]
+    try:
+        arguments = json.loads(item["arguments"] or "{}")
+    except (ValueError, RecursionError) as exc:
+        arguments, problem = {}, f"the arguments of {name!r} must be JSON: {exc}"
+    else:
+        problem = "" if is_shallow(arguments) else f"the arguments of {name!r} {TOO_DEEP}"
+        problem = problem if isinstance(arguments, dict) else f"the arguments of {name!r} must be a JSON object"
+    if name not in functions:
+        problem = f"there is no function {name!r}; use one of those that you were given"
+    action = InvalidAction(name, problem) if problem else CallFunction(name, arguments)
+    return proposals_of(name, {} if problem else arguments, [action])
+
+
+def read_confirmation(checks: Any) -> Confirmation | None:
+    """Pending safety checks, each `{"id", "code", "message"}`, as a wish that a person confirms."""
+    checks = [check for check in checks if isinstance(check, dict)] if isinstance(checks, list) else []
+    if not checks:
+        return None
+    told = [str(check.get("message") or check.get("code") or check.get("id")) for check in checks]
+    return Confirmation("; ".join(told), ", ".join(str(check["code"]) for check in checks if check.get("code")))
+
+
+def _read(asked: Any, sent: SentScreen, excluded: Collection[str]) -> tuple[Action, ...]:
+    name = str(asked.get("type")) if isinstance(asked, dict) else ""
+    read = READERS.get(name)
+    if read is None:
+        offered = ", ".join(sorted(set(READERS) - set(excluded)))
+        return (InvalidAction(name or "computer", f"an action must be one of {offered}, got {asked!r:.200}"),)
+    if name in excluded:
+        return (InvalidAction(name, f"{name!r} is excluded in this run; use another action"),)
+    args = Heeded({name: value for name, value in asked.items() if name != "type"})
+    try:
+        actions = read(Arguments(args, sent))
+        args.check(name, READERS)
+        return actions
+    except Unreadable as problem:
+        return (InvalidAction(name, str(problem)),)
+
+
+# --- actions ---------------------------------------------------------------------------------------------------------
+
+
+def _click(args: Arguments) -> tuple[Action, ...]:
+    name = args.values.get("button") or "left"
+    button = BUTTONS.get(str(name))
+    if button is None:
+        raise Unreadable(f"'button' must be left, right or wheel, got {name!r}; press alt+left to go back")
+    return while_held(args.held(), Click(*args.point(), button=button))
+
+
+def _double_click(args: Arguments) -> tuple[Action, ...]:
+    return while_held(args.held(), Click(*args.point(), count=2))
+
+
+def _drag(args: Arguments) -> tuple[Action, ...]:
+    path = args.given("path")
+    if not isinstance(path, list) or len(path) < 2:
+        raise Unreadable(f"'path' must be a list of at least two points, got {path!r:.200}")
+    start, end = (args.sent.point(*_coordinates(point)) for point in (path[0], path[-1]))
+    return while_held(args.held(), Drag(*start, *end))
+
+
+def _coordinates(point: Any) -> tuple[Any, Any]:
+    match point:
+        case {"x": x, "y": y} | [x, y]:
+            return x, y
+        case _:
+            raise Unreadable(f"a point of 'path' must be {{'x': …, 'y': …}}, got {point!r:.200}")
+
+
+def _scroll(args: Arguments) -> tuple[Action, ...]:
+    """Distances are pixels, down and to the right where positive."""
+    right, down = args.pixels("scroll_x", "scrollX"), args.pixels("scroll_y", "scrollY")
+    directions: list[tuple[float, Direction]] = [
+        (down, "down" if down > 0 else "up"),
+        (right, "right" if right > 0 else "left"),
+    ]
+    point = args.point()
+    scrolls = [
+        Scroll(*point, direction, notches(pixels / PIXELS_A_NOTCH)) for pixels, direction in directions if pixels
+    ]
+    if not scrolls:
+        raise Unreadable("'scroll_x' or 'scroll_y' must be a number of pixels other than 0")
+    return while_held(args.held(), *scrolls)
+
+
+def _keypress(args: Arguments) -> tuple[Action, ...]:
+    """Keys with a modifier are one combination; without, they are pressed one after the other."""
+    keys = split_keys(args.given("keys"))
+    if MODIFIERS.isdisjoint(key.lower() for key in keys):
+        return tuple(KeyCombo((key,)) for key in keys)
+    return (KeyCombo(keys),)
+
+
+def _type(args: Arguments) -> tuple[Action, ...]:
+    text = args.given("text")
+    if not isinstance(text, str):
+        raise Unreadable(f"'text' must be text, got {text!r}")
+    return (TypeText(text),)
+
+
+READERS: Mapping[str, Callable[[Arguments], tuple[Action, ...]]] = {
+    "click": _click,
+    "double_click": _double_click,
+    "drag": _drag,
+    "keypress": _keypress,
+    "move": lambda args: while_held(args.held(), Move(*args.point())),
+    "screenshot": lambda _: (TakeScreenshot(),),
+    "scroll": _scroll,
+    "type": _type,
+    "wait": lambda _: (Wait(WAIT_S),),
+}
+ACTIONS = tuple(READERS)

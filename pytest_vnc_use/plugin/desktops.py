@@ -1,0 +1,116 @@
+"""The desktops of one process of pytest: a test's own, or one for all tests of a module or a session."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_vnc_use import assembly
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types.protocols import Desktop
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.desktops.sharing.ahead import StartedAhead
+    from pytest_vnc_use.desktops.sharing.pool import ManagedDesktops
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """A desktop that was started for `holder`, by these settings, in this environment, from this folder."""
+
+    holder: str
+    settings: Settings
+    environment: dict[str, str]
+    folder: str
+    started: StartedAhead
+
+    def suits(self, settings: Settings) -> bool:
+        """Whether the holder, which leases now, would start the same."""
+        is_same = settings.start_ahead and assembly.same_desktop(self.settings, settings)
+        return is_same and (self.environment, self.folder) == (dict(os.environ), os.getcwd())
+
+
+class Desktops:
+    """Leases desktops, and keeps those that several tests share. Owners are named by their node ids."""
+
+    def __init__(self) -> None:
+        self._shared: dict[str, tuple[Settings, Desktop]] = {}
+        self._managed: tuple[Settings, ManagedDesktops] | None = None
+        self._ahead: _Ahead | None = None
+
+    def lease(self, settings: Settings, holder: str) -> Desktop:
+        """A desktop for `holder` alone, with its program, until its `stop()`. Raises DesktopError, SettingsError."""
+        if started := self._take_ahead(settings, holder):
+            return started
+        return assembly.lease_desktop(settings, holder, self._managed_for(settings) if settings.desktops else None)
+
+    def start_ahead(self, settings: Settings, holder: str) -> None:
+        """Start the desktop that `holder`, the test that comes next, will lease if its settings are these too.
+
+        Does nothing where the settings do not allow it, or one is there already.
+        """
+        if self._ahead:
+            return
+        environment = {**os.environ, "PYTEST_CURRENT_TEST": f"{holder} (setup)".replace("\0", "(null)")}
+        if started := assembly.start_ahead(settings, environment):
+            self._ahead = _Ahead(holder, settings, environment, os.getcwd(), started)
+
+    def drop_ahead(self, holder: str = "") -> None:
+        """End the desktop that was started ahead, for that holder or anybody; does nothing where there is none."""
+        if self._ahead and holder in ("", self._ahead.holder):
+            ahead, self._ahead = self._ahead, None
+            ahead.started.drop()
+
+    def _take_ahead(self, settings: Settings, holder: str) -> Desktop | None:
+        """What was started ahead for `holder`, unless it would start something else by now."""
+        if not self._ahead or self._ahead.holder != holder:
+            return None
+        if not self._ahead.suits(settings):
+            self.drop_ahead()
+            return None
+        try:
+            desktop = self._ahead.started.take()
+        except BaseException:  # whatever it was, Ctrl-C too: nothing that was started stays behind
+            self.drop_ahead()
+            raise
+        self._ahead = None
+        return desktop
+
+    def share(self, settings: Settings, owner: str) -> Desktop:
+        """The desktop of all tests of `owner`, as the test before left it.
+
+        Another one takes its place where its program has ended, or where these settings ask for another desktop.
+        """
+        if owner in self._shared:
+            kept, desktop = self._shared[owner]
+            if assembly.same_desktop(kept, settings) and not (desktop.fault() or desktop.program_fault()):
+                return desktop
+            self.end_shared(owner)
+        desktop = self.lease(settings, owner or "the session")
+        self._shared[owner] = settings, desktop
+        return desktop
+
+    def end_shared(self, owner: str) -> None:
+        """Stop the desktop of an owner whose tests are over; does nothing where there is none."""
+        if owner in self._shared:
+            self._shared.pop(owner)[1].stop()
+
+    def close(self) -> None:
+        """Stop all that is shared, started ahead, or kept for the next test."""
+        try:
+            for owner in list(self._shared):
+                self.end_shared(owner)
+            if self._managed:
+                self._managed[1].close()
+        finally:
+            self.drop_ahead()
+
+    def _managed_for(self, settings: Settings) -> ManagedDesktops:
+        """Those of the test before, unless this one wants other desktops."""
+        if self._managed and not assembly.same_start(self._managed[0], settings):
+            self._managed[1].close()
+            self._managed = None
+        if not self._managed:
+            self._managed = settings, assembly.managed_desktops(settings)
+        return self._managed[1]

@@ -1,0 +1,124 @@
+"""What the markers of a test say: read when it is collected, checked as far as can be without a desktop."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from unittest import TestCase
+
+import pytest
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.plugin.stash import SPECS
+from pytest_vnc_use.plugin.task_spec import TaskSpec, task_spec
+
+OF_A_TEST = ("app", "tokens", "dollars", "record")
+"""What one of several markers says for all of them."""
+_PROBLEM = pytest.StashKey[str]()
+
+
+def read(item: pytest.Item) -> None:
+    """Note what the item's markers say.
+
+    A wrong one ends the session; on a worker of pytest-xdist, whose end nobody is told of, it fails the test.
+    """
+    item.stash[SPECS] = ()
+    try:
+        item.stash[SPECS] = _specs(item)
+    except SettingsError as exc:
+        from pytest_vnc_use.triage.failure_text import harmless
+
+        problem = harmless(f"{item.nodeid}: {exc}", str)
+        if not hasattr(item.config, "workerinput"):
+            raise pytest.UsageError(problem) from exc
+        item.stash[_PROBLEM] = problem
+
+
+def tasks_of(item: pytest.Item) -> tuple[TaskSpec, ...]:
+    """What the item's markers say, with absolute paths: by now a fixture may have changed the working folder."""
+    return tuple(_seen_from(item.config.invocation_params.dir, spec) for spec in item.stash.get(SPECS, ()))
+
+
+def _seen_from(base: Path, spec: TaskSpec) -> TaskSpec:
+    policy = spec.settings.get("policy")
+    return replace(spec, settings={**spec.settings, "policy": str(base / str(policy))}) if policy else spec
+
+
+def error_of(item: pytest.Item) -> SettingsError | None:
+    """What is wrong with the markers; one that comes too late to be carried out must not pass for done."""
+    if _PROBLEM in item.stash:
+        return SettingsError(item.stash[_PROBLEM])
+    if len(_marks(item)) != len(item.stash.get(SPECS, ())):
+        return SettingsError("vnc_task was added after the test was collected; put it on the function or its class")
+    return None
+
+
+def agreed(specs: Sequence[TaskSpec]) -> dict[str, object]:
+    """The settings that hold for the whole test: what all markers say alike, and what one says for all of them."""
+    said = {name: value for spec in specs for name, value in spec.settings.items()}
+    return {
+        name: value
+        for name, value in said.items()
+        if name in OF_A_TEST or all(spec.settings.get(name) == value for spec in specs)
+    }
+
+
+def declared_secrets(item: pytest.Item) -> dict[str, str]:
+    """Raises SettingsError where the environment does not hold one."""
+    secrets = {name: value for spec in item.stash[SPECS] for name, value in spec.secrets.items()}
+    for name, value in secrets.items():
+        if not value:
+            raise SettingsError(f"vnc_task(secrets=…) names the environment variable {name!r}, which is not set")
+    return secrets
+
+
+def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
+    specs = tuple(task_spec(mark.args, mark.kwargs) for mark in _marks(item))
+    if specs:
+        _check_callable(item)
+    for path in {str(spec.settings["policy"]) for spec in specs if "policy" in spec.settings}:
+        _check_policy(path)
+    for name, silent in (("model", None), ("app", ""), ("tokens", ""), ("dollars", ""), ("record", "")):
+        values = {str(spec.settings.get(name, silent)) for spec in specs} - {""}
+        if len(values) > 1:
+            told = " and ".join(map(repr, sorted(values)))
+            raise SettingsError(f"vnc_task({name}=…) must be the same in all markers of a test, got {told}")
+    return specs
+
+
+def _check_policy(path: str) -> None:
+    from pytest_vnc_use.safety.policy_file import load_policy
+
+    load_policy(path)
+
+
+def _marks(item: pytest.Item) -> list[pytest.Mark]:
+    """Outermost first, decorators from top to bottom; those of the test's parameters come last."""
+    of_parameters = [mark for mark in getattr(getattr(item, "callspec", None), "marks", ()) if mark.name == "vnc_task"]
+    outer = list(item.iter_markers("vnc_task"))
+    for mark in of_parameters:
+        outer.remove(mark)
+    return [*reversed(outer), *of_parameters]
+
+
+def _check_callable(item: pytest.Item) -> None:
+    """Raises SettingsError where the hook that carries out the task, pytest_pyfunc_call, is not called."""
+    if not isinstance(item, pytest.Function):
+        raise SettingsError(f"vnc_task marks a test function, got a {type(item).__name__}")
+    if item.cls and issubclass(item.cls, TestCase):
+        raise SettingsError(
+            f"vnc_task cannot mark a test of the unittest.TestCase {item.cls.__name__!r}, which runs it by itself; "
+            "make it a function, or a method of a plain class"
+        )
+    if inspect.iscoroutinefunction(item.obj) and not _has_event_loop(item):
+        raise SettingsError(
+            "vnc_task cannot mark an `async def` that no plugin runs; write `def`, as nothing here needs to be awaited"
+        )
+
+
+def _has_event_loop(item: pytest.Function) -> bool:
+    """Whether a plugin runs the item's coroutine: by an item of its own, as a fixture (anyio), or by a mark."""
+    marked = item.get_closest_marker("asyncio") or item.get_closest_marker("trio")
+    return type(item) is not pytest.Function or "anyio_backend" in item.fixturenames or marked is not None

@@ -1,0 +1,128 @@
+"""Whether something independent says what a test's last task came to; where nothing does, a judge is asked.
+
+A plugin of its own, registered by plugin/__init__.py. It follows which fixtures are set up, and when the body begins: a task may
+be run before that, in it, or after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vnc_use.plugin.stash import BEFORE_BODY, BEFORE_TEARDOWN, FOLLOWED, HAS_PASSED, RUNS, desktop_of, is_ours
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.agent.agent import VncUseAgent
+    from pytest_vnc_use.agent.claims import LastTask
+
+_SETS_UP = frozenset({"setUp", "asyncSetUp"})
+"""What unittest calls as a part of the test, before its body."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> None:
+    if fixturedef.scope == "function":
+        item = request.node
+        item.stash.setdefault(FOLLOWED, []).append((fixturedef.func, len(item.stash.get(RUNS, ()))))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    item.stash[BEFORE_BODY] = len(item.stash.get(RUNS, ()))
+    result = yield
+    _check_program(item)
+    return result
+
+
+def _check_program(item: pytest.Item) -> None:
+    """A test does not pass whose program has crashed by its end. Raises ProgramCrashed."""
+    desktop = desktop_of(item) if is_ours(item) else None
+    if desktop is None:
+        return
+    from pytest_vnc_use.errors import ProgramCrashed
+    from pytest_vnc_use.triage.failure_text import crash_of
+
+    try:
+        crash = crash_of(desktop, of_itself=True)
+    except Exception:  # noqa: BLE001  # a user's own may raise anything, and nothing of this test hangs on it
+        return
+    if crash:
+        raise ProgramCrashed(f"the program under test ended before the test did: {crash}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when == "call":
+        item.stash[BEFORE_TEARDOWN] = len(item.stash.get(RUNS, ()))
+        item.stash[HAS_PASSED] = report.passed and not hasattr(report, "wasxfail")
+    return report
+
+
+def body_asserts(item: pytest.Function, *, trusts_outcome: bool = False) -> bool:
+    """Whether the test's body surely asserts something of the product, wherever it makes no run itself."""
+    from pytest_vnc_use.body_checks.assertions import function_asserts
+
+    try:
+        return function_asserts(_body_of(item), _values(item), trusts_outcome=trusts_outcome)
+    except Exception:  # noqa: BLE001  # as below
+        return False
+
+
+def judge_after_call(item: pytest.Item, agent: VncUseAgent) -> None:
+    """Judge, once the body has ended, what nothing else says. Raises TaskFailed, InfraError."""
+    from pytest_vnc_use.plugin.tasks import judge_last_task
+
+    judge_last_task(agent, partial(_is_proven, item))
+
+
+def judge_after_teardown(item: pytest.Item, agent: VncUseAgent) -> None:
+    """The same of what was run after the body, or where pytest calls no function: of a test that has passed so far."""
+    if item.stash.get(HAS_PASSED, False):
+        judge_after_call(item, agent)
+        agent.end_body()
+
+
+def _is_proven(item: pytest.Item, last: LastTask) -> bool:
+    try:
+        return _asserts_after(item, last)
+    except Exception:  # noqa: BLE001  # whatever a test's code has that reading it stumbles over: in doubt it is judged
+        return False
+
+
+def _asserts_after(item: pytest.Item, last: LastTask) -> bool:
+    from pytest_vnc_use.body_checks.assertions import asserts_after, asserts_after_yield, function_asserts
+    from pytest_vnc_use.types import Outcome
+
+    trusts = last.result is None or last.result.outcome not in (Outcome.DONE, Outcome.GAVE_UP)
+    values, fixtures = _values(item), item.stash.get(FOLLOWED, [])
+    if asserts_after(last.places, values, trusts_outcome=trusts):
+        return True
+    later = [function for function, runs in fixtures if runs >= last.number]
+    if any(function_asserts(function, values) for function in later):
+        return True
+    if _is_before_body(item, last) and body_asserts(item, trusts_outcome=trusts):  # type: ignore[arg-type]
+        return True
+    is_in_teardown = last.number > item.stash.get(BEFORE_TEARDOWN, last.number)
+    return not is_in_teardown and any(asserts_after_yield(function, values) for function, _ in fixtures)
+
+
+def _is_before_body(item: pytest.Item, last: LastTask) -> bool:
+    of_unittest = last.places and last.places[-1].code.co_name in _SETS_UP
+    return bool(of_unittest) or last.number <= item.stash.get(BEFORE_BODY, 0)
+
+
+def _values(item: pytest.Item) -> Mapping[str, object]:
+    values: Mapping[str, object] = getattr(item, "funcargs", {})
+    return values
+
+
+def _body_of(item: pytest.Item) -> object:
+    """The test's function, which pytest takes from a unittest once that has ended."""
+    body = getattr(item, "obj", None)
+    return body or getattr(getattr(item, "cls", None), getattr(item, "originalname", item.name), None)

@@ -1,0 +1,254 @@
+"""Tests and their recordings: which of them a test uses, when one is written, and which were healed.
+
+A plugin of its own, registered by plugin/__init__.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vnc_use.errors import KeyMissing, RecordingDrifted, SettingsError, VncUseError
+from pytest_vnc_use.plugin.repeat import ARGUMENT, names_of_repetitions
+from pytest_vnc_use.plugin.stash import SETTINGS, SPECS
+from pytest_vnc_use.runs.transcript import plain
+from pytest_vnc_use.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.recordings.demonstrated import Show
+    from pytest_vnc_use.recordings.rehearsal import Rehearsal
+    from pytest_vnc_use.recordings.session import Mode, RecordedTest
+    from pytest_vnc_use.recordings.store import Key
+    from pytest_vnc_use.types.protocols import Judge, Planner
+
+RECORDED = pytest.StashKey["RecordedTest | None"]()
+RECORDING: pytest.StashKey[tuple[Key, Settings]] = pytest.StashKey()
+"""What the test's recording belongs to, and the test's settings."""
+REHEARSAL: pytest.StashKey[Rehearsal] = pytest.StashKey()
+"""Is there while a test is carried out again to rehearse its recording."""
+PASSED, FAILED = pytest.StashKey[bool](), pytest.StashKey[bool]()
+"""Whether the test's call has passed; whether a part of it has failed, as a subtest may while the test goes on."""
+HEALED, TRANSIENT, WRITTEN = "vnc_healed", "vnc_transient", "vnc_recording"
+"""Properties of a test: what was not as recorded, what was there for a moment, a line each; what became of its new
+recording."""
+
+ONE_PERSON = (
+    "--vnc-record=demonstrate needs one process, as there is one person at one terminal: run it without pytest-xdist's "
+    "-n and --dist"
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.stash[SETTINGS].record == "demonstrate" and config.getoption("dist", "no") != "no":
+        raise pytest.UsageError(ONE_PERSON)
+
+
+def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planner]) -> Planner:
+    """What `build` makes; nobody where the test is only replayed, as is one with a recording where a key is missing.
+
+    Nor is a model asked where a person does the tasks. A test without a task needs no planner until it asks for one.
+    """
+    from pytest_vnc_use import assembly
+
+    if REHEARSAL in item.stash:
+        return assembly.no_planner()
+    key = _key(item)
+    if _mode(key, settings, has_planner=bool(settings.planner)) in ("replay", "demonstrate"):
+        return assembly.no_planner()
+    try:
+        return build()
+    except SettingsError as exc:
+        is_missing = isinstance(exc, KeyMissing) or not settings.planner
+        if is_missing and key.path.exists() and _mode(key, settings, has_planner=False) == "replay":
+            return assembly.no_planner()
+        if is_missing and not item.stash[SPECS]:
+            return assembly.no_planner(exc)
+        raise
+
+
+def recorded_test(
+    item: pytest.Item, settings: Settings, planner: Planner, secrets: Mapping[str, str], password: str | None
+) -> RecordedTest | None:
+    """The test as its recording has it; None where it is neither replayed nor recorded. Raises RecordingError.
+
+    `secrets` are those that it declares; `password` is its desktop's.
+    """
+    from pytest_vnc_use.recordings.replay import NoPlanner
+    from pytest_vnc_use.recordings.session import RecordedTest
+
+    key = _key(item, secrets)
+    item.stash[RECORDING] = key, settings
+    if rehearsal := item.stash.get(REHEARSAL, None):
+        item.stash[RECORDED] = RecordedTest(key, "replay", rehearsal=rehearsal)
+        return item.stash[RECORDED]
+    mode = _mode(key, settings, has_planner=not isinstance(planner, NoPlanner))
+    show = _show(item, settings, secrets, password) if mode == "demonstrate" else None
+    item.stash[RECORDED] = None if mode == "off" else RecordedTest(key, mode, show)
+    return item.stash[RECORDED]
+
+
+def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
+    from pytest_vnc_use.recordings.session import mode_of
+
+    ci = os.environ.get("CI") == "true"
+    return mode_of(settings.record, exists=key.path.exists(), ci=ci, has_planner=has_planner)
+
+
+def _key(item: pytest.Item, secrets: Iterable[str] = ()) -> Key:
+    """By the file's name, so that it is the same from whatever folder pytest is started; of all repetitions one."""
+    from pytest_vnc_use.recordings.store import Key
+
+    _, colons, name = item.nodeid.partition("::")
+    for repetition in names_of_repetitions(item.config):
+        name = name.removesuffix(f"[{repetition}]")
+        name = f"{name.removesuffix(f'-{repetition}]')}]" if name.endswith(f"-{repetition}]") else name
+    parameters = set(getattr(getattr(item, "callspec", None), "params", ())) - {ARGUMENT}
+    return Key(item.path, item.path.name + colons + name, tuple(sorted(parameters)), tuple(sorted(secrets)))
+
+
+# --- by demonstration ------------------------------------------------------------------------------------------------
+
+
+def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
+    """Whoever is at the terminal where a person does the tasks and no judge is configured; else None."""
+    from pytest_vnc_use import assembly
+
+    if settings.record != "demonstrate" or REHEARSAL in item.stash or assembly.judge_of(settings):
+        return None
+    from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
+
+    def ask(question: str) -> str:
+        with _at_the_terminal(item.config):
+            return input(f"{question}> ")
+
+    return AtTheKeyboard(ask)
+
+
+def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], password: str | None) -> Show:
+    """Has a task done by a person. Raises SettingsError where there is no terminal to tell them."""
+    if hasattr(item.config, "workerinput"):
+        raise SettingsError(ONE_PERSON)
+    from pytest_vnc_use.demonstrate.demonstrate import ShownTasks
+    from pytest_vnc_use.triage.failure_text import harmless
+
+    def say(line: str) -> None:
+        with _at_the_terminal(item.config):
+            sys.stdout.write(f"{harmless(line, str)}\n")
+            sys.stdout.flush()
+
+    return ShownTasks(settings, secrets, password, say)
+
+
+@contextmanager
+def _at_the_terminal(config: pytest.Config) -> Iterator[None]:
+    """Past pytest's capturing, with the terminal's keyboard."""
+    capturing = config.pluginmanager.getplugin("capturemanager")
+    if capturing is None:  # with -p no:capture
+        yield
+        return
+    capturing.suspend(in_=True)
+    try:
+        yield
+    finally:
+        capturing.resume()
+
+
+# --- a test's end ----------------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that passed but was healed, or showed something for a moment, where the settings say so."""
+    result = yield
+    if recorded := item.stash.get(RECORDED, None):
+        _check_settings(recorded, item.config.stash[SETTINGS])
+    return result
+
+
+def _check_settings(recorded: RecordedTest, settings: Settings) -> None:
+    if recorded.healed and settings.healed == "fail":
+        told = ["the test passed, but not as recorded (--vnc-healed=fail)", *recorded.healed]
+        advice = "if it may be so, take it over with --vnc-healed=pass, or --vnc-record=rewrite"
+        raise RecordingDrifted("\n  ".join([*told, advice]))
+    if recorded.transients and settings.transients == "fail":
+        told = ["the test passed, but not without a surprise (--vnc-transients=fail)", *recorded.transients]
+        advice = "if it may be so, record the test anew with --vnc-record=rewrite, or mask that part of the screen"
+        raise RecordingDrifted("\n  ".join([*told, advice]))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Outermost, where what the test came to is known; its recording is written once all of it has passed."""
+    report = yield
+    if call.when == "setup":
+        item.stash[FAILED] = False
+    recorded = item.stash.get(RECORDED, None)
+    if recorded is None:
+        return report
+    from pytest_vnc_use.plain_text import cut
+
+    if call.when == "call":  # of each subtest, then of the test
+        item.stash[FAILED] |= report.failed
+        item.stash[PASSED] = report.passed and not hasattr(report, "wasxfail") and not item.stash[FAILED]
+        _note(item, report, [(HEALED, cut(plain(told))) for told in recorded.healed])
+        _note(item, report, [(TRANSIENT, cut(plain(told))) for told in recorded.transients])
+    elif call.when == "teardown":
+        if report.passed and item.stash.get(PASSED, False):
+            _note(item, report, [(WRITTEN, told) for told in _written(recorded)])
+        recorded.release()
+        del item.stash[RECORDED]
+    return report
+
+
+def _note(item: pytest.Item, report: pytest.TestReport, properties: list[tuple[str, object]]) -> None:
+    for told in (item.user_properties, report.user_properties):
+        told += [each for each in properties if each not in told]
+
+
+def _written(recorded: RecordedTest) -> Iterator[str]:
+    try:
+        if recorded.keep():
+            yield "written"
+    except (OSError, VncUseError) as exc:
+        yield f"not written: {exc}"
+
+
+# --- the session's end -----------------------------------------------------------------------------------------------
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the tests that were healed, or showed something for a moment, so that nobody takes them for unchanged."""
+    from pytest_vnc_use.plain_text import line
+
+    _list(terminalreporter, HEALED, "healed: look whether the product may differ so")
+    _list(terminalreporter, TRANSIENT, "showed something for a moment, and not when it was recorded")
+    written = [told for report in _reports(terminalreporter, "teardown") for told in _told(report, WRITTEN)]
+    for told in sorted(set(written)):
+        count = written.count(told)
+        terminalreporter.write_line(line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {told}"))
+
+
+def _list(terminalreporter: pytest.TerminalReporter, name: str, title: str) -> None:
+    from pytest_vnc_use.plain_text import line
+
+    found = [(report.nodeid, told) for report in _reports(terminalreporter, "call") for told in _told(report, name)]
+    if found:
+        terminalreporter.section(f"{len({nodeid for nodeid, _ in found})} {title}", yellow=True)
+    for nodeid, told in found:
+        terminalreporter.write_line(line(f"{name.removeprefix('vnc_').upper()} {nodeid}: {told}"), yellow=True)
+
+
+def _told(report: Any, name: str) -> list[str]:
+    return [str(value) for key, value in report.user_properties if key == name]
+
+
+def _reports(terminalreporter: pytest.TerminalReporter, when: str) -> Iterator[Any]:
+    for reports in terminalreporter.stats.values():
+        yield from (report for report in reports if getattr(report, "when", None) == when)

@@ -1,0 +1,339 @@
+"""Rehearsals: a test whose recording was just written is carried out again, to see whether that repeats.
+
+They come after the test's teardown and before its last report, which tells of them; none of their own is told.
+
+A plugin of its own, registered by plugin/__init__.py.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import new_class
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vnc_use.errors import RunFolderError, VncUseError
+from pytest_vnc_use.plugin import costs, session_results
+from pytest_vnc_use.plugin.recordings import RECORDING, REHEARSAL, WRITTEN
+from pytest_vnc_use.runs.transcript import plain
+from pytest_vnc_use.settings.settings import Settings
+
+if TYPE_CHECKING:
+    import pluggy
+
+    from pytest_vnc_use.recordings.rehearsal import Rehearsal
+    from pytest_vnc_use.report.results import RehearsalFigures
+    from pytest_vnc_use.types import Drifted
+
+REHEARSED = "vnc_rehearsal"
+"""The property of a test that tells what its rehearsals came to."""
+_NEXT = pytest.StashKey["pytest.Item | None"]()
+_TIMEOUT = pytest.StashKey[Any]()
+_STATE = "reset what the test leaves behind, in a fixture: it passed when it was recorded, and not again after that"
+
+
+@dataclass
+class _Again:
+    """What carrying out a test once more came to; `bad` are reports, also of subtests, that keep it from passing."""
+
+    reports: list[pytest.TestReport]
+    subtests: list[pytest.TestReport]
+    seconds: float
+    rehearsal: Rehearsal
+
+    @property
+    def bad(self) -> list[pytest.TestReport]:
+        failed = [report for report in self.subtests if report.failed]
+        return [*failed, *(report for report in self.reports if not report.passed or hasattr(report, "wasxfail"))]
+
+    @property
+    def passed(self) -> bool:
+        return not self.bad
+
+    @property
+    def runs(self) -> list[dict[str, Any]]:
+        """The figures of its runs, as the newest report has them."""
+        told = {run["folder"]: run for report in self.reports for run in session_results.runs_told(report)}
+        return [dict(run) for run in told.values()]
+
+    @property
+    def dollars(self) -> float | None:
+        spent = [session_results.told(report)["dollars"] for report in self.reports]
+        counted = [each for each in spent if each is not None]
+        return sum(counted) if counted else None
+
+
+# --- when ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    item.stash[_NEXT] = nextitem
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
+    """Keep how long pytest-timeout gives the test: each rehearsal has as long."""
+    item.stash[_TIMEOUT] = settings
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when == "teardown" and (WRITTEN, "written") in report.user_properties:
+        _rehearse(item, report)
+    return report
+
+
+def _rehearse(item: pytest.Item, report: pytest.TestReport) -> None:
+    _, settings = item.stash[RECORDING]
+    if not settings.rehearse or not isinstance(item, pytest.Function) or item.session.shouldstop:
+        return
+    if reason := _why_not(settings):
+        _note(item, report, f"not rehearsed: {reason}")
+        return
+    done: list[_Again] = []
+    try:
+        _carry_out(item, done)
+    except (OSError, VncUseError) as exc:
+        _note(item, report, f"not rehearsed to the end: {plain(str(exc))}")
+    except KeyboardInterrupt:  # the test has passed, and is told; then the session ends, and what runs with it
+        item.session.shouldstop = "Ctrl-C in a rehearsal"
+        _note(item, report, "not rehearsed to the end: Ctrl-C")
+    _tell(item, report, done)
+
+
+def _why_not(settings: Settings) -> str:
+    """Where no desktop is fresh, there is nothing that could be compared."""
+    if settings.scope != "test":
+        return f"with --vnc-scope={settings.scope} no desktop is fresh"
+    if settings.server not in ("qt", "xvnc") and not settings.server.startswith("container:"):
+        return "the desktop is not started here, so it is not fresh"
+    return ""
+
+
+def _carry_out(item: pytest.Function, done: list[_Again]) -> None:
+    """Replay the recording as often as wanted, or until it does not repeat; write what was learnt.
+
+    Raises RecordingError, RunFolderUnwritable, OSError.
+    """
+    from pytest_vnc_use.recordings.rehearsal import Rehearsal
+    from pytest_vnc_use.recordings.store import load, save
+
+    key, settings = item.stash[RECORDING]
+    made, written, nextitem = load(key.path), key.path.read_bytes(), item.stash[_NEXT]
+    recording = made
+    for number in range(1, settings.rehearse + 1):
+        if recording is None or not all(again.passed for again in done):
+            break
+        _say(item, f"rehearsal {number} of {settings.rehearse}")
+        done.append(_again(item, nextitem, Rehearsal(recording)))
+        recording = done[-1].rehearsal.learnt() if done[-1].passed else recording
+    is_newest = key.path.read_bytes() == written  # another process may have recorded it since
+    if recording and recording is not made and is_newest:
+        save(key.path, recording)
+
+
+def _say(item: pytest.Item, line: str) -> None:
+    """With -v, tell what goes on."""
+    terminal = item.config.pluginmanager.get_plugin("terminalreporter")
+    capture = item.config.pluginmanager.get_plugin("capturemanager")
+    if terminal and capture and item.config.get_verbosity() >= 1:
+        with capture.global_and_fixture_disabled():
+            terminal.ensure_newline()
+            terminal.write_line(f"  {line}")
+
+
+# --- once more -------------------------------------------------------------------------------------------------------
+
+
+def _again(item: pytest.Function, nextitem: pytest.Item | None, rehearsal: Rehearsal) -> _Again:
+    """Carry out the test with fresh fixtures, as pytest does; only its reports are told to nobody."""
+    started_s, subtests = time.monotonic(), list[pytest.TestReport]()
+    fresh = _fresh(item, _Hooks(item.ihook, subtests))
+    fresh.stash[REHEARSAL] = rehearsal
+    try:
+        with _timed(item, fresh):
+            reports = [_phase(fresh, "setup")]
+            if reports[0].passed:
+                reports.append(_phase(fresh, "call"))
+            reports.append(_phase(fresh, "teardown", nextitem=nextitem))
+    finally:
+        del fresh.stash[REHEARSAL]
+    return _Again(reports, subtests, time.monotonic() - started_s, rehearsal)
+
+
+class _Hooks:
+    """A test's hooks, but what its subtests report is kept in `heard`, and told to nobody."""
+
+    def __init__(self, hooks: pluggy.HookRelay, heard: list[pytest.TestReport]) -> None:
+        self._hooks = hooks
+        self._heard = heard
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._hooks, name)
+
+    def pytest_runtest_logreport(self, *, report: pytest.TestReport) -> None:
+        self._heard.append(report)
+
+
+def _fresh(item: pytest.Function, hooks: _Hooks) -> pytest.Function:
+    """Return the test as it was collected; a copy, as other plugins keep on the item what became of it."""
+    fresh, kind = copy.copy(item), type(item)
+    # `ihook` is a property, which cannot be set
+    fresh.__class__ = new_class(kind.__name__, (kind,), exec_body=lambda body: body.update(ihook=hooks))
+    fresh.user_properties, fresh._report_sections = [], []
+    vars(fresh).pop("execution_count", None)  # by which pytest-rerunfailures knows a test that it may try again
+    if item.cls:  # of which each test has an instance of its own
+        for name in ("_instance", "_obj"):
+            vars(fresh).pop(name, None)
+    fresh._initrequest()
+    return fresh
+
+
+def _phase(item: pytest.Item, when: Any, **more: Any) -> pytest.TestReport:
+    carry_out = getattr(item.ihook, f"pytest_runtest_{when}")
+    reraise = (KeyboardInterrupt, pytest.exit.Exception)
+    call = pytest.CallInfo.from_call(lambda: carry_out(item=item, **more), when=when, reraise=reraise)
+    report: pytest.TestReport = item.ihook.pytest_runtest_makereport(item=item, call=call)
+    return report
+
+
+@contextmanager
+def _timed(item: pytest.Item, fresh: pytest.Item) -> Iterator[None]:
+    """With pytest-timeout, the rehearsal has a time of its own, and the test's own is over."""
+    settings, hook = item.stash.get(_TIMEOUT, None), item.config.hook
+    if settings is None or getattr(settings, "func_only", False):
+        yield
+        return
+    hook.pytest_timeout_cancel_timer(item=item)
+    hook.pytest_timeout_set_timer(item=fresh, settings=settings)
+    try:
+        yield
+    finally:
+        hook.pytest_timeout_cancel_timer(item=fresh)
+
+
+# --- what it came to -------------------------------------------------------------------------------------------------
+
+
+def _tell(item: pytest.Item, report: pytest.TestReport, done: list[_Again]) -> None:
+    """Have the test's last report tell of its rehearsals; what they cost is the test's."""
+    from pytest_vnc_use.runs.folder import to_json
+
+    if not done:
+        return
+    figures = [_figures(number, again, item) for number, again in enumerate(done, 1)]
+    runs = [{**run, "rehearsal": number} for number, again in enumerate(done, 1) for run in again.runs]
+    dollars = [again.dollars for again in done if again.dollars is not None]
+    session_results.attach_rehearsals(report, to_json(figures), runs, sum(dollars) if dollars else None)
+    for again in done:
+        costs.add(item, report, again.reports[-1].user_properties)
+    _note(item, report, _in_words(figures))
+    if not done[-1].passed:
+        _add_extras(report, done[-1])
+
+
+def _in_words(figures: list[RehearsalFigures]) -> str:
+    last = figures[-1]
+    if not last.repeated:
+        return f"did not repeat, in rehearsal {last.number}: {last.problem}"
+    return f"repeated in {'1 rehearsal' if len(figures) == 1 else f'{len(figures)} rehearsals'}"
+
+
+def _figures(number: int, again: _Again, item: pytest.Item) -> RehearsalFigures:
+    from pytest_vnc_use.report.results import RehearsalFigures
+
+    regions = again.rehearsal.regions if again.passed else []
+    learnt = tuple(f"({part.left}, {part.top}) to ({part.right}, {part.bottom})" for part in regions)
+    figures = RehearsalFigures(number, again.passed, learnt=learnt, seconds=round(again.seconds, 3))
+    if again.passed:
+        return figures
+    bad = again.bad[0]
+    found = _drift_in(again.runs)
+    if found is None:
+        message = session_results.told(bad)["message"] or f"the test was {bad.outcome} in its {bad.when}"
+        return replace(figures, problem=plain(message), advice=_STATE)
+    drift, folder = found
+    recorded, seen = (str(folder / "screens" / f"{ref.digest}.png") for ref in (drift.recorded, drift.seen))
+    return replace(figures, problem=plain(drift.problem), advice=_advice(drift, item), recorded=recorded, seen=seen)
+
+
+def _drift_in(runs: list[dict[str, Any]]) -> tuple[Drifted, Path] | None:
+    from pytest_vnc_use.runs.folder import read_trace
+
+    for folder in (Path(run["folder"]) for run in runs):
+        try:
+            drifts = read_trace(folder).drifts
+        except RunFolderError:
+            continue
+        if drifts:
+            return drifts[-1], folder
+    return None
+
+
+def _advice(drift: Drifted, item: pytest.Item) -> str:
+    key, _ = item.stash[RECORDING]
+    mask = f'"masks": {json.dumps([asdict(drift.region)])} in {str(key.path)!r}' if drift.region else "a mask"
+    return (
+        f"if that part changes by itself, leave it out: {mask}; if it comes late, let the task wait for it, or give a "
+        "longer --vnc-gate-seconds; if it is of an earlier run, reset that in a fixture; then record the test anew"
+    )
+
+
+def _note(item: pytest.Item, report: pytest.TestReport, line: str) -> None:
+    item.user_properties.append((REHEARSED, line))
+    report.user_properties.append((REHEARSED, line))
+
+
+def _add_extras(report: Any, again: _Again) -> None:
+    """The report of the test shows the rehearsal that did not repeat, too."""
+    extras = [extra for each in again.reports for extra in getattr(each, "extras", [])]
+    pictures = [picture for each in again.reports for picture in getattr(each, "vnc_pictures", [])]
+    if extras:
+        report.extras = [*getattr(report, "extras", []), *extras]
+        report.vnc_pictures = [*getattr(report, "vnc_pictures", []), *pictures]
+
+
+# --- the session's end -----------------------------------------------------------------------------------------------
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List what will not repeat, with both pictures and what to do; then where looks were learnt, and how many did."""
+    reports = [report for of_kind in terminalreporter.stats.values() for report in of_kind]
+    rehearsed = [(report.nodeid, each) for report in reports for each in session_results.told(report)["rehearsals"]]
+    unrepeated = [(nodeid, each) for nodeid, each in rehearsed if not each["repeated"]]
+    if unrepeated:
+        terminalreporter.section(f"{len(unrepeated)} recorded, but did not repeat", yellow=True)
+    for nodeid, each in unrepeated:
+        for line in _unrepeated(nodeid, each):
+            terminalreporter.write_line(line, yellow=True)
+    for nodeid, each in rehearsed:
+        for place in each["learnt"]:
+            terminalreporter.write_line(f"LEARNT {nodeid}: another look in rehearsal {each['number']}, from {place}")
+    _count(terminalreporter, reports)
+
+
+def _unrepeated(nodeid: str, told: dict[str, Any]) -> Iterator[str]:
+    yield f"NOT REPEATED {nodeid}: in rehearsal {told['number']}: {told['problem']}"
+    if told["recorded"]:
+        yield f"  as recorded: {told['recorded']}"
+        yield f"  now: {told['seen']}"
+    yield f"  what to do: {told['advice']}"
+
+
+def _count(terminalreporter: pytest.TerminalReporter, reports: list[Any]) -> None:
+    properties = [each for report in reports for each in getattr(report, "user_properties", ())]
+    lines = [str(line) for name, line in properties if name == REHEARSED and not str(line).startswith("did not")]
+    for line in sorted(set(lines)):
+        count = lines.count(line)
+        terminalreporter.write_line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {line}")

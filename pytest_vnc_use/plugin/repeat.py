@@ -1,0 +1,26 @@
+"""`--vnc-repeat K`: each test with a desktop is collected K times; what came of it is told by report/reliability.py.
+
+A plugin of its own, registered by plugin/__init__.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_vnc_use.plugin.stash import FIXTURES, SETTINGS
+
+ARGUMENT = "vnc_repetition"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    names = names_of_repetitions(metafunc.config)
+    if names and not FIXTURES.isdisjoint(metafunc.fixturenames):
+        metafunc.fixturenames.append(ARGUMENT)
+        metafunc.parametrize(ARGUMENT, range(1, len(names) + 1), ids=names)
+
+
+def names_of_repetitions(config: pytest.Config) -> list[str]:
+    """`["run1", "run2"]`; none where each test is carried out once."""
+    repeat = config.stash[SETTINGS].repeat
+    return [f"run{number}" for number in range(1, repeat + 1)] if repeat > 1 else []

@@ -1,0 +1,233 @@
+"""What pytest's reports are told of a test's runs: each step as it happens, the pictures, who planned, what it came to.
+
+A plugin of its own, registered by plugin/__init__.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vnc_use.plugin import session_results, triage
+from pytest_vnc_use.plugin.stash import (
+    FOUND,
+    HIDE,
+    PLACE,
+    RUNS,
+    TOLD,
+    TOLD_DOLLARS,
+    VERDICTS,
+    Found,
+    desktop_of,
+    is_ours,
+)
+from pytest_vnc_use.plugin.triage import give_back, machine_of
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.report.results import RunFigures
+    from pytest_vnc_use.types import RunEvent
+
+PLANNER_PROPERTY, RUN_PROPERTY = "vnc_planner", "vnc_run"
+ASSETS = "assets/"
+
+
+class ItemObserver:
+    """Passes a run's steps to the hook, its planner's name to the reports, and where it is to a failure."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+
+    def observe(self, event: RunEvent) -> None:
+        from pytest_vnc_use.types import Judged, RunEnded, RunStarted, StepFinished, StepStarted
+
+        match event:
+            case RunStarted():
+                self._item.user_properties.append((PLANNER_PROPERTY, event.planner))
+                self._item.stash[PLACE] = "before the first step"
+            case StepStarted():
+                self._item.stash[PLACE] = f"at step {event.number}"
+            case StepFinished():
+                self._item.stash[PLACE] = f"after step {event.step.number}"
+                self._item.ihook.pytest_vnc_step(item=self._item, step=event.step)
+            case RunEnded() if not event.error:
+                self._item.stash[PLACE] = ""
+            case Judged():
+                self._item.stash[VERDICTS] = (*self._item.stash.get(VERDICTS, ()), event.verdict)
+            case _:
+                pass  # what a run folder keeps, and no report of pytest's
+
+
+def pytest_vnc_step(item: pytest.Item, step: Any) -> None:
+    """With -v, each step is shown as it happens."""
+    terminal = item.config.pluginmanager.get_plugin("terminalreporter")
+    capture = item.config.pluginmanager.get_plugin("capturemanager")
+    if terminal is None or capture is None or item.config.get_verbosity() < 1:
+        return
+    from pytest_vnc_use.runs.transcript import step_line
+
+    with capture.global_and_fixture_disabled():
+        terminal.ensure_newline()
+        terminal.write_line(f"  {step_line(step)}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Every step's picture goes into pytest-html's report, where one is written; what it came to into all reports."""
+    report = yield
+    if not is_ours(item):
+        return report
+    give_back(item, call)
+    _keep_outage(item, report)
+    # what a setup that passed has done is told with the call
+    figures = [] if call.when == "setup" and report.passed else _untold(item)
+    runs = [Path(run.folder) for run in figures]
+    if runs:
+        _keep_logs(item, runs, report)
+    if runs and item.config.getoption("htmlpath", None):
+        _add_extras(report, item.config, runs)
+    _note_what_it_came_to(item, report, figures)
+    return report
+
+
+def _keep_outage(item: pytest.Item, report: pytest.TestReport) -> None:
+    """An outage or a wrong setting is told as it is, also where the test was expected to fail: the product did not.
+
+    Not so where the mark names one as what it expects.
+    """
+    reason, found = getattr(report, "wasxfail", None), item.stash.get(FOUND, None)
+    if reason is None or not report.skipped or found is None or found.triage not in ("infra", "settings"):
+        return
+    if not _expects_outage(item):
+        report.outcome = "failed"
+        del report.wasxfail
+        report.sections.append(("xfail", f"{reason or 'expected to fail'}: and it is not the product that failed"))
+
+
+def _expects_outage(item: pytest.Item) -> bool:
+    from pytest_vnc_use.errors import InfraError, SettingsError
+
+    named = [mark.kwargs.get("raises", ()) for mark in item.iter_markers("xfail")]
+    classes = [kind for each in named for kind in (each if isinstance(each, tuple) else (each,))]
+    return any(isinstance(kind, type) and issubclass(kind, (InfraError, SettingsError)) for kind in classes)
+
+
+def _untold(item: pytest.Item) -> list[RunFigures]:
+    """The runs, so far, that no report has told of, or not as they are by now: with a verdict more."""
+    from pytest_vnc_use.report.results import figures_of
+
+    told = item.stash.setdefault(TOLD, {})
+    now = [figures_of(run) for run in item.stash.get(RUNS, [])]
+    untold = [run for run in now if told.get(run.folder) != run]
+    told.update((run.folder, run) for run in untold)
+    return untold
+
+
+def _note_what_it_came_to(item: pytest.Item, report: pytest.TestReport, figures: list[RunFigures]) -> None:
+    """As properties of the test, which stand in JUnit's XML, and for the session's results, which may be elsewhere."""
+    from pytest_vnc_use.runs.folder import to_json
+
+    told: list[tuple[str, object]] = []
+    found = _found(item, report)
+    if found and session_results.TRIAGE not in dict(item.user_properties):
+        told += [(session_results.TRIAGE, found.triage), (session_results.RULE, found.rule)]
+    known = {value for name, value in item.user_properties if name == RUN_PROPERTY}
+    new = [run for run in figures if run.folder not in known]
+    told += [("vnc_outcome", run.outcome) for run in new] + [(RUN_PROPERTY, run.folder) for run in new]
+    item.user_properties += told
+    report.user_properties += told
+    session_results.attach(report, to_json(figures), _dollars_since(item), found.message if found else "")
+
+
+def _found(item: pytest.Item, report: pytest.TestReport) -> Found | None:
+    """What a report tells of a failure: none of one that was expected of the product."""
+    if report.failed:
+        return item.stash.get(FOUND, _PASSED_THOUGH_XFAIL)
+    found = item.stash.get(FOUND, None)
+    if found:
+        del item.stash[FOUND]  # a failure that comes after it is another
+    return found if found and found.triage != "product" else None
+
+
+def _dollars_since(item: pytest.Item) -> float | None:
+    """What the test cost since its last report."""
+    dollars: float | None = dict(item.user_properties).get(session_results.DOLLARS)  # type: ignore[assignment]
+    if dollars is None:
+        return None
+    before = item.stash.get(TOLD_DOLLARS, 0.0)
+    item.stash[TOLD_DOLLARS] = dollars
+    return dollars - before
+
+
+_PASSED_THOUGH_XFAIL = Found("inconclusive", "the test passed, and was expected to fail", "")
+
+
+def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -> None:
+    """What the desktop's processes printed goes into the test's run folders, before the report reads them."""
+    from pytest_vnc_use.runs.program_logs import keep_logs
+    from pytest_vnc_use.triage.failure_text import harmless
+
+    # a user's own vnc_desktop need not keep any
+    logs_of = getattr(desktop_of(item), "logs", dict)
+    try:
+        logs = {role: harmless(text, item.stash[HIDE]) for role, text in logs_of().items()}
+        for run in runs:
+            keep_logs(run, logs)
+    except Exception as exc:  # noqa: BLE001  # a user's own vnc_desktop may raise anything; pytest would end for it
+        report.sections.append(("desktop's logs", f"not kept: {harmless(str(exc), item.stash[HIDE])}"))
+
+
+def _add_extras(report: Any, config: pytest.Config, runs: list[Path]) -> None:
+    from pytest_vnc_use.report.assets import collecting, data_uri
+    from pytest_vnc_use.report.html import run_html
+
+    pictures: set[bytes] = set()
+    link = data_uri if config.getoption("self_contained_html") else collecting(pictures, ASSETS)
+    blocks = [run_html(run, link=link, machine=machine_of(config)) for run in runs]
+    fields = {"name": None, "format_type": "html", "mime_type": None, "extension": None}
+    report.extras = [*getattr(report, "extras", []), *({**fields, "content": block} for block in blocks)]
+    report.vnc_pictures = list(pictures)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(triage, "vnc_use_triaging")
+    config.pluginmanager.register(session_results, "vnc_use_session_results")
+    html_path = config.getoption("htmlpath", None)
+    if html_path and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_PicturesBesideReport(Path(html_path)))
+
+
+class _PicturesBesideReport:
+    """Writes what was collected, on whichever machine the tests run, where pytest-html writes its report."""
+
+    def __init__(self, html_path: Path) -> None:
+        self._folder = Path(os.path.expandvars(html_path)).expanduser().absolute().parent / ASSETS
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        from pytest_vnc_use.report.assets import asset_writer
+
+        write = asset_writer(self._folder, ASSETS)
+        for png in vars(report).pop("vnc_pictures", ()):
+            write(png)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say who planned: a model, or a script."""
+    from pytest_vnc_use.plain_text import line
+
+    planner_of = {
+        run["folder"]: run["planner"]
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for run in session_results.runs_told(report)
+        if run["planner"]
+    }
+    planners = [*planner_of.values()]
+    for planner in sorted(set(planners)):
+        count = planners.count(planner)
+        terminalreporter.write_line(line(f"vnc-use: {count} {'run' if count == 1 else 'runs'} planned by {planner}"))

@@ -1,0 +1,229 @@
+"""What a session came to: in the terminal, in vnc-results.json, in pytest-html's table and in a job summary on GitHub.
+
+A plugin of its own, registered by reporting.py. It hears of all tests of a session, on whatever worker of pytest-xdist
+they ran, and says nothing where none of them had to do with a desktop.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vnc_use.plugin.stash import SETTINGS
+from pytest_vnc_use.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.report.results import ItemResult, SessionResults
+
+TRIAGE, RULE, DOLLARS = "vnc_triage", "vnc_rule", "vnc_dollars"
+"""Properties of a test: the triage of its failure, the rule that decided it, and what the test cost."""
+FILE = "vnc-results.json"
+_TOLD = "vnc_told"
+_NOTHING: Mapping[str, Any] = {"runs": (), "dollars": None, "message": "", "rehearsals": ()}
+_NOT_ENDED = "the test did not end"
+"""The rule where nothing is told of a test's call: its worker crashed, or its session was ended in its midst."""
+_COLUMN = 2
+"""Where pytest-html shows the triage: behind result and name."""
+
+
+def attach(report: pytest.TestReport, runs: Sequence[object], dollars: float | None, message: str) -> None:
+    """Mark the report as one of a test with a desktop.
+
+    `runs` are the figures, in JSON's own types, of the runs that no earlier report has told of, or not as they are now;
+    `dollars` is what was spent since the last report, None where nobody counts it.
+    """
+    setattr(report, _TOLD, {"runs": runs, "dollars": dollars, "message": message, "rehearsals": []})
+
+
+def attach_rehearsals(
+    report: pytest.TestReport, rehearsals: Sequence[object], runs: Sequence[object], dollars: float | None
+) -> None:
+    """Add the rehearsals of the test's recording to what was attached, in JSON's own types, their runs and dollars."""
+    before = told(report)
+    spent = before["dollars"] if dollars is None else (before["dollars"] or 0.0) + dollars
+    more = {"runs": [*before["runs"], *runs], "dollars": spent, "rehearsals": rehearsals}
+    setattr(report, _TOLD, {**before, **more})
+
+
+def told(report: object) -> Mapping[str, Any]:
+    """What was attached to a report; nothing to one of another test."""
+    attached: Mapping[str, Any] = getattr(report, _TOLD, _NOTHING)
+    return attached
+
+
+def runs_told(report: object) -> Sequence[Mapping[str, Any]]:
+    """The figures of runs that were attached to a report; none to one of another test."""
+    runs: Sequence[Mapping[str, Any]] = told(report)["runs"]
+    return runs
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or config.getoption("setuponly", False):
+        return
+    settings = config.stash[SETTINGS]
+    config.pluginmanager.register(_Session(settings))
+    if settings != Settings():
+        config.pluginmanager.register(_TriageColumn())
+
+
+class _Session:
+    """Hears of each test, and tells of all at the end."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._shown = Path(settings.results or Path(settings.runs_dir, FILE))
+        self._file = self._shown.absolute()
+        self._repeat = settings.repeat
+        self._started_at = _now()
+        self._tests: dict[str, ItemResult] = {}
+        self._lines: list[str] = []
+        self._results: SessionResults | None = None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        from pytest_vnc_use.report.results import ItemResult
+
+        if hasattr(report, _TOLD):
+            before = self._tests.pop(report.nodeid, None) or _begun(ItemResult(report.nodeid, "error"))
+            self._tests[report.nodeid] = _after(before, report)
+        elif report.failed and report.nodeid in self._tests:
+            self._tests[report.nodeid] = _crashed(self._tests[report.nodeid], report)
+
+    def pytest_sessionfinish(self) -> None:
+        if all(test.result == "skipped" for test in self._tests.values()):
+            return
+        from pytest_vnc_use.report.reliability import reliabilities, reliability_lines
+        from pytest_vnc_use.report.results import session_results
+        from pytest_vnc_use.report.summaries import lines
+
+        results = session_results(self._started_at, _now(), tuple(self._tests.values()))
+        self._results = replace(results, reliability=reliabilities(results.tests, self._repeat))
+        repeated = [line for each in self._results.reliability for line in reliability_lines(each)]
+        self._lines = [*lines(results), *repeated, self._written(self._results)]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_summary(self, prefix: list[str]) -> None:
+        """Where tests were repeated: how reliable each is, and where its runs part, with both pictures."""
+        if self._results and self._results.reliability:
+            from pytest_vnc_use.report.reliability_html import reliability_html
+
+            prefix.append(reliability_html(self._results.reliability))
+
+    def _written(self, results: SessionResults) -> str:
+        from pytest_vnc_use.errors import RunFolderError
+        from pytest_vnc_use.report.results import write_results
+
+        try:
+            write_results(self._file, results)
+            _tell_github(results)
+        except (OSError, RunFolderError) as exc:
+            return f"the results could not be written: {exc}"
+        return f"results in {self._shown}"
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        from pytest_vnc_use.plain_text import line
+
+        for told in self._lines:
+            terminalreporter.write_line(line(f"vnc-use: {told}"))
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def _tell_github(results: SessionResults) -> None:
+    """GitHub shows what a job's step has added to that file. Raises OSError."""
+    from pytest_vnc_use.report.summaries import markdown
+
+    if place := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with open(place, "a", encoding="utf-8", errors="replace") as file:
+            file.write(markdown(results))
+
+
+# --- one test ---------------------------------------------------------------------------------------------------------
+
+
+def _after(result: ItemResult, report: Any) -> ItemResult:
+    """The result of a test after one more of its reports: of setup, call or teardown, in perhaps several attempts."""
+    properties, message = dict(report.user_properties), told(report)["message"]
+    result = _with_figures(result, report)
+    if report.outcome == "rerun":
+        return replace(result, retried_for=(*result.retried_for, str(properties.get(TRIAGE))))
+    if report.when == "setup":
+        result = _begun(result)
+    if _is_settled(result):
+        return result
+    if report.passed and not hasattr(report, "wasxfail"):
+        return _ended(result, "passed") if report.when == "call" else result
+    if not report.failed and not hasattr(report, "wasxfail"):
+        return _ended(result, _result_of(report))
+    return _ended(result, _result_of(report), properties.get(TRIAGE), properties.get(RULE, ""), message)
+
+
+def _with_figures(result: ItemResult, report: Any) -> ItemResult:
+    """The result with what one more report tells of runs, rehearsals, time and money."""
+    from pytest_vnc_use.report.results import RehearsalFigures, RunFigures
+    from pytest_vnc_use.runs.folder import from_json
+
+    new = told(report)
+    runs = {run.folder: run for run in (*result.runs, *from_json(tuple[RunFigures, ...], new["runs"]))}
+    rehearsals = from_json(tuple[RehearsalFigures, ...], new["rehearsals"])
+    dollars = result.dollars if new["dollars"] is None else (result.dollars or 0.0) + new["dollars"]
+    duration_s = result.duration_s + report.duration + sum(each.seconds for each in rehearsals)
+    result = replace(result, duration_s=duration_s, runs=tuple(runs.values()), dollars=dollars)
+    return replace(result, rehearsals=(*result.rehearsals, *rehearsals))
+
+
+def _begun(result: ItemResult) -> ItemResult:
+    """Each attempt begins anew, and has passed only once its call says so."""
+    return _ended(result, "error", "infra", _NOT_ENDED, f"{_NOT_ENDED}: its session ended first")
+
+
+def _crashed(result: ItemResult, report: pytest.TestReport) -> ItemResult:
+    """The result of a test that took its worker along, of which pytest-xdist then makes a report by itself."""
+    if _is_settled(result):
+        return result
+    return _ended(result, "error", "infra", _NOT_ENDED, str(report.longrepr).partition("\n")[0])
+
+
+def _is_settled(result: ItemResult) -> bool:
+    return result.is_bad and result.rule != _NOT_ENDED
+
+
+def _ended(result: ItemResult, how: str, triage: str | None = None, rule: str = "", message: str = "") -> ItemResult:
+    return replace(result, result=how, triage=triage, rule=rule, message=message)
+
+
+def _result_of(report: Any) -> str:
+    """In pytest's words."""
+    if hasattr(report, "wasxfail"):
+        return "xfailed" if report.skipped else "xpassed"
+    if report.failed:
+        return "failed" if report.when == "call" else "error"
+    return str(report.outcome)
+
+
+# --- pytest-html ------------------------------------------------------------------------------------------------------
+
+
+class _TriageColumn:
+    """A column of pytest-html's table, where any setting of this plugin's is given: it is there before any test is.
+
+    Not wherever there is such a table: pytest-html asks for columns when the session starts, and one without such a
+    setting may turn out to have nothing to do with desktops.
+    """
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_table_header(self, cells: list[str]) -> None:
+        cells.insert(_COLUMN, '<th class="sortable" data-column-type="triage">Triage</th>')
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_table_row(self, report: Any, cells: list[str]) -> None:
+        failed = getattr(report, "outcome", "") in ("failed", "rerun")
+        triage = dict(getattr(report, "user_properties", ())).get(TRIAGE, "") if failed else ""
+        if cells:
+            cells.insert(_COLUMN, f'<td class="col-triage">{triage}</td>')

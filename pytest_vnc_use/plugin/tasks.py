@@ -1,0 +1,110 @@
+"""The tasks of one test: carried out in order, and their claims judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from pytest_vnc_use import assembly
+from pytest_vnc_use.agent.agent import VncUseAgent
+from pytest_vnc_use.agent.claims import LastTask
+from pytest_vnc_use.errors import Inconclusive, TaskFailed
+from pytest_vnc_use.plugin.task_spec import TaskSpec
+from pytest_vnc_use.runs.transcript import plain, told_failure
+from pytest_vnc_use.safety.rules import Policy
+from pytest_vnc_use.settings.settings import Settings, merge
+from pytest_vnc_use.triage import rules
+from pytest_vnc_use.types import Limits, Outcome, RunResult, Verdict
+from pytest_vnc_use.verification.verifier import failure_of
+
+WAYS_OUT = (
+    "nothing independent says what the task came to; one of these does: an assertion after it, in the test's body, on "
+    'what the program shows or wrote; a claim, expect="…" or vnc_agent.verify(…); or expect=None, which says on '
+    "purpose that the body checks"
+)
+"""What a test without any of these is told where no judge can say that its task is done."""
+
+
+def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], *, judge_end_state: bool) -> None:
+    """Run each task and judge its claims; with `judge_end_state`, a task without claims is judged by its end state.
+
+    At the first that fails, raises ProductFailed where a claim fails, Inconclusive where the judge is only unsure,
+    another TaskFailed where the run did not end as done; InfraError where the tool broke.
+    """
+    for spec in specs:
+        own = settings_of(agent, spec)
+        limits, expect = Limits(own.steps, own.seconds, own.stall), None if spec.body_checks else spec.expect
+        result = agent.run(spec.task, expect=expect, limits=limits, policy=policy_of(own, spec), check=True)
+        verdicts = [agent.verify(claim, votes=own.votes) for claim in spec.expect]
+        _check_hold(verdicts, result)
+        if judge_end_state and not verdicts and not spec.body_checks:
+            judge_end(agent, result, own.votes)
+
+
+def judge_last_task(agent: VncUseAgent, is_proven: Callable[[LastTask], bool]) -> None:
+    """Have the end state of a test's last task judged where nothing independent says that it is done.
+
+    Independent is a claim that holds since, or what `is_proven` knows of. Raises as `carry_out` does; nobody is asked
+    for the end state of a run that did not end as done.
+    """
+    last = agent.take_unproven()
+    if last is None or is_proven(last):
+        return
+    if last.result is None:
+        raise Inconclusive(f"the last task broke, and the test went on\n  task: {plain(last.task)}\n  {WAYS_OUT}")
+    if last.result.outcome is not Outcome.DONE:
+        headline = f"the last task ended as {last.result.outcome.value}, and the test went on"
+        raise type(rules.failure_of(last.result))(f"{told_failure(headline, last.result)}\n  {WAYS_OUT}")
+    judge_end(agent, last.result, agent.settings.votes)
+
+
+def judge_end(agent: VncUseAgent, result: RunResult, votes: int) -> None:
+    """Have a run's end state judged. Raises ProductFailed, Inconclusive, InfraError."""
+    verdict = agent.verify_end_state(result.task, votes=votes)
+    if verdict.kind == "unsure":
+        raise Inconclusive(f"{told_failure(told_verdicts([verdict]), result)}\n  {WAYS_OUT}")
+    _check_hold([verdict], result)
+
+
+def _check_hold(verdicts: Sequence[Verdict], result: RunResult) -> None:
+    if not all(verdict.holds for verdict in verdicts):
+        raise failure_of([verdict.kind for verdict in verdicts])(told_failure(told_verdicts(verdicts), result))
+
+
+@contextmanager
+def checks_told(
+    agent: VncUseAgent, tell: Callable[[str], None], *, skips: tuple[type[BaseException], ...] = ()
+) -> Iterator[None]:
+    """Raises, at its end, what the agent's soft checks come to, also in the place of one of `skips`.
+
+    Where anything else is raised, `tell` gets it.
+    """
+    unmet: Callable[[], TaskFailed | None] = getattr(agent, "unmet", lambda: None)  # a user's own may have no checks
+    try:
+        yield
+    except BaseException as exc:
+        # whatever ended the test, what its checks found belongs to its report
+        if failed := unmet():
+            if isinstance(exc, skips):
+                raise failed from exc
+            tell(str(failed))
+        raise
+    if failed := unmet():
+        raise failed
+
+
+def settings_of(agent: VncUseAgent, spec: TaskSpec) -> Settings:
+    """The agent's settings, with what the task's own marker says over them."""
+    return merge((vars(agent.settings), str), (spec.settings, str))
+
+
+def policy_of(settings: Settings, spec: TaskSpec) -> Policy | None:
+    """The policy that the task's own marker names; None for the agent's."""
+    return assembly.build_policy(settings) if "policy" in spec.settings else None
+
+
+def told_verdicts(verdicts: Sequence[Verdict]) -> str:
+    """How many claims do not hold, and a line for each claim."""
+    failed = sum(not verdict.holds for verdict in verdicts)
+    lines = [plain(str(verdict)) for verdict in verdicts]
+    return "\n  ".join([f"{failed} of {len(verdicts)} claims not shown to hold", *lines])

@@ -1,0 +1,255 @@
+"""Tests without Python: `test_*.vnc.toml` files, read into the same task specs as `vnc_task` markers.
+
+app = "python shop"                      # above the first [[test]]: for all tests of the file
+
+[[test]]
+name = "basket"
+task = "Sign in as alice and add two {fruit} to the basket"   # or several, carried out in order
+expect = ["the basket shows 2 {fruit}"]  # false, on purpose: that nobody is to judge what the task came to
+steps = 20                               # also: seconds, tokens, dollars, votes, model, policy, app
+secrets = ["SHOP_PASSWORD"]              # names of environment variables; <secret:SHOP_PASSWORD> in the task
+parameters = { fruit = ["apples", "pears"] }                  # one test for each, or each combination
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.plugin.task_spec import MARKER_SETTINGS, TaskSpec, task_spec
+from pytest_vnc_use.settings.settings import read_value
+
+tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+Scalar = str | int | float | bool
+Place = tuple[str | int, ...]
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_SECRET = re.compile(r"<secret:(\w+)>")
+
+
+def _listed(value: Any) -> Any:
+    if not isinstance(value, (str, list)):
+        raise ValueError("must be text, or a list of texts")  # noqa: TRY004  # pydantic hears this one only
+    return [value] if isinstance(value, str) else value
+
+
+def _claims(value: Any) -> Any:
+    if not isinstance(value, (str, list)) and value is not False:
+        raise ValueError("must be text, a list of texts, or false")
+    return [value] if isinstance(value, str) else value
+
+
+def _scalar(value: Any) -> Scalar:
+    if not isinstance(value, (str, int, float, bool)):
+        raise ValueError("must be lists of text, numbers, true or false")  # noqa: TRY004  # as above
+    return value
+
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Texts = Annotated[list[Text], BeforeValidator(_listed)]
+Claims = Annotated[list[Text] | Literal[False], BeforeValidator(_claims)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
+Values = Annotated[list[Annotated[Any, AfterValidator(_scalar)]], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class FileTest:
+    """One test of a file: its name, such as `basket[apples]`, the line of its table, and its tasks in order."""
+
+    name: str
+    line: int
+    specs: tuple[TaskSpec, ...]
+
+
+class _Limits(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    steps: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    dollars: float | None = None
+    votes: int | None = None
+    model: Text | None = None
+    policy: Text | None = None
+    app: Text | None = None
+    record: Text | None = None
+    secrets: list[Name] | None = None
+
+
+class _TestTable(_Limits):
+    name: Annotated[str, Field(pattern=r"^\w[\w -]*$")]
+    task: Annotated[Texts, Field(min_length=1)]
+    expect: Claims = []
+    parameters: dict[str, Values] = {}
+
+
+class _File(_Limits):
+    test: Annotated[list[_TestTable], Field(min_length=1)]
+
+
+def read_task_file(path: Path) -> tuple[FileTest, ...]:
+    """The tests of a file. Raises SettingsError that names the file and the line of each mistake."""
+    text = _text_of(path)
+    try:
+        file = _File.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as exc:
+        line = re.search(r"at line (\d+)", str(exc))
+        raise SettingsError(f"{path}:{line[1] if line else len(text.splitlines())}: not TOML: {exc}") from exc
+    except RecursionError as exc:
+        raise SettingsError(f"{path}: not TOML that can be read: it is nested too deeply") from exc
+    except ValidationError as exc:
+        errors = [dict(error) for error in exc.errors(include_url=False)]
+        told = [_told(path, text, error) for error in errors if error["type"] != "literal_error"]  # of `expect`: twice
+        raise SettingsError("\n".join(dict.fromkeys(told))) from exc
+    _check_limits(path, text, file, ())
+    tests = [test for number, table in enumerate(file.test) for test in _tests_of(path, text, number, file, table)]
+    _check_names(path, tests)
+    return tuple(tests)
+
+
+def _text_of(path: Path) -> str:
+    """The file, with or without the mark that Windows puts before UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise SettingsError(f"{path}: must be saved as UTF-8: {exc}") from exc
+    except OSError as exc:
+        raise SettingsError(f"{path}: cannot be read: {exc.strerror}") from exc
+
+
+def _tests_of(path: Path, text: str, number: int, file: _File, table: _TestTable) -> Iterator[FileTest]:
+    _check_limits(path, text, table, ("test", number))
+    line = line_of(text, ("test", number))
+    given = {**_given(file), **_given(table)}
+    if "policy" in given:
+        given["policy"] = str(path.parent / given["policy"])
+    try:
+        _check_words(table, given)
+        for values in _combinations(table.parameters):
+            shown = f"[{'-'.join(map(_shown, values.values()))}]" if values else ""
+            yield FileTest(table.name + shown, line, _specs(table, given, values))
+    except SettingsError as exc:
+        raise SettingsError(f"{path}:{line}: {table.name}: {exc}") from exc
+
+
+def _given(table: _Limits) -> dict[str, Any]:
+    return _present({name: getattr(table, name) for name in (*MARKER_SETTINGS, "secrets")})
+
+
+def _shown(value: Scalar) -> str:
+    """A parameter in the name of its test, on one line."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(value))
+
+
+def _specs(table: _TestTable, given: Mapping[str, Any], values: Mapping[str, Scalar]) -> tuple[TaskSpec, ...]:
+    """One spec a task; the claims are the last one's, and `false` is said of all."""
+    filled = {name: _filled(value, values) if name == "app" else value for name, value in given.items()}
+    if table.expect is False:
+        return tuple(task_spec((_filled(task, values),), {**filled, "expect": None}) for task in table.task)
+    claims = [_filled(claim, values) for claim in table.expect]
+    *before, last = (_filled(task, values) for task in table.task)
+    return (*(task_spec((task,), filled) for task in before), task_spec((last,), {**filled, "expect": claims}))
+
+
+def _present(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _combinations(parameters: Mapping[str, list[Scalar]]) -> Iterator[dict[str, Scalar]]:
+    for values in itertools.product(*parameters.values()):
+        yield dict(zip(parameters, values, strict=True))
+
+
+def _filled(text: str, values: Mapping[str, Scalar]) -> str:
+    """The text with `{name}` replaced by the parameter of that name. Raises SettingsError where there is none."""
+
+    def value_of(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            known = ", ".join(map(repr, values)) or "none"
+            raise SettingsError(f"{match[0]!r} stands for a parameter, and the test's parameters are: {known}")
+        return str(values[match[1]])
+
+    return _PLACEHOLDER.sub(value_of, text)
+
+
+# --- what a type does not check --------------------------------------------------------------------------------------
+
+
+def _check_limits(path: Path, text: str, table: _Limits, place: Place) -> None:
+    for name in MARKER_SETTINGS:
+        value, at = getattr(table, name), f"{path}:{line_of(text, (*place, name))}: {name!r}"
+        if value is None:
+            continue
+        read_value(name, value, at)
+        if name == "policy" and not (path.parent / value).is_file():
+            raise SettingsError(f"{at} must be a file, named from the folder of this one, got {value!r}")
+
+
+def _check_words(table: _TestTable, given: Mapping[str, Any]) -> None:
+    """Each secret that is named is declared, and each parameter named somewhere. Raises SettingsError."""
+    said = "\n".join([*table.task, *(table.expect or ()), given.get("app", "")])
+    if unknown := set(_SECRET.findall(said)) - set(given.get("secrets", ())):
+        name = min(unknown)
+        raise SettingsError(f"'<secret:{name}>' stands for a secret: add {name!r} to 'secrets'")
+    if unused := [name for name in table.parameters if f"{{{name}}}" not in said]:
+        raise SettingsError(f"the parameter {unused[0]!r} stands nowhere in task, expect or app: write {{{unused[0]}}}")
+
+
+def _check_names(path: Path, tests: list[FileTest]) -> None:
+    lines: dict[str, int] = {}
+    for test in tests:
+        if test.name in lines:
+            problem = f"{path}:{test.line}: the name of a test must be its own, got {test.name!r} as in line"
+            raise SettingsError(f"{problem} {lines[test.name]}")
+        lines[test.name] = test.line
+
+
+# --- where a mistake stands ------------------------------------------------------------------------------------------
+
+
+def _told(path: Path, text: str, error: Mapping[str, Any]) -> str:
+    place = error["loc"]
+    depth = 3 if place[:1] == ("test",) else 1
+    key = place[:depth][-1] if isinstance(place[:depth][-1], str) else "test"
+    known = ", ".join((_TestTable if depth == 3 else _File).model_fields)
+    return f"{path}:{line_of(text, place)}: {key!r} {_fault(key, known, error)}"
+
+
+def _fault(key: str, known: str, error: Mapping[str, Any]) -> str:
+    match error["type"]:
+        case "extra_forbidden":
+            return f"is not known here; known are {known}"
+        case "missing":
+            return "is missing"
+        case "list_type" if key == "test":
+            return "begins with two brackets: write [[test]]"
+        case "string_pattern_mismatch" if key == "name":
+            return f"must be letters, digits, spaces, - and _, got {error['input']!r}"
+        case "string_pattern_mismatch":
+            return "must name environment variables; the secret itself does not belong into a file"
+        case _:
+            told = re.sub(r"^(\w+ should|Value error, must)", "must", error["msg"])
+            return f"{told}, got {error['input']!r}"
+
+
+def line_of(text: str, place: Place) -> int:
+    """The line, from 1, of a key such as ("test", 1, "steps"): its own, or that of the table it should stand in."""
+    lines = text.splitlines()
+    headers = [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*test\s*\]\]", line)]
+    first, end, names = 1, headers[0] if headers else len(lines) + 1, list(place)
+    if len(place) > 1 and place[0] == "test" and isinstance(place[1], int) and place[1] < len(headers):
+        first, names = headers[place[1]], list(place[2:])
+        end = next((header for header in headers if header > first), len(lines) + 1)
+    for number in range(first, end):
+        if names and re.match(rf"\s*\[?(test\.)?[\"']?{re.escape(str(names[0]))}[\"']?\s*[\].=]", lines[number - 1]):
+            return number
+    return first

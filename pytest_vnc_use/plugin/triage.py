@@ -1,0 +1,183 @@
+"""Finds out what each failure of a test means, tells it plainly, and lets other plugins know it by its class.
+
+A plugin of its own, registered by reporting.py: its hook is the innermost, so that all others see what it found.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vnc_use.errors import VncUseError
+from pytest_vnc_use.plain_text import cut, line
+from pytest_vnc_use.plugin.broken_calls import of_test
+from pytest_vnc_use.plugin.stash import ENDS, FOUND, HIDE, PLACE, RUNS, VERDICTS, Found, desktop_of, forget, is_ours
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.triage.rules import Failure, Rule, RunEnd
+
+RAISED: pytest.StashKey[pytest.ExceptionInfo[BaseException] | None] = pytest.StashKey()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Each attempt begins anew."""
+    if is_ours(item):
+        forget(item)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed and call.excinfo and is_ours(item):
+        _find_out(item, call, report, call.excinfo.value)
+    return report
+
+
+def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, error: BaseException) -> None:
+    from pytest_vnc_use import faults
+    from pytest_vnc_use.triage import failure_text
+    from pytest_vnc_use.triage.rules import SETTINGS, Failure, gravest, rule_for
+
+    desktop = desktop_of(item)
+    fault = failure_text.fault_of(desktop, error) if desktop and call.when != "teardown" else failure_text.Fault()
+    ends: list[RunEnd] = item.stash.get(ENDS, [])
+    known = fault, item.stash.get(VERDICTS, ()), tuple(ends), of_test(item.config).errors
+    told = [Failure(each, _is_asserted(item, call, each), *known) for each in faults.parts(error)]
+    rules = [rule_for(each) for each in told]
+    rule = gravest(rules)
+    word = rule.triage or SETTINGS
+    if isinstance(error, pytest.xfail.Exception) and word not in ("infra", SETTINGS):
+        return  # what the test expects, by `pytest.xfail` or by `run=False`
+    decisive = told[rules.index(rule)]
+    if isinstance(error, VncUseError) or faults.asked(error):
+        _tell_plainly(item, report, error, decisive, rule)
+    else:
+        _tell_beside(item, report, decisive, rule)
+    message = line(failure_text.harmless(_headline(report, word), item.stash.get(HIDE, str)))
+    item.stash.setdefault(FOUND, Found(word, rule.when, message))
+    _let_know(item, call, error, rule, message)
+
+
+def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException) -> bool:
+    """Whether the test's body, or a helper of it, says that something is not as it must be."""
+    from pytest_vnc_use.faults import asked, asserts_in
+
+    says_so = call.when == "call" and isinstance(error, (AssertionError, pytest.fail.Exception))
+    return says_so and not asked(error) and asserts_in(error, item.path)
+
+
+def _tell_plainly(
+    item: pytest.Item, report: pytest.TestReport, error: BaseException, known: Failure, rule: Rule
+) -> None:
+    """What this package, or a planner of the user's, raised is shown without a way through the engine."""
+    from pytest_vnc_use.triage import failure_text
+    from pytest_vnc_use.triage.rules import SETTINGS, word_on_run
+
+    places = [*_places(item, error), *filter(None, [word_on_run(known, rule)])]
+    told = failure_text.told(error, known.fault, places, item.stash.get(HIDE, str))
+    word = rule.triage or SETTINGS
+    plain = pytest.fail.Exception(f"{word}: {told}", pytrace=False).with_traceback(error.__traceback__)
+    report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
+
+
+def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: Failure, rule: Rule) -> None:
+    """What else is known of it is shown below what the test itself raised."""
+    from pytest_vnc_use.faults import named
+    from pytest_vnc_use.triage.failure_text import harmless
+    from pytest_vnc_use.triage.rules import broken_before, word_on_run
+
+    hide, fault = item.stash.get(HIDE, str), known.fault
+    add_section = getattr(report.longrepr, "addsection", None)
+    if add_section is None:
+        return
+    if fault:
+        add_section("program under test" if fault.of_program else "desktop", harmless(str(fault), hide))
+    if known.cause is not known.error:
+        add_section("what led to it", harmless(named(known.cause), hide))
+    if broken := broken_before(known):
+        add_section("what broke before", harmless(cut("\n".join(map(str, broken))), hide))
+    if word := word_on_run(known, rule):
+        add_section("run", harmless(word, hide))
+
+
+def _headline(report: pytest.TestReport, word: str) -> str:
+    """The failure in a line, without the triage, which is put before it where pytest has such a line."""
+    crash: Any = getattr(report.longrepr, "reprcrash", None)
+    lines = (crash.message if crash else report.longreprtext).strip().splitlines() or [""]
+    message = lines[0].removeprefix("Failed: ").removeprefix(f"{word}: ")
+    if crash:
+        crash.message = f"{word}: {message}"
+    return message
+
+
+def _let_know(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, rule: Rule, message: str) -> None:
+    """What pytest-rerunfailures, with `--only-rerun`, looks for: the name of the triage's class in name or text.
+
+    An exception made here says so in the place of the one that was raised, which is never changed, until `give_back`.
+    Its class stays what `xfail(raises=…)` looks for, but where that says something else than the triage.
+    """
+    from pytest_vnc_use.faults import asked, text_of
+    from pytest_vnc_use.triage.rules import CLASSES
+
+    if rule.triage is None or (rule.triage == "product" and not isinstance(error, VncUseError)):
+        return
+    kind = CLASSES[rule.triage]
+    text = f"{kind.__name__}: {text_of(error)}"
+    if isinstance(error, VncUseError) and isinstance(error, kind):
+        named: BaseException = _saying(error, text)
+    elif isinstance(error, AssertionError) and not asked(error):
+        named = AssertionError(text)
+    elif isinstance(error, VncUseError) or asked(error) or rule.triage == "infra":
+        named = kind(message)
+    else:
+        return
+    named.__cause__ = error
+    item.stash[RAISED] = call.excinfo
+    call.excinfo = pytest.ExceptionInfo.from_exception(named.with_traceback(error.__traceback__))
+
+
+def _saying(error: VncUseError, text: str) -> VncUseError:
+    """Another of its class, however a user's own class is made; of one that cannot say the text, one of ours."""
+    from pytest_vnc_use import errors
+    from pytest_vnc_use.faults import text_of
+
+    try:
+        saying: VncUseError = type(error).__new__(type(error), text)
+    except Exception:  # noqa: BLE001  # a user's own class may raise anything
+        saying = VncUseError()
+    ours: type[VncUseError] = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+    return saying if text_of(saying) == text else ours(text)
+
+
+def give_back(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """The exception that was raised is there again for those who look at it, such as a debugger."""
+    if raised := item.stash.get(RAISED, None):
+        call.excinfo = raised
+        del item.stash[RAISED]
+
+
+def _places(item: pytest.Item, error: BaseException) -> Sequence[str]:
+    """Where it happened, and where the run folder is."""
+    from pytest_vnc_use import faults
+    from pytest_vnc_use.triage import failure_text
+
+    place, machine = item.stash.get(PLACE, ""), machine_of(item.config)
+    in_run = [f"{place} of the run in {item.stash[RUNS][-1]}"] if place else []
+    asked = faults.asked(error)
+    lines = (
+        [f"at {line}" for line in faults.users_lines(error, item.path)]
+        if asked
+        else failure_text.lines_in(item.path, error)
+    )
+    return [*in_run, *lines, *([f"on the machine {machine}"] if machine else [])]
+
+
+def machine_of(config: pytest.Config) -> str:
+    """The name of this machine on a worker of pytest-xdist: the reader may be on another."""
+    return platform.node() if hasattr(config, "workerinput") else ""

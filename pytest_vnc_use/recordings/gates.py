@@ -1,0 +1,280 @@
+"""Whether the screen is as it was recorded. Pixels are compared one by one; nothing is looked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from pytest_vnc_use.recordings.format import Volatile
+from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, differing
+from pytest_vnc_use.safety.rules import points
+from pytest_vnc_use.same_screen import CARET_PX
+from pytest_vnc_use.types import Action, Region
+
+AROUND_PX = (120, 40)
+"""So far to each side, and up and down, the surroundings of a target reach."""
+REST_MAY_DIFFER = 0.05
+"""The share of the screen that may differ, before a step in the middle, where no step has changed anything so far."""
+APART_PX = 16
+"""Two differences with so many equal rows or columns between them are two."""
+
+
+MOST_MASKS = 4
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """What is not as recorded, in words, within which part of the screen, and in which boxes of it."""
+
+    problem: str
+    region: Region
+    boxes: tuple[Region, ...] = ()
+
+    @property
+    def masks(self) -> tuple[Region, ...]:
+        """Return what would have to be left out of all comparisons; all of the region, where that are many boxes."""
+        return self.boxes if 0 < len(self.boxes) <= MOST_MASKS else (self.region,)
+
+    @property
+    def mask(self) -> str:
+        """Return what in the recording's file would leave all of it out of all comparisons."""
+        return f'"masks": {json.dumps([asdict(each) for each in self.masks])}'
+
+
+@dataclass(frozen=True, eq=False)
+class Gate:
+    """What the screen must show before a step, and at the end.
+
+    All that is `compared` must be as `expected`, but for what is `ignored`: the first and the last gate compare the
+    whole screen, the others what any step so far has changed and what is around the step's `targets`. `changed` are
+    the pixels that the step before changed. The `parts` with looks must show one of these. The gate `tells` the screen
+    from that before the step, be it in what stays as it is, be it by where a `caret` went. What is `hidden`, carets,
+    clocks and masks, is not compared with looks either.
+    """
+
+    expected: Pixels
+    compared: Mask
+    changed: Mask
+    ignored: Mask
+    parts: tuple[Volatile, ...] = ()
+    targets: tuple[Region, ...] = ()
+    is_first: bool = False
+    whole: str = "it is other before anything was done"
+    tells: bool = True
+    caret: Region | None = None
+    hidden: Mask | None = None
+
+    def mismatch(self, seen: Pixels, acted_on: Pixels | None = None) -> Mismatch | None:
+        """Return what is not as recorded; None where the gate is open. `acted_on` was shown before the step."""
+        return self._other(seen) or self._unknown_look(seen) or self._unmoved(seen, acted_on)
+
+    def _other(self, seen: Pixels) -> Mismatch | None:
+        if seen.shape != self.expected.shape:
+            return _other_size(seen)
+        differs = differing(self.expected, seen) & ~self.ignored
+        found = differs & self.compared
+        if found.any():
+            return _mismatch(self._place(found), found)
+        if differs.mean() > REST_MAY_DIFFER:
+            return _mismatch(f"{differs.mean():.0%} of the screen look different", differs)
+        return None
+
+    def _place(self, found: Mask) -> str:
+        if any(target.part_of(found).any() for target in self.targets):
+            return "the surroundings of its target look different"
+        if self.is_first:
+            return self.whole
+        if (found & self.changed).any():
+            return "what the step before changed is not as it was then"
+        return "it is other where no step has changed it, or an earlier one"
+
+    def _unknown_look(self, seen: Pixels) -> Mismatch | None:
+        for part in self.parts:
+            if self._is_compared(part) and self.look_of(part, seen) is None:
+                words = f"what changes there by itself shows what it never showed in {len(part.looks)} recorded looks"
+                return Mismatch(words, part.region)
+        return None
+
+    def look_of(self, part: Volatile, seen: Pixels) -> int | None:
+        """Return the number of the look that a part shows, where the gate compares it; None where it shows another."""
+        compared = self.compared if self.hidden is None else self.compared & ~self.hidden
+        return look_of(part, seen, compared)
+
+    def with_parts(self, parts: Sequence[Volatile]) -> Gate:
+        """Return the gate that takes any look of these parts too, each in the place of what is known within it."""
+        kept = [part for part in self.parts if not any(is_part_of(part.region, each.region) for each in parts)]
+        ignored = self.ignored | mask_of((part.region for part in parts), self.expected.shape)
+        return replace(self, ignored=ignored, parts=(*kept, *parts))
+
+    def _is_compared(self, part: Volatile) -> bool:
+        return bool(part.region.part_of(self.compared).any())
+
+    @property
+    def blinking(self) -> tuple[Volatile, ...]:
+        """Return what must show each of its looks in turn."""
+        return tuple(part for part in self.parts if part.kind == "blinks" and self._is_compared(part))
+
+    def _unmoved(self, seen: Pixels, acted_on: Pixels | None) -> Mismatch | None:
+        """A caret blinks: it is there once what was there before has changed."""
+        if self.caret is None or acted_on is None:
+            return None
+        if (self.caret.part_of(acted_on) != self.caret.part_of(seen)).any():
+            return None
+        return Mismatch("the caret has not come to where the step before moved it", self.caret)
+
+    def elsewhere(self, seen: Pixels) -> list[Region]:
+        """Return where the screen differs though the gate compares nothing there."""
+        return boxes_of(differing(self.expected, seen) & ~self.ignored & ~self.compared)
+
+
+class BlinkWatch:
+    """Keeps which looks of what blinks were seen, since it was made."""
+
+    def __init__(self, blinking: Iterable[Volatile]) -> None:
+        self._unseen = {part: set(range(len(part.looks))) for part in blinking}
+
+    def look(self, seen: Pixels) -> Mismatch | None:
+        """Take in the screen; return where a look is missing so far, None once all of them were seen."""
+        for part, unseen in self._unseen.items():
+            if (look := look_of(part, seen)) is not None:
+                unseen.discard(look)
+        missing = next((part for part, unseen in self._unseen.items() if unseen), None)
+        if missing is None:
+            return None
+        looks = len(missing.looks)
+        words = f"what blinks there has not shown all of its {looks} recorded looks"
+        return Mismatch(words, missing.region)
+
+
+def look_of(part: Volatile, seen: Pixels, compared: Mask | None = None) -> int | None:
+    """Return the number of the recorded look that a part of the screen shows; None where it shows another."""
+    now = part.region.part_of(seen)
+    counts = True if compared is None else part.region.part_of(compared)
+    same = (n for n, look in enumerate(part.looks) if not (differing(look.pixels(), now) & counts).any())
+    return next(same, None)
+
+
+def is_part_of(inner: Region, outer: Region) -> bool:
+    """Tell whether a region lies within another."""
+    across = outer.left <= inner.left and inner.right <= outer.right
+    return across and outer.top <= inner.top and inner.bottom <= outer.bottom
+
+
+def gate(
+    expected: Pixels,
+    parts: Sequence[Volatile],
+    *,
+    before: Pixels | None = None,
+    parts_before: Sequence[Volatile] = (),
+    masks: Sequence[Region] = (),
+    touched: Mask | None = None,
+    targets: tuple[Region, ...] = (),
+) -> Gate:
+    """Return the gate to a recorded screen, on which `parts` changed by themselves.
+
+    It became of the screen `before` by a step; of none where nothing was done yet. `touched` is what any step so far
+    has changed; None where the whole screen is compared.
+    """
+    with_looks = tuple(each for each in parts if each.looks and not any(is_part_of(each.region, m) for m in masks))
+    hidden = mask_of((*masks, *(part.region for part in parts if not part.looks)), expected.shape)
+    ignored = hidden | mask_of((part.region for part in parts), expected.shape)
+    compared = np.ones(expected.shape, np.bool_) if touched is None else touched | mask_of(targets, expected.shape)
+    if before is None:
+        nothing = np.zeros(expected.shape, np.bool_)
+        return Gate(expected, compared, nothing, ignored, with_looks, targets, is_first=True, hidden=hidden)
+    left_out = ignored | mask_of((part.region for part in parts_before), expected.shape)
+    stays = bool((differing(before, expected) & ~left_out).any())
+    caret = None if stays else _moved_caret(parts_before, parts)
+    changed = changed_tiles(before, expected)
+    made = Gate(expected, compared, changed, ignored, with_looks, targets, hidden=hidden)
+    return replace(made, tells=stays or caret is not None, caret=caret)
+
+
+def _moved_caret(before: Sequence[Volatile], now: Sequence[Volatile]) -> Region | None:
+    """Return where one caret went, of two screens with these parts; None where it is not clear that one did."""
+    gone, come = _carets_apart(before, now), _carets_apart(now, before)
+    return come[0] if len(gone) == len(come) == 1 else None
+
+
+def _carets_apart(parts: Sequence[Volatile], others: Sequence[Volatile]) -> list[Region]:
+    """Return the carets that have no pixel in common with the other parts."""
+    carets = [part.region for part in parts if part.kind == "caret"]
+    return [caret for caret in carets if not any(caret.meets(other.region) for other in others)]
+
+
+def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:
+    """Mark the pixels of all regions."""
+    mask = np.zeros(shape, np.bool_)
+    for region in regions:
+        region.part_of(mask)[:] = True
+    return mask
+
+
+def other_than(
+    expected: Pixels, seen: Pixels, parts: Iterable[Volatile] = (), masks: Iterable[Region] = ()
+) -> Mismatch | None:
+    """Return where a screen differs from the one that was evidence; None where nowhere."""
+    return evidence_gate(expected, parts, masks).mismatch(seen)
+
+
+def evidence_gate(expected: Pixels, parts: Iterable[Volatile] = (), masks: Iterable[Region] = ()) -> Gate:
+    """Return the gate to a screen that was evidence."""
+    whole = gate(expected, tuple(parts), masks=tuple(masks))
+    return replace(whole, whole="it is not the screen that was judged")
+
+
+def _mismatch(problem: str, found: Mask) -> Mismatch:
+    """Return a mismatch that tells how many pixels differ, and where."""
+    box = box_of(found)
+    where = f"from ({box.left}, {box.top}) to ({box.right}, {box.bottom})"
+    return Mismatch(f"{problem} ({pixels_in_words(found)} {where})", box, tuple(boxes_of(found)))
+
+
+def _other_size(seen: Pixels) -> Mismatch:
+    height, width = seen.shape
+    return Mismatch(f"the screen has {width} x {height} pixels", Region(0, 0, width, height))
+
+
+def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:
+    """Return what is around each point of an action, on a screen of this size; nothing where it has no point."""
+    (across, down), (width, height) = AROUND_PX, size
+    return tuple(
+        Region(max(0, x - across), max(0, y - down), min(width, x + across), min(height, y + down))
+        for x, y in points(action)
+    )
+
+
+def pixels_in_words(differs: Mask) -> str:
+    count = int(differs.sum())
+    return "1 pixel" if count == 1 else f"{count:,} pixels"
+
+
+def box_of(differs: Mask) -> Region:
+    """Return the smallest region that holds all that is marked, at least one pixel."""
+    rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
+    return Region(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+
+
+def boxes_of(differs: Mask) -> list[Region]:
+    """Return a box around each marked thing, where at least `APART_PX` rows or columns part it from the others."""
+    if not differs.any():
+        return []
+    box = box_of(differs)
+    inside = box.part_of(differs)
+    for axis in (0, 1):
+        marked = np.flatnonzero(inside.any(axis=1 - axis))
+        if (gaps := np.flatnonzero(np.diff(marked) > APART_PX)).size:
+            cut = int(marked[gaps[0]]) + 1 + (box.top, box.left)[axis]
+            one, other = differs.copy(), differs.copy()
+            one[(np.s_[cut:], np.s_[:, cut:])[axis]] = False
+            other[(np.s_[:cut], np.s_[:, :cut])[axis]] = False
+            return [*boxes_of(one), *boxes_of(other)]
+    return [box]
+
+
+def is_small(region: Region) -> bool:
+    """Tell whether a region is no larger than a caret."""
+    return region.is_within(CARET_PX)

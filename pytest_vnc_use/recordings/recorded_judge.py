@@ -1,0 +1,136 @@
+"""A judge that needs no model where the screen shows again, pixel by pixel, what a verdict was given on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.errors import Inconclusive
+from pytest_vnc_use.recordings.format import Evidence
+from pytest_vnc_use.recordings.gates import BlinkWatch, Mismatch, evidence_gate, is_small
+from pytest_vnc_use.recordings.pictures import Pixels, pixels_in, pixels_of
+from pytest_vnc_use.recordings.rehearsal import Rehearsal
+from pytest_vnc_use.types import Frame, JsonObject, Reading, Region, Report, Verdict
+from pytest_vnc_use.types.protocols import Controller, Judge, Reader
+
+UNJUDGED = "have it judged anew with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
+Live = Callable[[], Judge]
+_BLINKS_S = 4.0
+"""So long each look of what blinks is waited for."""
+_LOOK_AGAIN_S = 0.1
+_BACK_S = 2.0
+"""What differs, before the screen has stayed for as long as was recorded, is given so long to go away."""
+
+
+class RecordedJudge:
+    """The ports Judge and Reader: what was said of a screen is said again of the same screen, and of no other.
+
+    The `live` judge is asked for all else; without one it is unsure. `hide` takes secrets out of a claim. `masks` are
+    left out of all comparisons, so they are evidence of nothing. `eyes` watch what blinks. `heard` is told of what was
+    asked, and of the frame; then of the evidence that is there again, or of that which is not, and where.
+    """
+
+    def __init__(
+        self,
+        evidence: Sequence[Evidence],
+        live: Live | None,
+        *,
+        masks: tuple[Region, ...],
+        rehearsal: Rehearsal | None = None,
+        eyes: Callable[[], Controller],
+        hide: Callable[[str], str],
+        heard: Callable[[str, Frame, Evidence | None, Mismatch | None], None],
+    ) -> None:
+        self._evidence = evidence
+        self._live = live
+        self._masks = masks
+        self._rehearsal = rehearsal
+        self._eyes = eyes
+        self._hide = hide
+        self._heard = heard
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        """As the port says; without a live judge, at once."""
+        known, problem = self._known(claim, frame, reading=False)
+        if known and known.verdict != "read":
+            reason = f"the screen is as it was when this was said: {known.reason}"
+            return Verdict(claim, known.verdict, reason, known.region, frame.ref)
+        if self._live is not None:
+            return self._live().judge(claim, frame, timeout_s=timeout_s, report=report)
+        return Verdict(claim, "unsure", f"{problem}; {UNJUDGED}", frame=frame.ref)
+
+    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+        """As the port says; without a live judge, at once."""
+        known, problem = self._known(question, frame, reading=True)
+        if known:
+            reason = f"the screen is as it was when this was read: {known.reason}"
+            return Reading(question, known.value, reason, known.region, frame.ref)
+        live = self._live() if self._live is not None else None
+        if isinstance(live, Reader):
+            return live.read(question, schema, frame, timeout_s=timeout_s, report=report)
+        raise Inconclusive(f"extract: nobody can read {question!r}: {problem}; {UNJUDGED}")
+
+    def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str]:
+        """The evidence that is there again, or what is to be said of that there is none."""
+        told, seen = self._hide(claim), pixels_of(frame.png)
+        evidence = [each for each in self._evidence if each.claim == told and (each.verdict == "read") == reading]
+        mismatches = [self._mismatch(each, seen, frame.taken_s) for each in evidence]
+        for each, mismatch in zip(evidence, mismatches, strict=True):
+            if mismatch is None:
+                self._heard(told, frame, each, None)
+                return each, ""
+        if not evidence:
+            self._heard(told, frame, None, None)
+            return None, "nothing is recorded of it, and no model is configured"
+        self._heard(told, frame, evidence[-1], mismatches[-1])
+        last = mismatches[-1]
+        where = last.problem if last else ""
+        return None, f"the screen is not as it was when this was judged ({where}), and no model is there to look at it"
+
+    def _mismatch(self, evidence: Evidence, seen: Pixels, taken_s: float) -> Mismatch | None:
+        if hidden := next(self._hidden(evidence), None):
+            return Mismatch("what it is about was left out of the comparison, as it changes by itself", hidden)
+        return self._other(evidence, seen) or self._not_staying(evidence, taken_s) or self._not_blinking(evidence)
+
+    def _other(self, evidence: Evidence, seen: Pixels) -> Mismatch | None:
+        """Return where the screen is not the one that was judged; in a rehearsal, where it is more than unstable."""
+        screen = evidence.screen
+        gate = evidence_gate(screen.pixels(), screen.volatile, self._masks)
+        if self._rehearsal and self._rehearsal.accepts(screen, gate, seen):
+            return None
+        return gate.mismatch(seen)
+
+    def _not_staying(self, evidence: Evidence, taken_s: float) -> Mismatch | None:
+        """Watch until the screen has stayed for as long as its recording saw it stay; return what differs then."""
+        eyes, quiet_s, problem = self._eyes(), evidence.screen.quiet_s, None
+        if not eyes.changed_since(time.monotonic() - quiet_s):
+            return None
+        seen_s = taken_s
+        while (left_s := taken_s + quiet_s + (_BACK_S if problem else 0.0) - time.monotonic()) > 0:
+            if not eyes.wait_changed(seen_s, left_s):
+                break
+            seen = eyes.glance()
+            seen_s, problem = seen.taken_s, self._other(evidence, pixels_in(seen))
+        return problem
+
+    def _hidden(self, evidence: Evidence) -> Iterator[Region]:
+        """Return what no comparison looks at and the evidence may be about.
+
+        Where nobody knows which part it is about, what is no larger than a caret hides nothing.
+        """
+        endless = [part.region for part in evidence.screen.volatile if part.kind == "endless"]
+        for region in (*self._masks, *endless):
+            if evidence.region.meets(region) if evidence.region else not is_small(region):
+                yield region
+
+    def _not_blinking(self, evidence: Evidence) -> Mismatch | None:
+        """Return what has not shown all of its looks again, of what blinks where the evidence is."""
+        blinking = [part for part in evidence.screen.volatile if part.kind == "blinks"]
+        about = [part for part in blinking if evidence.region is None or evidence.region.meets(part.region)]
+        if not about:
+            return None
+        eyes, watch, deadline = self._eyes(), BlinkWatch(about), Deadline(_BLINKS_S)
+        while (missing := watch.look(pixels_in(eyes.glance()))) and deadline.remaining_s:
+            eyes.wait_changed(time.monotonic(), _LOOK_AGAIN_S)
+        return missing

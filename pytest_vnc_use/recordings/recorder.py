@@ -1,0 +1,276 @@
+"""Records a run as it happens: each step with the screen at rest before it, and what moves there by itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.recordings.format import RecordedStep, Screen, Volatile, merged, volatile
+from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing, pixels_in, pixels_of
+from pytest_vnc_use.runs.json_lines import to_json
+from pytest_vnc_use.same_screen import BAR_PX, CARET_PX
+from pytest_vnc_use.types import (
+    Action,
+    CallFunction,
+    Frame,
+    FrameRef,
+    Glance,
+    Proposal,
+    Region,
+    RunEvent,
+    Step,
+    StepFinished,
+    StepStarted,
+    TakeScreenshot,
+    Wait,
+)
+from pytest_vnc_use.types.protocols import Controller
+
+QUIET_S = 1.2
+"""So long nothing may have changed, but what moves by itself, before a screen is recorded."""
+LONGEST_WATCH_S = 5.0
+_SAMPLES, _MORE_SAMPLES = 9, 11
+_SAMPLE_S = 0.15
+"""Looks at what moves by itself, over both phases of a caret, then of what blinks in 2 s; how far they are apart."""
+_MOST_LOOKS = 4
+"""What shows more looks than these by turns is a spinner or a video."""
+_REACH_PX = 4
+"""So far what turns or glows reaches, now and then, over the edges of the tiles in which it is known to move."""
+_CLEAR_PX = 16
+"""So many rows that rest lie between a caret and what else moves, if it is to be told from that."""
+_LEAST_BAR_PX = 8
+_MOST_TRANSIENTS = 4
+"""So many frames that may have come and gone are kept with a step."""
+_READING = frozenset({"get_browser_state", "list_elements"})
+"""Functions by which a model reads a page or a desktop, through `--vnc-cdp` and `--vnc-elements`."""
+VERIFY = "verify"
+"""The function by which a model asks a judge; it changes nothing, and is not done again."""
+
+
+def screen_at_rest(eyes: Controller) -> Screen:
+    """Wait until the screen has been quiet for a while; return it, and what changes by itself. Raises DesktopError."""
+    deadline, is_quiet = Deadline(LONGEST_WATCH_S), False
+    while not is_quiet and deadline.remaining_s:
+        eyes.wait_changed(time.monotonic(), _SAMPLE_S)
+        is_quiet = not eyes.changed_since(time.monotonic() - QUIET_S)
+    frame = eyes.frame()
+    parts = _watched(frame, eyes) if frame.moving else ()
+    quiet_s = QUIET_S if is_quiet else 0.0
+    return Screen(volatile=merged(parts), quiet_s=quiet_s, pixels=partial(pixels_of, frame.png))
+
+
+def _watched(frame: Frame, eyes: Controller) -> list[Volatile]:
+    """Return what changes by itself; it is watched longer where it is more than a caret, until its looks come back."""
+    seen = Moving(frame)
+    parts: list[Volatile] = []
+    for samples in (_SAMPLES, _MORE_SAMPLES):
+        for _ in range(samples):
+            eyes.wait_changed(time.monotonic(), _SAMPLE_S)
+            seen.look(eyes.glance())
+        parts = list(seen.parts())
+        if seen.is_known:
+            break
+    return parts
+
+
+class Moving:
+    """What the moving regions of a frame show, look by look."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._shown: list[tuple[Region, Region, list[Pixels]]]
+        self._shown = [(region, _grown(region, frame.ref), []) for region in frame.moving]
+        self.look(frame)
+
+    def look(self, screen: Frame | Glance) -> None:
+        """Take in the whole screen at another moment."""
+        for _, grown, shown in self._shown:
+            shown.append(grown.part_of(pixels_in(screen)).copy())
+
+    @property
+    def all_changed(self) -> bool:
+        """Whether each of the regions was seen to change."""
+        return all(_has_changed(shown) for _, _, shown in self._shown)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether each of the regions was seen to change, and holds no more than carets."""
+        return self.all_changed and all(part.kind == "caret" for part in self.parts())
+
+    def parts(self) -> Iterator[Volatile]:
+        """Return what changes by itself: a caret's own box, else its tiles and a little around."""
+        for region, grown, shown in self._shown:
+            if _has_changed(shown):
+                yield from _changing(region, grown, shown)
+
+
+def _has_changed(shown: Sequence[Pixels]) -> bool:
+    return any(differing(look, shown[0]).any() for look in shown)
+
+
+def _changing(region: Region, grown: Region, shown: Sequence[Pixels]) -> Iterator[Volatile]:
+    """Return a caret; else the region with its looks, but for a caret clear of what else moves there."""
+    marked = _marked(region, grown, shown)
+    if not marked.any():
+        yield _with_looks(grown, shown)
+        return
+    if caret := _caret_of(marked, region):
+        yield _caret(caret, grown, shown)
+        return
+    bands = [replace(region, top=region.top + top, bottom=region.top + bottom) for top, bottom in _bands(marked)]
+    bars = [_bar_of(marked[band.top - region.top : band.bottom - region.top], band) for band in bands]
+    if not any(bars):
+        yield _with_looks(grown, shown)
+        return
+    for bar, band in zip(bars, bands, strict=True):
+        wider = _within(band, grown)
+        inside = replace(wider, **{side: getattr(wider, side) - origin for side, origin in _origin(grown).items()})
+        yield _caret(bar, grown, shown) if bar else _with_looks(wider, [inside.part_of(look) for look in shown])
+
+
+def _caret(box: Region, grown: Region, shown: Sequence[Pixels]) -> Volatile:
+    """Return a caret; one that is more than a bar has looks, as it may be a lamp."""
+    if box.is_within(BAR_PX):
+        return volatile(box, "caret")
+    inside = replace(box, **{side: getattr(box, side) - origin for side, origin in _origin(grown).items()})
+    return volatile(box, "caret", *_distinct([inside.part_of(look) for look in shown])[0])
+
+
+def _marked(region: Region, grown: Region, shown: Sequence[Pixels]) -> Mask:
+    """Mark the pixels of a region that differ from its first look, of looks that reach a little further."""
+    differs: Mask = np.logical_or.reduce([look != shown[0] for look in shown])
+    top, left = region.top - grown.top, region.left - grown.left
+    return differs[top : top + region.bottom - region.top, left : left + region.right - region.left]
+
+
+def _origin(region: Region) -> dict[str, int]:
+    return {"left": region.left, "right": region.left, "top": region.top, "bottom": region.top}
+
+
+def _within(band: Region, grown: Region) -> Region:
+    """Return the band, as wide as the grown region, and a little higher where that is."""
+    top, bottom = max(grown.top, band.top - _REACH_PX), min(grown.bottom, band.bottom + _REACH_PX)
+    return Region(grown.left, top, grown.right, bottom)
+
+
+def _with_looks(region: Region, shown: Sequence[Pixels]) -> Volatile:
+    """Return a region that blinks, where it shows a few looks again and again; else it has no end of them.
+
+    What never comes back, as the seconds of a clock, may show anything next.
+    """
+    looks, order = _distinct(shown)
+    come_back = 2 * len(looks) <= len(order) + 1
+    if len(looks) <= _MOST_LOOKS and come_back:
+        return volatile(region, "blinks", *looks)
+    return volatile(region, "endless")
+
+
+def _distinct(shown: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
+    """Return what was shown, each look once, and the numbers of the looks in the order in which they came."""
+    looks: list[Pixels] = []
+    order: list[int] = []
+    for pixels in shown:
+        number = next((n for n, look in enumerate(looks) if not differing(look, pixels).any()), len(looks))
+        looks += [pixels] if number == len(looks) else []
+        order += [number] if order[-1:] != [number] else []
+    return looks, order
+
+
+def _bands(part: Mask) -> Iterator[tuple[int, int]]:
+    """Top and bottom of what is clear of each other, from the top of a region to its bottom."""
+    rows = np.flatnonzero(part.any(axis=1))
+    gaps = np.flatnonzero(np.diff(rows) > _CLEAR_PX)
+    cuts = [int(rows[gap] + rows[gap + 1]) // 2 for gap in gaps]
+    yield from pairwise([0, *cuts, part.shape[0]])
+
+
+def _bar_of(part: Mask, band: Region) -> Region | None:
+    """The box of a caret that is a bar."""
+    caret = _caret_of(part, band) if part.any() else None
+    is_bar = caret and caret.right - caret.left <= BAR_PX[0] and caret.bottom - caret.top >= _LEAST_BAR_PX
+    return caret if is_bar else None
+
+
+def _caret_of(part: Mask, region: Region) -> Region | None:
+    """The box of what differs in a region; None where it is larger than a caret, or not full, as a clock's digit is."""
+    rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
+    top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
+    if right - left > CARET_PX[0] or bottom - top > CARET_PX[1] or not part[top:bottom, left:right].all():
+        return None
+    x, y = region.left, region.top
+    return Region(x + int(left), y + int(top), x + int(right), y + int(bottom))
+
+
+def _grown(region: Region, screen: FrameRef) -> Region:
+    right, bottom = min(screen.width, region.right + _REACH_PX), min(screen.height, region.bottom + _REACH_PX)
+    return Region(max(0, region.left - _REACH_PX), max(0, region.top - _REACH_PX), right, bottom)
+
+
+class Recorder:
+    """Collects the steps of one run that are carried out live. `screen` looks at the screen at rest, `load` at a frame.
+
+    Waits and looks are left out, as gates stand for them, and so is what could not be done. `holds_secret` where a step
+    told something that no recording may hold, and that nobody could put back: the desktop's password, or a key.
+    """
+
+    def __init__(self, screen: Callable[[], Screen], load: Callable[[FrameRef], Pixels]) -> None:
+        self.screen = screen
+        self._load = load
+        self.steps: list[RecordedStep] = []
+        self.holds_secret = False
+        self._begun: tuple[Proposal, Screen] | None = None
+
+    def observe(self, event: RunEvent) -> None:
+        match event:
+            case StepStarted(proposal=proposal) if not _is_look(proposal):
+                self._begun = proposal, self.screen()
+            case StepFinished(step=step) if self._begun:
+                (proposal, screen), self._begun = self._begun, None
+                if not step.error:
+                    self.steps.append(_recorded(step, screen))
+                    self.holds_secret |= step.proposal.action != proposal.action
+                self._keep_transients(step.frame_after, *step.passed)
+            case StepFinished(step=step):
+                self._keep_transients(step.frame_after, *step.passed)
+            case _:
+                pass
+
+    def _keep_transients(self, *passed: FrameRef) -> None:
+        """Keep with the newest step what the screen may have shown for a moment: the frame after it, as a toast may
+        still be there, and what passed.
+        """
+        if not self.steps:
+            return
+        newest = self.steps[-1]
+        shown = [Screen(pixels=partial(self._load, frame)) for frame in passed[:_MOST_TRANSIENTS]]
+        self.steps[-1] = newest.model_copy(update={"transients": (*newest.transients, *shown)})
+
+
+def _is_look(proposal: Proposal) -> bool:
+    action = proposal.action
+    return isinstance(action, (Wait, TakeScreenshot)) or (isinstance(action, CallFunction) and action.name == VERIFY)
+
+
+def _is_answered(action: Action) -> bool:
+    """Tell whether a function of the user's answers; what reads the screen for a model is none."""
+    return isinstance(action, CallFunction) and action.name not in _READING
+
+
+def _recorded(step: Step, screen: Screen) -> RecordedStep:
+    proposal = step.proposal
+    call = str(proposal.as_proposed.get("name", ""))
+    return RecordedStep.model_validate(
+        {
+            "action": to_json(proposal.action),
+            "intent": proposal.intent or step.words,
+            "call": "" if call == proposal.action.kind else call,
+            "confirmation": proposal.confirmation,
+            "screen": screen,
+            "answer": step.output if _is_answered(proposal.action) else None,
+        }
+    )

@@ -1,0 +1,402 @@
+"""One test and its recording: what is replayed of it, what is recorded anew, and what comes of that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from pytest_vnc_use.errors import RecordingDrifted, RecordingError
+from pytest_vnc_use.recordings.demonstrated import Show, ShownRun
+from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen, Volatile, merged
+from pytest_vnc_use.recordings.gates import Mismatch, other_than
+from pytest_vnc_use.recordings.patient_eyes import LetGo, PatientEyes
+from pytest_vnc_use.recordings.pictures import Pixels, frame_of, pixels_in, pixels_of
+from pytest_vnc_use.recordings.recorded_judge import RecordedJudge
+from pytest_vnc_use.recordings.recorder import Recorder, screen_at_rest
+from pytest_vnc_use.recordings.rehearsal import Rehearsal
+from pytest_vnc_use.recordings.replay import WHAT_TO_DO, Closed, Earlier, Replay
+from pytest_vnc_use.recordings.run_state import RunState, frame_pixels, mark_staying
+from pytest_vnc_use.recordings.store import Key, load_of, masks_of, save
+from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.types import (
+    Drifted,
+    Extracted,
+    Frame,
+    FrameRef,
+    Judged,
+    Outcome,
+    Reading,
+    Region,
+    RunEnded,
+    RunEvent,
+    RunStarted,
+    Step,
+    StepFinished,
+    Transient,
+    Verdict,
+)
+from pytest_vnc_use.types.protocols import Controller, Judge, Planner
+
+Mode = Literal["auto", "replay", "rewrite", "demonstrate", "off"]
+
+
+def mode_of(asked: str, *, exists: bool, ci: bool, has_planner: bool) -> Mode:
+    """What `--vnc-record` comes to. Where it is not given, a test that has a recording uses it, and no other test does.
+
+    To use it is `replay` with CI=true, else `auto`. Without a planner nothing can be healed: `auto` is then `replay`.
+    """
+    mode = asked or ("off" if not exists else "replay" if ci else "auto")
+    return "replay" if mode == "auto" and not has_planner else mode  # type: ignore[return-value]  # checked as a setting
+
+
+@dataclass
+class _Heard:
+    """What was asked of a judge last, of which frame, and the evidence that there is, with what is other by now."""
+
+    frame: Frame
+    evidence: Evidence | None
+    mismatch: Mismatch | None
+
+
+class RecordedTest:
+    """A RunObserver that gives an agent what to replay, and collects what to write once the test has passed.
+
+    With the mode `demonstrate`, `show` has each task done by a person. A `rehearsal` has the recording to be replayed,
+    and learns from it. Raises RecordingError where the recording cannot be used.
+    """
+
+    def __init__(self, key: Key, mode: Mode, show: Show | None = None, rehearsal: Rehearsal | None = None) -> None:
+        self.key = key
+        self._rehearsal = rehearsal
+        self._show = show
+        self.mode = mode
+        self.healed: list[str] = []
+        """What was not as recorded, and was done or judged anew."""
+        self.transients: list[str] = []
+        """What a replay showed for a moment, and its recording did not."""
+        self._unknown: list[Region] = []
+        self._recording = rehearsal.recording if rehearsal else load_of(key) if mode in ("auto", "replay") else None
+        self._masks = self._recording.masks if self._recording else masks_of(key)
+        self._eyes: Callable[[], Controller] | None = None
+        self._opening: list[Evidence] = []
+        self._runs: list[RunState] = []
+        self._current: RunState | None = None
+        self._heard: dict[str, _Heard] = {}
+        self._is_whole = True
+        self._acts_unseen = False
+        """Whether something was done since the newest run began that its eyes do not know of."""
+
+    # --- for the agent -----------------------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        started: RunStarted,
+        planner: Planner,
+        desktop: Controller,
+        folder: RunFolder,
+        emit: Callable[[RunEvent], None],
+    ) -> tuple[Planner, Controller]:
+        """Who decides in a run that begins now, and the eyes and hands for it. Raises RecordingError, DesktopError."""
+        task, load = started.task, partial(frame_pixels, folder)
+        if self._runs:
+            self._begin_next(desktop)
+        if self._show:
+            shown = ShownRun(partial(self._show, task, desktop), desktop)
+            self._runs.append(RunState(task, shown.name, folder, emit, Recorder(shown.screen, load)))
+            return shown, shown
+        recorder = Recorder(partial(screen_at_rest, desktop), load)
+        run = RunState(task, planner.name, folder, emit, recorder, self._known(task, desktop))
+        before, let_go = self._runs[-1].replay if self._runs else None, self._let_go()
+        self._runs.append(run)
+        if run.known is None:
+            return planner, desktop
+        live = None if self.mode == "replay" else planner
+        told, earlier = partial(self._closed, run), before.touched() if before else Earlier()
+        file = str(self.key.path)
+        run.replay = Replay(
+            run.known,
+            live,
+            earlier=earlier,
+            masks=self._masks,
+            file=file,
+            rehearsal=self._rehearsal,
+            closed=told,
+        )
+        run.eyes = PatientEyes(desktop, run.replay, started.settings["gate_seconds"], let_go)
+        return run.replay, run.eyes
+
+    def _let_go(self) -> LetGo | None:
+        """Where a button was let go last, of which only the newest run's eyes know; None where nothing was done yet."""
+        eyes, acts_unseen, self._acts_unseen = self._runs[-1].eyes if self._runs else None, self._acts_unseen, False
+        if acts_unseen or (self._runs and eyes is None):
+            return None, time.monotonic()
+        return eyes.let_go if eyes else None
+
+    def has_replayed(self, run_id: str) -> bool:
+        """Whether a run of that id was replayed whole, so that no planner was asked."""
+        return any(run.folder.path.name == run_id and not run.is_live for run in self._runs)
+
+    def judge(self, live: Callable[[], Judge], eyes: Callable[[], Controller], hide: Callable[[str], str]) -> Judge:
+        """Who judges: the recorded evidence and, unless this is a replay, the live judge. `hide` takes secrets out."""
+        self._eyes = eyes
+        recording = self._recording
+        evidence = [*recording.claims, *(each for run in recording.runs for each in run.claims)] if recording else []
+        live_judge = None if self.mode == "replay" else live
+        return RecordedJudge(
+            evidence,
+            live_judge,
+            masks=self._masks,
+            rehearsal=self._rehearsal,
+            eyes=eyes,
+            hide=hide,
+            heard=self._hear,
+        )
+
+    def _known(self, task: str, desktop: Controller) -> RecordedRun | None:
+        """The run that is recorded in this place of the test. Raises RecordingError, DesktopError."""
+        runs = self._recording.runs if self._recording else ()
+        known = runs[len(self._runs)] if len(self._runs) < len(runs) else None
+        if known and known.task == task:
+            self._check_size(desktop.frame().ref)
+            return known
+        if self.mode == "replay":
+            raise RecordingError(self._missing(task, known))
+        return None
+
+    def _missing(self, task: str, known: RecordedRun | None) -> str:
+        where = repr(str(self.key.path))
+        if self._recording is None:
+            return (
+                f"there is no recording of {self.key.test!r} at {where}: run it once with --vnc-record=auto and a "
+                "planner, such as --vnc-planner=gemini, or do it yourself with --vnc-record=demonstrate, and keep what "
+                "that writes under version control"
+            )
+        there = repr(known.task) if known else "nothing"
+        return (
+            f"{where} has no recording of the task {task!r}, in its place is {there}; record the test anew with "
+            "--vnc-record=auto or rewrite, and a planner, or with --vnc-record=demonstrate"
+        )
+
+    def _check_size(self, screen: FrameRef) -> None:
+        size = self._recording.screen_size if self._recording else ()
+        if size != (screen.width, screen.height):
+            raise RecordingError(
+                f"{str(self.key.path)!r} was recorded on a screen of {'x'.join(map(str, size))} pixels, and this one "
+                f"has {screen.width}x{screen.height}: give the desktop that size (--vnc-screen-size), or record the "
+                "test anew with --vnc-record=rewrite"
+            )
+
+    # --- what happens ------------------------------------------------------------------------------------------------
+
+    def observe(self, event: RunEvent) -> None:
+        match event:
+            case RunStarted():  # of a run with a planner of its own nobody was asked here
+                begun = [run for run in self._runs[-1:] if run.folder.path.name == event.run_id]
+                self._current = begun[0] if begun else None
+                self._acts_unseen |= not begun
+            case RunEnded():
+                self._end(event)
+            case Judged(verdict=verdict):
+                self._keep(verdict.claim, verdict)
+            case Extracted(reading=reading, problem=""):
+                self._keep(reading.question, reading)
+            case _:
+                if isinstance(event, StepFinished) and self._current and not self._current.is_live:
+                    self._look_for_transients(self._current, event.step)
+                if self._records and self._current and self._current.is_live:
+                    self._current.recorder.observe(event)
+
+    @property
+    def _records(self) -> bool:
+        return self.mode in ("auto", "rewrite", "demonstrate")
+
+    def _end(self, event: RunEnded) -> None:
+        run, self._current = self._current, None
+        if run is None:
+            return
+        run.is_done = event.outcome is Outcome.DONE
+        run.is_watched = run.replay is not None and not run.replay.is_watched_later
+        if not self._records:
+            return
+        if event.outcome is not Outcome.DONE or run.recorder.holds_secret:
+            self._is_whole = False
+        else:
+            run.ended = run.end()
+
+    def _closed(self, run: RunState, closed: Closed) -> None:
+        """A gate stayed closed."""
+        healed = self.mode != "replay"
+        self._tell(run, closed.problem, closed.gate.expected, closed.seen, closed.region, healed=healed)
+
+    def _tell(
+        self, run: RunState, problem: str, expected: Pixels, seen: FrameRef, region: Region, *, healed: bool
+    ) -> None:
+        recorded = run.folder.store(frame_of(expected))
+        run.emit(Drifted(problem, recorded, seen, region, healed))
+        if healed:
+            self.healed.append(problem)
+
+    # --- after a run -------------------------------------------------------------------------------------------------
+
+    def conclude(self) -> None:
+        """Watch the end of the newest run to its end, where that was put off. Raises RecordingDrifted, DesktopError."""
+        run = self._runs[-1] if self._runs else None
+        if run and run.eyes and run.is_replayed and not run.is_watched:
+            run.is_watched = True
+            self._check_end(run, run.eyes, run.eyes.watch_end())
+
+    def leave(self) -> None:
+        """Take note that the test acts by itself now, once the end was watched. Raises as `conclude` does."""
+        self.conclude()
+        self._acts_unseen = True
+        if self._runs:
+            self._runs[-1].is_left = True
+
+    def end_body(self, desktop: Controller) -> None:
+        """Check, once the test's body is over, that the screen is still that of the newest run's end.
+
+        Where the run is recorded, write down whether it is. Raises as `conclude` does.
+        """
+        run = self._runs[-1] if self._runs else None
+        if run is None or run.is_over:
+            return
+        run.is_over = True
+        self.conclude()
+        if run.eyes and run.is_replayed and run.known and run.known.stays and not run.is_left:
+            self._check_end(run, run.eyes, run.eyes.look_at_end())
+        if run.is_replayed:
+            self._look_for_passed(run, desktop)
+        else:
+            mark_staying(run, desktop)
+
+    def _begin_next(self, desktop: Controller) -> None:
+        """The end of the newest run is the start of the next one, which compares all of it."""
+        run = self._runs[-1]
+        if run.is_replayed:
+            self._look_for_passed(run, desktop)
+        else:
+            mark_staying(run, desktop)
+        run.is_left = True
+
+    def _check_end(self, run: RunState, eyes: PatientEyes, mismatch: Mismatch | None) -> None:
+        if mismatch is None or run.known is None or run.replay is None:
+            return
+        problem = f"the screen did not stay as recorded at the end: {mismatch.problem}"
+        seen = run.folder.store(eyes.last_frame)
+        self._tell(run, problem, run.known.end.pixels(), seen, mismatch.region, healed=False)
+        raise RecordingDrifted("\n".join(filter(None, [problem, WHAT_TO_DO, run.replay.mask_for(mismatch)])))
+
+    def _look_for_transients(self, run: RunState, step: Step) -> None:
+        """Tell what came and went in a replayed step, and what differs where no gate compares it."""
+        when = f"after step {step.number} of {len(run.known.steps) if run.known else 0}"
+        for ref in step.passed:
+            self._tell_transients(run, when, ref)
+        if run.replay and run.replay.elsewhere:
+            run.replay.elsewhere = []
+            self._tell_transients(run, when, step.frame_after)
+
+    def _look_for_passed(self, run: RunState, desktop: Controller) -> None:
+        for frame in desktop.passed_frames():
+            self._tell_transients(run, "after the last step", run.folder.store(frame))
+
+    def _tell_transients(self, run: RunState, when: str, ref: FrameRef) -> None:
+        if run.replay and run.replay.gate:
+            self._tell_unknown(run, when, ref, run.replay.unknown_parts(frame_pixels(run.folder, ref)))
+
+    def _tell_unknown(self, run: RunState, when: str, ref: FrameRef, parts: Sequence[Region]) -> None:
+        for part in parts:
+            if part in self._unknown:
+                continue
+            self._unknown.append(part)
+            if self._rehearsal and run.replay and run.replay.newest_step:
+                passed = Screen(pixels=partial(frame_pixels, run.folder, ref))
+                self._rehearsal.note_transient(run.replay.newest_step, passed)
+                continue
+            where = f"from ({part.left}, {part.top}) to ({part.right}, {part.bottom})"
+            problem = f"{when} the screen showed for a moment what its recording did not, {where}"
+            run.emit(Transient(problem, ref, part))
+            self.transients.append(problem)
+
+    # --- claims ------------------------------------------------------------------------------------------------------
+
+    def _hear(self, claim: str, frame: Frame, evidence: Evidence | None, mismatch: Mismatch | None) -> None:
+        self._heard[claim] = _Heard(frame, evidence, mismatch)
+
+    def _keep(self, claim: str, judged: Verdict | Reading) -> None:
+        """What a judge said, with the evidence for it; the same again where it rests on that."""
+        heard = self._heard.pop(claim, None)
+        if heard is None:
+            return
+        if heard.evidence and heard.mismatch:
+            self._tell_missed(claim, heard.evidence, heard.mismatch, heard.frame)
+        if heard.evidence and not heard.mismatch:
+            self._add(heard.evidence)
+        elif self._records and not (isinstance(judged, Verdict) and judged.kind == "unsure"):
+            self._add(self._evidence(claim, judged, heard.frame))
+
+    def _tell_missed(self, claim: str, evidence: Evidence, mismatch: Mismatch, frame: Frame) -> None:
+        problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
+        healed = self.mode != "replay"
+        if self._runs:
+            self._tell(self._runs[-1], problem, evidence.screen.pixels(), frame.ref, mismatch.region, healed=healed)
+        elif healed:  # before the first run there is no run folder for the pictures
+            self.healed.append(problem)
+
+    def _add(self, evidence: Evidence) -> None:
+        (self._runs[-1].claims if self._runs else self._opening).append(evidence)
+
+    def _evidence(self, claim: str, judged: Verdict | Reading, frame: Frame) -> Evidence:
+        told = {"verdict": judged.kind} if isinstance(judged, Verdict) else {"verdict": "read", "value": judged.value}
+        rest = screen_at_rest(self._eyes()) if self._eyes else Screen()
+        parts, quiet_s = self._volatile(frame, rest.volatile), 0.0
+        if self._eyes and other_than(rest.pixels(), pixels_in(frame), parts) is None:
+            quiet_s = rest.quiet_s
+        screen = Screen(volatile=parts, quiet_s=quiet_s, pixels=partial(pixels_of, frame.png))
+        region, model = judged.region, judged.model
+        return Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **told)
+
+    def _volatile(self, frame: Frame, moving: tuple[Volatile, ...]) -> tuple[Volatile, ...]:
+        """What moves by itself now; and what did at the run's end, where the screen is still that.
+
+        While a judge thinks, carets come to rest.
+        """
+        end = self._runs[-1].ended.end if self._runs and self._runs[-1].ended else None
+        if end is None or other_than(end.pixels(), pixels_in(frame), end.volatile):
+            return moving
+        return merged((*moving, *end.volatile))
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def keep(self) -> bool:
+        """Write what is other than before, once the test has passed; whether anything was. Raises RunFolderError."""
+        recording = self._made() if self._records and self._is_whole else None
+        if recording is None or recording == self._recording:
+            return False
+        return save(self.key.path, recording)
+
+    def release(self) -> None:
+        """Let go of the screens: whoever keeps the test, or an error of it, keeps this object too."""
+        self._runs.clear()
+        self._opening.clear()
+        self._current = self._recording = None
+
+    def _made(self) -> Recording | None:
+        """The whole test as it was carried out; None where it did nothing that could be recorded."""
+        ended = [(run.ended, tuple(run.claims)) for run in self._runs]
+        runs = tuple(run.model_copy(update={"claims": claims}) for run, claims in ended if run)
+        seen = [each.screen for each in self._opening] + [run.end for run in runs]
+        if not seen or len(runs) < len(ended):
+            return None
+        height, width = seen[0].pixels().shape
+        return Recording(
+            test=self.key.test,
+            parameters=self.key.parameters,
+            secrets=self.key.secrets,
+            screen_size=(width, height),
+            masks=self._masks,
+            claims=tuple(self._opening),
+            runs=runs,
+        )

@@ -1,0 +1,218 @@
+"""What a run tells, in words for a reader; none of it is escaped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Literal
+
+from typing_extensions import assert_never
+
+from pytest_vnc_use.runs.folder import Trace
+from pytest_vnc_use.types import (
+    Action,
+    CallFunction,
+    Click,
+    Drag,
+    InvalidAction,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    OpenAddress,
+    Outcome,
+    Ruling,
+    RulingKind,
+    Scroll,
+    SettledReason,
+    Step,
+    TakeScreenshot,
+    TraverseHistory,
+    TypeText,
+    Usage,
+    Verdict,
+    Wait,
+)
+
+Tone = Literal["good", "bad", "doubt", "plain"]
+"""How a word is coloured. No outcome is good: that the task was achieved, only a verdict or the test's body says."""
+
+_LONGEST_REASON = 300
+_COUNTS = {1: "click", 2: "double-click", 3: "triple-click"}
+_RULINGS: dict[RulingKind, str] = {"allow": "allowed", "deny": "denied", "ask": "waits for a yes"}
+_SETTLED: dict[SettledReason, str] = {
+    "settled": "the screen changed and came to rest",
+    "animated": "the screen came to rest but for moving parts",
+    "nothing_changed": "nothing changed on the screen",
+    "limit": "the screen was still changing when the wait ran out",
+}
+_OUTCOMES: dict[Outcome, tuple[str, Tone]] = {
+    Outcome.DONE: ("done, says the planner", "plain"),
+    Outcome.GAVE_UP: ("gave up", "doubt"),
+    Outcome.STEP_LIMIT: ("step limit reached", "doubt"),
+    Outcome.TIME_LIMIT: ("time limit reached", "doubt"),
+    Outcome.BUDGET: ("budget used up", "doubt"),
+    Outcome.DENIED: ("denied", "bad"),
+    Outcome.BLOCKED: ("blocked", "bad"),
+    Outcome.WAITING: ("waits for approval", "doubt"),
+}
+_REPLAYED: tuple[str, Tone] = ("carried out as recorded", "plain")
+_SHOWN: tuple[str, Tone] = ("done by a person", "plain")
+
+
+def action_in_words(action: Action) -> str:
+    """`double-click at (10, 20)`, `type "apples", then press Enter`; text stands as a JSON string."""
+    match action:
+        case Click(x=x, y=y, button=button, count=count):
+            return (
+                f"{'' if button == 'left' else button + ' '}{_COUNTS.get(count, f'click {count} times')} at ({x}, {y})"
+            )
+        case MouseDown(x=x, y=y, button=button):
+            return f"press the {button} button at ({x}, {y})"
+        case MouseUp(x=x, y=y, button=button):
+            return f"release the {button} button at ({x}, {y})"
+        case Move(x=x, y=y):
+            return f"move to ({x}, {y})"
+        case Drag():
+            return f"drag from ({action.x}, {action.y}) to ({action.to_x}, {action.to_y})"
+        case Scroll():
+            by = "" if action.by == "wheel" else ", by keys"
+            return f"scroll {action.direction} by {action.clicks} at ({action.x}, {action.y}){by}"
+        case TypeText():
+            return _typing(action)
+        case KeyCombo(keys=keys):
+            return f"press {'+'.join(keys)}"
+        case KeyDown(key=key):
+            return f"hold down {key}"
+        case KeyUp(key=key):
+            return f"release {key}"
+        case OpenAddress(address=address):
+            return f"open the address {_quoted(address)}"
+        case TraverseHistory(direction=direction):
+            return f"go {direction} in the browser's history"
+        case Wait(duration_s=duration_s):
+            return f"wait {duration_s:g} s"
+        case TakeScreenshot():
+            return "look again"
+        case CallFunction(name=name, arguments=arguments):
+            return f"call {name}({', '.join(f'{key}={_quoted(value)}' for key, value in arguments.items())})"
+        case InvalidAction(name=name, problem=problem):
+            return f"{name}, which cannot be done: {problem}"
+        case _:
+            assert_never(action)
+
+
+def _typing(action: TypeText) -> str:
+    place = "" if action.x is None or action.y is None else f" at ({action.x}, {action.y})"
+    over = " over what was there" if action.clear_first else ""
+    return f"type {_quoted(action.text)}{over}{place}{', then press Enter' if action.press_enter else ''}"
+
+
+def _quoted(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def ruling_in_words(ruling: Ruling) -> str:
+    """`denied by the policy: rule 1 'no deletes': …`; empty where the action was plainly harmless."""
+    if ruling.kind == "allow" and ruling.rule == "harmless":
+        return ""
+    who = "" if ruling.kind == "ask" else " by a person" if ruling.by == "person" else " by the policy"
+    rule = "" if ruling.rule in ruling.explanation else f"{ruling.rule}: "
+    return f"{_RULINGS[ruling.kind]}{who}: {rule}{ruling.explanation}"
+
+
+def timing_in_words(step: Step) -> str:
+    """How the screen answered, and where the seconds of a step went."""
+    times = step.times
+    parts = {"model": times.model_s, "act": times.act_s, "settle": times.settle_s, "capture": times.capture_s}
+    seconds = " + ".join(f"{name} {seconds:.2f} s" for name, seconds in parts.items() if seconds)
+    return "; ".join(filter(None, [_SETTLED[step.settled] if step.settled else "", seconds]))
+
+
+def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
+    """How the run ended, and what colour that has."""
+    if trace.ended is None:
+        return _OUTCOMES[Outcome.WAITING] if trace.asked else ("no end recorded: it still runs, or was killed", "bad")
+    if trace.ended.outcome is None or trace.ended.error:
+        return "broke", "bad"
+    if trace.ended.outcome is Outcome.DONE and trace.started.planner == "a person":
+        return _SHOWN
+    was_replayed = trace.started.planner.startswith("recording") and not trace.drifts
+    return _REPLAYED if was_replayed and trace.ended.outcome is Outcome.DONE else _OUTCOMES[trace.ended.outcome]
+
+
+def unjudged_in_words(trace: Trace) -> str:
+    """Why there is no verdict."""
+    on_purpose = "none, on purpose: expect=None says that the test's body checks"
+    return on_purpose if trace.started.body_checks else "none, no claim was judged"
+
+
+def planner_in_words(trace: Trace) -> str:
+    """Who decided: says plainly where no model did."""
+    models = sorted({turn.decision.model for turn in trace.turns} - {""})
+    name = trace.started.planner
+    if "scripted" in name and not models:
+        return f"scripted planner, no model was asked{' to plan' if any(v.model for v in trace.verdicts) else ''}"
+    unnamed = [model for model in models if model not in name]
+    return f"{name}, answered by {', '.join(unnamed)}" if unnamed else name
+
+
+def usage_in_words(trace: Trace) -> str:
+    """Tokens of all answers, the judge's too; empty where there are none."""
+    price = "" if trace.dollars is None else f": ${trace.dollars:.4f}"
+    return _tokens(trace.usage) + price
+
+
+def judging_in_words(verdict: Verdict) -> str:
+    """Who judged, by which votes, and on how many screens."""
+    judge = f"judged by {verdict.model}" if verdict.model else "no model judged"
+    votes = f"votes: {', '.join(verdict.votes)}" if len(verdict.votes) > 1 else ""
+    looks = f"asked on {verdict.looks} screens" if verdict.looks > 1 else ""
+    return "; ".join(filter(None, [judge, votes, looks]))
+
+
+def turn_in_words(steps: Sequence[Step]) -> str:
+    """`Turn 2: one answer, 5 steps`, and the tokens of the answer."""
+    tokens = _tokens(steps[0].usage)
+    return f"Turn {steps[0].turn}: one answer, {len(steps)} steps" + (f"; tokens: {tokens}" if tokens else "")
+
+
+def _tokens(usage: Usage) -> str:
+    if usage == Usage():
+        return ""
+    thinking = f" + {usage.thinking:,} thinking" if usage.thinking else ""
+    return f"{usage.input:,} in ({usage.cached:,} cached), {usage.output:,} out{thinking}"
+
+
+def retries_in_words(trace: Trace) -> str:
+    """How often a model was asked again; empty where it never was."""
+    retries = sum(exchange.retry_in_s is not None for exchange in trace.exchanges)
+    return f"{retries} among {len(trace.exchanges)} requests to a model" if retries else ""
+
+
+def thrown_away_in_words(trace: Trace) -> str:
+    """How many answers of the planner's were about a screen that had changed; empty where none was."""
+    count = sum(turn.decision.asked_again for turn in trace.turns)
+    return f"{count}: the screen had changed while the model thought, so that it was asked again" if count else ""
+
+
+def reasons_for_retries(trace: Trace) -> str:
+    """What was wrong each time that a model was asked again, each reason once."""
+    reasons = (exchange.error[:_LONGEST_REASON] for exchange in trace.exchanges if exchange.retry_in_s is not None)
+    return "; ".join(dict.fromkeys(filter(None, reasons)))
+
+
+def duration_in_words(trace: Trace) -> str:
+    """How long the steps took together."""
+    model_s = sum(step.times.model_s for step in trace.steps)
+    hands_s = sum(step.times.act_s + step.times.settle_s + step.times.capture_s for step in trace.steps)
+    return f"{model_s + hands_s:.1f} s" + (f", of which the model {model_s:.1f} s" if model_s else "")
+
+
+def last_lines(text: str, count: int) -> str:
+    """The last `count` lines, and how many stand before them."""
+    lines = text.splitlines()
+    left_out = len(lines) - count
+    return "\n".join([f"({left_out} lines before)", *lines[-count:]] if left_out > 0 else lines)

@@ -1,0 +1,1 @@
+"""What is on disk: run folders, their parts, and what is never written."""

@@ -1,0 +1,354 @@
+"""The run folder: its format, versioned, and the one way to write and to read it.
+
+    runs/<run_id>/
+      trace.jsonl         a header, then one event of `types.RunEvent` a line, each complete by itself
+      exchanges.jsonl     one HTTP exchange with a model a line, complete; the trace has its line number
+      screens/            the picture of each frame, once, as <sha256>.png
+      checkpoints.sqlite  the graph's own, which this module never opens
+      logs/               what the desktop's processes printed, see runs/program_logs.py
+
+A line of the trace is sealed, with the line before it (see seal.py): so it is known whether this user wrote all of it.
+A line is one write that ends in a newline. What has none was cut off by the death of its writer: readers pass over it,
+the next writer removes it. Readers ignore fields and kinds of event unknown to them; a higher version they refuse.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from itertools import takewhile
+from pathlib import Path
+from threading import Lock
+from typing import Annotated, Any, get_args
+
+from pydantic import Field
+from typing_extensions import assert_never
+
+from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
+from pytest_vnc_use.runs.json_lines import JsonLines, from_json as from_json, to_json as to_json
+from pytest_vnc_use.runs.seal import are_sealed, sealed
+from pytest_vnc_use.types import (
+    ApprovalAsked,
+    Decision,
+    Drifted,
+    Extracted,
+    Frame,
+    FrameRef,
+    JsonObject,
+    Judged,
+    ModelAsked,
+    ModelExchange,
+    RunEnded,
+    RunEvent,
+    RunStarted,
+    Step,
+    StepFinished,
+    StepStarted,
+    Transient,
+    Turn,
+    TurnDecided,
+    Usage,
+    Verdict,
+)
+
+FORMAT = "pytest-vnc-use trace"
+VERSION = 1
+
+# --- the folder ------------------------------------------------------------------------------------------------------
+
+
+def new_run_id() -> str:
+    """A name for a run that no other run has, safe as a file name, sorting by time (UTC, milliseconds)."""
+    now = datetime.now(timezone.utc)
+    return f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}-{secrets.token_hex(4)}"
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line of a trace."""
+
+    run_id: str
+    format: str = FORMAT
+    version: int = VERSION
+
+
+class RunFolder:
+    """One run's folder, written by one process at a time; its threads may share it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._trace = JsonLines(path / "trace.jsonl", sealed)
+        self._exchanges = Exchanges(path)
+        self._lock = Lock()
+
+    @classmethod
+    def create(cls, runs_dir: Path, run_id: str) -> RunFolder:
+        """A new folder with its header written. Raises RunFolderUnwritable where it exists or cannot be made."""
+        path = runs_dir / run_id
+        try:
+            path.mkdir(parents=True)
+            (path / "screens").mkdir()
+        except OSError as exc:
+            raise RunFolderUnwritable(f"cannot make the run folder {str(path)!r}: {exc}") from exc
+        folder = cls(path)
+        folder._trace.append(to_json(Header(run_id)))
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """The folder of an earlier run, to read or to go on with. Raises RunFolderError where there is none."""
+        _open_trace(path)
+        return cls(path)
+
+    def append(self, event: RunEvent) -> None:
+        """Write one event; once this returns, it outlives a kill -9 of the process."""
+        with self._lock:
+            line = self._exchanges.append(event) if isinstance(event, ModelExchange) else event
+            self._trace.append(to_json(line))
+
+    def store(self, frame: Frame) -> FrameRef:
+        """Keep a frame's picture; one that is there already is not written again."""
+        target = _screen_path(self.path, frame.ref)
+        if not target.exists():
+            write_atomically(target, frame.png)
+        return frame.ref
+
+    def load_png(self, ref: FrameRef) -> bytes:
+        """The picture of a stored frame. Raises RunFolderError where it is missing or not what was stored."""
+        source = _screen_path(self.path, ref)
+        try:
+            png = source.read_bytes()
+        except OSError as exc:
+            raise RunFolderError(f"the screen {ref.digest!r} cannot be read from {str(self.path)!r}: {exc}") from exc
+        if hashlib.sha256(png).hexdigest() != ref.digest:
+            raise RunFolderError(f"{str(source)!r} is damaged: its SHA-256 is not its name")
+        return png
+
+
+def _screen_path(path: Path, ref: FrameRef) -> Path:
+    return path / "screens" / f"{ref.digest}.png"
+
+
+def write_atomically(target: Path, content: bytes) -> None:
+    """All of it or nothing. Raises RunFolderUnwritable."""
+    draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        draft.write_bytes(content)
+        draft.replace(target)
+    except OSError as exc:
+        draft.unlink(missing_ok=True)
+        raise RunFolderUnwritable(f"cannot write {str(target)!r}: {exc}") from exc
+
+
+# --- exchanges with a model ------------------------------------------------------------------------------------------
+
+
+class Exchanges:
+    """A run folder's exchanges.jsonl, which grows with the number of exchanges and not with its square.
+
+    A request repeats the history before it. How many items of each of its lists are those of the request before it, of
+    the same purpose, is written in `repeats`; only the rest is written out, and reading puts them together again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._lines = JsonLines(path / "exchanges.jsonl")
+        self._written: int | None = None
+        self._requests: dict[str, JsonObject] = {}
+
+    def append(self, exchange: ModelExchange) -> ModelExchange:
+        """Write one exchange; returns it as the trace has it, without its bodies but with the number of its line."""
+        line = to_json(exchange)
+        request, previous = line["request"], self._requests.get(exchange.purpose, {})
+        repeats = {key: count for key, items in request.items() if (count := _shared(previous.get(key), items))}
+        rest = {key: items[repeats[key] :] if key in repeats else items for key, items in request.items()}
+        self._lines.append({**line, "request": rest, "repeats": repeats})
+        self._requests[exchange.purpose] = request
+        return replace(exchange, request={"line": self._next_number()}, response=None)
+
+    def read(self) -> Iterator[ModelExchange]:
+        """All exchanges in order, each request whole. Raises RunFolderError at a damaged line."""
+        requests: dict[str, JsonObject] = {}
+        for line in self._lines.read():
+            exchange: ModelExchange = _parse(self._lines.path, ModelExchange, line)
+            previous = requests.get(exchange.purpose, {})
+            repeated = {key: previous.get(key, [])[:count] for key, count in line.get("repeats", {}).items()}
+            request = {key: [*repeated[key], *v] if key in repeated else v for key, v in exchange.request.items()}
+            requests[exchange.purpose] = request
+            yield replace(exchange, request=request)
+
+    def _next_number(self) -> int:
+        self._written = self._lines.count() if self._written is None else self._written + 1
+        return self._written
+
+
+def _shared(before: Any, now: Any) -> int:
+    if not (isinstance(before, list) and isinstance(now, list)):
+        return 0
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False)))
+
+
+def read_exchanges(path: Path) -> Iterator[ModelExchange]:
+    """What was said to models and by them, in the run folder `path`. Raises RunFolderError at a damaged line."""
+    return Exchanges(path).read()
+
+
+# --- reading a trace -------------------------------------------------------------------------------------------------
+
+_EVENT = Annotated[RunEvent, Field(discriminator="kind")]
+_KINDS = {event.kind for event in get_args(RunEvent)}
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a run folder tells.
+
+    `turns` hold the same steps as `steps`. `open_step` was begun and never finished: nobody knows whether its action
+    was carried out. `asked` waits for a person's answer. `exchanges` are without their bodies (see `read_exchanges`).
+    `ended` is None while a run goes on, and after it was killed. `is_own` where this user wrote all of it on this
+    machine, and nobody changed it since.
+    """
+
+    path: Path
+    header: Header
+    started: RunStarted
+    turns: tuple[Turn, ...] = ()
+    steps: tuple[Step, ...] = ()
+    open_step: StepStarted | None = None
+    asked: ApprovalAsked | None = None
+    exchanges: tuple[ModelExchange, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    extracted: tuple[Extracted, ...] = ()
+    drifts: tuple[Drifted, ...] = ()
+    transients: tuple[Transient, ...] = ()
+    ended: RunEnded | None = None
+    is_own: bool = False
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all that was answered: by the planner, and by the judge."""
+        judged = [verdict.usage for verdict in self.verdicts] + [each.reading.usage for each in self.extracted]
+        return sum([turn.decision.usage for turn in self.turns] + judged, Usage())
+
+    @property
+    def dollars(self) -> float | None:
+        """What its calls of models cost; None where there were none, or the price of one is not known."""
+        paid = [each.dollars for each in self.exchanges if each.uncounted or each.usage != Usage()]
+        return None if not paid or None in paid else sum(filter(None, paid))
+
+
+def read_trace(path: Path) -> Trace:
+    """Read a run folder, finished or not.
+
+    Raises RunFolderError where it is missing, damaged, of a newer version, or of a run that never saw a screen.
+    """
+    header, events, is_own = _open_trace(path)
+    story = _Story()
+    for event in events:
+        story.hear(event)
+    if story.started is None:
+        ended = f"; it ended so: {story.ended.error or story.ended.message}" if story.ended else ""
+        raise RunFolderError(f"the run in {str(path)!r} never started, it has no first frame{ended}")
+    return Trace(
+        path,
+        header,
+        story.started,
+        turns=story.turns(),
+        steps=tuple(story.steps.values()),
+        open_step=story.open_step,
+        asked=story.asked,
+        exchanges=tuple(story.exchanges),
+        verdicts=tuple(story.verdicts),
+        extracted=tuple(story.extracted),
+        drifts=tuple(story.drifts),
+        transients=tuple(story.transients),
+        ended=story.ended,
+        is_own=is_own,
+    )
+
+
+@dataclass
+class _Story:
+    """The events of a trace put together. What a resumed run did again counts as it was done last."""
+
+    started: RunStarted | None = None
+    decisions: dict[int, Decision] = field(default_factory=dict)
+    steps: dict[int, Step] = field(default_factory=dict)
+    open_step: StepStarted | None = None
+    asked: ApprovalAsked | None = None
+    exchanges: list[ModelExchange] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    extracted: list[Extracted] = field(default_factory=list)
+    drifts: list[Drifted] = field(default_factory=list)
+    transients: list[Transient] = field(default_factory=list)
+    ended: RunEnded | None = None
+
+    def hear(self, event: RunEvent) -> None:
+        match event:
+            case RunStarted():
+                self.started = event
+            case TurnDecided():
+                self.decisions[event.number] = event.decision
+                self.ended = None
+            case ApprovalAsked():
+                self.asked, self.ended = event, None
+            case StepStarted():
+                self.open_step, self.asked, self.ended = event, None, None
+            case StepFinished(step=step):
+                self.steps[step.number] = step
+                self.open_step, self.asked, self.ended = None, None, None
+            case ModelExchange():
+                self.exchanges.append(event)
+            case ModelAsked():  # is told, and not written
+                pass
+            case Judged(verdict=verdict):
+                self.verdicts.append(verdict)
+            case Extracted():
+                self.extracted.append(event)
+            case Drifted():
+                self.drifts.append(event)
+            case Transient():
+                self.transients.append(event)
+            case RunEnded():
+                self.ended = event
+            case _:
+                assert_never(event)
+
+    def turns(self) -> tuple[Turn, ...]:
+        steps: dict[int, list[Step]] = {}
+        for step in self.steps.values():
+            steps.setdefault(step.turn, []).append(step)
+        return tuple(Turn(decision, tuple(steps.get(number, ()))) for number, decision in self.decisions.items())
+
+
+def _open_trace(path: Path) -> tuple[Header, Iterator[RunEvent], bool]:
+    file = JsonLines(path / "trace.jsonl")
+    if not os.path.isfile(file.path):  # a name that no file can have is no error there
+        raise RunFolderError(f"{str(path)!r} is not a run folder: it has no {file.path.name}")
+    written = file.lines()
+    lines = file.parsed(written)
+    header = _header(file.path, next(lines, {}))
+    events = (_parse(file.path, _EVENT, line) for line in lines if line.get("kind") in _KINDS)
+    return header, events, are_sealed(written) and header.run_id == path.name
+
+
+def _header(path: Path, line: JsonObject) -> Header:
+    if line.get("format") != FORMAT:
+        raise RunFolderError(f"{str(path)!r} is damaged: it must begin with the header of a {FORMAT}, got {line!r}")
+    header: Header = _parse(path, Header, line)
+    if header.version > VERSION:
+        raise RunFolderError(
+            f"{str(path)!r} was written by a newer pytest-vnc-use: its version is {header.version}, "
+            f"this one reads up to {VERSION}; upgrade pytest-vnc-use"
+        )
+    return header
+
+
+def _parse(path: Path, form: Any, line: JsonObject) -> Any:
+    try:
+        return from_json(form, line)
+    except RunFolderError as exc:
+        raise RunFolderError(f"{str(path)!r} is damaged: {exc}") from exc

@@ -1,0 +1,64 @@
+"""A run folder told in lines, for readers that are no web browser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.runs.folder import Trace, read_trace
+from pytest_vnc_use.runs.transcript import plain, step_line
+from pytest_vnc_use.types import Outcome
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """One run in a list; `test` is the id of the pytest test that made it, where one did."""
+
+    run_id: str
+    outcome: str
+    task: str
+    test: str
+
+
+@dataclass(frozen=True)
+class RunStory:
+    """What a run folder tells: the verdicts a line for each claim, the steps a line each."""
+
+    run_id: str
+    outcome: str
+    message: str
+    verdicts: tuple[str, ...]
+    steps: tuple[str, ...]
+    task: str
+    test: str
+
+
+def line_of(path: Path) -> RunLine:
+    """The run in the folder `path`; one that cannot be read says why as its outcome."""
+    try:
+        trace = read_trace(path)
+    except RunFolderError as exc:
+        return RunLine(path.name, f"unreadable: {plain(str(exc))}", "", "")
+    return RunLine(path.name, outcome_of(trace), plain(trace.started.task), plain(trace.started.test_id))
+
+
+def story_of(trace: Trace) -> RunStory:
+    """The run as it stands now, finished or not."""
+    ended = [trace.ended.message, trace.ended.error] if trace.ended else []
+    return RunStory(
+        run_id=trace.path.name,
+        outcome=outcome_of(trace),
+        message=plain(": ".join(filter(None, ended))),
+        verdicts=tuple(plain(str(verdict)) for verdict in trace.verdicts),
+        steps=tuple(map(step_line, trace.steps)),
+        task=plain(trace.started.task),
+        test=plain(trace.started.test_id),
+    )
+
+
+def outcome_of(trace: Trace) -> str:
+    """An `Outcome`; or `broke`; or `unfinished`, where the run still goes on or was killed."""
+    if trace.ended is None:
+        return str(Outcome.WAITING) if trace.asked else "unfinished"
+    return str(trace.ended.outcome) if trace.ended.outcome and not trace.ended.error else "broke"

@@ -1,0 +1,278 @@
+"""What typing adds up to, as a text field, a shell's line, or one that knows no editing would show it.
+
+Nobody can see which of them has the keyboard, so the policy asks each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from pytest_vnc_use.safety.guesses import Guess
+from pytest_vnc_use.safety.patterns import Joined
+
+MOST_TEXT = 100_000
+"""Characters that are kept on either side of the caret, before an action."""
+_BREAKS = "\n\t"
+_WORD_BEFORE, _WORD_AFTER = re.compile(r"\w*\W*\Z"), re.compile(r"\W*\w*")
+
+_PLACES = {
+    "left": "left",
+    "right": "right",
+    "home": "start",
+    "end": "end",
+    "up": "start",
+    "down": "end",
+    "ctrl+left": "word before",
+    "ctrl+right": "word after",
+    "ctrl+home": "first",
+    "ctrl+end": "last",
+}
+_COMMON = {
+    "backspace": "rub left",
+    "delete": "rub right",
+    "ctrl+backspace": "rub word before",
+    "ctrl+delete": "rub word after",
+    **{keys: f"go {where}" for keys, where in _PLACES.items()},
+    **{f"shift+{keys}": f"select {where}" for keys, where in _PLACES.items() if "+" not in keys},
+    **{keys.replace("+", "+shift+"): f"select {where}" for keys, where in _PLACES.items() if "+" in keys},
+    "shift+insert": "paste",
+    "ctrl+shift+v": "paste",
+}
+_FIELD = {
+    **_COMMON,
+    "ctrl+a": "select all",
+    "ctrl+c": "copy",
+    "ctrl+insert": "copy",
+    "ctrl+x": "cut",
+    "shift+delete": "cut",
+    "ctrl+v": "paste",
+    "pageup": "go first",
+    "pagedown": "go last",
+}
+_OTHER_LINES = frozenset({"up", "down", "pageup", "pagedown"})
+"""Keys that put the caret into a line of a field that nobody knows."""
+_SHELL = {
+    **_COMMON,
+    "ctrl+a": "go start",
+    "ctrl+e": "go end",
+    "ctrl+b": "go left",
+    "ctrl+f": "go right",
+    "alt+b": "go word before",
+    "alt+f": "go word after",
+    "ctrl+h": "rub left",
+    "ctrl+d": "rub right",
+    "ctrl+w": "rub word before",
+    "alt+backspace": "rub word before",
+    "alt+d": "rub word after",
+    "ctrl+u": "rub start",
+    "ctrl+k": "rub end",
+    "ctrl+t": "swap",
+    "alt+l": "lower",
+    "alt+u": "upper",
+    "ctrl+y": "yank",
+    "ctrl+j": "enter",
+    "ctrl+m": "enter",
+    "ctrl+i": "tab",
+}
+_KINDS: Mapping[str, Mapping[str, str]] = {
+    "stream": {"shift+insert": "paste", "ctrl+shift+v": "paste", "ctrl+v": "paste"},
+    "field": _FIELD,
+    "shell": _SHELL,
+}
+_ORDER = ("ctrl", "alt", "shift", "super")
+
+
+@dataclass(frozen=True)
+class Editor:
+    """One line of thought about where the typing goes: what is there, and where the caret and the selection's end are.
+
+    `since` is where in the text the last pause of typing was: an enter, a click, a key that types nothing. `guess` is
+    of a field whose caret was put anywhere. What is new lies between `start` and `end`, which are -1 where nothing is.
+    """
+
+    kind: str
+    text: str = ""
+    caret: int = 0
+    anchor: int | None = None
+    clipboard: str = ""
+    killed: str = ""
+    since: int = 0
+    guess: Guess = field(default_factory=Guess)
+    start: int = -1
+    end: int = -1
+
+    def fresh(self) -> Editor:
+        """The same, with nothing of it new."""
+        return replace(self, guess=self.guess.fresh(), start=-1, end=-1)
+
+    def trimmed(self) -> Editor:
+        """The same, without what is far from the caret."""
+        low, high = max(0, self.caret - MOST_TEXT), self.caret + MOST_TEXT
+        if not low and high >= len(self.text):
+            return self
+
+        def moved(place: int) -> int:
+            return min(max(place, low), high) - low
+
+        anchor = None if self.anchor is None else moved(self.anchor)
+        text = self.text[low:high]
+        return replace(self, text=text, caret=self.caret - low, anchor=anchor, since=min(moved(self.since), len(text)))
+
+    # --- what is done ------------------------------------------------------------------------------------------------
+
+    def insert(self, text: str) -> Editor:
+        """Type: over the selection, at the caret; an enter or a tab goes on at the end."""
+        editor = self
+        for piece in re.findall(r"[\n\t]|[^\n\t]+", text):
+            editor = editor._break(piece) if piece in _BREAKS else editor._insert(piece)
+        return editor
+
+    def press(self, keys: frozenset[str]) -> Editor:
+        """Do what keys do that type no character."""
+        modifiers = [key for key in _ORDER if key in keys]
+        without_shift = [key for key in modifiers if key != "shift"]
+        for key in keys.difference(_ORDER):
+            known = _KINDS[self.kind]
+            command = known.get("+".join([*modifiers, key])) or known.get("+".join([*without_shift, key]))
+            if command is not None:
+                editor = self._lost(selects="shift" in keys) if key in _OTHER_LINES else self
+                return editor._obey(command)
+        return replace(self, since=len(self.text))
+
+    def point(self, *, selects: bool = False) -> Editor:
+        """The mouse puts the caret anywhere; where typing goes on at the end, that is nothing new."""
+        end = len(self.text)
+        return replace(self._lost(selects=selects), caret=end, anchor=None, since=end)
+
+    def _lost(self, *, selects: bool = False) -> Editor:
+        return replace(self, guess=self.guess.point(self.text, selects=selects)) if self.kind == "field" else self
+
+    def _obey(self, command: str) -> Editor:
+        verb, _, where = command.partition(" ")
+        match verb:
+            case "paste" | "yank":
+                return self.insert(self.clipboard if verb == "paste" else self.killed)
+            case "enter" | "tab":
+                return self.insert("\n" if verb == "enter" else "\t")
+            case "copy" | "cut":
+                low, high = self._selection()
+                held = replace(self, clipboard=self.text[low:high] or self.clipboard)
+                return replace(held._cut(low, high), guess=held.guess.rub("all")) if verb == "cut" else held
+            case "rub":
+                return self._rub(where)
+            case "swap":
+                return self._swap()
+            case "lower" | "upper":
+                end = _word_end(self.text, self.caret)
+                word = self.text[self.caret : end]
+                return replace(self, anchor=end).insert(word.lower() if verb == "lower" else word.upper())
+            case _:
+                return self._go(where, selecting=verb == "select")
+
+    def _go(self, where: str, *, selecting: bool) -> Editor:
+        anchor = self.caret if self.anchor is None else self.anchor
+        guess = self.guess.move(selects=selecting)
+        if where == "all":
+            return replace(self, anchor=0, caret=len(self.text), guess=guess)
+        return replace(self, caret=self._place(where), anchor=anchor if selecting else None, guess=guess)
+
+    def _rub(self, where: str) -> Editor:
+        low, high = self._selection()
+        if low == high:
+            low, high = sorted((self.caret, self._place(where)))
+            if where not in ("left", "right"):
+                self = replace(self, killed=self.text[low:high] or self.killed)
+        return replace(self._cut(low, high), guess=self.guess.rub(where))
+
+    def _swap(self) -> Editor:
+        """A shell's line: the character before the caret goes one on, and the caret with it."""
+        at = min(self.caret, len(self.text) - 1)
+        if at < 1:
+            return self
+        return replace(self, caret=at - 1, anchor=at + 1).insert(self.text[at] + self.text[at - 1])
+
+    # --- the text ----------------------------------------------------------------------------------------------------
+
+    def _selection(self) -> tuple[int, int]:
+        anchor = self.caret if self.anchor is None else self.anchor
+        return min(anchor, self.caret), max(anchor, self.caret)
+
+    def _cut(self, low: int, high: int) -> Editor:
+        if low == high:
+            return replace(self, anchor=None)
+
+        def moved(place: int) -> int:
+            return place if place <= low else max(low, place - (high - low))
+
+        return replace(
+            self,
+            text=self.text[:low] + self.text[high:],
+            caret=low,
+            anchor=None,
+            since=moved(self.since),
+            start=low if self.start < 0 else min(moved(self.start), low),
+            end=max(moved(self.end), low),
+        )
+
+    def _insert(self, piece: str) -> Editor:
+        cut = self._cut(*self._selection())
+        at, length = cut.caret, len(piece)
+        text = cut.text[:at] + piece + cut.text[at:]
+        return replace(
+            cut,
+            text=text,
+            caret=at + length,
+            since=cut.since if at >= cut.since else cut.since + length,
+            guess=cut.guess.type(piece),
+            start=at if cut.start < 0 else min(cut.start, at),
+            end=max(at + length, cut.end + length if cut.end >= at else cut.end),
+        )
+
+    def _break(self, character: str) -> Editor:
+        ended = replace(self, caret=len(self.text), anchor=None)._insert(character)
+        return replace(ended, since=len(ended.text), guess=Guess())
+
+    def _place(self, where: str) -> int:
+        line_start = max(self.text.rfind(character, 0, self.caret) for character in _BREAKS) + 1
+        line_end = min([len(self.text), *(found for c in _BREAKS if (found := self.text.find(c, self.caret)) >= 0)])
+        match where:
+            case "left":
+                return max(0, self.caret - 1)
+            case "right":
+                return min(len(self.text), self.caret + 1)
+            case "start":
+                return line_start
+            case "end":
+                return line_end
+            case "word before":
+                return _word_start(self.text, self.caret)
+            case "word after":
+                return _word_end(self.text, self.caret)
+            case _:
+                return 0 if where == "first" else len(self.text)
+
+    # --- what it adds up to ------------------------------------------------------------------------------------------
+
+    def joined(self) -> Iterator[Joined]:
+        """What a rule may look at: all, each line that is new, the newest typing alone."""
+        if self.start < 0:
+            return
+        yield Joined(self.text, self.start, self.end)
+        for line in re.finditer(r"[^\n\t]+", self.text):
+            if line.start() <= self.end and line.end() >= self.start:
+                low, high = line.start(), line.end()
+                yield Joined(line[0], max(self.start, low) - low, min(self.end, high) - low)
+        recent = self.text[self.since :]
+        yield Joined(recent, max(0, self.start - self.since), max(0, self.end - self.since))
+
+
+def _word_start(text: str, caret: int) -> int:
+    found = _WORD_BEFORE.search(text, 0, caret)
+    return found.start() if found else 0
+
+
+def _word_end(text: str, caret: int) -> int:
+    found = _WORD_AFTER.match(text, caret)
+    return found.end() if found else caret

@@ -1,0 +1,114 @@
+"""What a field may hold whose caret nobody knows: the mouse put it somewhere, or a key put it into another line.
+
+The rules are asked about each place where the caret may have been, within a bound of work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from pytest_vnc_use.safety.patterns import Joined
+from pytest_vnc_use.safety.text_forms import folded_form
+
+MOST_GUESSED = 300_000
+"""Characters of all the texts that are asked about together."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """The field held one of `befores`; then `typed` came anywhere into it, in the place of `removed` characters.
+
+    `removed` is None where it may be any number of them; `selected` is whether a part may be selected that the next
+    key replaces. Of what was typed the last `recent` characters are new; -1 where the action has changed nothing.
+    """
+
+    befores: tuple[str, ...] = ()
+    typed: str = ""
+    removed: int | None = 0
+    selected: bool = False
+    recent: int = -1
+
+    def fresh(self) -> Guess:
+        """The same, with nothing of it new."""
+        return replace(self, recent=-1)
+
+    # --- what is done ------------------------------------------------------------------------------------------------
+
+    def point(self, text: str, *, selects: bool) -> Guess:
+        """The caret is put anywhere, where typing at the end would have come to `text`."""
+        befores = dict.fromkeys([text, *self._held()])
+        return replace(self, befores=tuple(befores), typed="", removed=0, selected=selects)._bounded()
+
+    def move(self, *, selects: bool) -> Guess:
+        """The caret goes on from where nobody knows it was."""
+        befores = dict.fromkeys(self._held())
+        return replace(self, befores=tuple(befores), typed="", removed=0, selected=selects)._bounded()
+
+    def _held(self) -> Iterator[str]:
+        """What the field may hold now."""
+        return (joined.text for joined in self.texts()) if self._is_edited() else iter(self.befores)
+
+    def type(self, piece: str) -> Guess:
+        """Type at the caret, over what is selected."""
+        if not self.befores:
+            return self
+        removed = None if self.selected else self.removed
+        recent = max(0, self.recent) + len(piece)
+        return replace(self, typed=self.typed + piece, removed=removed, selected=False, recent=recent)._bounded()
+
+    def rub(self, what: str) -> Guess:
+        """Take away what is selected; else a character on the "left" or "right", or more than that."""
+        if not self.befores:
+            return self
+        recent = max(0, self.recent)
+        if what == "left" and self.typed:
+            return replace(self, typed=self.typed[:-1], recent=max(0, recent - 1))
+        is_one = what in ("left", "right") and not self.selected and self.removed is not None
+        removed = (self.removed or 0) + 1 if is_one else None
+        return replace(self, removed=removed, selected=False, recent=recent)._bounded()
+
+    # --- what it may have come to ------------------------------------------------------------------------------------
+
+    def joined(self) -> Iterator[Joined]:
+        """Yield what the field may hold now, as it is and folded; nothing where the action changed nothing."""
+        if self.recent < 0 or not self._is_edited():
+            return
+        yield from self.texts()
+        folded = replace(
+            self,
+            befores=tuple(dict.fromkeys(map(folded_form, self.befores))),
+            typed=folded_form(self.typed),
+            recent=len(folded_form(self.typed[len(self.typed) - self.recent :])),
+        )
+        if (folded.befores, folded.typed) != (self.befores, self.typed):
+            yield from folded.texts()
+
+    def texts(self) -> Iterator[Joined]:
+        """Yield each text that the field may hold, with what is new in it."""
+        for before in self.befores:
+            for start, end in self._places(len(before)):
+                text = before[:start] + self.typed + before[end:]
+                new_end = start + len(self.typed)
+                yield Joined(text, new_end - max(0, self.recent), new_end)
+
+    def _places(self, length: int) -> Iterator[tuple[int, int]]:
+        for start in range(length + 1):
+            ends = range(start, length + 1) if self.removed is None else [min(length, start + self.removed)]
+            yield from ((start, end) for end in ends)
+
+    def _is_edited(self) -> bool:
+        return bool(self.typed) or self.removed != 0
+
+    def _bounded(self) -> Guess:
+        """The same within the bound: where it is too much, only the end of the likeliest text."""
+        if sum(map(self._work, map(len, self.befores))) <= MOST_GUESSED:
+            return self
+        length = len(self.befores[0])
+        while length and self._work(length) > MOST_GUESSED:
+            length -= max(1, length // 10)
+        return replace(self, befores=(self.befores[0][len(self.befores[0]) - length :],))
+
+    def _work(self, length: int) -> int:
+        places = length + 1 if self.removed is not None else (length + 1) * (length + 2) // 2
+        return places * (length + len(self.typed))

@@ -1,0 +1,293 @@
+"""What may happen when nobody is at the keyboard: rules, the policy that reads them in order, and a person's answer.
+
+A proposal is reviewed with what was done before it: keys that are held, and text that it goes on with. Secrets stand in
+proposals as placeholders: no rule sees their values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Literal
+
+from typing_extensions import assert_never
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.keyboard.names import key_set as key_set, on_us_keyboard, unknown_keys as unknown_keys
+from pytest_vnc_use.safety.keyboard_state import KeyboardState, Sight
+from pytest_vnc_use.safety.patterns import PatternTooSlow, Search, check
+from pytest_vnc_use.types import (
+    Action,
+    CallFunction,
+    Click,
+    Confirmation,
+    Drag,
+    InvalidAction,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    OpenAddress,
+    Proposal,
+    Region,
+    Ruling,
+    RulingKind,
+    Scroll,
+    TakeScreenshot,
+    TraverseHistory,
+    TypeText,
+    Wait,
+)
+
+BLOCKED = "blocked by the model's service"
+"""The rule of what its service decided to block."""
+
+Unmatched = Literal["deny", "ask"]
+OnDeny = Literal["end", "continue"]
+Point = tuple[int, int]
+
+# --- what of an action a rule looks at -------------------------------------------------------------------------------
+
+
+def _names(proposal: Proposal) -> set[str]:
+    names = {proposal.action.kind, str(proposal.as_proposed.get("name", ""))}
+    if isinstance(proposal.action, (CallFunction, InvalidAction)):
+        names.add(proposal.action.name)
+    return names
+
+
+def points(action: Action) -> tuple[Point, ...]:
+    """Where on the screen an action takes place, in pixels."""
+    match action:
+        case Click() | MouseDown() | MouseUp() | Move() | Scroll():
+            return ((action.x, action.y),)
+        case Drag():
+            return ((action.x, action.y), (action.to_x, action.to_y))
+        case TypeText(x=int(x), y=int(y)):
+            return ((x, y),)
+        case TypeText() | KeyCombo() | KeyDown() | KeyUp():
+            return ()
+        case OpenAddress() | TraverseHistory() | Wait() | TakeScreenshot():
+            return ()
+        case CallFunction() | InvalidAction():
+            return ()
+        case _:
+            assert_never(action)
+
+
+def _within(region: Region, point: Point) -> bool:
+    return region.left <= point[0] < region.right and region.top <= point[1] < region.bottom
+
+
+def _like(glob: str | None, *values: str) -> bool:
+    """A parametrised test id, `test_it[a]`, is also matched by itself, though brackets mean a choice in a glob."""
+    if glob is None:
+        return True
+    wanted = glob.lower()
+    return any(wanted == value or fnmatchcase(value, wanted) for value in map(str.lower, values))
+
+
+def _check(pattern: re.Pattern[str]) -> None:
+    try:
+        check(pattern)
+    except ValueError as exc:
+        raise SettingsError(str(exc)) from exc
+
+
+def _found(pattern: re.Pattern[str] | None, text: str | None) -> bool:
+    return pattern is None or (text is not None and Search(pattern).find(text) is not None)
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+CONDITIONS = ("action", "category", "explanation", "text", "keys", "region", "test", "task")
+"""The fields of a rule that say when it applies."""
+
+
+@dataclass(frozen=True)
+class ReviewContext:
+    """Where a proposal was made: the pytest id of the test (empty outside pytest) and the task's sentence.
+
+    `keyboard` is what was done at the keyboard before.
+    """
+
+    test_id: str = ""
+    task: str = ""
+    keyboard: KeyboardState = field(default_factory=KeyboardState)
+
+    def sight_of(self, action: Action) -> Sight:
+        """What the keyboard sees of an action that comes next."""
+        return self.keyboard.sight_of(action)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule of a policy. It applies where every condition that is given holds:
+
+    - `action`: a glob on the action's kind, the name it was proposed by, or the name of a function of the user's;
+    - `category`: a glob on the category of the model's wish for confirmation;
+    - `explanation`: found in the model's reason for that wish;
+    - `text`: found in what is typed or pasted, in the address opened, or in the arguments of a function. A rule that
+      allows must be found in each of them, as it is and without what only looks like something else (see
+      `text_forms`); any other also in what the typing adds up to with that before it, and in all that in other words;
+    - `keys`: keys that are down together (see `key_set`), whatever else is down beside them, or those that programs
+      take for them; where the rule allows, they are all that the action presses;
+    - `region`: a point of the action lies within; of a drag either end, but both where the rule allows;
+    - `test`: a glob on the id of the test; `task`: found in the task.
+
+    Globs take no notice of case. `on_deny` overrides the policy's. Raises SettingsError where no condition is given, or
+    a pattern cannot be searched for.
+    """
+
+    decision: RulingKind
+    name: str = ""
+    action: str | None = None
+    category: str | None = None
+    explanation: re.Pattern[str] | None = None
+    text: re.Pattern[str] | None = None
+    keys: frozenset[str] | None = None
+    region: Region | None = None
+    test: str | None = None
+    task: re.Pattern[str] | None = None
+    on_deny: OnDeny | None = None
+
+    def __post_init__(self) -> None:
+        if all(getattr(self, condition) is None for condition in CONDITIONS):
+            raise SettingsError(f"a rule must have a condition, at least one of {', '.join(CONDITIONS)}; got none")
+        for pattern in (self.explanation, self.text, self.task):
+            if pattern is not None:
+                _check(pattern)
+
+    def matches(self, proposal: Proposal, context: ReviewContext, see: Callable[[], Sight] | None = None) -> bool:
+        """Whether the rule applies; `see` says what the keyboard would see of the action, where that is known.
+
+        Raises PatternTooSlow where a pattern is not searched to the end in time.
+        """
+        action, wish = proposal.action, proposal.confirmation
+        return (
+            _like(self.action, *_names(proposal))
+            and _like(self.category, *([wish.category] if wish else ()))
+            and _found(self.explanation, wish.explanation if wish else None)
+            and self._covers(points(action))
+            and _like(self.test, context.test_id)
+            and _found(self.task, context.task)
+            and ((self.keys is None and self.text is None) or self._sees(see() if see else context.sight_of(action)))
+        )
+
+    def _sees(self, sight: Sight) -> bool:
+        return (self.keys is None or self._presses(self.keys, sight)) and (
+            self.text is None or self._reads(self.text, sight)
+        )
+
+    def _presses(self, keys: frozenset[str], sight: Sight) -> bool:
+        wanted = on_us_keyboard(keys)
+        if self.decision == "allow":
+            return bool(sight.keys) and all(pressed == wanted for pressed in sight.keys)
+        return any(pressed >= wanted for pressed in (*sight.keys, *sight.alike))
+
+    def _reads(self, text: re.Pattern[str], sight: Sight) -> bool:
+        search = Search(text)
+        if self.decision == "allow":
+            return bool(sight.own) and all(map(search.find, (*sight.own, *sight.plain)))
+        return any(map(search.find, (*sight.own, *sight.spellings))) or any(each.shows(search) for each in sight.joined)
+
+    def _covers(self, points: tuple[Point, ...]) -> bool:
+        if self.region is None:
+            return True
+        within = [_within(self.region, point) for point in points]
+        return any(within) if self.decision != "allow" else bool(within) and all(within)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Rules, read in order; the first that matches decides, on harmless actions too.
+
+    Where none matches, an action that the model wants confirmed is `unmatched`, any other is allowed. `on_deny` says
+    whether a denial ends the run or the planner is told no. `source` names where the rules come from, for messages.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    unmatched: Unmatched = "deny"
+    on_deny: OnDeny = "end"
+    source: str = ""
+
+    @classmethod
+    def interactive(cls, rules: tuple[Rule, ...] = ()) -> Policy:
+        """The policy where a person can be asked: what no rule decides, they do."""
+        return cls(rules, unmatched="ask")
+
+    def review(self, proposal: Proposal, context: ReviewContext) -> Ruling:
+        """Rule on one proposal, before it is carried out. What the model's service blocks, no rule allows."""
+        if is_blocked(proposal):
+            return self._ruling("deny", BLOCKED, proposal)
+        see = cache(lambda: context.sight_of(proposal.action))
+        for number, rule in enumerate(self.rules, start=1):
+            title = rule_title(number, rule.name)
+            try:
+                if rule.matches(proposal, context, see):
+                    return self._ruling(rule.decision, title, proposal, rule.on_deny)
+            except PatternTooSlow as exc:
+                return self._ruling("deny", f"{title}: {exc}", proposal, rule.on_deny)
+        if proposal.confirmation is None:
+            return Ruling("allow", "harmless", "the model asks for no confirmation, and no rule forbids it")
+        return self._ruling(self.unmatched, "no rule matches", proposal)
+
+    def _ruling(self, kind: RulingKind, rule: str, proposal: Proposal, on_deny: OnDeny | None = None) -> Ruling:
+        origin = f"{rule} (in {self.source})" if self.source else rule
+        explanation = f"{origin}: {_CONSEQUENCE[kind]}{_wish(proposal.confirmation)}"
+        return Ruling(kind, rule, explanation, ends_run=(on_deny or self.on_deny) == "end")
+
+
+def is_blocked(proposal: Proposal) -> bool:
+    """Whether the model's service decided that the action must not be carried out, by whatever rule or person."""
+    return proposal.confirmation is not None and proposal.confirmation.blocks
+
+
+_CONSEQUENCE: dict[RulingKind, str] = {
+    "allow": "the action is allowed",
+    "deny": "the action is denied",
+    "ask": "a person must say yes first",
+}
+
+
+def _wish(confirmation: Confirmation | None) -> str:
+    if confirmation is None:
+        return ""
+    wish = "the model's service blocks it" if confirmation.blocks else "the model asks for confirmation"
+    return f"; {wish} because {confirmation.explanation!r}"
+
+
+def rule_title(number: int, name: str) -> str:
+    """What a rule is called in rulings and messages: "rule 3 'no destructive keys'"; `number` counts from 1."""
+    return f"rule {number} {name!r}" if name else f"rule {number}"
+
+
+# --- the answer to an "ask" ------------------------------------------------------------------------------------------
+
+
+def approve(asked: Ruling) -> Ruling:
+    """The ruling after a person's yes."""
+    return replace(asked, kind="allow", by="person", explanation=f"a person said yes ({asked.explanation})")
+
+
+def deny(asked: Ruling) -> Ruling:
+    """The ruling after a person's no."""
+    return replace(asked, kind="deny", by="person", explanation=f"a person said no ({asked.explanation})")
+
+
+def final_ruling(proposal: Proposal, ruling: Ruling) -> Ruling:
+    """Return the ruling; a no where the model's service blocks the action, whatever a rule or a person said."""
+    if ruling.kind != "allow" or not is_blocked(proposal):
+        return ruling
+    told = f"{BLOCKED}: the action is denied{_wish(proposal.confirmation)}"
+    return replace(ruling, kind="deny", rule=BLOCKED, explanation=told)
+
+
+def deny_unasked(asked: Ruling) -> Ruling:
+    """The ruling where nobody is there to be asked: no."""
+    return replace(asked, kind="deny", explanation=f"there is nobody to ask, so the answer is no ({asked.explanation})")

@@ -1,0 +1,49 @@
+"""The paths in settings, made absolute once: whoever changes the working folder later changes nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+from pytest_vnc_use.settings.settings import Settings
+
+_FILES = ("policy", "prices", "runs_dir", "results")
+
+
+def absolute_files(settings: Settings, base: Path) -> Settings:
+    """The settings, with the files and folders of the tests themselves seen from `base`."""
+    given: dict[str, Any] = {name: str(base / value) for name in _FILES if (value := getattr(settings, name))}
+    return dataclasses.replace(settings, **given)
+
+
+def absolute_desktop(settings: Settings, base: Path) -> Settings:
+    """The settings, with what starts and reaches a desktop seen from `base`: programs, folders, unix sockets."""
+    return dataclasses.replace(
+        settings,
+        app=absolute_command(settings.app, base),
+        exec=absolute_command(settings.exec, base),
+        server=",".join(_socket(each.strip(), base) for each in settings.server.split(",")),
+        volumes=tuple(_volume(each, base) for each in settings.volumes),
+    )
+
+
+def absolute_command(command_line: str, base: Path) -> str:
+    """The command line; words with a slash that are files, seen from `base`, become absolute."""
+    try:
+        words = shlex.split(command_line, posix=os.name == "posix")
+    except ValueError:  # which is told where it is used
+        return command_line
+    absolute = [str(base / word) if "/" in word and (base / word).exists() else word for word in words]
+    return command_line if absolute == words else shlex.join(absolute)
+
+
+def _socket(address: str, base: Path) -> str:
+    return str(base / address) if "/" in address and ":" not in address else address
+
+
+def _volume(volume: str, base: Path) -> str:
+    here, colon, there = volume.partition(":")
+    return f"{base / here}{colon}{there}" if colon and (base / here).exists() else volume

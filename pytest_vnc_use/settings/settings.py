@@ -1,0 +1,331 @@
+"""One frozen `Settings`, from defaults < ini < environment < command line < marker.
+
+Each field carries its own help text and the way it is read from a string, so that the ini option `vnc_<field>`, the
+environment variable `VNC_USE_<FIELD>` and the command line's `--vnc-<field>` are made from one list.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from pytest_vnc_use.settings.parsers import (
+    count as _count,
+    count_or_none as _count_or_none,
+    depth as _depth,
+    dollars as _dollars,
+    limit as _limit,
+    odd as _odd,
+    one_of as _one_of,
+    pause as _pause,
+    seconds as _seconds,
+    size as _size,
+    switch as _switch,
+    temperature as _temperature,
+    words as _words,
+)
+
+if TYPE_CHECKING:  # pytest loads this module where nobody uses the plugin, too
+    from pytest_vnc_use.types import EncodingChoice, ScrollMeans, TypingMeans
+
+ENVIRONMENT_PREFIX = "VNC_USE_"
+Coordinates = Literal["1000", "pixels"]
+PLANNERS = ("gemini", "anthropic", "openai")
+
+
+def _planner(text: str) -> str:
+    module, colon, name = text.partition(":")
+    if text not in ("", *PLANNERS) and not (colon and module and name.isidentifier()):
+        raise ValueError(f"one of {', '.join(PLANNERS)}, or package.module:name")
+    return text
+
+
+def _setting(default: Any, read: Callable[[str], Any], help_text: str) -> Any:
+    return dataclasses.field(default=default, metadata={"read": read, "help": help_text})
+
+
+@dataclass(init=False, eq=False, repr=False)
+class Settings:
+    """Everything that a run can be told. A field's meaning is its help text, shown by `pytest --help`.
+
+    Frozen; shown is what differs from the defaults. `dataclass` would generate what is written by hand below field by
+    field, at every start of pytest: a third of what the plugin costs where nobody uses it.
+    """
+
+    server: str = _setting(
+        "",
+        str,
+        "VNC desktop: host::port, host:display or a unix socket, several with commas to share among the tests; "
+        "xvnc to start one on TigerVNC; qt to start --vnc-app on Qt's own VNC; container:IMAGE to start a container",
+    )
+    app: str = _setting("", str, "command line of the program under test, started on the desktop before the test")
+    exec: str = _setting(
+        "",
+        str,
+        "how to run a command on a given desktop: 'docker exec -i NAME' or 'ssh HOST'; {host} and {port} are filled in",
+    )
+    screen_size: tuple[int, int] = _setting(
+        (1440, 900), _size, "WIDTHxHEIGHT of a desktop the plugin starts (a given desktop keeps its own size)"
+    )
+    depth: int = _setting(24, _depth, "bits a pixel of a desktop that xvnc starts: 16 or 24")
+    scope: str = _setting(
+        "test",
+        _one_of("test", "module", "session"),
+        "how long a desktop is kept: test (each has its own), module or session",
+    )
+    desktops: int = _setting(
+        0,
+        _count_or_none,
+        "at most so many desktops are started at once, by all processes of this user here; they are reset from test to "
+        "test instead of started anew (0: no limit, each anew)",
+    )
+    start_ahead: bool = _setting(
+        False,
+        _switch,
+        "start the next test's desktop, and its program, while a test ends, so before the next one's fixtures have "
+        "prepared anything; with xvnc and qt, where the next test wants the same (not with --vnc-desktops)",
+    )
+    engine: str = _setting(
+        "", _one_of("", "docker", "podman"), "what runs containers: docker or podman (the first of them that answers)"
+    )
+    container_port: int = _setting(5901, _count, "port on which the VNC server inside a container listens")
+    container_env: tuple[str, ...] = _setting(
+        (), _words, "environment of a container: NAME=VALUE, or NAME to hand it on"
+    )
+    volumes: tuple[str, ...] = _setting((), _words, "folders that a container sees: HERE:THERE or HERE:THERE:ro")
+    start_seconds: float = _setting(60.0, _seconds, "how long a desktop that is started here may take to be ready")
+    blank_seconds: float = _setting(
+        10.0, _seconds, "how long a screen of one single colour is taken for a desktop that is not ready yet"
+    )
+    frozen_seconds: float = _setting(
+        60.0,
+        _seconds,
+        "how long no pixel may change, while actions are carried out, before the desktop counts as frozen",
+    )
+    cdp: str = _setting(
+        "",
+        str,
+        "Chrome's DevTools on the desktop: host:port, or the file PROFILE/DevToolsActivePort in the program's folder",
+    )
+    elements: bool = _setting(
+        False,
+        _switch,
+        "offer the model list_elements, what programs on an X desktop show and where; needs python3-gi, x11-utils and "
+        "at-spi2-core there, its at-spi-bus-launcher started before the program (with --vnc-cdp it has the page's "
+        "anyway)",
+    )
+    encoding: EncodingChoice = _setting(
+        "auto",
+        _one_of("auto", "raw", "zrle", "tight"),
+        "how pixels travel: raw, zrle or tight, none of which loses any (auto: raw where the link is fast, else tight)",
+    )
+    show_pointer: bool = _setting(
+        False, _switch, "draw the pointer into the screenshots, as the server says it looks, where it was sent to last"
+    )
+    lease_seconds: float = _setting(600.0, _seconds, "how long to wait for a desktop that another test uses")
+    password_env: str = _setting("VNC_USE_PASSWORD", str, "environment variable that holds the VNC password")
+    planner: str = _setting(
+        "",
+        _planner,
+        "who decides what to do: gemini, anthropic or openai (asks the model, costs money), or package.module:name, a "
+        "callable of your own",
+    )
+    model: str = _setting(
+        "", str, "the planner's model (gemini-3.8-flash, claude-sonnet-5, gpt-5.5; must be given with --vnc-base-url)"
+    )
+    environment: str = _setting(
+        "desktop", _one_of("desktop", "browser"), "Computer Use environment the model is told of: desktop or browser"
+    )
+    base_url: str = _setting(
+        "",
+        str,
+        "with --vnc-planner=openai: a server of your own that speaks chat completions, http://localhost:1234/v1",
+    )
+    api_key_env: str = _setting("VNC_USE_API_KEY", str, "environment variable that holds the key for --vnc-base-url")
+    vocabulary: str = _setting(
+        "commands",
+        _one_of("commands", "computer_use"),
+        "tools for the model at --vnc-base-url: commands (single VNC commands, and batches) or computer_use (Qwen's)",
+    )
+    coordinates: Coordinates = _setting(
+        "1000", _one_of("1000", "pixels"), "what the model at --vnc-base-url counts in: a grid of 1000, or pixels"
+    )
+    temperature: float | None = _setting(None, _temperature, "temperature for --vnc-base-url (the model's own)")
+    answer_tokens: int = _setting(0, _count_or_none, "most tokens of one answer (0: what suits the planner)")
+    request_seconds: float = _setting(120.0, _seconds, "how long one request to a model may take")
+    computer_tool: str = _setting(
+        "computer_toolset_20260801",
+        _one_of("computer_toolset_20260801", "computer_20251124", "computer_20250124"),
+        "with --vnc-planner=anthropic: the computer use tool that the model takes",
+    )
+    include_thoughts: bool = _setting(False, _switch, "ask the model for summaries of its thoughts")
+    detect_prompt_injection: bool = _setting(False, _switch, "have the model's service look for prompt injection")
+    disabled_safety_policies: tuple[str, ...] = _setting(
+        (), _words, "categories for which the model need not ask for confirmation, comma-separated"
+    )
+    include_initial_screenshot: bool = _setting(True, _switch, "send the first screenshot with the task")
+    keep_screenshots: int = _setting(
+        3, _count, "how many of the newest screenshots each request carries (more where a turn has more)"
+    )
+    picture_bytes: int = _setting(
+        0,
+        _count_or_none,
+        "most bytes of a screenshot that a model is sent, to plan or to judge; larger ones are scaled down (0: any)",
+    )
+    judge: str = _setting(
+        "", _one_of("", *PLANNERS), "who judges claims: gemini, anthropic or openai (the planner's, where not given)"
+    )
+    judge_model: str = _setting("", str, "the model that judges claims (the planner's, where not given)")
+    votes: int = _setting(
+        1, _odd, "by how many votes of the judge a claim is decided, an odd number: a majority must agree"
+    )
+    exclude: tuple[str, ...] = _setting((), _words, "actions of the model's that it may not use, comma-separated")
+    policy: str = _setting("", str, "TOML file that says which actions are allowed without a person")
+    steps: int = _setting(40, _count, "most actions of one run")
+    seconds: float = _setting(300.0, _seconds, "most seconds of one run")
+    settle_first_seconds: float = _setting(
+        0.5, _seconds, "how long to wait for the screen's first change after an action"
+    )
+    settle_quiet_seconds: float = _setting(
+        0.2, _seconds, "how long the screen must not change then, but for what blinks or spins by itself"
+    )
+    watch: bool = _setting(
+        True,
+        _switch,
+        "show a model the screen after half that wait, watch it while the model thinks, and where it has changed by "
+        "then, ask again, at most twice a turn",
+    )
+    step_delay: float = _setting(0.0, _pause, "seconds to wait after each step, once the screen has settled")
+    stall: int = _setting(3, _count, "how often the same action on the same screen is taken for standing still")
+    scroll: ScrollMeans = _setting("wheel", _one_of("wheel", "keys"), "scroll by the wheel, or by page and arrow keys")
+    typing: TypingMeans = _setting(
+        "keys",
+        _one_of("keys", "clipboard"),
+        "type text by keys as far as the server takes them, or all of it by the clipboard, as where the desktop's "
+        "keyboard layout has no Latin letters",
+    )
+    tokens: int | None = _setting(None, _limit(_count), "most tokens of one test, in and out, its judge's too")
+    dollars: float | None = _setting(None, _limit(_dollars), "most US dollars that the models may cost in one test")
+    max_steps: int | None = _setting(None, _limit(_count), "most steps of the session, over all its processes")
+    max_seconds: float | None = _setting(None, _limit(_seconds), "seconds from its start in which the session asks")
+    max_tokens: int | None = _setting(None, _limit(_count), "most tokens of the session, over all its processes")
+    max_dollars: float | None = _setting(None, _limit(_dollars), "most US dollars of the session, over all processes")
+    prices: str = _setting("", str, "TOML file with prices of models, over those that are known here")
+    record: str = _setting(
+        "",
+        _one_of("", "auto", "replay", "rewrite", "demonstrate", "off"),
+        "recordings: replay (no model is asked), auto (replay; the model heals what is other, and what is new is "
+        "recorded), rewrite, demonstrate (rewrite, by a person who does each task in a VNC viewer), or off (auto where "
+        "a test has a recording, with CI=true replay there; else off)",
+    )
+    healed: str = _setting("pass", _one_of("pass", "fail"), "what becomes of a test that passed after it was healed")
+    transients: str = _setting(
+        "tell",
+        _one_of("tell", "fail"),
+        "what becomes of a replay that passed and showed for a moment what its recording did not",
+    )
+    rehearse: int = _setting(
+        2,
+        _count_or_none,
+        "how often a recording is replayed right after it was made, each time on a fresh desktop, to learn what looks "
+        "other now and then and to tell a test that will not repeat (0: never)",
+    )
+    gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits for the screen to be as recorded")
+    repeat: int = _setting(1, _count, "carry out each test so many times, and tell how reliable it is, as pass^k")
+    runs_dir: str = _setting("runs", str, "folder under which every run leaves its run folder")
+    results: str = _setting(
+        "", str, "JSON file that tells how the tests of a session ended (vnc-results.json in the folder of the runs)"
+    )
+
+    def __init__(self, **given: Any) -> None:
+        if unknown := given.keys() - FIELDS.keys():
+            raise TypeError(f"there is no setting {min(unknown)!r}; there are {', '.join(FIELDS)}")
+        vars(self).update({name: field.default for name, field in FIELDS.items()}, **given)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot set {name!r}; dataclasses.replace makes other settings")
+
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if isinstance(other, Settings) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
+
+    def __repr__(self) -> str:
+        given = {name: getattr(self, name) for name, field in FIELDS.items() if getattr(self, name) != field.default}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+
+FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
+TOPICS = {
+    "server": "desktops",
+    "planner": "models",
+    "exclude": "runs",
+    "tokens": "costs",
+    "record": "recordings",
+    "repeat": "results",
+}
+"""What the settings are about, each from the named one on: the groups of `pytest --help`."""
+TIMING = tuple(name for name, field in FIELDS.items() if field.metadata["read"] in (_seconds, _pause))
+"""The settings that are durations, in seconds."""
+
+
+def option_name(field: str) -> str:
+    """`screen_size` -> `--vnc-screen-size`."""
+    return "--vnc-" + field.replace("_", "-")
+
+
+def read_value(field: str, value: object, origin: str) -> Any:
+    """The value of one field as `Settings` wants it; a string is read the way the field says.
+
+    Raises SettingsError that names `origin`, the value, and what would be right.
+    """
+    read = FIELDS[field].metadata["read"]
+    try:
+        return read(value if isinstance(value, str) else _as_text(value))
+    except ValueError as exc:
+        from pytest_vnc_use.errors import SettingsError
+
+        raise SettingsError(f"{origin} must be {exc}, got {value!r}") from exc
+
+
+def _as_text(value: object) -> str:
+    """The value as it is written on a command line. Raises ValueError where it cannot be."""
+    if value is None:
+        return ""
+    if not isinstance(value, (tuple, list)):
+        return _word(value)
+    is_size = bool(value) and all(isinstance(each, int) and not isinstance(each, bool) for each in value)
+    return ("x" if is_size else ",").join(map(_word, value))
+
+
+def _word(value: object) -> str:
+    if isinstance(value, (Mapping, list, tuple)):
+        raise ValueError("text, a number, true or false, or a list of these")  # noqa: TRY004  # read_value names it
+    return str(value)
+
+
+def merge(*layers: tuple[Mapping[str, object], Callable[[str], str]]) -> Settings:
+    """Settings from layers, weakest first. A layer is its values and a function from a field to the name users know.
+
+    Values that are None count as not given.
+    """
+    values = {
+        field: read_value(field, value, name_of(field))
+        for layer, name_of in layers
+        for field, value in layer.items()
+        if value is not None
+    }
+    return Settings(**values)
+
+
+def environment_layer(environ: Mapping[str, str] = os.environ) -> tuple[Mapping[str, object], Callable[[str], str]]:
+    """The layer of `VNC_USE_<FIELD>` variables."""
+
+    def name_of(field: str) -> str:
+        return ENVIRONMENT_PREFIX + field.upper()
+
+    return {field: environ.get(name_of(field)) for field in FIELDS}, name_of

@@ -1,0 +1,343 @@
+"""Triage: what a failed test means, by rules that are written down here and nowhere else.
+
+`product`       the screen, or the program, is not as the test says it must be
+`agent`         the planner gave up, or went in circles: nothing sure is known of the product
+`infra`         the tool or its surroundings broke: the desktop, the model's service, the disk
+`budget`        the steps, seconds, tokens or dollars were used up
+`policy`        an action was denied, and that ended the run
+`inconclusive`  nothing is shown either way: a judge was unsure, or the test itself broke
+
+`RULES` are asked from top to bottom, and the first that fits decides. In doubt it is never `product`: what led to an
+error counts, so that an assertion that is made because the tool broke is told as what broke.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+from typing_extensions import assert_never
+
+from pytest_vnc_use import faults
+from pytest_vnc_use.errors import (
+    AgentFailed,
+    AnswerRefused,
+    BudgetExceeded,
+    ConnectionLost,
+    DesktopRefused,
+    Inconclusive,
+    InfraError,
+    PolicyDenied,
+    ProductFailed,
+    ProgramCrashed,
+    RecordingDrifted,
+    SettingsError,
+    TaskFailed,
+    VncUseError,
+)
+from pytest_vnc_use.loop.stall import STALLED
+from pytest_vnc_use.runs.transcript import LAST_STEPS, plain, told_end
+from pytest_vnc_use.triage.failure_text import Fault
+from pytest_vnc_use.types import Outcome, RunResult, TakeScreenshot, Verdict, Wait
+
+Triage = Literal["product", "agent", "infra", "budget", "policy", "inconclusive"]
+TRIAGES: tuple[Triage, ...] = get_args(Triage)
+SETTINGS = "settings"
+"""What stands in the place of a triage where a setting or a file of the user's is wrong: nothing was tested."""
+
+CLASSES: dict[Triage, type[VncUseError]] = {
+    "product": ProductFailed,
+    "agent": AgentFailed,
+    "infra": InfraError,
+    "budget": BudgetExceeded,
+    "policy": PolicyDenied,
+    "inconclusive": Inconclusive,
+}
+"""The exception class of each, for `except`, `pytest.raises` and `--only-rerun` of pytest-rerunfailures."""
+
+_STOOD_STILL = STALLED.partition("{")[0]
+"""How the note begins that a planner gets for a step that it has tried before, in vain."""
+
+# --- how a run ended --------------------------------------------------------------------------------------------------
+
+
+def failure_of(result: RunResult) -> VncUseError:
+    """The exception for a run that did not end as done."""
+    told = told_end(result)
+    match result.outcome:
+        case Outcome.GAVE_UP:
+            return AgentFailed(told)
+        case Outcome.STEP_LIMIT | Outcome.TIME_LIMIT | Outcome.BUDGET:
+            return AgentFailed(told) if in_circles(result) else BudgetExceeded(told)
+        case Outcome.DENIED | Outcome.WAITING:
+            return PolicyDenied(told)
+        case Outcome.BLOCKED:
+            return AnswerRefused(told)
+        case Outcome.DONE:
+            return Inconclusive(told)
+        case _:
+            assert_never(result.outcome)
+
+
+def in_circles(result: RunResult) -> bool:
+    """Whether the planner, when the run ended, was repeating what had changed nothing before."""
+    return any(step.note.startswith(_STOOD_STILL) for step in result.steps[-LAST_STEPS:])
+
+
+# --- what failed a test -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """How a run of a test ended: `rule` says what that means where it did not end as done, or broke.
+
+    `said` is the planner's last word, `did` how many actions were carried out since the run began, by the test's own
+    hands too. Where the run was `replayed` no planner was asked.
+    """
+
+    outcome: Outcome | None
+    rule: Rule | None = None
+    said: str = ""
+    did: int = 0
+    replayed: bool = False
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What is known of a test that failed.
+
+    `asserted` says that the test's body said so, by an assertion or `pytest.fail`. `fault` is what became of the
+    desktop or its program; `verdicts` and `ends` are the test's so far, oldest first. `broken` names the calls of the
+    test's that broke, whose errors it caught.
+    """
+
+    error: BaseException
+    asserted: bool = False
+    fault: Fault = Fault()
+    verdicts: tuple[Verdict, ...] = ()
+    ends: tuple[RunEnd, ...] = ()
+    broken: tuple[VncUseError, ...] = ()
+
+    @cached_property
+    def cause(self) -> BaseException:
+        """What led to the error: the nearest that this package, or a planner or judge of the user's own, raised.
+
+        The error itself where there is none; of several, one that says nothing against the product.
+        """
+        told = [each for each in faults.chain(self.error) if isinstance(each, VncUseError) or faults.asked(each)]
+        return next((each for each in told if not isinstance(each, ProductFailed)), next(iter(told), self.error))
+
+    @property
+    def is_asserted(self) -> bool:
+        """Whether it is the test's own word, and not what the test says of an error that it caught."""
+        return self.asserted and self.cause is self.error
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One line of the table: `when` it holds, in words; what the failure then is; and how that is found out.
+
+    The triage is None where nothing was tested.
+    """
+
+    when: str
+    triage: Triage | None
+    holds: Callable[[Failure], bool]
+
+
+def rule_for(failure: Failure) -> Rule:
+    """The rule that decides what a failure means.
+
+    Where the product would be blamed, a run that broke comes first; where the test's own word would be believed, a call
+    that broke.
+    """
+    rule = next(rule for rule in RULES if rule.holds(failure))
+    explains: list[Rule] = []
+    if rule in (_CLAIM_FAILS, _ASSERTION_FAILS) and (end := _run_in_question(failure)) and end.rule:
+        explains = [end.rule]
+    if rule in (_ASSERTION_FAILS, _NOTHING_DONE, _ASSERTS_UNSURE, _ANYTHING_ELSE):
+        explains += [_rule_for_call(error, failure.fault) for error in broken_before(failure)]
+    return gravest(explains) if explains else rule
+
+
+def _rule_for_call(error: VncUseError, fault: Fault) -> Rule:
+    """Of a call that broke; where that is the agent's, no planner gave up, but one broke, or a judge."""
+    return _ASKED_BROKE if isinstance(error, AgentFailed) else rule_for(Failure(error, fault=fault))
+
+
+def broken_before(failure: Failure) -> tuple[VncUseError, ...]:
+    """The calls that broke, where what failed then is the test's own word, and shows no verdict that came after all."""
+    is_own = failure.cause is failure.error and not isinstance(failure.error, VncUseError)
+    shows_verdict = re.search(r"<Verdict (fails|unsure)\b", faults.text_of(failure.error))
+    return failure.broken if is_own and not shows_verdict else ()
+
+
+def gravest(rules: Iterable[Rule]) -> Rule:
+    """The one that decides where a group of errors was raised."""
+    return min(rules, key=lambda rule: _GRAVITY.index(rule.triage))
+
+
+_GRAVITY: tuple[Triage | None, ...] = (None, "infra", "policy", "budget", "agent", "product", "inconclusive")
+"""Where several errors were raised at once: whatever explains the others; and one assertion that fails, fails."""
+
+
+def word_on_run(failure: Failure, rule: Rule) -> str:
+    """What is to be said of the run that a failure is about: that its planner was wrong, or how it ended; else ""."""
+    if not (_claim_fails(failure) or failure.is_asserted):
+        return ""
+    end = _run_in_question(failure)
+    if end and end.rule:
+        how = f"ended as {end.outcome}" if end.outcome else "broke"
+        return f"the run {how}: {plain(end.said)}" if end.rule == rule else ""
+    if not end or end.replayed or rule not in (_CLAIM_FAILS, _ASSERTION_FAILS, _NOTHING_DONE):
+        return ""
+    did = f"{end.did} {'action' if end.did == 1 else 'actions'} carried out" if end.did else "nothing at all was done"
+    return f"the planner was wrong: it said that the task was done ({did}): {plain(end.said)!r}"
+
+
+def end_of(result: RunResult, *, replayed: bool = False) -> RunEnd:
+    """How a run ended that ended with an outcome."""
+    rule = None if result.outcome is Outcome.DONE else rule_for(Failure(failure_of(result)))
+    did = sum(not step.error and not isinstance(step.proposal.action, _DOES_NOTHING) for step in result.steps)
+    return RunEnd(result.outcome, rule, result.message, did, replayed)
+
+
+def broken_end(error: BaseException) -> RunEnd:
+    """How a run ended that broke."""
+    return RunEnd(None, rule_for(Failure(error)), faults.named(error))
+
+
+_DOES_NOTHING = (Wait, TakeScreenshot)
+
+
+def _run_in_question(failure: Failure) -> RunEnd | None:
+    """The run whose outcome an assertion shows; where it shows none, the newest, unless that ended as done."""
+    text = faults.text_of(failure.error)
+    shown = [end for end in failure.ends if end.outcome and _shows(text, end.outcome)]
+    return next((end for end in reversed(shown) if end.rule), next(iter(failure.ends[-1:]), None))
+
+
+def _shows(text: str, outcome: Outcome) -> bool:
+    return bool(re.search(rf"Outcome\.{outcome.name}\b|(['\"]){outcome.value}\1", text))
+
+
+def _is(*classes: type[BaseException]) -> Callable[[Failure], bool]:
+    return lambda failure: isinstance(failure.cause, classes)
+
+
+def _lost_its_screen(failure: Failure) -> bool:
+    return isinstance(failure.cause, (ConnectionLost, DesktopRefused))
+
+
+def _is_of_the_tool(failure: Failure) -> bool:
+    return isinstance(failure.cause, InfraError) and not _lost_its_screen(failure)
+
+
+def _asked_user(failure: Failure) -> bool:
+    """Whether a planner or a judge of the user's own raised it."""
+    return bool(faults.asked(failure.cause)) and not _ran_into_timeout(failure)
+
+
+def _asked_user_in_vain(failure: Failure) -> bool:
+    return _asked_user(failure) and faults.of_network(failure.cause)
+
+
+def _did_nothing(failure: Failure) -> bool:
+    """Whether the newest run ended as done without any action, and not as it was recorded; and that is what fails."""
+    end = failure.ends[-1] if failure.ends else None
+    if end is None or end.rule or end.did or end.replayed:
+        return False
+    return _claim_fails(failure) or (failure.is_asserted and not _asserts_the_unsure(failure))
+
+
+def _claim_fails(failure: Failure) -> bool:
+    return isinstance(failure.cause, ProductFailed) and not isinstance(failure.cause, ProgramCrashed)
+
+
+def _desktop_ended(failure: Failure) -> bool:
+    return bool(failure.fault) and not failure.fault.of_program
+
+
+def _program_ended(failure: Failure) -> bool:
+    return bool(failure.fault) and failure.fault.of_program
+
+
+def _program_broke(failure: Failure) -> bool:
+    """It ended by a signal, or said by its exit code that something was wrong."""
+    if isinstance(failure.cause, ProgramCrashed):
+        return True
+    return _program_ended(failure) and not re.search(r"exited with 0\b", str(failure.fault).partition("\n")[0])
+
+
+def _disk_is_full(failure: Failure) -> bool:
+    return any(map(_tells_of_full_disk, faults.chain(failure.error)))
+
+
+def _tells_of_full_disk(error: BaseException) -> bool:
+    if isinstance(error, sqlite3.OperationalError):
+        return "full" in faults.text_of(error)
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+def _ran_into_timeout(failure: Failure) -> bool:
+    """Its words since version 2.4, and those before."""
+    return bool(re.match(r"Timeout \(>.*\) from pytest-timeout|Timeout >[\d.]+s$", faults.text_of(failure.error)))
+
+
+def _asserts_the_unsure(failure: Failure) -> bool:
+    """An assertion shows the verdicts that it is about; where it shows none, it is the last one that made it."""
+    if not failure.is_asserted:
+        return False
+    shown = set(re.findall(r"<Verdict (fails|unsure)\b", faults.text_of(failure.error)))
+    if shown:
+        return shown == {"unsure"}
+    return bool(failure.verdicts) and failure.verdicts[-1].kind == "unsure"
+
+
+_NOTHING_DONE = Rule("the planner said done without any action, and a claim or the body says no", "agent", _did_nothing)
+_CLAIM_FAILS = Rule("a judge says that a claim fails, or `wait_for_text` that a page lacks it", "product", _claim_fails)
+_ASSERTION_FAILS = Rule(
+    "an assertion, or `pytest.fail`, of the test's body or its helpers fails",
+    "product",
+    lambda failure: failure.is_asserted,
+)
+_ASKED_BROKE = Rule("a planner or judge of the user's own broke", "agent", _asked_user)
+_ASSERTS_UNSURE = Rule(
+    "an assertion of the test's body fails, for a verdict that is unsure", "inconclusive", _asserts_the_unsure
+)
+_ANYTHING_ELSE = Rule(
+    "anything else that the test, or one of its fixtures, raises", "inconclusive", lambda failure: True
+)
+
+RULES = (
+    Rule("a setting, a marker, a policy file or a recording is wrong, or a key is missing", None, _is(SettingsError)),
+    Rule("the desktop itself ended: its VNC server, window manager or container", "infra", _desktop_ended),
+    Rule("the disk is full, or cannot be written", "infra", _disk_is_full),
+    Rule("the program under test hangs: it runs, and answers no ping", "product", lambda failure: failure.fault.hangs),
+    Rule("the model's service, the run folder, or the desktop's screen failed", "infra", _is_of_the_tool),
+    Rule("a planner or judge of the user's own could not reach what it asks", "infra", _asked_user_in_vain),
+    Rule("the program under test ended by a signal, or with an exit code that is not 0", "product", _program_broke),
+    Rule(
+        "the program under test ended with 0, and the screen with it: whoever closed it",
+        "inconclusive",
+        lambda failure: _program_ended(failure) and _lost_its_screen(failure),
+    ),
+    Rule("the desktop could not be reached, or its connection was lost", "infra", _lost_its_screen),
+    _NOTHING_DONE,
+    _CLAIM_FAILS,
+    Rule("the planner gave up, or was repeating itself when its run ended", "agent", _is(AgentFailed)),
+    _ASKED_BROKE,
+    Rule("the steps, seconds, tokens or dollars were used up", "budget", _is(BudgetExceeded)),
+    Rule("pytest-timeout ended the test", "budget", _ran_into_timeout),
+    Rule("an action was denied, or nobody was there to allow it", "policy", _is(PolicyDenied)),
+    Rule("the screen is not as recorded, and no model looked at it", "inconclusive", _is(RecordingDrifted)),
+    Rule("no claim fails, and of one the judge is unsure", "inconclusive", _is(TaskFailed)),
+    _ASSERTS_UNSURE,
+    _ASSERTION_FAILS,
+    _ANYTHING_ELSE,
+)

@@ -1,0 +1,119 @@
+"""Values read off the screen, in a form of the user's: from a type to the JSON Schema that a model fills, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from pytest_vnc_use.deadline import Deadline, within
+from pytest_vnc_use.errors import Inconclusive, SettingsError
+from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.runs.json_lines import TOO_DEEP, is_shallow
+from pytest_vnc_use.types import Frame, JsonObject, Reading, Report
+from pytest_vnc_use.types.protocols import Reader
+
+T = TypeVar("T")
+
+_KEPT = frozenset({"type", "enum", "const", "description", "$ref"})
+"""Keywords that every service's schemas may have. What others demand, such as `minimum`, is checked when it is read."""
+_FORMATS = frozenset({"date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
+_TYPING = frozenset({"type", "enum", "const", "anyOf", "$ref"})
+
+
+@dataclass(frozen=True)
+class Form(Generic[T]):
+    """What a value must be: its `schema` is within what all services bind answers to, with every field required."""
+
+    name: str
+    adapter: TypeAdapter[T]
+    schema: JsonObject
+
+    @classmethod
+    def of(cls, model: type[T]) -> Form[T]:
+        """The form of a pydantic model, or of any type that pydantic knows. Raises SettingsError for any other."""
+        name = getattr(model, "__name__", repr(model))
+        try:
+            adapter = TypeAdapter(model)
+            schema = adapter.json_schema()
+        except Exception as exc:  # pydantic evaluates annotations, which may raise anything
+            told = (str(exc).splitlines() or [type(exc).__name__])[0]
+            raise SettingsError(
+                f"extract needs a type with a JSON Schema, such as a pydantic model, got {name!r}: {told}"
+            ) from exc
+        return cls(name, adapter, _bindable(schema, name))
+
+    def read(self, reader: object, question: str, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+        """What the reader sees in time, not yet known to be of this form. Raises PlannerError, Inconclusive."""
+        _vnc_asks = "judge"
+        if not isinstance(reader, Reader):
+            name = type(reader).__name__
+            raise Inconclusive(f"nobody can read values: {name} only judges claims; configure --vnc-judge=gemini")
+
+        def read(left_s: float) -> Reading:
+            return reader.read(question, self.schema, frame, timeout_s=left_s, report=report)
+
+        reading = within(read, Deadline(timeout_s), "reads a value")
+        if not is_shallow(reading.value):
+            raise Inconclusive(f"extract: what was read {TOO_DEEP}")
+        return reading
+
+    def problem(self, reading: Reading) -> str:
+        """What is wrong with the value that was read; "" where it is of this form."""
+        try:
+            self.filled(reading)
+        except ValidationError as exc:
+            return "; ".join(_told(error) for error in exc.errors(include_url=False))
+        return ""
+
+    def filled(self, reading: Reading) -> T:
+        """The value in the user's own type. Raises pydantic's ValidationError."""
+        return self.adapter.validate_json(json.dumps(reading.value))
+
+
+def _told(error: Mapping[str, Any]) -> str:
+    place = ".".join(map(str, error["loc"]))
+    return f"{place}: {error['msg']}, got {error['input']!r}" if place else f"{error['msg']}, got {error['input']!r}"
+
+
+def unread(form: str, reading: Reading, problem: str) -> Inconclusive:
+    """The error of a value that is not of the form; it shows what was read."""
+    if reading.value is None:
+        return Inconclusive(f"extract: no {form} is on the screen for {reading.question!r}: {reading.reason}")
+    shown = cut(json.dumps(reading.value, ensure_ascii=False))
+    return Inconclusive(f"extract: what was read is no {form}: {problem}\n  read: {shown}\n  reason: {reading.reason}")
+
+
+# --- schemas ---------------------------------------------------------------------------------------------------------
+
+
+def _bindable(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """The schema with what strict schemas ask for, and without what they refuse. Raises SettingsError."""
+    if "additionalProperties" in schema and schema["additionalProperties"] is not False:
+        raise SettingsError(f"extract needs fields with names: {place} is a dict of any keys; make it a list of models")
+    bound: dict[str, Any] = {key: value for key, value in schema.items() if key in _KEPT}
+    if schema.get("format") in _FORMATS:
+        bound["format"] = schema["format"]
+    if "$defs" in schema:
+        bound["$defs"] = {name: _bindable(inner, name) for name, inner in schema["$defs"].items()}
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if choices:
+        bound["anyOf"] = [_bindable(choice, place) for choice in choices]
+    if schema.get("type") == "array":
+        bound["items"] = _items(schema, place)
+    if schema.get("type") == "object":
+        fields = schema.get("properties", {})
+        bound["properties"] = {name: _bindable(inner, f"{place}.{name}") for name, inner in fields.items()}
+        bound |= {"required": list(fields), "additionalProperties": False}
+    if not _TYPING.intersection(bound):
+        raise SettingsError(f"extract needs a type for everything: {place} may be anything")
+    return bound
+
+
+def _items(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """What the array holds; of a tuple, any of its members, whose number and order are checked when it is read."""
+    members = [_bindable(member, place) for member in schema.get("prefixItems", ())]
+    return {"anyOf": members} if members else _bindable(schema.get("items", {}), place)

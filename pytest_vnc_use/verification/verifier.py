@@ -1,0 +1,118 @@
+"""Claims about the screen and their verdicts.
+
+A verdict comes from a judge, never from the planner that did the work; what no judge can see is unsure, and unsure does
+not pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import get_args
+
+from pytest_vnc_use.deadline import Deadline, within
+from pytest_vnc_use.errors import Inconclusive, ProductFailed, SettingsError, TaskFailed
+from pytest_vnc_use.types import Frame, Report, Usage, Verdict, VerdictKind, report_to_nobody
+from pytest_vnc_use.types.protocols import Judge
+
+JUDGE_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """Puts claims to a judge; the verdict names the frame that it is about. `report` hears what a model is asked."""
+
+    judge: Judge
+    report: Report = report_to_nobody
+
+    def verify(self, claim: str, frame: Frame, *, votes: int = 1, timeout_s: float = JUDGE_TIMEOUT_S) -> Verdict:
+        """Whether the claim holds on this frame, by a majority of `votes`; unsure where there is none.
+
+        The judge is asked one time after the other, and no more once a majority is certain or out of reach: of 3 votes
+        2 are often enough. Raises PlannerError where it cannot be asked: an outage is no verdict.
+        """
+        _vnc_asks = "judge"
+        if not claim.strip():
+            return Verdict(claim, "unsure", "the claim is empty", frame=frame.ref)
+        deadline = Deadline(timeout_s)
+        ballots: list[Verdict] = []
+        while not _is_decided([ballot.kind for ballot in ballots], votes):
+            ballots.append(within(partial(self._asked, claim, frame), deadline, "judges a claim"))
+        return replace(_counted(ballots, votes), claim=claim, frame=frame.ref)
+
+    def _asked(self, claim: str, frame: Frame, timeout_s: float) -> Verdict:
+        return self.judge.judge(claim, frame, timeout_s=timeout_s, report=self.report)
+
+
+def _is_decided(kinds: Sequence[VerdictKind], votes: int) -> bool:
+    """Whether one of the kinds has a majority, or none can get one any more."""
+    most = max(map(kinds.count, kinds), default=0)
+    return most > votes // 2 or most + votes - len(kinds) <= votes // 2
+
+
+def _counted(ballots: Sequence[Verdict], votes: int) -> Verdict:
+    """The first ballot of the majority, or unsure, in the name of all."""
+    kinds = tuple(ballot.kind for ballot in ballots)
+    most = max(kinds, key=kinds.count)
+    won = ballots[kinds.index(most)] if kinds.count(most) > votes // 2 else _split(ballots)
+    return replace(won, votes=kinds, usage=sum((ballot.usage for ballot in ballots), Usage()))
+
+
+def _split(ballots: Sequence[Verdict]) -> Verdict:
+    """What is to be said where no kind has a majority: how they split, and a reason for each side."""
+    kinds = [ballot.kind for ballot in ballots]
+    sides = [kind for kind in get_args(VerdictKind) if kind in kinds]
+    counts = ", ".join(f"{kinds.count(side)} {side}" for side in sides)
+    reasons = "; ".join(f"{side}: {ballots[kinds.index(side)].reason}" for side in sides)
+    return replace(ballots[0], kind="unsure", reason=f"they split {counts}; {reasons}", region=None)
+
+
+class NoJudge:
+    """The judge where no model is configured: every claim is unsure."""
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody) -> Verdict:
+        reason = (
+            "no model is configured to judge claims; set GOOGLE_API_KEY and pass --vnc-planner=gemini, "
+            "or check the program's own state in the test's body"
+        )
+        return Verdict(claim, "unsure", reason, frame=frame.ref)
+
+
+def verify_function(
+    judge: Callable[[], Judge], look: Callable[[], Frame], report: Report, conceal: Callable[[str], str] = str
+) -> Callable[[str], str]:
+    """`verify(question)` as a function for a model that plans: the answer of one who sees only the screen.
+
+    It is `holds: …`, `fails: …` or `unsure: …`, and no verdict of the test's. `conceal` hides secrets in the question.
+    """
+
+    def verify(question: str) -> str:
+        verdict = Verifier(judge(), report).verify(conceal(question), look())
+        return f"{verdict.kind}: {verdict.reason}"
+
+    return verify
+
+
+def end_state_claim(task: str) -> str:
+    """The claim that a task is done, as far as the screen shows it."""
+    return f"The screen shows that this task has been carried out completely: {task}"
+
+
+# --- what is asked for, and what comes of it -------------------------------------------------------------------------
+
+
+def check_asked(claim: object, votes: object, within_s: object = 0.0) -> None:
+    """Raises SettingsError, before anybody is asked, for what cannot be judged."""
+    if not (isinstance(claim, str) and claim.strip()):
+        raise SettingsError(f"a claim must be a sentence about the screen, got {claim!r}")
+    if not (isinstance(votes, int) and votes > 0 and votes % 2):
+        raise SettingsError(f"votes must be an odd number, at least 1, got {votes!r}")
+    if not (isinstance(within_s, (int, float)) and 0 <= within_s < math.inf):
+        raise SettingsError(f"within_s must be a number of seconds, 0 for now, got {within_s!r}")
+
+
+def failure_of(kinds: Sequence[VerdictKind]) -> type[TaskFailed]:
+    """What claims are, of which not all hold: the product's fault where one fails, else nothing is shown."""
+    return ProductFailed if "fails" in kinds else Inconclusive
