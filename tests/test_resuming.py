@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from painted import ListPlanner, PaintedController, act, finished
 
-from pytest_vnc_use import VncUseAgent, seal
+from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
+from pytest_vnc_use.runs import seal
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.settings import Settings
@@ -278,7 +279,7 @@ def test_without_a_place_for_the_key_a_process_knows_its_own_runs(
 
 
 def test_many_processes_that_make_the_key_at_once_have_the_same(tmp_path: Path) -> None:
-    program = "from pytest_vnc_use import seal; print(seal.seal_of(b'x'))"
+    program = "from pytest_vnc_use.runs import seal; print(seal.seal_of(b'x'))"
     environment = os.environ | {"XDG_STATE_HOME": str(tmp_path), "PYTHONPATH": str(Path(seal.__file__).parents[2])}
     command = [sys.executable, "-c", program]
     started = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(4)]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from painted import ListPlanner, PaintedController, act, finished
 
-from pytest_vnc_use import VncUseAgent, errors, graph
+from pytest_vnc_use import VncUseAgent, errors
 from pytest_vnc_use.errors import (
     ActionError,
     AgentFailed,

@@ -73,7 +73,7 @@ class VncUseAgent(Claims, Hands, GoesOn):
 
     `desktop` is what is driven, where that is known: it is connected to where it is then, also after its `reset()`, and
     once it or its program has ended, a lost connection is not made anew. `planner` may also be a callable, see
-    planners/local/callables.py; it, `judge` and `controller` replace what would be built from the other arguments. `settings`
+    callables.py; it, `judge` and `controller` replace what would be built from the other arguments. `settings`
     may be replaced: all but `start_seconds` and `lease_seconds` holds from the next run, look or claim on.
     `recorded` is replayed, or recorded anew.
     """

@@ -362,7 +362,3 @@ def _mcp(arguments: argparse.Namespace) -> int:
     answer_within_s = read_value("seconds", arguments.answer_seconds, "--answer-seconds")
     serve(_settings(arguments), given, answer_within_s=answer_within_s, secrets=_secrets(arguments.secret))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 """Calls of a test to its agent and its desktop that broke, which the test's own code may have caught.
 
-A plugin of its own, registered by plugin/__init__.py. A call that broke, and that did not work when it was made again, explains
-an assertion that fails later, see plugin/triage.py; a test that would pass with one fails by it. What a call answered is no
+A plugin, registered by on_demand.py. A call that broke, and that did not work when it was made again, explains
+an assertion that fails later, see triage.py; a test that would pass with one fails by it. What a call answered is no
 such thing, whatever it answered: that a file is missing is evidence about the product.
 """
 

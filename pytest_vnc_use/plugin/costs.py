@@ -1,6 +1,6 @@
 """What the models of a session cost: one account for all its workers, the limits checked, each test's cost told.
 
-A plugin of its own, registered by plugin/__init__.py.
+A plugin, registered by on_demand.py.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     before = call.excinfo
     report = yield
-    if call.when == "call" and is_ours(item):  # what plugin/triage.py put in the place of what was raised, and that
+    if call.when == "call" and is_ours(item):  # what triage.py put in the place of what was raised, and that
         raised = [each.value for each in (before, call.excinfo) if each is not None]
         item.stash[_RAISED] = [*item.stash.get(_RAISED, []), *raised]
     if call.when == "teardown":

@@ -1,6 +1,6 @@
 """Whether something independent says what a test's last task came to; where nothing does, a judge is asked.
 
-A plugin of its own, registered by plugin/__init__.py. It follows which fixtures are set up, and when the body begins: a task may
+A plugin, registered by on_demand.py. It follows which fixtures are set up, and when the body begins: a task may
 be run before that, in it, or after it.
 """
 

@@ -1,6 +1,6 @@
 """Tests and their recordings: which of them a test uses, when one is written, and which were healed.
 
-A plugin of its own, registered by plugin/__init__.py.
+A plugin, registered by on_demand.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 They come after the test's teardown and before its last report, which tells of them; none of their own is told.
 
-A plugin of its own, registered by plugin/__init__.py.
+A plugin, registered by on_demand.py.
 """
 
 from __future__ import annotations

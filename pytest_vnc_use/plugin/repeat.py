@@ -1,6 +1,6 @@
 """`--vnc-repeat K`: each test with a desktop is collected K times; what came of it is told by report/reliability.py.
 
-A plugin of its own, registered by plugin/__init__.py.
+A plugin, registered by on_demand.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What pytest's reports are told of a test's runs: each step as it happens, the pictures, who planned, what it came to.
 
-A plugin of its own, registered by plugin/__init__.py.
+A plugin, registered by on_demand.py.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TaskFile(pytest.Module):
-    """A file of tasks, to pytest an empty module; its format stands in plugin/toml_format.py."""
+    """A file of tasks, to pytest an empty module; its format stands in toml_format.py."""
 
     def _getobj(self) -> ModuleType:
         return ModuleType(self.path.name)

@@ -1,6 +1,6 @@
 """The action trace of a run: `execution.json` in its run folder, a plain list of what was done, in order.
 
-Each record has the fields `action`, `params` and `task_marked_complete` of the harness in runs/uitask_actions.py, and beside
+Each record has the fields `action`, `params` and `task_marked_complete` of the harness in uitask_actions.py, and beside
 them the step's number, what the planner called it and meant by it, and the picture after it. What was refused or failed
 was not done, and is left out. `task_marked_complete` is always null, "nobody looked": whether the task is done, the
 run's verdicts say. A run that ended as done has a last record `finish`.

@@ -1,0 +1,51 @@
+"""The call of a test: its tasks, its body, then what judges them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vnc_use.plugin.collecting import check_markers
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.agent.agent import VncUseAgent
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """The marker's tasks run in the call phase, before the body; soft checks are told after it."""
+    check_markers(pyfuncitem)
+    from pytest_vnc_use.plugin import stash
+
+    if "vnc_agent" not in pyfuncitem.funcargs:
+        result = yield
+        if stash.AGENT in pyfuncitem.stash:  # which the body has fetched by itself
+            _judge(pyfuncitem, pyfuncitem.stash[stash.AGENT])
+        return result
+    from unittest import SkipTest
+
+    from pytest_vnc_use.plugin import markers, proofs, tasks
+
+    agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
+    tell = functools.partial(pyfuncitem.add_report_section, "call", "checks")
+    with tasks.checks_told(agent, tell, skips=(pytest.skip.Exception, SkipTest)):
+        if specs := markers.tasks_of(pyfuncitem):
+            tasks.carry_out(agent, specs, judge_end_state=not proofs.body_asserts(pyfuncitem))
+        pyfuncitem.stash[stash.BEFORE_BODY] = len(agent.runs)
+        result = yield
+        _judge(pyfuncitem, agent)
+        return result
+
+
+def _judge(item: pytest.Function, agent: object) -> None:
+    """Have judged what nothing else says; an agent of the user's own kind need not know of that."""
+    from pytest_vnc_use.agent.agent import VncUseAgent
+    from pytest_vnc_use.plugin import broken_calls, proofs
+
+    broken_calls.of_test(item.config).check()
+    if isinstance(agent, VncUseAgent):
+        proofs.judge_after_call(item, agent)
+        agent.end_body()

@@ -1,0 +1,173 @@
+"""The fixtures, each to be overridden in a conftest.py."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vnc_use.plugin.on_demand import register_the_rest
+from pytest_vnc_use.plugin.options import LAYERS
+from pytest_vnc_use.settings.settings import Settings, merge
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.agent.agent import VncUseAgent
+    from pytest_vnc_use.plugin.desktops import Desktops
+    from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
+
+
+@pytest.fixture
+def vnc_settings(request: pytest.FixtureRequest) -> Settings:
+    """The test's settings: defaults < ini < environment < command line < marker. Override to change them in code.
+
+    Of several markers, what they all say alike; what only one says holds for its own task.
+    """
+    from pytest_vnc_use.plugin import markers, stash
+
+    agreed = markers.agreed(request.node.stash[stash.SPECS])
+    return merge(*request.config.stash[LAYERS], (agreed, lambda name: f"vnc_task({name}=…)"))
+
+
+@pytest.fixture
+def vnc_app(vnc_settings: Settings) -> str | Sequence[str]:
+    """The program under test, a command line or its words. Override where a test has to make it first."""
+    return vnc_settings.app
+
+
+@pytest.fixture
+def vnc_desktop(
+    request: pytest.FixtureRequest, vnc_settings: Settings, vnc_app: str | Sequence[str]
+) -> Iterator[Desktop]:
+    """The desktop that the test drives: `.server`, `.read_file(name)`, `.write_file(name, text)`, `.run(command)`.
+
+    With the scope `test` it is the test's own, and ends with it, or is reset; with `module` or `session` it is kept as
+    it is for the next test, unless its program has ended or the next test wants another.
+    """
+    from pytest_vnc_use import assembly
+    from pytest_vnc_use.plugin import desktops_ahead
+    from pytest_vnc_use.settings.paths import absolute_desktop
+
+    app = shlex.join(map(str, vnc_app)) if isinstance(vnc_app, (list, tuple)) else str(vnc_app)
+    settings = absolute_desktop(vnc_settings, request.config.invocation_params.dir)
+    settings = settings if app == vnc_settings.app else dataclasses.replace(settings, app=app)
+    desktops = _desktops(request.config)
+    if settings.scope == "test":
+        desktop = desktops.lease(settings, request.node.nodeid)
+        request.node.stash[desktops_ahead.WANTED] = settings
+        yield assembly.browsable(settings, desktop)
+        try:
+            desktops_ahead.start(request.node)
+        finally:
+            desktop.stop()
+    else:
+        owner = (settings.scope == "module" and request.node.getparent(pytest.Module)) or request.session
+        owner.addfinalizer(functools.partial(desktops.end_shared, owner.nodeid))
+        yield assembly.browsable(settings, desktops.share(settings, owner.nodeid))
+
+
+def _desktops(config: pytest.Config) -> Desktops:
+    from pytest_vnc_use.plugin.stash import DESKTOPS
+
+    if DESKTOPS not in config.stash:
+        from pytest_vnc_use.plugin.desktops import Desktops
+
+        config.stash[DESKTOPS] = Desktops()
+        config.add_cleanup(config.stash[DESKTOPS].close)
+    return config.stash[DESKTOPS]
+
+
+@pytest.fixture
+def vnc_functions(request: pytest.FixtureRequest, vnc_settings: Settings) -> Sequence[Callable[..., object]]:
+    """Python functions that the model may call by name; docstring and type hints describe them.
+
+    With `--vnc-cdp` those that read the browser's page, with `--vnc-elements` one that lists what programs show.
+    """
+    if not vnc_settings.cdp and not vnc_settings.elements:
+        return ()
+    from pytest_vnc_use import assembly
+
+    return assembly.desktop_functions(vnc_settings, request.getfixturevalue("vnc_desktop"))
+
+
+@pytest.fixture
+def vnc_planner(
+    request: pytest.FixtureRequest, vnc_settings: Settings, vnc_functions: Sequence[Callable[..., object]]
+) -> Planner:
+    """Who decides what to do. Override to plan with something else than the model that the settings name."""
+    from pytest_vnc_use import assembly
+    from pytest_vnc_use.plugin import recordings
+
+    build = functools.partial(assembly.build_planner, vnc_settings, vnc_functions)
+    return recordings.planner_of(request.node, vnc_settings, build)
+
+
+@pytest.fixture
+def vnc_judge(request: pytest.FixtureRequest, vnc_settings: Settings) -> Judge | None:
+    """Who judges claims; None for the judge that the settings name. Override to judge with something else."""
+    from pytest_vnc_use.plugin import recordings
+
+    return recordings.judge_of(request.node, vnc_settings)
+
+
+@pytest.fixture
+def vnc_agent(
+    request: pytest.FixtureRequest,
+    vnc_settings: Settings,
+    vnc_desktop: Desktop,
+    vnc_planner: Planner,
+    vnc_judge: Judge | None,
+    vnc_functions: Sequence[Callable[..., object]],
+) -> Iterator[VncUseAgent]:
+    """Runs tasks (`run`), judges claims (`verify`, `check`, `saw`), reads values (`extract`), looks (`screenshot`).
+
+    It also lends its hands: `click`, `type_text`, `key`, `scroll`, `drag`.
+
+    A task that does not end as done fails the test; `run(task, check=False)` returns its result instead.
+    """
+    register_the_rest(request.config)
+    from pytest_vnc_use.agent.agent import VncUseAgent
+    from pytest_vnc_use.plugin import costs, desktops_ahead, markers, proofs, recordings, reporting, stash
+    from pytest_vnc_use.settings.paths import absolute_files
+
+    item, secrets = request.node, markers.declared_secrets(request.node)
+    vnc_settings = absolute_files(vnc_settings, request.config.invocation_params.dir)
+    recorded = recordings.recorded_test(item, vnc_settings, vnc_planner, secrets, vnc_desktop.password)
+    replays = recorded is not None and recorded.mode == "replay"
+    agent = VncUseAgent(
+        vnc_password=vnc_desktop.password,
+        settings=dataclasses.replace(vnc_settings, server=vnc_desktop.server),
+        hitl_mode=False,
+        planner=vnc_planner,
+        judge=vnc_judge,
+        functions=vnc_functions,
+        secrets=secrets,
+        observers=[reporting.ItemObserver(item), desktops_ahead.LastRun(item, replays=replays)],
+        test_id=item.nodeid,
+        check=True,
+        desktop=vnc_desktop,
+        budget=costs.budget_of(item, vnc_settings),
+        recorded=recorded,
+    )
+    item.stash[stash.RUNS], item.stash[stash.ENDS] = agent.runs, agent.ends
+    item.stash[stash.HIDE] = _redaction(secrets, vnc_settings, vnc_desktop)
+    item.stash[stash.AGENT] = agent
+    yield agent
+    try:
+        proofs.judge_after_teardown(item, agent)
+    finally:
+        del item.stash[stash.AGENT]  # pytest keeps the item to the session's end, and with it the screens
+        agent.close()
+    if failed := agent.unmet():
+        raise failed  # of a check that was made where no call of the test's could tell it
+
+
+def _redaction(secrets: Mapping[str, str], settings: Settings, desktop: Desktop) -> Callable[[str], str]:
+    """For what a program under test printed, which the agent never sees."""
+    from pytest_vnc_use import assembly
+    from pytest_vnc_use.runs.logger import Redactor
+
+    return Redactor({**secrets, **assembly.ambient_secrets(settings, desktop.password)}).hide

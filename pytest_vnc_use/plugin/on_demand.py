@@ -1,0 +1,35 @@
+"""Registers the plugins that only a session with a desktop needs."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def register_the_rest(config: pytest.Config) -> None:
+    """What is of use once there is a test with a desktop, or may be one on a worker; nobody else waits for it."""
+    if config.pluginmanager.has_plugin("vnc_use_reporting"):
+        return
+    from pytest_vnc_use.plugin import (
+        broken_calls,
+        costs,
+        desktops_ahead,
+        kept_errors,
+        proofs,
+        recordings,
+        rehearsals,
+        repeat,
+        reporting,
+        stash,
+    )
+    from pytest_vnc_use.plugin.options import read_settings
+
+    config.stash[stash.SETTINGS] = read_settings(config)
+    config.pluginmanager.register(reporting, "vnc_use_reporting")
+    config.pluginmanager.register(costs, "vnc_use_spending")
+    config.pluginmanager.register(repeat, "vnc_use_repeating")
+    config.pluginmanager.register(proofs, "vnc_use_proving")
+    config.pluginmanager.register(recordings, "vnc_use_recorded_items")
+    config.pluginmanager.register(desktops_ahead, "vnc_use_next_desktops")
+    config.pluginmanager.register(rehearsals, "vnc_use_rehearsing")
+    config.pluginmanager.register(broken_calls, "vnc_use_broken_calls")
+    config.pluginmanager.register(kept_errors, "vnc_use_kept_errors")

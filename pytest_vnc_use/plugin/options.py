@@ -1,0 +1,83 @@
+"""Options of the command line and of ini files, read into layers of settings."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+import pytest
+
+from pytest_vnc_use.settings.settings import FIELDS, TOPICS, Settings, environment_layer, merge, option_name
+
+LAYERS = pytest.StashKey[list[tuple[Mapping[str, object], Callable[[str], str]]]]()
+"""The layers of settings of a session, weakest first, each with how it names a setting."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    for name, field in FIELDS.items():
+        if name in TOPICS:
+            group = parser.getgroup(f"vnc-use-{TOPICS[name]}", f"tests over VNC (pytest-vnc-use), {TOPICS[name]}")
+        about = field.metadata["help"]
+        default = "" if field.default in ("", (), None) else f" (default: {_shown(field.default)})"
+        shown = {"metavar": _metavar(name), "help": about + default}
+        group.addoption(option_name(name), dest=f"vnc_{name}", default=None, **shown)
+        parser.addini(f"vnc_{name}", f"{about}; as {option_name(name)}", default=None)
+
+
+def read_layers(config: pytest.Config) -> bool:
+    """Keep the layers of settings in the stash. Return whether one of them sets something."""
+    config.stash[LAYERS] = [
+        ({name: _ini(config, name) for name in FIELDS}, lambda name: f"ini option vnc_{name}"),
+        environment_layer(),
+        ({name: config.getoption(f"vnc_{name}") for name in FIELDS}, option_name),
+    ]
+    return any(value is not None for layer, _ in config.stash[LAYERS] for value in layer.values())
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """The settings of the session. Raises UsageError where one of them is wrong."""
+    from pytest_vnc_use.errors import SettingsError
+
+    try:
+        settings = merge(*config.stash[LAYERS])
+        if settings.policy:
+            from pytest_vnc_use.safety.policy_file import load_policy
+
+            load_policy(settings.policy)
+    except SettingsError as exc:
+        from pytest_vnc_use.triage.failure_text import harmless
+
+        raise pytest.UsageError(harmless(str(exc), str)) from exc
+    return settings
+
+
+def _metavar(name: str) -> str:
+    return name.split("_")[-1].upper()
+
+
+def _shown(value: object) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _ini(config: pytest.Config, name: str) -> object:
+    """An ini option, also of a native type of TOML; a path in it is relative to the ini file."""
+    try:
+        with warnings.catch_warnings():  # of pytest 9, about a list in [tool.pytest.ini_options]
+            warnings.simplefilter("ignore", DeprecationWarning)
+            value = config.getini(f"vnc_{name}")
+    except (TypeError, pytest.UsageError):  # pytest takes nothing but text for an option that may be anything
+        value = _native(config, f"vnc_{name}")
+    if isinstance(value, str) and value and name in ("policy", "prices", "runs_dir", "results"):
+        return str(config.rootpath / value)
+    return value
+
+
+def _native(config: pytest.Config, key: str) -> object:
+    """The value of an option in [tool.pytest], or in [pytest] of pytest.toml, as TOML has it."""
+    tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    assert config.inipath is not None
+    tables = tomllib.loads(config.inipath.read_text(encoding="utf-8"))
+    native: object = {**tables.get("tool", {}).get("pytest", {}), **tables.get("pytest", {})}.get(key)
+    return native
