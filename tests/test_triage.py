@@ -37,6 +37,7 @@ from pytest_vnc_use.errors import (
     TaskFailed,
     VncUseError,
 )
+from pytest_vnc_use.loop import graph
 from pytest_vnc_use.plugin.task_spec import TaskSpec
 from pytest_vnc_use.plugin.tasks import carry_out
 from pytest_vnc_use.settings.settings import Settings
