@@ -40,16 +40,23 @@ from pytest_vnc_use.code_places import (
 )
 from pytest_vnc_use.code_values import NOTHING, Instance, Method, class_of, own_method
 from pytest_vnc_use.known_calls import ASSERTING
-from pytest_vnc_use.looks import Scope, take_over
+from pytest_vnc_use.looks import Scope, Sources, take_over
 
-Way = Literal["next", "return", "break", "continue", "yield"]
+Way = Literal["next", "return", "break", "continue", "yield", "next if seen", "return if seen", "break if seen"]
 Ways = frozenset[Way]
-"""How a piece of code may end normally without having asserted anything; none where it cannot."""
+"""How a piece of code may end normally without having asserted anything; none where it cannot.
+
+A way `if seen` is taken only where a look said so: where all others fail, it has asserted that.
+"""
 
 ON: Ways = frozenset({"next"})
 NO_WAY: Ways = frozenset()
+_IF_SEEN: Mapping[Way, Way] = {"next": "next if seen", "return": "return if seen", "break": "break if seen"}
+_ALL_IF_SEEN = frozenset(_IF_SEEN.values())
 _FAILS = frozenset({"fail", "skip", "xfail", "exit", "skipTest"})
 """Calls of pytest, unittest and sys after which a test has not passed."""
+_RUNS_TO_THE_END = frozenset({"run", "run_until_complete", "wait_for"})
+"""Calls of asyncio, anyio and trio that await what they are given."""
 _EXPECTS_ERROR = frozenset({"raises", "warns", "deprecated_call", "assertRaises", "assertRaisesRegex", "assertWarns"})
 
 
@@ -70,9 +77,11 @@ class Flow:
             rest = rest[held[-1] :] if held else []  # of several in one line the last
         ways = ON
         for node in rest:
-            if "next" not in ways:
+            goes_on = ways & {"next", "next if seen"}
+            if not goes_on:
                 break
-            ways = (ways - ON) | self._statement(node)
+            then = self._statement(node)
+            ways = (ways - goes_on) | (then if "next" in goes_on else _if_seen(then))
         return ways
 
     def _statement(self, node: ast.stmt) -> Ways:
@@ -100,12 +109,19 @@ class Flow:
         if all(map(is_chain, parts(node))):
             if isinstance(node, (ast.Assert, ast.If, ast.While, ast.For, ast.With, ast.Match)):
                 ways = self._statement(node)
+            elif any(map(self._asserts_in_chain, parts(node))):
+                return NO_WAY
             else:
                 take_over(self._scope, node)
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 self._scope.name(target, looks=False)  # what stands there may have been read before the task
-        return ways if inner else NO_WAY
+        return NO_WAY if surely(inner) else ways
+
+    def _asserts_in_chain(self, node: ast.expr) -> bool:
+        """Whether a call on what the task's own call gave asserts: `page.press().check()`."""
+        calls = [*sure_calls(node)]
+        return any(self._is_assertion(call, is_awaited=False) for call in calls[:-1])
 
     def _simple(self, node: ast.stmt) -> Ways:
         match node:
@@ -148,12 +164,13 @@ class Flow:
         if self._calls_assert(node.test):
             return NO_WAY
         before = dict(self._scope.facts)
-        branches = [self.block(node.body), self.block(node.orelse)]
-        if proves:
-            self._scope.depend(node, before)
-        if proves and any(map(self._fails, (node.body, node.orelse))):
+        body, other = self.block(node.body), self.block(node.orelse)
+        if not proves:
+            return body | other
+        self._scope.depend(node, before)
+        if any(map(self._fails, (node.body, node.orelse))):
             return NO_WAY  # as an assertion, written out
-        return branches[0] | branches[1]
+        return _if_seen(body, {"next"}) | _if_seen(other, {"next"})
 
     def _fails(self, body: Sequence[ast.stmt]) -> bool:
         """Whether a branch ends the test as failed."""
@@ -174,10 +191,23 @@ class Flow:
         body = self.block(node.body)
         if not is_within and not isinstance(node, ast.While) and self._scope.rests(node.iter):
             self._scope.depend(node, before)
-        ways = body - {"break", "continue"}
-        leaves = "break" in body if has_no_end else bool(body & {"next", "break", "continue"})
-        is_run = is_within or has_no_end or (not isinstance(node, ast.While) and self._scope.has_items(node.iter))
-        return (ways - ON) | (ON if leaves or not is_run else NO_WAY)
+        ways = body - {"next", "break", "continue", "next if seen", "break if seen"}
+        if "break" in body:
+            ways |= ON
+        if "break if seen" in body:
+            ways |= {"next if seen"}
+        return ways | (NO_WAY if has_no_end else self._ways_after_all_rounds(node, body, is_within=is_within))
+
+    def _ways_after_all_rounds(self, node: ast.For | ast.AsyncFor | ast.While, body: Ways, *, is_within: bool) -> Ways:
+        if isinstance(node, ast.While):
+            ends_if_seen = self._scope.proves(node.test)  # while what is waited for is not there yet
+            return NO_WAY if ends_if_seen else self.block(node.orelse)
+        asserts_each = (is_within or self._scope.has_items(node.iter)) and not body & {
+            "next",
+            "continue",
+            "next if seen",
+        }
+        return NO_WAY if asserts_each else self.block(node.orelse)
 
     def _with(self, node: ast.With | ast.AsyncWith) -> Ways:
         is_within = self._line is not None
@@ -228,8 +258,12 @@ class Flow:
         ways = self.block(node.body)
         if "next" in ways and node.orelse:
             ways = (ways - ON) | self.block(node.orelse)
+        known = dict(self._scope.looks)
         for handler in node.handlers:
-            ways |= self.block(handler.body)
+            ways |= self.block(handler.body) - (ON if _tries_again(handler) else NO_WAY)
+        self._scope.looks.update(
+            {name: True for name, looks in known.items() if looks}
+        )  # a default for what is not there
         return self._finally(ways, node)
 
     def _finally(self, ways: Ways, node: ast.Try) -> Ways:
@@ -243,15 +277,23 @@ class Flow:
             return next((self.block(case.body) for case in node.cases if holds_any(case.body, self._line)), ON)
         is_whole = any(isinstance(case.pattern, ast.MatchAs) and not case.pattern.pattern for case in node.cases)
         ways: Ways = NO_WAY if is_whole and not node.cases[-1].guard else ON
+        seen = self._scope.rests(node.subject)
         for case in node.cases:
+            for name in _captured(case.pattern):
+                self._scope.name(ast.Name(name, ast.Store()), looks=seen)
             ways |= self.block(case.body)
-        return ways
+        return NO_WAY if seen and is_whole and any(self._fails(case.body) for case in node.cases) else ways
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
     def _calls_assert(self, node: ast.AST) -> bool:
         """Whether an expression surely calls something that asserts."""
+        calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
         awaited = [each.value for each in ast.walk(node) if isinstance(each, ast.Await)]
+        awaited += [each.args[0] for each in calls if is_named(each, _RUNS_TO_THE_END) and each.args]
+        match node:
+            case ast.BoolOp(op=ast.Or(), values=[seen, *_, last]) if self._fails([ast.Expr(last)]):
+                return self._scope.proves(seen)
         return any(self._is_assertion(call, is_awaited=call in awaited) for call in sure_calls(node))
 
     def _is_assertion(self, call: ast.Call, *, is_awaited: bool) -> bool:
@@ -265,9 +307,11 @@ class Flow:
             if inspect.iscoroutinefunction(method.function) and not is_awaited:
                 return False
             return self._scope.depth < 6 and asserts(method, partial(self._scope.within, call, method))
-        told = [*call.args, *(each.value for each in call.keywords)]
         if isinstance(call.func, (ast.Attribute, ast.Name)) and _ends_test(callee):
             return True
+        if is_named(call, _EXPECTS_ERROR):
+            return len(call.args) > 1 and not isinstance(call.args[1], ast.Lambda)
+        told = [*call.args, *(each.value for each in call.keywords)]
         match call.func:
             case ast.Attribute(attr=name, value=owner):
                 return self._is_known_assertion(name, told, owner, is_found=callee is not NOTHING)
@@ -284,8 +328,6 @@ class Flow:
         """
         if name == "check" and len(told) > 1:
             return self._scope.proves(told[0]) and not isinstance(told[0], ast.Constant)
-        if name in _EXPECTS_ERROR:
-            return len(told) > 1 and not isinstance(told[1], ast.Lambda)
         if name.startswith(("to_", "not_to_")) and owner is not None:
             return is_named(innermost(owner), frozenset({"expect"}))
         if (
@@ -296,6 +338,8 @@ class Flow:
             return False
         if name in ("assertTrue", "assertFalse", "assert_", "assert_that"):
             return bool(told) and self._scope.proves(told[0]) and (name != "assert_that" or len(told) > 1)
+        if name in ("assertIsNotNone", "assertIsInstance"):
+            return bool(told) and self._scope.rests(told[0]) and not self._scope.facts_in(told[0])
         asked = told or ([owner] if owner is not None else [])
         return len({ast.dump(each) for each in asked}) == len(asked) and any(map(self._scope.rests, asked))
 
@@ -314,7 +358,28 @@ class _Local:
         names = [each.arg for each in self._node.args.args]
         for name, value in zip(names, call.args, strict=False):
             scope.take(name, caller.rests(value), caller.resolve(value))
-        return not Flow(scope).block(self._node.body)
+        return surely(Flow(scope).block(self._node.body))
+
+
+def surely(ways: Ways) -> bool:
+    """Whether code that may end so has surely asserted something."""
+    return ways <= _ALL_IF_SEEN
+
+
+def _if_seen(ways: Ways, but: frozenset[Way] | set[Way] = NO_WAY) -> Ways:
+    return frozenset(way if way in but else _IF_SEEN.get(way, way) for way in ways)
+
+
+def _tries_again(handler: ast.ExceptHandler) -> bool:
+    """Whether it raises again what it caught, sooner or later: `if attempt == last: raise`."""
+    inner = [each for part in handler.body if isinstance(part, ast.If) for each in ast.walk(part)]
+    return any(isinstance(each, ast.Raise) for each in inner)
+
+
+def _captured(pattern: ast.pattern) -> list[str]:
+    """The names that a pattern of `match` gives."""
+    found = [getattr(each, name, None) for each in ast.walk(pattern) for name in ("name", "rest")]
+    return [name for name in found if name]
 
 
 # --- whole functions --------------------------------------------------------------------------------------------------
@@ -323,45 +388,50 @@ class _Local:
 def asserts(method: Method, scope: Callable[[], Scope]) -> bool:
     """Whether a function, called so, surely asserts."""
     node = node_of(method.function.__code__)
-    return node is not None and not Flow(scope()).block(node.body)
+    return node is not None and surely(Flow(scope()).block(node.body))
 
 
-def function_asserts(function: object, funcargs: Mapping[str, object], *, trusts_outcome: bool = False) -> bool:
+def function_asserts(
+    function: object, funcargs: Mapping[str, object], sources: Sources, *, trusts_outcome: bool = False
+) -> bool:
     """Whether a test's function, or the part of a fixture before its `yield`, surely asserts.
 
-    `funcargs` are the values of the test's fixtures and parameters. With `trusts_outcome` what a run's result says
-    counts.
+    `funcargs` are the values of the test's fixtures and parameters; what is looked at is added to `sources`. With
+    `trusts_outcome` what a run's result says counts.
     """
     method = own_method(function)
     if method is None:
         return False
     values = {**names_of(method.function), **funcargs}
-    scope = Scope(values, trusts_outcome, funcargs, frozenset(funcargs))
+    scope = Scope(values, trusts_outcome, funcargs, frozenset(funcargs), sources=sources)
     names = [*inspect.signature(method.function).parameters]
     if method.owner is not NOTHING and names:
         scope.values, scope.live = {**values, names[0]: method.owner}, scope.live | {names[0]}
     return asserts(method, lambda: scope)
 
 
-def asserts_after_yield(function: object, funcargs: Mapping[str, object]) -> bool:
+def asserts_after_yield(function: object, funcargs: Mapping[str, object], sources: Sources) -> bool:
     """Whether a fixture surely asserts when it is ended."""
     method = own_method(function)
     node = node_of(method.function.__code__) if method else None
     if method is None or node is None:
         return False
     lines = [each.lineno for each in ast.walk(node) if isinstance(each, ast.Yield)]
-    scope = Scope({**names_of(method.function), **funcargs}, funcargs=funcargs, live=frozenset(funcargs))
-    return len(lines) == 1 and not Flow(scope, lines[0]).block(node.body)
+    values = {**names_of(method.function), **funcargs}
+    scope = Scope(values, funcargs=funcargs, live=frozenset(funcargs), sources=sources)
+    return len(lines) == 1 and surely(Flow(scope, lines[0]).block(node.body))
 
 
-def asserts_after(places: Sequence[Place], funcargs: Mapping[str, object], *, trusts_outcome: bool = False) -> bool:
+def asserts_after(
+    places: Sequence[Place], funcargs: Mapping[str, object], sources: Sources, *, trusts_outcome: bool = False
+) -> bool:
     """Whether the functions that stood at those places, innermost first, surely assert in what they still had to do."""
     ways = ON
     for place in places:
         node = node_of(place.code)
-        scope = Scope(place.values, trusts_outcome, funcargs, _live_names(place, node, funcargs))
+        scope = Scope(place.values, trusts_outcome, funcargs, _live_names(place, node, funcargs), sources=sources)
         left = Flow(scope, place.line, ways).block(node.body) if node else ON
-        ways = ON if left else NO_WAY
+        ways = NO_WAY if surely(left) else ON
     return not ways
 
 
@@ -396,5 +466,13 @@ def _may_return_true(function: FunctionType) -> bool:
 
 def _catches_around_yield(function: FunctionType) -> bool:
     node = node_of(function.__code__)
-    tries = [each for each in ast.walk(node) if isinstance(each, ast.Try) and each.handlers] if node else []
+    tries = (
+        [each for each in ast.walk(node) if isinstance(each, ast.Try) and any(map(_ends_error, each.handlers))]
+        if node
+        else []
+    )
     return any(isinstance(inner, ast.Yield) for each in tries for part in each.body for inner in ast.walk(part))
+
+
+def _ends_error(handler: ast.ExceptHandler) -> bool:
+    return not isinstance(handler.body[-1], ast.Raise)
