@@ -1,6 +1,7 @@
-"""Whether a test surely asserts something of the product after its last task.
+"""Whether the code of a test surely asserts something of the product after its last task.
 
-Two things decide. Where the test stood when the task ended is known from its run: the stack at that moment, with what
+Whether anything of the product has come to the test at all is seen while it runs (see sightings.py). Here two things
+decide. Where the test stood when the task ended is known from its run: the stack at that moment, with what
 each name stood for. What comes after that is read from the source, as no means shows on every Python, at no cost to
 other tests, which lines were carried out: tracing collides with debuggers and coverage, and pytest's own hook for
 assertions that pass is off unless an ini option switches it on. So an assertion counts where *every* way to a normal

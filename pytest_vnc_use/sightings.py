@@ -54,7 +54,7 @@ class Sightings:
         file = str(arguments[0]) if arguments else ""
         if name == "write_file" and len(arguments) > 1:
             self._texts[file] = str(arguments[1])
-        elif name != "read_file" or self._texts.get(file) != answer:
+        elif name != "read_file" or file not in self._texts or self._texts[file] != answer:
             sys.audit(LOOK, name)
 
     def is_fresh(self, path: str) -> bool:

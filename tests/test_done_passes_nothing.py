@@ -535,8 +535,6 @@ ELSEWHERE_LOOKED_AT = [
     f"def test_it(request, vnc_desktop):\n    request.getfixturevalue('vnc_agent').run('Buy apples')\n    {LOOKS}",
     "class Test:\n    def test_it(self, vnc_agent, vnc_desktop):\n        vnc_agent.run('Buy apples')\n"
     f"        self.check(vnc_desktop)\n    def check(self, vnc_desktop):\n        {LOOKS}",
-    "@pytest.fixture\ndef mails():\n    return ['a mail']\n"
-    "def test_it(vnc_agent, mails):\n    vnc_agent.run('Buy apples')\n    assert mails == ['a mail']",
 ]
 
 
