@@ -127,7 +127,8 @@ WHOLE_LIES = [
     "def test_it(vnc_agent, no_leak):\n    vnc_agent.run('Buy')",
     "@pytest.fixture\ndef nothing_left(tmp_path):\n    yield\n    assert not list(tmp_path.iterdir())\n"
     "def test_it(vnc_agent, nothing_left):\n    vnc_agent.run('Buy')",
-    "class TestIt:\n    def test_it(self, vnc_agent):\n        self.result = vnc_agent.run('Buy')\n        self.check()\n"
+    "class TestIt:\n    def test_it(self, vnc_agent):\n        self.result = vnc_agent.run('Buy')\n"
+    "        self.check()\n"
     "    def check(self):\n        assert self.result.outcome.startswith('done')",
     "class TestAll(unittest.TestCase):\n    @pytest.fixture(autouse=True)\n    def _agent(self, vnc_agent):\n"
     "        self.agent = vnc_agent\n    def test_it(self):\n        self.result = self.agent.run('Buy')\n"
@@ -138,7 +139,8 @@ CHECKS = [
     f"assert '{LINE}' in Shop(vnc_agent, vnc_desktop).buy_and_read()",
     f"for _ in range(20):\n    if '{LINE}' in {READ}:\n        break\nelse:\n    pytest.fail('never')",
     f"end = time.time() + 5\nwhile '{LINE}' not in {READ}:\n    if time.time() > end:\n        pytest.fail('never')",
-    f"end = time.time() + 5\nwhile time.time() < end:\n    if '{LINE}' in {READ}:\n        return\npytest.fail('never')",
+    f"end = time.time() + 5\nwhile time.time() < end:\n    if '{LINE}' in {READ}:\n        return\n"
+    f"pytest.fail('never')",
     f"for number in range(5):\n    try:\n        assert '{LINE}' in {READ}\n        break\n    except AssertionError:\n"
     "        if number == 4:\n            raise",
     f"assert wait_for(lambda: '{LINE}' in {READ})",
@@ -150,10 +152,12 @@ CHECKS = [
     f"expected = {{'apples': 0, '2': 7}}\nfor each, at in expected.items():\n    assert {READ}.index(each) == at",
     f"for number in range(0, 2):\n    assert '{LINE}' in {READ}",
     f"text = {READ} or ''\nassert '{LINE}' in text",
-    f"import re\nfound = re.search(r';(\\d)', {READ})\nnumber = int(found.group(1)) if found else None\nassert number == 2",
+    f"import re\nfound = re.search(r';(\\d)', {READ})\nnumber = int(found.group(1)) if found else None\n"
+    f"assert number == 2",
     f"try:\n    number = int({READ}.split(';')[1])\nexcept ValueError:\n    number = None\nassert number == 2",
     f"match {READ}.split():\n    case ['{LINE}', *_]:\n        pass\n    case other:\n        pytest.fail('other')",
-    f"match {READ}.strip().split(';'):\n    case [fruit, number]:\n        assert (fruit, int(number)) == ('apples', 2)\n"
+    f"match {READ}.strip().split(';'):\n    case [fruit, number]:\n"
+    f"        assert (fruit, int(number)) == ('apples', 2)\n"
     "    case _:\n        raise AssertionError",
     f"import asyncio\nasync def go():\n    assert '{LINE}' in {READ}\nasyncio.run(go())",
     f"'{LINE}' in {READ} or pytest.fail('no apples')",
@@ -162,13 +166,15 @@ CHECKS = [
 ]
 WHOLE_CHECKS = [
     "STUB = []\n@pytest.fixture\ndef by_mail():\n    return ScriptedPlanner(lambda o: (STUB.append('a mail'), "
-    "Decision('finished', 'x'))[1])\ndef test_it(vnc_agent, by_mail):\n    vnc_agent.run('Buy', planner=by_mail)\n    assert STUB == ['a mail']",
+    "Decision('finished', 'x'))[1])\ndef test_it(vnc_agent, by_mail):\n"
+    "    vnc_agent.run('Buy', planner=by_mail)\n    assert STUB == ['a mail']",
     "@pytest.fixture\ndef orders_are_whole(vnc_desktop):\n    yield\n"
     f"    assert '{LINE}' in {READ}\ndef test_it(vnc_agent, orders_are_whole):\n    vnc_agent.run('Buy')",
     "@pytest.fixture\ndef orders_are_there():\n    yield\n    assert Path('orders.csv').exists()\n"
     "def test_it(vnc_agent, orders_are_there):\n    vnc_agent.run('Buy')",
     "import sqlite3\n@pytest.fixture\ndef db():\n    base = sqlite3.connect('orders.db')\n"
-    "    base.execute('create table if not exists orders (fruit)')\n    base.execute(\"insert into orders values ('pears')\")\n"
+    "    base.execute('create table if not exists orders (fruit)')\n"
+    "    base.execute(\"insert into orders values ('pears')\")\n"
     "    return base\ndef test_it(vnc_agent, db):\n    vnc_agent.run('Buy')\n"
     "    assert db.execute('select count(*) from orders').fetchone()[0] > 0",
 ]
