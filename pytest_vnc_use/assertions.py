@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import FunctionType
-from typing import Literal
 
 from pytest_vnc_use.code_places import (
     FunctionNode,
@@ -40,20 +39,21 @@ from pytest_vnc_use.code_places import (
     sure_calls,
 )
 from pytest_vnc_use.code_values import NOTHING, Instance, Method, class_of, own_method
+from pytest_vnc_use.code_ways import (
+    NO_WAY,
+    ON,
+    Ways,
+    captured,
+    catches_around_yield,
+    if_seen,
+    may_return_true,
+    surely,
+    tries_again,
+)
 from pytest_vnc_use.known_calls import ASSERTING
 from pytest_vnc_use.looks import Scope, Sources, take_over
+from pytest_vnc_use.truths import has_items, proves
 
-Way = Literal["next", "return", "break", "continue", "yield", "next if seen", "return if seen", "break if seen"]
-Ways = frozenset[Way]
-"""How a piece of code may end normally without having asserted anything; none where it cannot.
-
-A way `if seen` is taken only where a look said so: where all others fail, it has asserted that.
-"""
-
-ON: Ways = frozenset({"next"})
-NO_WAY: Ways = frozenset()
-_IF_SEEN: Mapping[Way, Way] = {"next": "next if seen", "return": "return if seen", "break": "break if seen"}
-_ALL_IF_SEEN = frozenset(_IF_SEEN.values())
 _FAILS = frozenset({"fail", "skip", "xfail", "exit", "skipTest"})
 """Calls of pytest, unittest and sys after which a test has not passed."""
 _RUNS_TO_THE_END = frozenset({"run", "run_until_complete", "wait_for"})
@@ -82,7 +82,7 @@ class Flow:
             if not goes_on:
                 break
             then = self._statement(node)
-            ways = (ways - goes_on) | (then if "next" in goes_on else _if_seen(then))
+            ways = (ways - goes_on) | (then if "next" in goes_on else if_seen(then))
         return ways
 
     def _statement(self, node: ast.stmt) -> Ways:
@@ -151,27 +151,26 @@ class Flow:
         if isinstance(node.test, ast.Constant) and not node.test.value:
             return True
         is_there = __debug__ or "@pytest_ar" in self._scope.values
-        return self._calls_assert(node.test) or (is_there and self._scope.proves(node.test))
+        return self._calls_assert(node.test) or (is_there and proves(self._scope, node.test))
 
     # --- statements that hold others ---------------------------------------------------------------------------------
 
     def _if(self, node: ast.If) -> Ways:
         if self._line is None and isinstance(node.test, ast.Constant):
             return self.block(node.body if node.test.value else node.orelse)
-        proves = self._line is None and self._scope.proves(node.test)
-        is_in_else = self._line is not None and holds_any(node.orelse, self._line)
         if self._line is not None:
-            return self.block(node.orelse if is_in_else else node.body)
+            return self.block(node.orelse if holds_any(node.orelse, self._line) else node.body)
+        looks_decide = proves(self._scope, node.test)
         if self._calls_assert(node.test):
             return NO_WAY
         before = dict(self._scope.facts)
         body, other = self.block(node.body), self.block(node.orelse)
-        if not proves:
+        if not looks_decide:
             return body | other
         self._scope.depend(node, before)
         if any(map(self._fails, (node.body, node.orelse))):
             return NO_WAY  # as an assertion, written out
-        return _if_seen(body, {"next"}) | _if_seen(other, {"next"})
+        return if_seen(body, {"next"}) | if_seen(other, {"next"})
 
     def _fails(self, body: Sequence[ast.stmt]) -> bool:
         """Whether a branch ends the test as failed."""
@@ -201,9 +200,9 @@ class Flow:
 
     def _ways_after_all_rounds(self, node: ast.For | ast.AsyncFor | ast.While, body: Ways, *, is_within: bool) -> Ways:
         if isinstance(node, ast.While):
-            ends_if_seen = self._scope.proves(node.test)  # while what is waited for is not there yet
+            ends_if_seen = proves(self._scope, node.test)  # while what is waited for is not there yet
             return NO_WAY if ends_if_seen else self.block(node.orelse)
-        asserts_each = (is_within or self._scope.has_items(node.iter)) and not body & {
+        asserts_each = (is_within or has_items(self._scope, node.iter)) and not body & {
             "next",
             "continue",
             "next if seen",
@@ -245,9 +244,9 @@ class Flow:
             return True
         if isinstance(kind, Instance):
             function = inspect.getattr_static(kind.of, "__exit__", NOTHING)
-            return isinstance(function, FunctionType) and is_own(function.__code__) and _may_return_true(function)
+            return isinstance(function, FunctionType) and is_own(function.__code__) and may_return_true(function)
         method = own_method(function)
-        return bool(method) and method is not None and _catches_around_yield(method.function)
+        return bool(method) and method is not None and catches_around_yield(method.function)
 
     def _try(self, node: ast.Try) -> Ways:
         line = self._line
@@ -261,7 +260,7 @@ class Flow:
             ways = (ways - ON) | self.block(node.orelse)
         known = dict(self._scope.looks)
         for handler in node.handlers:
-            ways |= self.block(handler.body) - (ON if _tries_again(handler) else NO_WAY)
+            ways |= self.block(handler.body) - (ON if tries_again(handler) else NO_WAY)
         self._scope.looks.update(
             {name: True for name, looks in known.items() if looks}
         )  # a default for what is not there
@@ -280,7 +279,7 @@ class Flow:
         ways: Ways = NO_WAY if is_whole and not node.cases[-1].guard else ON
         seen = self._scope.rests(node.subject)
         for case in node.cases:
-            for name in _captured(case.pattern):
+            for name in captured(case.pattern):
                 self._scope.name(ast.Name(name, ast.Store()), looks=seen)
             ways |= self.block(case.body)
         return NO_WAY if seen and is_whole and any(self._fails(case.body) for case in node.cases) else ways
@@ -294,7 +293,7 @@ class Flow:
         awaited += [each.args[0] for each in calls if is_named(each, _RUNS_TO_THE_END) and each.args]
         match node:
             case ast.BoolOp(op=ast.Or(), values=[seen, *_, last]) if self._fails([ast.Expr(last)]):
-                return self._scope.proves(seen)
+                return proves(self._scope, seen)
         return any(self._is_assertion(call, is_awaited=call in awaited) for call in sure_calls(node))
 
     def _is_assertion(self, call: ast.Call, *, is_awaited: bool) -> bool:
@@ -328,7 +327,7 @@ class Flow:
         Another package's function that begins so counts where it was found: it may be any helper that only returns.
         """
         if name == "check" and len(told) > 1:
-            return self._scope.proves(told[0]) and not isinstance(told[0], ast.Constant)
+            return proves(self._scope, told[0]) and not isinstance(told[0], ast.Constant)
         if name.startswith(("to_", "not_to_")) and owner is not None:
             return is_named(innermost(owner), frozenset({"expect"}))
         if (
@@ -338,7 +337,7 @@ class Flow:
         ):
             return False
         if name in ("assertTrue", "assertFalse", "assert_", "assert_that"):
-            return bool(told) and self._scope.proves(told[0]) and (name != "assert_that" or len(told) > 1)
+            return bool(told) and proves(self._scope, told[0]) and (name != "assert_that" or len(told) > 1)
         if name in ("assertIsNotNone", "assertIsInstance"):
             return bool(told) and self._scope.rests(told[0]) and not self._scope.facts_in(told[0])
         asked = told or ([owner] if owner is not None else [])
@@ -360,27 +359,6 @@ class _Local:
         for name, value in zip(names, call.args, strict=False):
             scope.take(name, caller.rests(value), caller.resolve(value))
         return surely(Flow(scope).block(self._node.body))
-
-
-def surely(ways: Ways) -> bool:
-    """Whether code that may end so has surely asserted something."""
-    return ways <= _ALL_IF_SEEN
-
-
-def _if_seen(ways: Ways, but: frozenset[Way] | set[Way] = NO_WAY) -> Ways:
-    return frozenset(way if way in but else _IF_SEEN.get(way, way) for way in ways)
-
-
-def _tries_again(handler: ast.ExceptHandler) -> bool:
-    """Whether it raises again what it caught, sooner or later: `if attempt == last: raise`."""
-    inner = [each for part in handler.body if isinstance(part, ast.If) for each in ast.walk(part)]
-    return any(isinstance(each, ast.Raise) for each in inner)
-
-
-def _captured(pattern: ast.pattern) -> list[str]:
-    """The names that a pattern of `match` gives."""
-    found = [getattr(each, name, None) for each in ast.walk(pattern) for name in ("name", "rest")]
-    return [name for name in found if name]
 
 
 # --- whole functions --------------------------------------------------------------------------------------------------
@@ -457,23 +435,3 @@ def _ends_test(callee: object) -> bool:
     module = str(getattr(function, "__module__", "")).partition(".")[0]
     name = getattr(function, "__name__", type(function).__name__.strip("_").lower())
     return name in _FAILS and module in ("_pytest", "pytest", "unittest", "sys")
-
-
-def _may_return_true(function: FunctionType) -> bool:
-    node = node_of(function.__code__)
-    returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)] if node else []
-    return any(value is not None and not (isinstance(value, ast.Constant) and not value.value) for value in returned)
-
-
-def _catches_around_yield(function: FunctionType) -> bool:
-    node = node_of(function.__code__)
-    tries = (
-        [each for each in ast.walk(node) if isinstance(each, ast.Try) and any(map(_ends_error, each.handlers))]
-        if node
-        else []
-    )
-    return any(isinstance(inner, ast.Yield) for each in tries for part in each.body for inner in ast.walk(part))
-
-
-def _ends_error(handler: ast.ExceptHandler) -> bool:
-    return not isinstance(handler.body[-1], ast.Raise)

@@ -19,7 +19,6 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from pytest_vnc_use.code_places import (
     arguments_of,
     innermost,
-    is_named,
     is_own_file,
     name_of,
     names_of,
@@ -34,7 +33,6 @@ from pytest_vnc_use.code_values import (
     Method,
     collects,
     getter_of,
-    has_truth,
     is_live,
     is_of_package,
     member,
@@ -47,15 +45,10 @@ from pytest_vnc_use.foregone import (
     NONE,
     Facts,
     facts_of,
-    has_foregone_truth,
-    is_foregone,
-    is_forgotten_call,
-    is_generator,
     is_of_a_picture,
 )
 from pytest_vnc_use.known_calls import (
     CONNECTED,
-    OF_A_VERDICT,
     OF_THE_PLACE,
     OS_LOOKS,
     OS_MODULES,
@@ -233,62 +226,7 @@ class Scope:
         if thing is not NOTHING:
             self.things[name] = thing
 
-    # --- what can fail where the product is broken -------------------------------------------------------------------
-
-    def proves(self, test: ast.expr) -> bool:
-        """Whether the truth of an expression says something of the product."""
-        match test:
-            case ast.UnaryOp(op=ast.Not()):
-                return self.proves(test.operand)
-            case ast.BoolOp():
-                told = [self.proves(value) for value in test.values]
-                return any(told) if isinstance(test.op, ast.And) else all(told)
-            case ast.Attribute() if test.attr in OF_A_VERDICT:
-                return False
-            case ast.Compare():
-                return self._compares(test)
-            case ast.Call(func=ast.Name(id="all" | "any"), args=[ast.Name(id=name)]) if name in self.parts:
-                return False  # of its keys
-            case ast.Call(func=ast.Name(id="any"), args=[ast.List(elts=[*each]) | ast.Tuple(elts=[*each])]):
-                return all(map(self.proves, each))
-            case ast.Call(func=ast.Name(id="all"), args=[ast.List(elts=[*each]) | ast.Tuple(elts=[*each])]):
-                return any(map(self.proves, each))
-            case ast.Call(func=ast.Name(id="all"), args=[ast.GeneratorExp() | ast.ListComp() as items]):
-                return self.has_items(items.generators[0].iter) and self.rests(test)
-        if has_foregone_truth(test, self.facts_in(test)) or self._is_generator(test):
-            return False
-        if isinstance(test, (ast.Name, ast.Attribute)):
-            thing = self.resolve(test)
-            return self.rests(test) and has_truth(thing) and not (thing is NOTHING and is_forgotten_call(test))
-        return self.rests(test)
-
-    def _is_generator(self, test: ast.expr) -> bool:
-        method = own_method(self.resolve(test.func)) if isinstance(test, ast.Call) else None
-        return method is not None and is_generator(method.function)
-
-    def has_items(self, over: ast.expr) -> bool:
-        """Whether it surely holds something to go through."""
-        if isinstance(over, (ast.Tuple, ast.List, ast.Set)):
-            return any(not isinstance(each, ast.Starred) for each in over.elts)
-        if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("range", "enumerate"):
-            first = over.args[:1]
-            if over.func.id == "enumerate":
-                return bool(first) and self.has_items(first[0])
-            bounds = [getattr(each, "value", 0) for each in over.args]
-            return all(isinstance(each, int) for each in bounds) and len(range(*bounds)) > 0
-        whole = innermost(over.func) if isinstance(over, ast.Call) and is_named(over, _PARTS) else over
-        if "true" in self.facts_in(whole):
-            return True
-        known = self.resolve(over)
-        return isinstance(known, (tuple, list, dict, set, frozenset, str)) and len(known) > 0
-
-    def _compares(self, test: ast.Compare) -> bool:
-        if is_foregone(test, self.facts_of_name):
-            return False
-        sides = [test.left, *test.comparators]
-        if any(isinstance(op, (ast.Is, ast.IsNot)) for op in test.ops):
-            sides = [side for side in sides if not isinstance(side, ast.Name) or self.looks.get(side.id)]
-        return any(map(self.rests, sides))
+    # --- what comes from a look ---------------------------------------------------------------------------------------
 
     def rests(self, node: ast.AST) -> bool:
         """Whether the value of an expression comes from a look at the program."""
@@ -464,9 +402,6 @@ class Scope:
                 case ast.Expr(value=ast.Yield(value=ast.expr() as value)):
                     returned.append(self.rests(value))
         return any(returned)
-
-
-_PARTS = frozenset({"items", "keys", "values"})
 
 
 def _is_empty(node: ast.expr) -> bool:
