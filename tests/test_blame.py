@@ -682,7 +682,7 @@ def test_a_replay_is_no_word_of_a_planner(pytester: pytest.Pytester) -> None:
         import pytest
 
         @pytest.mark.vnc_task("Look")
-        def test_look(vnc_desktop): assert not Path("broken").exists()
+        def test_look(vnc_desktop): assert vnc_desktop.run(["ls", str(Path("broken").resolve())]).exit_code != 0
         """
     )
     pytester.runpytest_subprocess(*ON_PAD, "--vnc-record=auto", timeout=60).assert_outcomes(passed=1)

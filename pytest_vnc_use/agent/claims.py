@@ -13,6 +13,7 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import SettingsError, TaskFailed
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.sightings import SIGHTINGS
 from pytest_vnc_use.types import (
     Answer,
     Extracted,
@@ -43,7 +44,8 @@ CONFIRMING_VOTES = 5
 class LastTask:
     """The last task of a test: its number from 1, how it ended, and where the test stood then.
 
-    `result` is None where it broke; `verdicts` is how many there were before it ended.
+    `result` is None where it broke; `verdicts` is how many there were before it ended, `looks` how many looks of the
+    test's own.
     """
 
     number: int
@@ -52,6 +54,7 @@ class LastTask:
     result: RunResult | None
     verdicts: int
     places: tuple[Place, ...] = ()
+    looks: int = 0
 
 
 class Claims(ABC):
@@ -200,7 +203,8 @@ class Claims(ABC):
     def _end(self, number: int, started: RunStarted, result: RunResult | None, places: tuple[Place, ...]) -> None:
         """Note that a task has ended."""
         self._end_frame = None
-        self._last_task = LastTask(number, started.task, started.body_checks, result, len(self.verdicts), places)
+        seen = len(self.verdicts), places, SIGHTINGS.count
+        self._last_task = LastTask(number, started.task, started.body_checks, result, *seen)
 
     def _acts(self) -> None:
         if self._last_task and self._end_frame is None:

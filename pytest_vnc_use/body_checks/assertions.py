@@ -1,6 +1,7 @@
-"""Whether a test surely asserts something of the product after its last task.
+"""Whether the code of a test surely asserts something of the product after its last task.
 
-Two things decide. Where the test stood when the task ended is known from its run: the stack at that moment, with what
+Whether anything of the product has come to the test at all is seen while it runs (see sightings.py). Here two things
+decide. Where the test stood when the task ended is known from its run: the stack at that moment, with what
 each name stood for. What comes after that is read from the source, as no means shows on every Python, at no cost to
 other tests, which lines were carried out: tracing collides with debuggers and coverage, and pytest's own hook for
 assertions that pass is off unless an ini option switches it on. So an assertion counts where *every* way to a normal
@@ -19,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import FunctionType
-from typing import Literal
 
 from pytest_vnc_use.body_checks.code_places import (
     FunctionNode,
@@ -39,17 +39,25 @@ from pytest_vnc_use.body_checks.code_places import (
     sure_calls,
 )
 from pytest_vnc_use.body_checks.code_values import NOTHING, Instance, Method, class_of, own_method
+from pytest_vnc_use.body_checks.code_ways import (
+    NO_WAY,
+    ON,
+    Ways,
+    captured,
+    catches_around_yield,
+    if_seen,
+    may_return_true,
+    surely,
+    tries_again,
+)
 from pytest_vnc_use.body_checks.known_calls import ASSERTING
-from pytest_vnc_use.body_checks.looks import Scope, take_over
+from pytest_vnc_use.body_checks.looks import Scope, Sources, take_over
+from pytest_vnc_use.body_checks.truths import has_items, proves
 
-Way = Literal["next", "return", "break", "continue", "yield"]
-Ways = frozenset[Way]
-"""How a piece of code may end normally without having asserted anything; none where it cannot."""
-
-ON: Ways = frozenset({"next"})
-NO_WAY: Ways = frozenset()
 _FAILS = frozenset({"fail", "skip", "xfail", "exit", "skipTest"})
 """Calls of pytest, unittest and sys after which a test has not passed."""
+_RUNS_TO_THE_END = frozenset({"run", "run_until_complete", "wait_for"})
+"""Calls of asyncio, anyio and trio that await what they are given."""
 _EXPECTS_ERROR = frozenset({"raises", "warns", "deprecated_call", "assertRaises", "assertRaisesRegex", "assertWarns"})
 
 
@@ -70,9 +78,11 @@ class Flow:
             rest = rest[held[-1] :] if held else []  # of several in one line the last
         ways = ON
         for node in rest:
-            if "next" not in ways:
+            goes_on = ways & {"next", "next if seen"}
+            if not goes_on:
                 break
-            ways = (ways - ON) | self._statement(node)
+            then = self._statement(node)
+            ways = (ways - goes_on) | (then if "next" in goes_on else if_seen(then))
         return ways
 
     def _statement(self, node: ast.stmt) -> Ways:
@@ -100,12 +110,19 @@ class Flow:
         if all(map(is_chain, parts(node))):
             if isinstance(node, (ast.Assert, ast.If, ast.While, ast.For, ast.With, ast.Match)):
                 ways = self._statement(node)
+            elif any(map(self._asserts_in_chain, parts(node))):
+                return NO_WAY
             else:
                 take_over(self._scope, node)
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 self._scope.name(target, looks=False)  # what stands there may have been read before the task
-        return ways if inner else NO_WAY
+        return NO_WAY if surely(inner) else ways
+
+    def _asserts_in_chain(self, node: ast.expr) -> bool:
+        """Whether a call on what the task's own call gave asserts: `page.press().check()`."""
+        calls = [*sure_calls(node)]
+        return any(self._is_assertion(call, is_awaited=False) for call in calls[:-1])
 
     def _simple(self, node: ast.stmt) -> Ways:
         match node:
@@ -134,26 +151,26 @@ class Flow:
         if isinstance(node.test, ast.Constant) and not node.test.value:
             return True
         is_there = __debug__ or "@pytest_ar" in self._scope.values
-        return self._calls_assert(node.test) or (is_there and self._scope.proves(node.test))
+        return self._calls_assert(node.test) or (is_there and proves(self._scope, node.test))
 
     # --- statements that hold others ---------------------------------------------------------------------------------
 
     def _if(self, node: ast.If) -> Ways:
         if self._line is None and isinstance(node.test, ast.Constant):
             return self.block(node.body if node.test.value else node.orelse)
-        proves = self._line is None and self._scope.proves(node.test)
-        is_in_else = self._line is not None and holds_any(node.orelse, self._line)
         if self._line is not None:
-            return self.block(node.orelse if is_in_else else node.body)
+            return self.block(node.orelse if holds_any(node.orelse, self._line) else node.body)
+        looks_decide = proves(self._scope, node.test)
         if self._calls_assert(node.test):
             return NO_WAY
         before = dict(self._scope.facts)
-        branches = [self.block(node.body), self.block(node.orelse)]
-        if proves:
-            self._scope.depend(node, before)
-        if proves and any(map(self._fails, (node.body, node.orelse))):
+        body, other = self.block(node.body), self.block(node.orelse)
+        if not looks_decide:
+            return body | other
+        self._scope.depend(node, before)
+        if any(map(self._fails, (node.body, node.orelse))):
             return NO_WAY  # as an assertion, written out
-        return branches[0] | branches[1]
+        return if_seen(body, {"next"}) | if_seen(other, {"next"})
 
     def _fails(self, body: Sequence[ast.stmt]) -> bool:
         """Whether a branch ends the test as failed."""
@@ -174,10 +191,23 @@ class Flow:
         body = self.block(node.body)
         if not is_within and not isinstance(node, ast.While) and self._scope.rests(node.iter):
             self._scope.depend(node, before)
-        ways = body - {"break", "continue"}
-        leaves = "break" in body if has_no_end else bool(body & {"next", "break", "continue"})
-        is_run = is_within or has_no_end or (not isinstance(node, ast.While) and self._scope.has_items(node.iter))
-        return (ways - ON) | (ON if leaves or not is_run else NO_WAY)
+        ways = body - {"next", "break", "continue", "next if seen", "break if seen"}
+        if "break" in body:
+            ways |= ON
+        if "break if seen" in body:
+            ways |= {"next if seen"}
+        return ways | (NO_WAY if has_no_end else self._ways_after_all_rounds(node, body, is_within=is_within))
+
+    def _ways_after_all_rounds(self, node: ast.For | ast.AsyncFor | ast.While, body: Ways, *, is_within: bool) -> Ways:
+        if isinstance(node, ast.While):
+            ends_if_seen = proves(self._scope, node.test)  # while what is waited for is not there yet
+            return NO_WAY if ends_if_seen else self.block(node.orelse)
+        asserts_each = (is_within or has_items(self._scope, node.iter)) and not body & {
+            "next",
+            "continue",
+            "next if seen",
+        }
+        return NO_WAY if asserts_each else self.block(node.orelse)
 
     def _with(self, node: ast.With | ast.AsyncWith) -> Ways:
         is_within = self._line is not None
@@ -214,9 +244,9 @@ class Flow:
             return True
         if isinstance(kind, Instance):
             function = inspect.getattr_static(kind.of, "__exit__", NOTHING)
-            return isinstance(function, FunctionType) and is_own(function.__code__) and _may_return_true(function)
+            return isinstance(function, FunctionType) and is_own(function.__code__) and may_return_true(function)
         method = own_method(function)
-        return bool(method) and method is not None and _catches_around_yield(method.function)
+        return bool(method) and method is not None and catches_around_yield(method.function)
 
     def _try(self, node: ast.Try) -> Ways:
         line = self._line
@@ -228,8 +258,12 @@ class Flow:
         ways = self.block(node.body)
         if "next" in ways and node.orelse:
             ways = (ways - ON) | self.block(node.orelse)
+        known = dict(self._scope.looks)
         for handler in node.handlers:
-            ways |= self.block(handler.body)
+            ways |= self.block(handler.body) - (ON if tries_again(handler) else NO_WAY)
+        self._scope.looks.update(
+            {name: True for name, looks in known.items() if looks}
+        )  # a default for what is not there
         return self._finally(ways, node)
 
     def _finally(self, ways: Ways, node: ast.Try) -> Ways:
@@ -243,15 +277,23 @@ class Flow:
             return next((self.block(case.body) for case in node.cases if holds_any(case.body, self._line)), ON)
         is_whole = any(isinstance(case.pattern, ast.MatchAs) and not case.pattern.pattern for case in node.cases)
         ways: Ways = NO_WAY if is_whole and not node.cases[-1].guard else ON
+        seen = self._scope.rests(node.subject)
         for case in node.cases:
+            for name in captured(case.pattern):
+                self._scope.name(ast.Name(name, ast.Store()), looks=seen)
             ways |= self.block(case.body)
-        return ways
+        return NO_WAY if seen and is_whole and any(self._fails(case.body) for case in node.cases) else ways
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
     def _calls_assert(self, node: ast.AST) -> bool:
         """Whether an expression surely calls something that asserts."""
+        calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
         awaited = [each.value for each in ast.walk(node) if isinstance(each, ast.Await)]
+        awaited += [each.args[0] for each in calls if is_named(each, _RUNS_TO_THE_END) and each.args]
+        match node:
+            case ast.BoolOp(op=ast.Or(), values=[seen, *_, last]) if self._fails([ast.Expr(last)]):
+                return proves(self._scope, seen)
         return any(self._is_assertion(call, is_awaited=call in awaited) for call in sure_calls(node))
 
     def _is_assertion(self, call: ast.Call, *, is_awaited: bool) -> bool:
@@ -265,9 +307,11 @@ class Flow:
             if inspect.iscoroutinefunction(method.function) and not is_awaited:
                 return False
             return self._scope.depth < 6 and asserts(method, partial(self._scope.within, call, method))
-        told = [*call.args, *(each.value for each in call.keywords)]
         if isinstance(call.func, (ast.Attribute, ast.Name)) and _ends_test(callee):
             return True
+        if is_named(call, _EXPECTS_ERROR):
+            return len(call.args) > 1 and not isinstance(call.args[1], ast.Lambda)
+        told = [*call.args, *(each.value for each in call.keywords)]
         match call.func:
             case ast.Attribute(attr=name, value=owner):
                 return self._is_known_assertion(name, told, owner, is_found=callee is not NOTHING)
@@ -283,9 +327,7 @@ class Flow:
         Another package's function that begins so counts where it was found: it may be any helper that only returns.
         """
         if name == "check" and len(told) > 1:
-            return self._scope.proves(told[0]) and not isinstance(told[0], ast.Constant)
-        if name in _EXPECTS_ERROR:
-            return len(told) > 1 and not isinstance(told[1], ast.Lambda)
+            return proves(self._scope, told[0]) and not isinstance(told[0], ast.Constant)
         if name.startswith(("to_", "not_to_")) and owner is not None:
             return is_named(innermost(owner), frozenset({"expect"}))
         if (
@@ -295,7 +337,9 @@ class Flow:
         ):
             return False
         if name in ("assertTrue", "assertFalse", "assert_", "assert_that"):
-            return bool(told) and self._scope.proves(told[0]) and (name != "assert_that" or len(told) > 1)
+            return bool(told) and proves(self._scope, told[0]) and (name != "assert_that" or len(told) > 1)
+        if name in ("assertIsNotNone", "assertIsInstance"):
+            return bool(told) and self._scope.rests(told[0]) and not self._scope.facts_in(told[0])
         asked = told or ([owner] if owner is not None else [])
         return len({ast.dump(each) for each in asked}) == len(asked) and any(map(self._scope.rests, asked))
 
@@ -314,7 +358,7 @@ class _Local:
         names = [each.arg for each in self._node.args.args]
         for name, value in zip(names, call.args, strict=False):
             scope.take(name, caller.rests(value), caller.resolve(value))
-        return not Flow(scope).block(self._node.body)
+        return surely(Flow(scope).block(self._node.body))
 
 
 # --- whole functions --------------------------------------------------------------------------------------------------
@@ -323,45 +367,50 @@ class _Local:
 def asserts(method: Method, scope: Callable[[], Scope]) -> bool:
     """Whether a function, called so, surely asserts."""
     node = node_of(method.function.__code__)
-    return node is not None and not Flow(scope()).block(node.body)
+    return node is not None and surely(Flow(scope()).block(node.body))
 
 
-def function_asserts(function: object, funcargs: Mapping[str, object], *, trusts_outcome: bool = False) -> bool:
+def function_asserts(
+    function: object, funcargs: Mapping[str, object], sources: Sources, *, trusts_outcome: bool = False
+) -> bool:
     """Whether a test's function, or the part of a fixture before its `yield`, surely asserts.
 
-    `funcargs` are the values of the test's fixtures and parameters. With `trusts_outcome` what a run's result says
-    counts.
+    `funcargs` are the values of the test's fixtures and parameters; what is looked at is added to `sources`. With
+    `trusts_outcome` what a run's result says counts.
     """
     method = own_method(function)
     if method is None:
         return False
     values = {**names_of(method.function), **funcargs}
-    scope = Scope(values, trusts_outcome, funcargs, frozenset(funcargs))
+    scope = Scope(values, trusts_outcome, funcargs, frozenset(funcargs), sources=sources)
     names = [*inspect.signature(method.function).parameters]
     if method.owner is not NOTHING and names:
         scope.values, scope.live = {**values, names[0]: method.owner}, scope.live | {names[0]}
     return asserts(method, lambda: scope)
 
 
-def asserts_after_yield(function: object, funcargs: Mapping[str, object]) -> bool:
+def asserts_after_yield(function: object, funcargs: Mapping[str, object], sources: Sources) -> bool:
     """Whether a fixture surely asserts when it is ended."""
     method = own_method(function)
     node = node_of(method.function.__code__) if method else None
     if method is None or node is None:
         return False
     lines = [each.lineno for each in ast.walk(node) if isinstance(each, ast.Yield)]
-    scope = Scope({**names_of(method.function), **funcargs}, funcargs=funcargs, live=frozenset(funcargs))
-    return len(lines) == 1 and not Flow(scope, lines[0]).block(node.body)
+    values = {**names_of(method.function), **funcargs}
+    scope = Scope(values, funcargs=funcargs, live=frozenset(funcargs), sources=sources)
+    return len(lines) == 1 and surely(Flow(scope, lines[0]).block(node.body))
 
 
-def asserts_after(places: Sequence[Place], funcargs: Mapping[str, object], *, trusts_outcome: bool = False) -> bool:
+def asserts_after(
+    places: Sequence[Place], funcargs: Mapping[str, object], sources: Sources, *, trusts_outcome: bool = False
+) -> bool:
     """Whether the functions that stood at those places, innermost first, surely assert in what they still had to do."""
     ways = ON
     for place in places:
         node = node_of(place.code)
-        scope = Scope(place.values, trusts_outcome, funcargs, _live_names(place, node, funcargs))
+        scope = Scope(place.values, trusts_outcome, funcargs, _live_names(place, node, funcargs), sources=sources)
         left = Flow(scope, place.line, ways).block(node.body) if node else ON
-        ways = ON if left else NO_WAY
+        ways = NO_WAY if surely(left) else ON
     return not ways
 
 
@@ -386,15 +435,3 @@ def _ends_test(callee: object) -> bool:
     module = str(getattr(function, "__module__", "")).partition(".")[0]
     name = getattr(function, "__name__", type(function).__name__.strip("_").lower())
     return name in _FAILS and module in ("_pytest", "pytest", "unittest", "sys")
-
-
-def _may_return_true(function: FunctionType) -> bool:
-    node = node_of(function.__code__)
-    returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)] if node else []
-    return any(value is not None and not (isinstance(value, ast.Constant) and not value.value) for value in returned)
-
-
-def _catches_around_yield(function: FunctionType) -> bool:
-    node = node_of(function.__code__)
-    tries = [each for each in ast.walk(node) if isinstance(each, ast.Try) and each.handlers] if node else []
-    return any(isinstance(inner, ast.Yield) for each in tries for part in each.body for inner in ast.walk(part))

@@ -181,14 +181,21 @@ def is_chain(node: ast.expr) -> bool:
     now, chain = node, set[int]()
     while isinstance(now, (ast.Compare, ast.Attribute, ast.Subscript, ast.Call, ast.Await, ast.UnaryOp)):
         chain.add(id(now))
-        now = (
-            now.left if isinstance(now, ast.Compare) else now.operand if isinstance(now, ast.UnaryOp) else _before(now)
-        )
+        now = _before(now)
     return all(id(each) in chain for each in ast.walk(node) if isinstance(each, ast.Call))
 
 
-def _before(node: ast.Attribute | ast.Subscript | ast.Call | ast.Await) -> ast.expr:
-    return node.func if isinstance(node, ast.Call) else node.value
+def _before(node: ast.Compare | ast.Attribute | ast.Subscript | ast.Call | ast.Await | ast.UnaryOp) -> ast.expr:
+    match node:
+        case ast.Compare(left=ast.Constant(), comparators=[other]):
+            return other
+        case ast.Compare():
+            return node.left
+        case ast.UnaryOp():
+            return node.operand
+        case ast.Call():
+            return node.func
+    return node.value
 
 
 def arguments_of(call: ast.Call, names: list[str]) -> Iterator[tuple[str, ast.expr]]:

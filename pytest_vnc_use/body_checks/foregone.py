@@ -51,6 +51,8 @@ def facts_of(node: ast.AST, of_name: Callable[[str], Facts]) -> Facts:
             return NONE if None in node.keys else _IS_TRUE
         case ast.JoinedStr():
             return _IS_TRUE if any(isinstance(each, ast.Constant) for each in node.values) else _IS_THERE
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()):
+            return _IS_THERE
         case ast.GeneratorExp() | ast.Lambda():
             return _IS_TRUE
         case ast.Subscript(slice=ast.Slice()):

@@ -29,6 +29,13 @@ PATH_LOOKS = frozenset(
 )
 OF_THE_PLACE = frozenset({"exists", "is_dir", "isdir", "lexists", "stat", "lstat"})
 """What says of a folder that it is there, and nothing of what it holds."""
+CONNECTED = frozenset(
+    "sqlite3 _sqlite3 psycopg psycopg2 pymysql MySQLdb mysql asyncpg aiosqlite sqlalchemy peewee pymongo redis "
+    "requests httpx aiohttp urllib3 playwright selenium paramiko fabric asyncssh serial pexpect ptyprocess imaplib "
+    "poplib ftplib socket _socket ssl http Xlib docker kubernetes boto3 botocore pika kafka confluent_kafka grpc zmq "
+    "paho websocket websockets win32com comtypes dbus gi jeepney".split()
+)
+"""Packages whose objects are asked over connections that may have been made before the test."""
 OF_A_VERDICT = frozenset({"kind", "reason", "claim"})
 ASSERTING = frozenset(
     "assert_equal assert_array_equal assert_allclose assert_almost_equal assert_approx_equal assert_array_almost_equal "

@@ -12,7 +12,7 @@ import builtins
 import inspect
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
@@ -33,7 +33,6 @@ from pytest_vnc_use.body_checks.code_values import (
     Method,
     collects,
     getter_of,
-    has_truth,
     is_live,
     is_of_package,
     member,
@@ -46,14 +45,10 @@ from pytest_vnc_use.body_checks.foregone import (
     NONE,
     Facts,
     facts_of,
-    has_foregone_truth,
-    is_foregone,
-    is_forgotten_call,
-    is_generator,
     is_of_a_picture,
 )
 from pytest_vnc_use.body_checks.known_calls import (
-    OF_A_VERDICT,
+    CONNECTED,
     OF_THE_PLACE,
     OS_LOOKS,
     OS_MODULES,
@@ -65,6 +60,19 @@ from pytest_vnc_use.body_checks.known_calls import (
     SILENT,
     UNTELLING,
 )
+
+
+@dataclass
+class Sources:
+    """What the looks are made at that a piece of code makes, as far as its names tell.
+
+    `desktop` by the fixtures of this package; a `connection` that may have been made long ago; `files`, by their paths.
+    """
+
+    desktop: bool = False
+    connection: bool = False
+    files: set[str] = field(default_factory=set)
+
 
 _DEEPEST = 6
 """So many calls are followed, one within the other."""
@@ -78,7 +86,7 @@ class Scope:
     `looks` says of the names that were given since whether they rest on a look, `things` what they stand for where that
     is known, `facts` what is true of them in any case, `parts` the dict that is written out. With `trusts_outcome` the
     run's own words count: it did not end as its planner said. `funcargs` are the test's, for calls whose arguments
-    cannot be told apart. `written` are the files that the test itself wrote.
+    cannot be told apart. `written` are the files that the test itself wrote; all scopes of a test share `sources`.
     """
 
     values: Mapping[str, object]
@@ -91,6 +99,7 @@ class Scope:
     facts: dict[str, Facts] = field(default_factory=dict)
     parts: dict[str, ast.Dict] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
+    sources: Sources = field(default_factory=Sources)
 
     # --- what names stand for ----------------------------------------------------------------------------------------
 
@@ -122,6 +131,9 @@ class Scope:
     def _resolve_call(self, call: ast.Call) -> object:
         made = self.resolve(call.func)
         if isinstance(made, type):
+            path = self.resolve(call.args[0]) if call.args else NOTHING
+            if issubclass(made, PurePath) and isinstance(path, (str, PurePath)):
+                return PurePath(path)
             return Instance(made)
         if made is getattr and len(call.args) > 1 and isinstance(name := self.resolve(call.args[1]), str):
             return member(self.resolve(call.args[0]), name)
@@ -144,12 +156,15 @@ class Scope:
     def facts_of_name(self, name: str) -> Facts:
         return self.facts.get(name, NONE)
 
+    def facts_in(self, node: ast.expr) -> Facts:
+        return facts_of(node, self.facts_of_name)
+
     def assign(self, target: ast.expr, value: ast.expr) -> None:
         """Take over what a name stands for from now on; a part of a thing that comes from a look makes all of it so."""
         if isinstance(target, (ast.Subscript, ast.Attribute)):
             self.add(target, value)
             return
-        facts = facts_of(value, self.facts_of_name)
+        facts = self.facts_in(value)
         self.name(target, looks=self.rests(value), thing=self.resolve(value))
         if isinstance(target, ast.Name):
             self.facts[target.id] = facts
@@ -167,6 +182,10 @@ class Scope:
     def depend(self, node: ast.stmt, before: Mapping[str, Facts]) -> None:
         """Take over what is given to names only where a look says so; `before` is what was known of them."""
         for each in ast.walk(node):
+            if isinstance(each, ast.Call) and name_of(each) in PUTS and isinstance(each.func, ast.Attribute):
+                root = innermost(each.func.value)
+                if isinstance(root, ast.Name):
+                    self.looks[root.id] = True
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                 self.facts[each.id] = self.facts_of_name(each.id) & before.get(each.id, NONE)
                 self.looks[each.id] = "true" not in self.facts[each.id]
@@ -183,7 +202,7 @@ class Scope:
 
     def within(self, call: ast.Call, method: Method) -> Scope:
         """The scope of a function that is called."""
-        scope = Scope(names_of(method.function), self.trusts_outcome, self.funcargs, depth=self.depth + 1)
+        scope = self._inner(names_of(method.function))
         names = inspect.getfullargspec(method.function)
         positional = [*names.args]
         if method.owner is not NOTHING and positional:
@@ -191,9 +210,14 @@ class Scope:
         for name in (*positional, *names.kwonlyargs):
             scope.take(name, is_live(self.funcargs.get(name)), self.funcargs.get(name, NOTHING))
         for name, value in arguments_of(call, positional):
-            scope.take(name, self.rests(value), self.resolve(value))
-            scope.facts[name] = facts_of(value, self.facts_of_name)
+            looked = value.body if isinstance(value, ast.Lambda) else value
+            scope.take(name, self.rests(looked), self.resolve(value))
+            scope.facts[name] = self.facts_in(value)
         return scope
+
+    def _inner(self, values: Mapping[str, object]) -> Scope:
+        deeper = Scope(values, self.trusts_outcome, self.funcargs, depth=self.depth + 1)
+        return replace(deeper, written=self.written, sources=self.sources)
 
     def take(self, name: str, looks: bool, thing: object) -> None:
         """Take over what a parameter stands for."""
@@ -202,52 +226,7 @@ class Scope:
         if thing is not NOTHING:
             self.things[name] = thing
 
-    # --- what can fail where the product is broken -------------------------------------------------------------------
-
-    def proves(self, test: ast.expr) -> bool:
-        """Whether the truth of an expression says something of the product."""
-        match test:
-            case ast.UnaryOp(op=ast.Not()):
-                return self.proves(test.operand)
-            case ast.BoolOp():
-                told = [self.proves(value) for value in test.values]
-                return any(told) if isinstance(test.op, ast.And) else all(told)
-            case ast.Attribute() if test.attr in OF_A_VERDICT:
-                return False
-            case ast.Compare():
-                return self._compares(test)
-            case ast.Call(func=ast.Name(id="all"), args=[ast.GeneratorExp() | ast.ListComp() as items]):
-                return self.has_items(items.generators[0].iter) and self.rests(test)
-        if has_foregone_truth(test, facts_of(test, self.facts_of_name)) or self._is_generator(test):
-            return False
-        if isinstance(test, (ast.Name, ast.Attribute)):
-            thing = self.resolve(test)
-            return self.rests(test) and has_truth(thing) and not (thing is NOTHING and is_forgotten_call(test))
-        return self.rests(test)
-
-    def _is_generator(self, test: ast.expr) -> bool:
-        method = own_method(self.resolve(test.func)) if isinstance(test, ast.Call) else None
-        return method is not None and is_generator(method.function)
-
-    def has_items(self, over: ast.expr) -> bool:
-        """Whether it surely holds something to go through."""
-        if isinstance(over, (ast.Tuple, ast.List, ast.Set)):
-            return any(not isinstance(each, ast.Starred) for each in over.elts)
-        if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("range", "enumerate"):
-            first = over.args[:1]
-            if over.func.id == "enumerate":
-                return bool(first) and self.has_items(first[0])
-            return len(over.args) == 1 and isinstance(first[0], ast.Constant) and bool(first[0].value)
-        known = self.resolve(over)
-        return isinstance(known, (tuple, list, dict, set, frozenset, str)) and len(known) > 0
-
-    def _compares(self, test: ast.Compare) -> bool:
-        if is_foregone(test, self.facts_of_name):
-            return False
-        sides = [test.left, *test.comparators]
-        if any(isinstance(op, (ast.Is, ast.IsNot)) for op in test.ops):
-            sides = [side for side in sides if not isinstance(side, ast.Name) or self.looks.get(side.id)]
-        return any(map(self.rests, sides))
+    # --- what comes from a look ---------------------------------------------------------------------------------------
 
     def rests(self, node: ast.AST) -> bool:
         """Whether the value of an expression comes from a look at the program."""
@@ -262,10 +241,14 @@ class Scope:
                 return self._call_rests(node)
             case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=key)) if name in self.parts:
                 return self._part_rests(self.parts[name], key)
-            case ast.BoolOp(op=ast.Or()):
-                return all(map(self.rests, node.values))
+            case ast.BoolOp(op=ast.Or(), values=[first, *others]):
+                return self.rests(first) and all(_is_empty(other) or self.rests(other) for other in others)
             case ast.IfExp():
-                return self.rests(node.body) and self.rests(node.orelse)
+                ways = [self.rests(node.body), self.rests(node.orelse)]
+                return all(ways) or (self.rests(node.test) and (any(ways) or _differ(node.body, node.orelse)))
+            case ast.NamedExpr():
+                self.assign(node.target, node.value)
+                return self.rests(node.value)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self._comprehension_rests(node)
         return any(self.rests(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
@@ -289,13 +272,13 @@ class Scope:
         for each in node.generators:
             over = self.rests(each.iter)
             self.name(each.target, looks=over)
-            rests = rests or over
+            rests = rests or over or any(map(self.rests, each.ifs))
         parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         return rests or any(map(self.rests, parts))
 
     def _attribute_rests(self, node: ast.Attribute) -> bool:
         owner = self.resolve(node.value)
-        if is_of_a_picture(node, facts_of(node.value, self.facts_of_name)):
+        if is_of_a_picture(node, self.facts_in(node.value)):
             return False
         if isinstance(owner, ModuleType) and not is_own_file(str(vars(owner).get("__file__"))):
             return False
@@ -303,7 +286,7 @@ class Scope:
             return self.trusts_outcome and type(owner).__name__ == "RunResult"
         found = member(owner, node.attr)
         if getter := getter_of(found):
-            scope = Scope(names_of(getter), self.trusts_outcome, self.funcargs, depth=self.depth + 1)
+            scope = self._inner(names_of(getter))
             scope.take(next(iter(inspect.signature(getter).parameters)), False, owner)
             return scope.returns_look(getter)
         if isinstance(found, (FunctionType, BuiltinFunctionType, Method, MethodType)):
@@ -317,11 +300,14 @@ class Scope:
     def _call_rests(self, call: ast.Call) -> bool:
         callee, name = self.resolve(call.func), name_of(call)
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        self.sources.desktop |= owner is not None and self.resolve(owner) is self.funcargs.get("vnc_desktop", self)
         if method := own_method(callee):
             return self.depth < _DEEPEST and self.within(call, method).returns_look(method.function)
+        if isinstance(call.func, ast.Name) and name in self.looks and callee is NOTHING:
+            return self.looks[name] or any(map(self.rests, call.args))
         if name in SILENT or name in UNTELLING:
             return False
-        if owner is not None and "picture" in facts_of(owner, self.facts_of_name):
+        if owner is not None and "picture" in self.facts_in(owner):
             return False
         if isinstance(call.func, ast.Lambda):
             return self.rests(call.func.body)
@@ -331,12 +317,23 @@ class Scope:
         if owner is not None and is_of_package(self.resolve(owner)):
             return self._is_look_of_package(self.resolve(owner), name)
         if owner is not None and self._is_on_path(owner):
-            return name in PATH_LOOKS and not self._is_own_doing(owner, name)
+            return name in PATH_LOOKS and self._looks_at_file(owner, name)
         if module_of(callee) in OS_MODULES and call.args:
-            return name in OS_LOOKS and not self._is_own_doing(call.args[0], name)
+            return name in OS_LOOKS and self._looks_at_file(call.args[0], name)
         if self._tells_its_arguments(callee, name, owner):
             told = [*call.args, *(each.value for each in call.keywords), *([owner] if owner else [])]
             return any(map(self.rests, told))
+        self.sources.connection |= CONNECTED.intersection((module_of(callee), self._module_of_owner(owner))) != set()
+        return True
+
+    def _module_of_owner(self, owner: ast.expr | None) -> str:
+        return module_of(self.resolve(owner)) if owner is not None else ""
+
+    def _looks_at_file(self, path: ast.expr, name: str) -> bool:
+        if self._is_own_doing(path, name):
+            return False
+        if isinstance(known := self.resolve(path), (PurePath, str)):
+            self.sources.files.add(str(known))
         return True
 
     def _is_own_doing(self, path: ast.expr, name: str) -> bool:
@@ -352,6 +349,7 @@ class Scope:
 
     def _is_look_of_package(self, owner: object, name: str) -> bool:
         is_agent = hasattr(type(owner), "approve") or type(owner).__name__ == "RunResult"
+        self.sources.desktop |= type(owner).__name__ != "RunResult" and name not in RUNS
         return self.trusts_outcome if is_agent and name in RUNS else type(owner).__name__ != "RunResult"
 
     def _is_on_path(self, owner: ast.expr) -> bool:
@@ -404,6 +402,15 @@ class Scope:
                 case ast.Expr(value=ast.Yield(value=ast.expr() as value)):
                     returned.append(self.rests(value))
         return any(returned)
+
+
+def _is_empty(node: ast.expr) -> bool:
+    """Whether it is written out as something that is false: a default for what is not there."""
+    return ast.unparse(node) in ("''", "b''", "0", "None", "False", "()", "[]", "{}", "['']", "set()")
+
+
+def _differ(one: ast.expr, other: ast.expr) -> bool:
+    return ast.dump(one) != ast.dump(other)
 
 
 def take_over(scope: Scope, node: ast.stmt) -> None:

@@ -1,7 +1,7 @@
 """Calls of a test to its agent and its desktop that broke, which the test's own code may have caught.
 
 A plugin, registered by on_demand.py. A call that broke, and that did not work when it was made again, explains
-an assertion that fails later, see triage.py; a test that would pass with one fails by it. What a call answered is no
+an assertion that fails later, see triaging.py; a test that would pass with one fails by it. What a call answered is no
 such thing, whatever it answered: that a file is missing is evidence about the product.
 """
 
@@ -15,13 +15,18 @@ import pytest
 
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.plugin.stash import is_ours
+from pytest_vnc_use.sightings import SIGHTINGS
 
 if TYPE_CHECKING:
     from pytest_vnc_use.errors import VncUseError
 
 _OF_AGENT = ("run", "reenact", "verify", "saw", "check", "extract", "screenshot", "perform")
 _OF_HANDS = ("click", "type_text", "key", "scroll", "drag")
-_OF_DESKTOP = ("read_file", "write_file", "run", "launch", "reset", "elements")
+_OF_DESKTOP = ("read_file", "write_file", "run", "launch", "reset", "elements", "program_fault", "logs")
+_LOOKS = {
+    "vnc_agent": frozenset({"verify", "saw", "extract", "screenshot"}),
+    "vnc_desktop": frozenset({"read_file", "write_file", "run", "elements", "program_fault", "logs"}),
+}
 WATCHED = {"vnc_agent": (*_OF_AGENT, *_OF_HANDS), "vnc_desktop": _OF_DESKTOP}
 """The methods of a fixture's value that are watched while the fixture lives, also where it is a user's own."""
 _OURS = f"{__name__.partition('.')[0]}."
@@ -32,15 +37,21 @@ _WENT_ON = "the test's code caught that and went on"
 class _Watched:
     """A method whose calls by others are noted; in pytest's words on an assertion, and to who asks it, the method."""
 
-    def __init__(self, method: Callable[..., object], name: str, calls: BrokenCalls) -> None:
+    def __init__(self, method: Callable[..., object], name: str, calls: BrokenCalls, *, looks: bool) -> None:
         self.__wrapped__ = self._method = method
-        self._name, self._calls = name, calls
+        self._name, self._calls, self._looks = name, calls, looks
 
     def __call__(self, *args: object, **options: object) -> object:
         __tracebackhide__ = True
         if sys._getframe(1).f_globals.get("__name__", "").startswith(_OURS):  # who made it deals with its errors
             return self._method(*args, **options)
-        return self._calls.make(self._method, self._name, *args, **options)
+        answer: object = None
+        try:
+            answer = self._calls.make(self._method, self._name, *args, **options)
+            return answer
+        finally:
+            if self._looks:
+                SIGHTINGS.note_call(self._name, args, answer)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._method, name)
@@ -150,16 +161,16 @@ def pytest_fixture_setup(
         request.addfinalizer(patch.undo)
         calls = of_test(request.config)
         for name in WATCHED[fixturedef.argname]:
-            _watch(thing, name, calls, patch)
+            _watch(thing, fixturedef.argname, name, calls, patch)
     return thing
 
 
-def _watch(thing: object, name: str, calls: BrokenCalls, patch: pytest.MonkeyPatch) -> None:
+def _watch(thing: object, fixture: str, name: str, calls: BrokenCalls, patch: pytest.MonkeyPatch) -> None:
     method = getattr(thing, name, None)
     if not callable(method):
         return
     try:
-        patch.setattr(thing, name, _Watched(method, name, calls))
+        patch.setattr(thing, name, _Watched(method, name, calls, looks=name in _LOOKS[fixture]))
     except (AttributeError, TypeError):  # a user's own that takes no attribute is not watched
         return
 

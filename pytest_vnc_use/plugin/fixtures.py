@@ -137,6 +137,7 @@ def vnc_agent(
     vnc_settings = absolute_files(vnc_settings, request.config.invocation_params.dir)
     recorded = recordings.recorded_test(item, vnc_settings, vnc_planner, secrets, vnc_desktop.password)
     replays = recorded is not None and recorded.mode == "replay"
+    follower = proofs.Follower(item)
     agent = VncUseAgent(
         vnc_password=vnc_desktop.password,
         settings=dataclasses.replace(vnc_settings, server=vnc_desktop.server),
@@ -145,7 +146,7 @@ def vnc_agent(
         judge=vnc_judge,
         functions=vnc_functions,
         secrets=secrets,
-        observers=[reporting.ItemObserver(item), desktops_ahead.LastRun(item, replays=replays)],
+        observers=[reporting.ItemObserver(item), desktops_ahead.LastRun(item, replays=replays), follower],
         test_id=item.nodeid,
         check=True,
         desktop=vnc_desktop,
@@ -161,6 +162,7 @@ def vnc_agent(
     finally:
         del item.stash[stash.AGENT]  # pytest keeps the item to the session's end, and with it the screens
         agent.close()
+        follower.close()
     if failed := agent.unmet():
         raise failed  # of a check that was made where no call of the test's could tell it
 

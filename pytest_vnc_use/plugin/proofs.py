@@ -12,11 +12,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.plugin.stash import BEFORE_BODY, BEFORE_TEARDOWN, FOLLOWED, HAS_PASSED, RUNS, desktop_of, is_ours
+from pytest_vnc_use.plugin.stash import (
+    BEFORE_BODY,
+    BEFORE_TEARDOWN,
+    CHANGED,
+    FOLLOWED,
+    HAS_PASSED,
+    RUNS,
+    desktop_of,
+    is_ours,
+)
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.agent.claims import LastTask
+    from pytest_vnc_use.body_checks.looks import Sources
+    from pytest_vnc_use.types import RunEvent
 
 _SETS_UP = frozenset({"setUp", "asyncSetUp"})
 """What unittest calls as a part of the test, before its body."""
@@ -64,12 +75,46 @@ def pytest_runtest_makereport(
     return report
 
 
-def body_asserts(item: pytest.Function, *, trusts_outcome: bool = False) -> bool:
+class Follower:
+    """The port RunObserver for a test: follows what it looks at, and what changes in its hands during a task."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        from pytest_vnc_use.sightings import SIGHTINGS
+
+        self._item, self._sightings, self._before = item, SIGHTINGS, dict[str, object]()
+        SIGHTINGS.follow()
+
+    def observe(self, event: RunEvent) -> None:
+        from pytest_vnc_use.types import RunEnded, RunStarted
+
+        if isinstance(event, RunStarted):
+            self._sightings.begin_task()
+            self._before = self._state()
+        elif isinstance(event, RunEnded) and self._before != self._state():
+            self._item.stash[CHANGED] = True
+
+    def close(self) -> None:
+        self._sightings.rest()
+
+    def _state(self) -> dict[str, object]:
+        from pytest_vnc_use.body_checks.live_state import globals_of, state_of
+
+        held = {name: thing for name, thing in _values(self._item).items() if not name.startswith("vnc_")}
+        module = getattr(getattr(self._item, "module", None), "__dict__", {})
+        try:
+            return state_of({**globals_of(module), **held})
+        except RuntimeError:  # it changes right now
+            return {"changes": object()}
+
+
+def body_asserts(item: pytest.Function, sources: Sources | None = None, *, trusts_outcome: bool = False) -> bool:
     """Whether the test's body surely asserts something of the product, wherever it makes no run itself."""
     from pytest_vnc_use.body_checks.assertions import function_asserts
 
     try:
-        return function_asserts(_body_of(item), _values(item), trusts_outcome=trusts_outcome)
+        from pytest_vnc_use.body_checks.looks import Sources
+
+        return function_asserts(_body_of(item), _values(item), sources or Sources(), trusts_outcome=trusts_outcome)
     except Exception:  # noqa: BLE001  # as below
         return False
 
@@ -96,20 +141,46 @@ def _is_proven(item: pytest.Item, last: LastTask) -> bool:
 
 
 def _asserts_after(item: pytest.Item, last: LastTask) -> bool:
-    from pytest_vnc_use.body_checks.assertions import asserts_after, asserts_after_yield, function_asserts
+    from pytest_vnc_use.body_checks.assertions import asserts_after_yield
+    from pytest_vnc_use.body_checks.looks import Sources
     from pytest_vnc_use.types import Outcome
 
-    trusts = last.result is None or last.result.outcome not in (Outcome.DONE, Outcome.GAVE_UP)
-    values, fixtures = _values(item), item.stash.get(FOLLOWED, [])
-    if asserts_after(last.places, values, trusts_outcome=trusts):
+    trusts, sources = last.result is None or last.result.outcome not in (Outcome.DONE, Outcome.GAVE_UP), Sources()
+    if _has_asserted(item, last, sources, trusts_outcome=trusts) and (trusts or _has_looked(item, last, sources)):
         return True
-    later = [function for function, runs in fixtures if runs >= last.number]
-    if any(function_asserts(function, values) for function in later):
+    if last.number > item.stash.get(BEFORE_TEARDOWN, last.number):
+        return False
+    for function, _ in item.stash.get(FOLLOWED, []):  # those that are still to be ended
+        sources = Sources()
+        if asserts_after_yield(function, _values(item), sources) and (sources.desktop or _is_told(sources)):
+            return True
+    return False
+
+
+def _has_asserted(item: pytest.Item, last: LastTask, sources: Sources, *, trusts_outcome: bool) -> bool:
+    """Whether the code that the test has carried out since surely asserts something that rests on a look."""
+    from pytest_vnc_use.body_checks.assertions import asserts_after, function_asserts
+
+    values = _values(item)
+    if asserts_after(last.places, values, sources, trusts_outcome=trusts_outcome):
         return True
-    if _is_before_body(item, last) and body_asserts(item, trusts_outcome=trusts):  # type: ignore[arg-type]
+    later = [function for function, runs in item.stash.get(FOLLOWED, []) if runs >= last.number]
+    if any(function_asserts(function, values, sources) for function in later):
         return True
-    is_in_teardown = last.number > item.stash.get(BEFORE_TEARDOWN, last.number)
-    return not is_in_teardown and any(asserts_after_yield(function, values) for function, _ in fixtures)
+    return _is_before_body(item, last) and body_asserts(item, sources, trusts_outcome=trusts_outcome)  # type: ignore[arg-type]
+
+
+def _has_looked(item: pytest.Item, last: LastTask, sources: Sources) -> bool:
+    """Whether anything of the product can have come to the test since."""
+    from pytest_vnc_use.sightings import SIGHTINGS
+
+    return SIGHTINGS.count > last.looks or item.stash.get(CHANGED, False) or _is_told(sources)
+
+
+def _is_told(sources: Sources) -> bool:
+    from pytest_vnc_use.sightings import SIGHTINGS
+
+    return sources.connection or any(map(SIGHTINGS.is_fresh, sources.files))
 
 
 def _is_before_body(item: pytest.Item, last: LastTask) -> bool:

@@ -34,6 +34,8 @@ BEFORE_BODY = pytest.StashKey[int]()
 """How many runs there were when the test's body began."""
 BEFORE_TEARDOWN = pytest.StashKey[int]()
 """How many runs there were when the test's call had ended."""
+CHANGED = pytest.StashKey[bool]()
+"""Whether something that the test holds has changed while a task was carried out."""
 HAS_PASSED = pytest.StashKey[bool]()
 """Whether the test's call has passed."""
 FIXTURES = frozenset({"vnc_settings", "vnc_desktop", "vnc_planner", "vnc_agent"})
@@ -74,7 +76,7 @@ def is_ours(item: pytest.Item) -> bool:
 def forget(item: pytest.Item) -> None:
     """Forget what was noted of an earlier attempt, as pytest-rerunfailures makes several."""
     of_runs: tuple[pytest.StashKey[Any], ...] = (RUNS, ENDS, PLACE, HIDE, VERDICTS, FOUND, TOLD, TOLD_DOLLARS, BUDGET)
-    keys = (*of_runs, AGENT, FOLLOWED, BEFORE_BODY, BEFORE_TEARDOWN, HAS_PASSED)
+    keys = (*of_runs, AGENT, FOLLOWED, BEFORE_BODY, BEFORE_TEARDOWN, CHANGED, HAS_PASSED)
     for key in keys:
         if key in item.stash:
             del item.stash[key]

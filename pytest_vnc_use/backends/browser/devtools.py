@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -20,6 +21,7 @@ from pytest_vnc_use.backends.browser.cdp import (
 from pytest_vnc_use.backends.browser.elements import Window, elements_of, window_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ActionError, DesktopError, ProductFailed, SettingsError
+from pytest_vnc_use.sightings import LOOK
 from pytest_vnc_use.types import HistoryDirection, JsonObject
 
 _PORT_FILE = "DevToolsActivePort"
@@ -164,7 +166,9 @@ class Browser:
             shown = self._shown(deadline)
             try:
                 with open_page(self._endpoint, shown, deadline) as page:
-                    return ask(page)
+                    answer = ask(page)
+                sys.audit(LOOK, "browser")
+                return answer
             except PageGone:
                 if shown == gone or not deadline.remaining_s:
                     raise
@@ -178,7 +182,9 @@ class Browser:
     def _shows(self, text: str, deadline: Deadline) -> str:
         """`shown`, `late`, or `hidden` where another page is to be asked."""
         with self._shown_page(Deadline(deadline.remaining_s + self._timeout_s)) as page:
-            return str(page.evaluate(_SHOWS % (json.dumps(text), deadline.remaining_s * 1000)))
+            answer = str(page.evaluate(_SHOWS % (json.dumps(text), deadline.remaining_s * 1000)))
+        sys.audit(LOOK, "browser")
+        return answer
 
     def _excerpt(self) -> str:
         shown = " ".join(self.text().split())

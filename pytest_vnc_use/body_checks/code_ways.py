@@ -1,0 +1,63 @@
+"""The ways in which a piece of code may end, and what of its syntax decides on them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from types import FunctionType
+from typing import Literal
+
+from pytest_vnc_use.body_checks.code_places import node_of
+
+Way = Literal["next", "return", "break", "continue", "yield", "next if seen", "return if seen", "break if seen"]
+Ways = frozenset[Way]
+"""How a piece of code may end normally without having asserted anything; none where it cannot.
+
+A way `if seen` is taken only where a look said so: where all others fail, it has asserted that.
+"""
+
+ON: Ways = frozenset({"next"})
+NO_WAY: Ways = frozenset()
+_IF_SEEN: Mapping[Way, Way] = {"next": "next if seen", "return": "return if seen", "break": "break if seen"}
+_ALL_IF_SEEN = frozenset(_IF_SEEN.values())
+
+
+def surely(ways: Ways) -> bool:
+    """Whether code that may end so has surely asserted something."""
+    return ways <= _ALL_IF_SEEN
+
+
+def if_seen(ways: Ways, but: frozenset[Way] | set[Way] = NO_WAY) -> Ways:
+    return frozenset(way if way in but else _IF_SEEN.get(way, way) for way in ways)
+
+
+def tries_again(handler: ast.ExceptHandler) -> bool:
+    """Whether it raises again what it caught, sooner or later: `if attempt == last: raise`."""
+    inner = [each for part in handler.body if isinstance(part, ast.If) for each in ast.walk(part)]
+    return any(isinstance(each, ast.Raise) for each in inner)
+
+
+def captured(pattern: ast.pattern) -> list[str]:
+    """The names that a pattern of `match` gives."""
+    found = [getattr(each, name, None) for each in ast.walk(pattern) for name in ("name", "rest")]
+    return [name for name in found if name]
+
+
+def may_return_true(function: FunctionType) -> bool:
+    node = node_of(function.__code__)
+    returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)] if node else []
+    return any(value is not None and not (isinstance(value, ast.Constant) and not value.value) for value in returned)
+
+
+def catches_around_yield(function: FunctionType) -> bool:
+    node = node_of(function.__code__)
+    tries = (
+        [each for each in ast.walk(node) if isinstance(each, ast.Try) and any(map(_ends_error, each.handlers))]
+        if node
+        else []
+    )
+    return any(isinstance(inner, ast.Yield) for each in tries for part in each.body for inner in ast.walk(part))
+
+
+def _ends_error(handler: ast.ExceptHandler) -> bool:
+    return not isinstance(handler.body[-1], ast.Raise)

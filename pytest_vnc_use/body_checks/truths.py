@@ -1,0 +1,73 @@
+"""Whether the truth of an expression says something of the product, or is foregone."""
+
+from __future__ import annotations
+
+import ast
+from functools import partial
+
+from pytest_vnc_use.body_checks.code_places import innermost, is_named
+from pytest_vnc_use.body_checks.code_values import NOTHING, has_truth, own_method
+from pytest_vnc_use.body_checks.foregone import has_foregone_truth, is_foregone, is_forgotten_call, is_generator
+from pytest_vnc_use.body_checks.known_calls import OF_A_VERDICT
+from pytest_vnc_use.body_checks.looks import Scope
+
+_PARTS = frozenset({"items", "keys", "values"})
+
+
+def proves(scope: Scope, test: ast.expr) -> bool:
+    """Whether the truth of an expression says something of the product."""
+    match test:
+        case ast.UnaryOp(op=ast.Not()):
+            return proves(scope, test.operand)
+        case ast.BoolOp():
+            told = [proves(scope, value) for value in test.values]
+            return any(told) if isinstance(test.op, ast.And) else all(told)
+        case ast.Attribute() if test.attr in OF_A_VERDICT:
+            return False
+        case ast.Compare():
+            return _compares(scope, test)
+        case ast.Call(func=ast.Name(id="all" | "any"), args=[ast.Name(id=name)]) if name in scope.parts:
+            return False  # of its keys
+        case ast.Call(func=ast.Name(id="any"), args=[ast.List(elts=[*each]) | ast.Tuple(elts=[*each])]):
+            return all(map(partial(proves, scope), each))
+        case ast.Call(func=ast.Name(id="all"), args=[ast.List(elts=[*each]) | ast.Tuple(elts=[*each])]):
+            return any(map(partial(proves, scope), each))
+        case ast.Call(func=ast.Name(id="all"), args=[ast.GeneratorExp() | ast.ListComp() as items]):
+            return has_items(scope, items.generators[0].iter) and scope.rests(test)
+    if has_foregone_truth(test, scope.facts_in(test)) or _is_generator(scope, test):
+        return False
+    if isinstance(test, (ast.Name, ast.Attribute)):
+        thing = scope.resolve(test)
+        return scope.rests(test) and has_truth(thing) and not (thing is NOTHING and is_forgotten_call(test))
+    return scope.rests(test)
+
+
+def _is_generator(scope: Scope, test: ast.expr) -> bool:
+    method = own_method(scope.resolve(test.func)) if isinstance(test, ast.Call) else None
+    return method is not None and is_generator(method.function)
+
+
+def has_items(scope: Scope, over: ast.expr) -> bool:
+    """Whether it surely holds something to go through."""
+    if isinstance(over, (ast.Tuple, ast.List, ast.Set)):
+        return any(not isinstance(each, ast.Starred) for each in over.elts)
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("range", "enumerate"):
+        first = over.args[:1]
+        if over.func.id == "enumerate":
+            return bool(first) and has_items(scope, first[0])
+        bounds = [getattr(each, "value", 0) for each in over.args]
+        return all(isinstance(each, int) for each in bounds) and len(range(*bounds)) > 0
+    whole = innermost(over.func) if isinstance(over, ast.Call) and is_named(over, _PARTS) else over
+    if "true" in scope.facts_in(whole):
+        return True
+    known = scope.resolve(over)
+    return isinstance(known, (tuple, list, dict, set, frozenset, str)) and len(known) > 0
+
+
+def _compares(scope: Scope, test: ast.Compare) -> bool:
+    if is_foregone(test, scope.facts_of_name):
+        return False
+    sides = [test.left, *test.comparators]
+    if any(isinstance(op, (ast.Is, ast.IsNot)) for op in test.ops):
+        sides = [side for side in sides if not isinstance(side, ast.Name) or scope.looks.get(side.id)]
+    return any(map(scope.rests, sides))

@@ -1,0 +1,127 @@
+"""What a test has looked at outside its own process, as Python's audit events and this package's own looks tell it.
+
+There are more ways to assert what the planner said than reading code can know. But whatever a test asserts, it says
+nothing of the product where nothing of the product could have come to it: no file that has changed since the task
+began and that the test did not write itself, no command, no connection, no look at the desktop.
+
+Python keeps an audit hook to its process's end, so there is one, which does nothing while no test is followed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+LOOK = "pytest_vnc_use.look"
+"""The audit event of a look at the desktop."""
+SLACK_NS = 50_000_000
+"""A file may bear a time so much before that at which it was written: clocks of file systems tick."""
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_OF_THE_SYSTEM = ("/proc/", "/sys/", "/dev/")
+_PACKAGE = f"{__name__.partition('.')[0]}."
+_TEST_BEGINS = "_pytest.runner"
+
+
+class Sightings:
+    """Counts the looks of the test that is followed, if one is."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._follows = self._hears = False
+        self._began_ns = 0
+        self._written: set[str] = set()
+        self._texts: dict[str, str] = {}
+
+    def follow(self) -> None:
+        """Begin to follow a test."""
+        if not self._hears:
+            sys.addaudithook(self._hear)
+        self._follows = self._hears = True
+        self._began_ns, self._written, self._texts = 0, set(), {}
+
+    def begin_task(self) -> None:
+        """Take files as changed from now on, if this is the first task of the test."""
+        self._began_ns = self._began_ns or time.time_ns() - SLACK_NS
+
+    def rest(self) -> None:
+        self._follows = False
+
+    def note_call(self, name: str, arguments: tuple[object, ...], answer: object) -> None:
+        """Note a call of the test to its desktop that worked; what it wrote there itself and reads again is no look."""
+        file = str(arguments[0]) if arguments else ""
+        if name == "write_file" and len(arguments) > 1:
+            self._texts[file] = str(arguments[1])
+        elif name != "read_file" or file not in self._texts or self._texts[file] != answer:
+            sys.audit(LOOK, name)
+
+    def is_fresh(self, path: str) -> bool:
+        """Whether a file or folder has changed or gone since the first task began, and not by this process."""
+        path = os.path.realpath(path)
+        if not os.path.lexists(path):  # it may have been removed
+            path = os.path.dirname(path)
+        if path.startswith(_OF_THE_SYSTEM) or path in self._written or not self._began_ns:
+            return False
+        try:
+            changed_ns = os.stat(path).st_mtime_ns
+        except OSError:
+            return False
+        return changed_ns >= self._began_ns and path not in map(os.path.dirname, self._written)
+
+    # --- what is heard -----------------------------------------------------------------------------------------------
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        read = _EVENTS.get(event)
+        if read is None or not self._follows:
+            return
+        try:
+            self.count += read(self, arguments) and (event == LOOK or not _is_of_package())
+        except (TypeError, ValueError, OSError):  # of a path that is none: whoever made the call is told so
+            return
+
+    def _opens(self, arguments: tuple[Any, ...]) -> bool:
+        path, mode, flags = arguments[0], arguments[1] or "", arguments[2] or 0
+        if isinstance(path, int):
+            return False
+        if set(mode) & set("wax+") or flags & _WRITES:
+            return self._writes(path)
+        return self.is_fresh(os.fsdecode(path))
+
+    def _writes(self, path: Any) -> bool:
+        self._written.add(os.path.realpath(os.fsdecode(path)))
+        return False
+
+    def _lists(self, arguments: tuple[Any, ...]) -> bool:
+        path = arguments[0] or "."
+        return not isinstance(path, int) and self.is_fresh(os.fsdecode(path))
+
+
+_EVENTS: Mapping[str, Callable[[Sightings, tuple[Any, ...]], bool]] = {
+    LOOK: lambda self, _: True,
+    "open": Sightings._opens,
+    "os.listdir": Sightings._lists,
+    "os.scandir": Sightings._lists,
+    "os.mkdir": lambda self, arguments: self._writes(arguments[0]),
+    "os.rename": lambda self, arguments: self._writes(arguments[1]),
+    "sqlite3.connect": lambda self, arguments: self.is_fresh(os.fsdecode(arguments[0])),
+    **dict.fromkeys(
+        ("subprocess.Popen", "os.system", "os.posix_spawn", "os.spawn", "socket.connect", "socket.sendto"),
+        lambda self, _: True,
+    ),
+}
+"""Whether an event is a look, by its name and what Python tells of it (docs.python.org/3/library/audit_events.html)."""
+
+
+def _is_of_package() -> bool:
+    """Whether this package does it, on whatever thread: what a run, a judge or a watchdog does is no look."""
+    frame = sys._getframe(2)
+    while frame is not None and (name := frame.f_globals.get("__name__", "")) != _TEST_BEGINS:
+        if name.startswith(_PACKAGE):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]  # None at the end
+    return False
+
+
+SIGHTINGS = Sightings()
