@@ -1,4 +1,4 @@
-"""What typing adds up to, as a text field, a shell's line, or one that knows no editing would show it.
+"""What typing adds up to, as a text field, a shell's line, an address bar, or one that knows no editing would show it.
 
 Nobody can see which of them has the keyboard, so the policy asks each.
 """
@@ -76,10 +76,18 @@ _SHELL = {
     "ctrl+m": "enter",
     "ctrl+i": "tab",
 }
+_BAR = {
+    **_FIELD,
+    **dict.fromkeys(["ctrl+l", "alt+d", "f6", "ctrl+t", "ctrl+n", "ctrl+shift+p"], "open"),
+    "escape": "clear",
+    "alt+enter": "enter",
+    "ctrl+enter": "enter as a name",
+}
 _KINDS: Mapping[str, Mapping[str, str]] = {
     "stream": {"shift+insert": "paste", "ctrl+shift+v": "paste", "ctrl+v": "paste"},
     "field": _FIELD,
     "shell": _SHELL,
+    "bar": _BAR,
 }
 _ORDER = ("ctrl", "alt", "shift", "super")
 
@@ -90,6 +98,9 @@ class Editor:
 
     `since` is where in the text the last pause of typing was: an enter, a click, a key that types nothing. `guess` is
     of a field whose caret was put anywhere. What is new lies between `start` and `end`, which are -1 where nothing is.
+
+    A "bar" `is_open` from a key that goes to a browser's address until something may go elsewhere; else it is a field.
+    What an action `entered` there are addresses.
     """
 
     kind: str
@@ -102,10 +113,12 @@ class Editor:
     guess: Guess = field(default_factory=Guess)
     start: int = -1
     end: int = -1
+    is_open: bool = False
+    entered: tuple[str, ...] = ()
 
     def fresh(self) -> Editor:
         """The same, with nothing of it new."""
-        return replace(self, guess=self.guess.fresh(), start=-1, end=-1)
+        return replace(self, guess=self.guess.fresh(), start=-1, end=-1, entered=())
 
     def trimmed(self) -> Editor:
         """The same, without what is far from the caret."""
@@ -144,7 +157,7 @@ class Editor:
     def point(self, *, selects: bool = False) -> Editor:
         """The mouse puts the caret anywhere; where typing goes on at the end, that is nothing new."""
         end = len(self.text)
-        return replace(self._lost(selects=selects), caret=end, anchor=None, since=end)
+        return replace(self._lost(selects=selects), caret=end, anchor=None, since=end, is_open=False)
 
     def _lost(self, *, selects: bool = False) -> Editor:
         return replace(self, guess=self.guess.point(self.text, selects=selects)) if self.kind == "field" else self
@@ -155,7 +168,12 @@ class Editor:
             case "paste" | "yank":
                 return self.insert(self.clipboard if verb == "paste" else self.killed)
             case "enter" | "tab":
-                return self.insert("\n" if verb == "enter" else "\t")
+                entered = (f"www.{self.text}.com",) if where and self.is_open else ()
+                return replace(self, entered=(*self.entered, *entered)).insert("\n" if verb == "enter" else "\t")
+            case "open":
+                return Editor(self.kind, clipboard=self.clipboard, is_open=True, entered=self.entered)
+            case "clear":
+                return self._cut(0, len(self.text)) if self.is_open else self
             case "copy" | "cut":
                 low, high = self._selection()
                 held = replace(self, clipboard=self.text[low:high] or self.clipboard)
@@ -232,7 +250,8 @@ class Editor:
 
     def _break(self, character: str) -> Editor:
         ended = replace(self, caret=len(self.text), anchor=None)._insert(character)
-        return replace(ended, since=len(ended.text), guess=Guess())
+        entered = (*self.entered, self.text) if self.is_open and character == "\n" else self.entered
+        return replace(ended, since=len(ended.text), guess=Guess(), is_open=False, entered=entered)
 
     def _place(self, where: str) -> int:
         line_start = max(self.text.rfind(character, 0, self.caret) for character in _BREAKS) + 1

@@ -12,7 +12,7 @@ from pytest_vnc_use.keys_alike import Keys, keys_alike, names_of
 from pytest_vnc_use.keystrokes import Input, KeyEvent, Means, Offer, Press, held_after, inputs_of
 from pytest_vnc_use.keysyms import MODIFIERS, SHIFT, SHIFT_R, character_of
 from pytest_vnc_use.patterns import Joined
-from pytest_vnc_use.text_forms import forms_of, forms_of_address, forms_of_joined, plain_form
+from pytest_vnc_use.text_forms import forms_of, forms_of_address, forms_of_entered, forms_of_joined, plain_form
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
@@ -32,7 +32,7 @@ Edit = Union[str, tuple[Union[KeyEvent, Offer, Press], tuple[int, ...]]]
 _SHIFTS = frozenset({SHIFT, SHIFT_R})
 _TYPING_MODIFIERS = frozenset(keysym for keysym in MODIFIERS if key_name(keysym) in ("shift", "altgr"))
 Value = TypeVar("Value")
-_EDITORS = tuple(Editor(kind) for kind in ("stream", "field", "shell"))
+_EDITORS = tuple(Editor(kind) for kind in ("stream", "field", "shell", "bar"))
 
 
 @dataclass(frozen=True)
@@ -242,6 +242,7 @@ def _spellings(action: Action, own: Sequence[str]) -> tuple[str, ...]:
 
 def _all_joined(edited: Iterable[Editor]) -> Iterator[Joined]:
     for editor in edited:
+        yield from (Joined(form, 0, len(form)) for text in editor.entered for form in forms_of_entered(text))
         for joined in editor.joined():
             yield joined
             yield from forms_of_joined(joined)

@@ -134,7 +134,8 @@ class Rule:
     - `explanation`: found in the model's reason for that wish;
     - `text`: found in what is typed or pasted, in the address opened, or in the arguments of a function. A rule that
       allows must be found in each of them, as it is and without what only looks like something else (see
-      `text_forms`); any other also in what the typing adds up to with that before it, and in all that in other words;
+      `text_forms`); any other also in what the typing adds up to with that before it, and in all that in other words.
+      An address is also one that is entered after a key for a browser's address bar;
     - `keys`: keys that are down together (see `key_set`), whatever else is down beside them, or those that programs
       take for them; where the rule allows, they are all that the action presses;
     - `region`: a point of the action lies within; of a drag either end, but both where the rule allows;

@@ -15,8 +15,12 @@ _IDEOGRAPHIC_STOP = "\u3002"
 _IGNORED = dict.fromkeys([0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10)])
 _MAY_BE_ADDRESS = re.compile(r"[^\s./:]*[./:]\S*")
 _URL = re.compile(r"\b(https?|wss?|ftp):[/\\]*([^\s/\\?#]+)(\S*)")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d+(?:[/?#]|$))")  # "shop:8080" is a host and a port
-_BETWEEN = dict.fromkeys(map(ord, "\t\r\n"))
+_SCHEME = re.compile(
+    r"(?:about|blob|chrome|data|file|ftp|https?|javascript|mailto|tel|view-source|wss?):|[a-z][a-z0-9+-]*:[/\\]{2}",
+    re.IGNORECASE,  # what else stands before a colon is a host or a user: "shop:8080", "alice:secret@shop"
+)
+_HOST = re.compile(r"[^\s/\\?#]*")
+_CONTROLS = dict.fromkeys(range(0x20))
 
 
 def plain_form(text: str) -> str:
@@ -35,7 +39,7 @@ def folded_form(text: str) -> str:
 
 def browser_form(text: str) -> str:
     """Return the folded form, each address in it as a browser would show it."""
-    return _URL.sub(_canonical, folded_form(text))
+    return _as_shown(folded_form(text))
 
 
 _FORMS = (plain_form, folded_form, browser_form)
@@ -47,12 +51,28 @@ def forms_of(text: str) -> tuple[str, ...]:
 
 
 def forms_of_address(address: str) -> tuple[str, ...]:
-    """Return what an address comes to for a browser: without tabs and new lines, and its escapes read, even twice."""
-    bare = address.strip().translate(_BETWEEN)
+    """Return what an address comes to for a browser: without control characters, its escapes read, even twice.
+
+    One without a scheme has those that a browser tries.
+    """
+    bare = address.translate(_CONTROLS).strip()
     read = [bare, unquote(bare), unquote(unquote(bare))]
-    whole = bare if _SCHEME.match(bare) else f"http://{bare}"
-    forms = [*read, *map(str.lower, read), *(form for each in (*read, whole) for form in forms_of(each))]
+    forms = [*read, *map(str.lower, read), *(form for each in read for form in forms_of(each))]
+    if not _SCHEME.match(plain_form(bare)):
+        hosts = [each.lstrip("/\\") for each in read]
+        whole = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
+        forms += [form for each in whole for form in (_as_shown(each), browser_form(each))]
     return tuple(dict.fromkeys(forms))
+
+
+def forms_of_entered(text: str) -> tuple[str, ...]:
+    """Return what a text comes to that is entered where a browser shows its address; nothing of words to search for."""
+    place = folded_form(text).strip().lstrip("/\\")
+    host = _HOST.match(place)[0]  # type: ignore[index]  # a pattern that is found in every text
+    rest = place[len(host) :]
+    has_host = not {".", ":"}.isdisjoint(host) or host == "localhost" or rest.startswith(("/", "\\"))
+    is_address = has_host and (host[0].isalnum() or host[0] == "[") and not rest[:1].isspace()
+    return (text, *forms_of_address(text)) if is_address else ()
 
 
 def forms_of_joined(joined: Joined) -> Iterator[Joined]:
@@ -72,9 +92,13 @@ def _common(one: str, other: str) -> int:
     return next((place for place in range(shorter) if one[place] != other[place]), shorter)
 
 
+def _as_shown(text: str) -> str:
+    return _URL.sub(_canonical, plain_form(text))
+
+
 def _canonical(url: re.Match[str]) -> str:
     scheme, authority, rest = url.groups()
-    host = authority.rpartition("@")[2]
+    host = authority.rpartition("@")[2].lower()
     return f"{scheme}://{_host(host)}{rest.replace(chr(92), '/')}"
 
 
