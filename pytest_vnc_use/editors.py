@@ -15,7 +15,8 @@ from pytest_vnc_use.patterns import Joined
 MOST_TEXT = 100_000
 """Characters that are kept on either side of the caret, before an action."""
 _BREAKS = "\n\t"
-_WORD_BEFORE, _WORD_AFTER = re.compile(r"\w*\W*\Z"), re.compile(r"\W*\w*")
+_BREAK, _LINE = re.compile(r"[\n\t]"), re.compile(r"[^\n\t]+")
+_WORD_AFTER = re.compile(r"\W*\w*")
 
 _PLACES = {
     "left": "left",
@@ -137,10 +138,11 @@ class Editor:
 
     def insert(self, text: str) -> Editor:
         """Type: over the selection, at the caret; an enter or a tab goes on at the end."""
-        editor = self
-        for piece in re.findall(r"[\n\t]|[^\n\t]+", text):
-            editor = editor._break(piece) if piece in _BREAKS else editor._insert(piece)
-        return editor
+        found = _BREAK.search(text)
+        if not found:
+            return self._insert(text) if text else self
+        line, rest = text[: found.start()], text[found.start() :]
+        return (self._insert(line) if line else self)._break(rest)
 
     def press(self, keys: frozenset[str]) -> Editor:
         """Do what keys do that type no character."""
@@ -248,29 +250,37 @@ class Editor:
             end=max(at + length, cut.end + length if cut.end >= at else cut.end),
         )
 
-    def _break(self, character: str) -> Editor:
-        ended = replace(self, caret=len(self.text), anchor=None)._insert(character)
-        entered = (*self.entered, self.text) if self.is_open and character == "\n" else self.entered
-        return replace(ended, since=len(ended.text), guess=Guess(), is_open=False, entered=entered)
+    def _break(self, text: str) -> Editor:
+        """Go on at the end, with an enter or a tab and what was typed after it."""
+        at_end = replace(self, caret=len(self.text), anchor=None)
+        ended = at_end._insert(text)
+        last = len(text) - max(map(text.rfind, _BREAKS)) - 1
+        entered = (*self.entered, self.text) if self.is_open and text[0] == "\n" else self.entered
+        return replace(ended, since=len(ended.text) - last, guess=Guess(), is_open=False, entered=entered)
 
     def _place(self, where: str) -> int:
-        line_start = max(self.text.rfind(character, 0, self.caret) for character in _BREAKS) + 1
-        line_end = min([len(self.text), *(found for c in _BREAKS if (found := self.text.find(c, self.caret)) >= 0)])
         match where:
             case "left":
                 return max(0, self.caret - 1)
             case "right":
                 return min(len(self.text), self.caret + 1)
             case "start":
-                return line_start
+                return self._line_start(self.caret)
             case "end":
-                return line_end
+                return self._line_end(self.caret)
             case "word before":
                 return _word_start(self.text, self.caret)
             case "word after":
                 return _word_end(self.text, self.caret)
             case _:
                 return 0 if where == "first" else len(self.text)
+
+    def _line_start(self, place: int) -> int:
+        return max(self.text.rfind(character, 0, place) for character in _BREAKS) + 1
+
+    def _line_end(self, place: int) -> int:
+        found = _BREAK.search(self.text, place)
+        return found.start() if found else len(self.text)
 
     # --- what it adds up to ------------------------------------------------------------------------------------------
 
@@ -279,17 +289,16 @@ class Editor:
         if self.start < 0:
             return
         yield Joined(self.text, self.start, self.end)
-        for line in re.finditer(r"[^\n\t]+", self.text):
-            if line.start() <= self.end and line.end() >= self.start:
-                low, high = line.start(), line.end()
-                yield Joined(line[0], max(self.start, low) - low, min(self.end, high) - low)
+        for line in _LINE.finditer(self.text, self._line_start(self.start), self._line_end(self.end)):
+            low, high = line.span()
+            yield Joined(line[0], max(self.start, low) - low, min(self.end, high) - low)
         recent = self.text[self.since :]
         yield Joined(recent, max(0, self.start - self.since), max(0, self.end - self.since))
 
 
 def _word_start(text: str, caret: int) -> int:
-    found = _WORD_BEFORE.search(text, 0, caret)
-    return found.start() if found else 0
+    found = _WORD_AFTER.match(text[:caret][::-1])
+    return caret - found.end() if found else 0
 
 
 def _word_end(text: str, caret: int) -> int:
