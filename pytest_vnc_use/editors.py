@@ -137,7 +137,15 @@ class Editor:
     # --- what is done ------------------------------------------------------------------------------------------------
 
     def insert(self, text: str) -> Editor:
-        """Type: over the selection, at the caret; an enter or a tab goes on at the end."""
+        """Type: over the selection, at the caret; an enter or a tab goes on at the end.
+
+        In a shell a line that ends in a backslash goes on.
+        """
+        if self.kind == "shell":
+            text = text.replace("\\\n", "")
+            if text.startswith("\n") and self.text.endswith("\\"):
+                end = len(self.text)
+                return replace(self, caret=end)._cut(end - 1, end).insert(text[1:])
         found = _BREAK.search(text)
         if not found:
             return self._insert(text) if text else self

@@ -14,6 +14,7 @@ from pytest_vnc_use.patterns import Joined
 _IDEOGRAPHIC_STOP = "\u3002"
 _IGNORED = dict.fromkeys([0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10)])
 _MAY_BE_ADDRESS = re.compile(r"(?<!\S)[^\s./:]*[./:]\S*")
+_LINE_GOES_ON = re.compile(r"\\\r?\n")
 _URL = re.compile(r"\b(https?|wss?|ftp):[/\\]*([^\s/\\?#]+)(\S*)")
 _SCHEME = re.compile(
     r"(?:about|blob|chrome|data|file|ftp|https?|javascript|mailto|tel|view-source|wss?):|[a-z][a-z0-9+-]*:[/\\]{2}",
@@ -43,9 +44,9 @@ def folded_form(text: str) -> str:
 
 
 def _forms(text: str) -> tuple[str, ...]:
-    """The forms of a text: plain, folded, and folded with each address as a browser would show it."""
-    folded = folded_form(text)
-    return (plain_form(text), folded, _as_shown(folded))
+    """The forms of a text: plain, lines joined as a shell does, folded, and with addresses as a browser shows them."""
+    plain, folded = plain_form(text), folded_form(text)
+    return (plain, _LINE_GOES_ON.sub("", plain), folded, _as_shown(folded))
 
 
 def forms_of(text: str) -> tuple[str, ...]:

@@ -117,6 +117,9 @@ EVASIONS_OF_TEXT: dict[str, list[Action]] = {
     "many lines behind it": [TypeText("rm"), TypeText(" -rf /" + f"\n{'x' * 90_000}" * 3)],
     "a shell's characters swapped": [TypeText("mr -rf"), key("home"), key("right"), key("ctrl", "t")],
     "a shell's word in lower case": [TypeText("RM -rf"), key("home"), key("alt", "l")],
+    "over two lines of a shell": [CLICK, TypeText("rm \\\n-rf /\n")],
+    "over two lines of a shell, in pieces": [TypeText("rm \\"), key("enter"), TypeText("-rf /\n")],
+    "over two lines of a shell, within a word": [TypeText("ls\nr\\"), TypeText("\nm -rf /\n")],
     "in wide letters": [TypeText("ｒm"), TypeText("\u3000－ｒｆ")],
     "with what nobody sees": [TypeText("r\u200b"), TypeText("m\u00ad -r\ufe0ff")],
     "spelled otherwise": [key("KeyR"), key("Key_M"), key("spacebar"), key("minus"), key("r"), key("f")],
@@ -338,6 +341,17 @@ def test_an_allow_rule_is_not_found_in_a_scheme_that_nobody_wrote(pattern: str) 
     assert not rule.matches(Proposal(TypeText("evil.com\n")), ReviewContext(keyboard=keyboard))
 
 
+@pytest.mark.parametrize("before", ["", "ls\n", "cd /tmp; \\\n"])
+def test_lines_that_a_shell_joins_are_one_line(before: str) -> None:
+    actions = [TypeText(f"{before}rm \\\n"), TypeText("-rf /\n")]
+    assert "deny" in ruled(actions, text=re.compile(r"^(cd /tmp; )?rm -rf /$"))
+
+
+@pytest.mark.parametrize("text", ["rm \\\n-rf", "rm \\\r\n-rf"])
+def test_so_are_those_of_an_argument(text: str) -> None:
+    assert ruled([CallFunction("run", {"command": text})], text=RM) == ["deny"]
+
+
 def test_a_functions_address_is_read_as_one() -> None:
     action = CallFunction("visit", {"page": "http://ev\u00adil%2ECOM"})
     assert ruled([action], text=re.compile(r"evil\.com")) == ["deny"]
@@ -407,6 +421,13 @@ EVASIONS_OF_KEYS: dict[str, tuple[str, list[Action]]] = {
     "a terminal's other enter": ("enter", [KeyDown("ctrl"), TypeText("j")]),
     "a terminal's tab": ("tab", [key("ctrl", "i")]),
     "a terminal's escape": ("escape", [key("ctrl", "[")]),
+    "a terminal's other escape": ("escape", [key("ctrl", "3")]),
+    "a terminal's other escape, of the number row": ("escape", [KeyDown("ctrl"), TypeText("3")]),
+    "a terminal's other backspace": ("backspace", [key("ctrl", "8")]),
+    "escape by its character": ("escape", [key("\x1b")]),
+    "a menu by shift and F10": ("menu", [key("shift", "f10")]),
+    "a menu by shift and F10, held": ("menu", [KeyDown("shift"), key("F10")]),
+    "a menu by its key": ("shift+f10", [key("menu")]),
     "a terminal's backspace": ("backspace", [key("ctrl", "h")]),
     "a line feed": ("enter", [key("Linefeed")]),
     "another enter": ("enter", [key("ISO_Enter")]),
@@ -440,6 +461,13 @@ def test_keys_are_seen_however_they_come_to_be_down(keys: str, actions: list[Act
 @pytest.mark.parametrize(
     ("keys", "action"),
     [
+        ("escape", key("3")),
+        ("escape", TypeText("3")),
+        ("escape", TypeText("a\x1b")),  # no hand types it
+        ("escape", key("ctrl", "alt", "4")),
+        ("menu", key("f10")),
+        ("menu", key("ctrl", "f10")),
+        ("shift+f10", key("shift", "f9")),
         ("enter", key("m")),
         ("enter", key("alt", "m")),
         ("ctrl+enter", key("ctrl", "m")),
@@ -469,6 +497,8 @@ def test_meta_that_is_up_again_is_not_alt() -> None:
     [
         ("enter", key("ctrl", "m")),
         ("ctrl+c", key("ctrl", "с")),
+        ("menu", key("shift", "f10")),
+        ("shift+f10", key("menu")),
         ("alt+f4", key("meta", "f4")),
         ("ctrl+plus", key("ctrl", "=")),
     ],

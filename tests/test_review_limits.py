@@ -73,6 +73,29 @@ def test_what_is_too_long_for_a_review_is_denied(action: Action, reason: str) ->
     assert ruled(action, KeyboardState(), Rule("deny", action="click")).kind == "allow"
 
 
+def test_arguments_are_read_to_a_depth() -> None:
+    nested: object = "rm -rf"
+    for _ in range(90):
+        nested = [nested]
+    assert ruled(CallFunction("f", {"a": nested}), KeyboardState(), NO_RM).rule == "rule 1 'no rm'"
+    for _ in range(3_000):
+        nested = [nested]
+    ruling = ruled(CallFunction("f", {"a": nested}), KeyboardState(), NO_RM)
+    assert ruling.rule == "rule 1 'no rm': the arguments must not be more than 100 levels of JSON deep"
+    assert (ruling.kind, ruling.ends_run) == ("deny", False)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "action",
+    [KeyCombo(("ctrl " * 3_000,)), KeyDown("ctrl " * 3_000), KeyCombo(tuple(map(chr, range(0x4E00, 0x9000))))],
+    ids=["words", "words that are held", "many keys"],
+)
+def test_keys_that_no_hand_presses_together_are_no_keys(action: Action) -> None:
+    assert ruled(action, KeyboardState(), NO_REBOOT, NO_RM).kind == "allow"
+    assert KeyboardState().after(action) == KeyboardState()
+
+
 def test_a_text_that_only_edits_is_followed_to_a_limit() -> None:
     keyboard = KeyboardState().after(TypeText("a" * LONG)).after(KeyCombo(("ctrl", "a"))).after(KeyCombo(("ctrl", "c")))
     keyboard = keyboard.after(KeyDown("ctrl"))
