@@ -101,7 +101,7 @@ class Editor:
     of a field whose caret was put anywhere. What is new lies between `start` and `end`, which are -1 where nothing is.
 
     A "bar" `is_open` from a key that goes to a browser's address until something may go elsewhere; else it is a field.
-    What an action `entered` there are addresses.
+    What an action `entered` there may be addresses.
     """
 
     kind: str
@@ -167,7 +167,11 @@ class Editor:
     def point(self, *, selects: bool = False) -> Editor:
         """The mouse puts the caret anywhere; where typing goes on at the end, that is nothing new."""
         end = len(self.text)
-        return replace(self._lost(selects=selects), caret=end, anchor=None, since=end, is_open=False)
+        return replace(self._lost(selects=selects)._left(), caret=end, anchor=None, since=end)
+
+    def _left(self) -> Editor:
+        """An address bar is left: what is in it is entered, or chosen from what the browser proposes for it."""
+        return replace(self, is_open=False, entered=(*self.entered, self.text)) if self.is_open else self
 
     def _lost(self, *, selects: bool = False) -> Editor:
         return replace(self, guess=self.guess.point(self.text, selects=selects)) if self.kind == "field" else self
@@ -180,6 +184,8 @@ class Editor:
             case "enter" | "tab":
                 entered = (f"www.{self.text}.com",) if where and self.is_open else ()
                 return replace(self, entered=(*self.entered, *entered)).insert("\n" if verb == "enter" else "\t")
+            case "open" if self.is_open:
+                return self._go("all", selecting=True)
             case "open":
                 return Editor(self.kind, clipboard=self.clipboard, is_open=True, entered=self.entered)
             case "clear":
@@ -260,11 +266,9 @@ class Editor:
 
     def _break(self, text: str) -> Editor:
         """Go on at the end, with an enter or a tab and what was typed after it."""
-        at_end = replace(self, caret=len(self.text), anchor=None)
-        ended = at_end._insert(text)
+        ended = replace(self._left(), caret=len(self.text), anchor=None)._insert(text)
         last = len(text) - max(map(text.rfind, _BREAKS)) - 1
-        entered = (*self.entered, self.text) if self.is_open and text[0] == "\n" else self.entered
-        return replace(ended, since=len(ended.text) - last, guess=Guess(), is_open=False, entered=entered)
+        return replace(ended, since=len(ended.text) - last, guess=Guess())
 
     def _place(self, where: str) -> int:
         match where:

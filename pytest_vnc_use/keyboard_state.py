@@ -9,6 +9,7 @@ from typing import Union
 
 from pytest_vnc_use.editors import Editor
 from pytest_vnc_use.key_names import key_name
+from pytest_vnc_use.keys_alike import shortcut_name
 from pytest_vnc_use.keystrokes import (
     Input,
     KeyEvent,
@@ -116,7 +117,7 @@ def edited(editor: Editor, edit: Edit) -> Editor:
             return pointed.insert(pointed.clipboard) if button == "middle" else pointed
         case KeyEvent(keysym, _), down:
             modifiers = (key_name(held) for held in MODIFIERS.intersection(down))
-            return editor.press(frozenset([*modifiers, key_name(keysym)]))
+            return editor.press(frozenset([*modifiers, shortcut_name(keysym)]))
 
 
 def _after_all(editor: Editor, edits: Iterable[Edit]) -> Editor:

@@ -53,6 +53,14 @@ def keys_alike(keysyms: Iterable[int], *, meta_is_alt: bool = False) -> Iterator
             yield (alike - keys) | meant
 
 
+def shortcut_name(keysym: int) -> str:
+    """Return the name of the key that programs take in a shortcut for this one: the Latin letter on it."""
+    name = key_name(keysym)
+    if len(name) > 1 or name.isascii():
+        return name
+    return next((_US_LETTERS[row.index(name)] for row in _LAYOUTS.values() if name in row), name)
+
+
 def _names(keysym: int) -> tuple[str, ...]:
     """A capital letter is its key with shift, also where it is pressed as a key of its own."""
     name = key_name(keysym)

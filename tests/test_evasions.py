@@ -255,6 +255,8 @@ TO_AN_ADDRESS: dict[str, Action] = {
     "F6": key("f6"),
     "a new tab": key("ctrl", "t"),
     "a new window": key("ctrl", "shift", "n"),
+    "ctrl+l in Russian": key("ctrl", "д"),
+    "F6 that stays down": KeyDown("f6"),
 }
 ELSEWHERE = [
     "evil.com",
@@ -296,6 +298,9 @@ def test_so_it_is_where_it_is_typed_and_entered(address: str, focus: Action) -> 
         [TypeText(address), key("alt", "enter")],
         [TypeText(address[1:]), key("home"), TypeText(address[0]), key("KP_Enter")],
         [TypeText("x"), key("escape"), TypeText(f"{address}X"), key("backspace"), key("enter")],
+        [TypeText(address), key("ctrl", "l"), key("enter")],
+        [TypeText(address), key("down"), key("up"), key("tab")],
+        [TypeText(address), CLICK],
     ):
         said = ruled([TypeText("hello "), focus, *typing], text=ONLY_THE_SHOP)
         assert "deny" in said[2:], typing
@@ -320,7 +325,8 @@ NO_ADDRESS: dict[str, list[Action]] = {
     "a field after an address": [key("ctrl", "l"), TypeText("shop.test\n"), TypeText("alice@evil.com\n")],
     "a click after the key": [key("ctrl", "l"), CLICK, TypeText("alice@evil.com\n")],
     "a tab after the key": [key("ctrl", "l"), key("tab"), TypeText("alice@evil.com\n")],
-    "not entered": [key("ctrl", "l"), TypeText("evil.com"), CLICK],
+    "not entered": [key("ctrl", "l"), TypeText("evil.com")],
+    "over another": [key("ctrl", "l"), TypeText("evil.com"), key("ctrl", "l"), TypeText("shop.test\n")],
     "a word to search for": [key("ctrl", "t"), TypeText("apples\n")],
     "words to search for": [key("ctrl", "t"), TypeText("3.5 apples or pears/plums\n")],
     "commands where ctrl+l clears": [key("ctrl", "l"), TypeText("cat /etc/hosts\n"), TypeText("./run.sh x.y\n")],
