@@ -121,6 +121,7 @@ def edited(editor: Editor, edit: Edit) -> Editor:
 
 
 def _after_all(editor: Editor, edits: Iterable[Edit]) -> Editor:
+    editor = editor.fresh()
     for edit in edits:
         editor = edited(editor.trimmed(), edit)
     return editor

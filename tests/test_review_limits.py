@@ -145,7 +145,7 @@ def test_a_text_is_what_its_keys_are(text: str, held: tuple[str, ...], reach: st
     keys = list(in_keys(inputs, keyboard.held))
     once = list(in_keys(inputs, keyboard.held, once=True))
     assert together(keys, keyboard.held) == together(once, keyboard.held)
-    editors = keyboard.editors
+    editors = tuple(editor.fresh() for editor in keyboard.editors)
     for edit in edits_of(keys, keyboard.held):
         editors = tuple(edited(editor, edit) for editor in editors)
     after = keyboard.after(TypeText(text, press_enter=True))
