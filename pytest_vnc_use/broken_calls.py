@@ -102,14 +102,12 @@ class _Broken:
     def found(self) -> tuple[list[Consequences], bool]:
         return consequences_of(self.lines, raised=True)
 
-    def is_repaired_at(self, lines: Lines) -> bool:
-        """Whether a call was made in its place: by the same lines, or where only the one that broke leads to."""
-        if lines == self.lines:
-            return True
+    def is_in_place(self, lines: Lines) -> bool:
+        """Whether a call stands in its place: in the same line, or where only the one that broke leads to."""
         pairs = zip(reversed(self.lines), reversed(lines), strict=False)
         file, line = next((there for here, there in pairs if here != there), ("", 0))
         function = function_at(file, line)
-        return any(each.function is function and each.includes(line) for each in self.found[0])
+        return not file or any(each.function is function and each.includes(line) for each in self.found[0])
 
     @cached_property
     def is_check(self) -> bool:
@@ -201,6 +199,8 @@ class BrokenCalls:
                 return True
             if self._is_expected(call) or self._is_repaired(call):
                 return False
+            if any(may_decide(consequences_of(lines)[0], at, is_kept=False) for _, lines in self._in_place(call)):
+                return False
             found, is_kept = call.found
             return may_decide(found, at, is_kept=is_kept and not self._is_past(call))
 
@@ -221,7 +221,8 @@ class BrokenCalls:
         if self._is_expected(call) or self._is_repaired(call):
             return False
         found, is_kept = call.found
-        instead = [each for lines in self._later(call) for each in consequences_of(lines)[0]]
+        other = [*self._later(call), *(lines for _, lines in self._in_place(call))]
+        instead = [each for lines in other for each in consequences_of(lines)[0]]
         made_too = [node for each in instead for node in each.assertions]
         if any(node not in made_too for each in found for node in each.assertions):
             return True
@@ -232,21 +233,29 @@ class BrokenCalls:
         """Whether it was to do something, and nothing shows that it was done after all, or need not be."""
         if call.method not in _ACTS or self._is_past(call) or self._is_expected(call):
             return False
+        if any(method in _ACTS for method, _ in self._in_place(call)):
+            return False
         return call.method[1] in _RUNS or "suppress" not in call.named
 
+    def _after(self, call: _Broken) -> list[tuple[Method, Lines]]:
+        """What worked after it."""
+        return [key for key, number in self._worked.items() if number > call.number]
+
     def _later(self, call: _Broken) -> list[Lines]:
-        """Where the same method worked after that."""
-        return [lines for (name, lines), at in self._worked.items() if name == call.method and at > call.number]
+        return [lines for method, lines in self._after(call) if method == call.method]
+
+    def _in_place(self, call: _Broken) -> list[tuple[Method, Lines]]:
+        return [(method, lines) for method, lines in self._after(call) if call.is_in_place(lines)]
 
     def _is_past(self, call: _Broken) -> bool:
         return bool(self._later(call)) or self._last_done > call.number
 
     def _is_repaired(self, call: _Broken) -> bool:
-        return any(map(call.is_repaired_at, self._later(call)))
+        return any(method == call.method for method, _ in self._in_place(call))
 
     def _is_expected(self, call: _Broken) -> bool:
         """Whether the test asserts that it breaks so; which is nothing to pass by where no call worked after it."""
-        return "raises" in call.named and any(at > call.number for at in self._worked.values())
+        return "raises" in call.named and bool(self._after(call))
 
 
 CALLS = pytest.StashKey[BrokenCalls]()

@@ -44,6 +44,7 @@ _NO_CARRIERS = (RUNS | SILENT | UNTELLING | _TELLING) - PUTS
 """Calls that keep nothing, for those who assert, of what they are given."""
 EXPECTING = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
 _CATCHING = EXPECTING | {"suppress", "ignored"}
+_FIXTURES = frozenset({"vnc_agent", "vnc_desktop"})
 _ASKING = frozenset({"holds", "kind"})
 """By these a verdict that is unsure is asked without raising anything."""
 
@@ -237,16 +238,28 @@ def consequences_of(lines: Lines, *, raised: bool = False, of_verdict: bool = Fa
     And whether it may be kept where any function finds it: in an object, or as the value of a fixture.
     """
     found: list[Consequences] = []
+    names: set[str] = set()
     for file, line in lines:
         function = function_at(file, line)
         if function is None:
             return found, True
-        found.append(Consequences(function, line, raised, of_verdict))
-        if not (found[-1].gives or found[-1].raises):
+        now = Consequences(function, line, raised, of_verdict, names)
+        found.append(now)
+        if not (now.gives or now.raises or now.keeps):
             break
-        raised = found[-1].raises
-    gets_out = len(found) == len(lines) and bool(found) and found[-1].gives
+        raised, names = now.raises, _handed_over(lines[len(found) :]) if now.keeps else set()
+    gets_out = len(found) == len(lines) and (not found or found[-1].gives)
     return found, gets_out or any(each.keeps for each in found)
+
+
+def _handed_over(lines: Lines) -> set[str]:
+    """What the next function calls by its line, and gives to what it calls: that may have been changed."""
+    function = function_at(*lines[0]) if lines else None
+    calls = [each for each in ast.walk(function) if isinstance(each, ast.Call)] if function else []
+    here = [each for each in calls if each.lineno <= lines[0][1] <= (each.end_lineno or 0)]
+    owners = [each.func.value for each in here if isinstance(each.func, ast.Attribute)]
+    given = [*owners, *(part for each in here for part in (*each.args, *(word.value for word in each.keywords)))]
+    return {path for part in given if (path := path_of(part))} - _FIXTURES
 
 
 def may_decide(found: Sequence[Consequences], at: Sequence[tuple[FrameType, int]], *, is_kept: bool) -> bool:
@@ -272,7 +285,7 @@ def _carriers(frame: FrameType, *, is_outermost: bool) -> set[str]:
     names |= {name for name in (*code.co_cellvars, *code.co_freevars) if isinstance(local.get(name), (list, dict, set))}
     names |= {name for name, thing in local.items() if is_live(thing) and type(thing).__module__ != "builtins"}
     names |= {name for name in code.co_names if is_live(frame.f_globals.get(name))}
-    return names - {"vnc_agent", "vnc_desktop"}
+    return names - _FIXTURES
 
 
 def calls_around(lines: Lines) -> Iterator[ast.Call]:

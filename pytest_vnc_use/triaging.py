@@ -18,6 +18,7 @@ from pytest_vnc_use.plain_text import cut, line
 
 if TYPE_CHECKING:
     from pytest_vnc_use.code_places import Lines
+    from pytest_vnc_use.failure import Fault
     from pytest_vnc_use.triage import Failure, Rule, RunEnd
     from pytest_vnc_use.types import Verdict
 
@@ -46,18 +47,7 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
 
     desktop = desktop_of(item)
     fault = failure.fault_of(desktop, error) if desktop and call.when != "teardown" else failure.Fault()
-    ends: list[RunEnd] = item.stash.get(ENDS, [])
-    told = [
-        triage.Failure(
-            each,
-            _is_asserted(item, call, each),
-            fault,
-            _verdicts_behind(item, each),
-            tuple(ends),
-            of_test(item.config).behind(each),
-        )
-        for each in faults.parts(error)
-    ]
+    told = [_known_of(item, call, each, fault) for each in faults.parts(error)]
     rules = [triage.rule_for(each) for each in told]
     rule = triage.gravest(rules)
     word = rule.triage or triage.SETTINGS
@@ -71,6 +61,14 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
     message = line(failure.harmless(_headline(report, word), item.stash.get(HIDE, str)))
     item.stash.setdefault(FOUND, Found(word, rule.when, message))
     _let_know(item, call, error, rule, message)
+
+
+def _known_of(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, fault: Fault) -> Failure:
+    from pytest_vnc_use.triage import Failure
+
+    ends: list[RunEnd] = item.stash.get(ENDS, [])
+    known = fault, _verdicts_behind(item, error), tuple(ends), of_test(item.config).behind(error)
+    return Failure(error, _is_asserted(item, call, error), *known)
 
 
 def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException) -> bool:

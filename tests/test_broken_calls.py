@@ -100,6 +100,7 @@ AGAIN = "tried(lambda: vnc_agent.run('Retry'))\nvnc_agent.run('Retry')"
 READ = "vnc_desktop.read_file('events.txt')"
 TEXT = "tried(lambda: vnc_desktop.run(['nosuch']).stdout, '')"
 TEXT_IS = "text = vnc_desktop.run(['nosuch']).stdout"
+NO_KEY = f"{RUN}\ntry: vnc_agent.key('nosuchkey')"
 LISTED = "vnc_desktop.run(['ls']).stdout"
 LAST_BREAKS = "with contextlib.suppress(ConnectionError): vnc_agent.run('Break')"
 HIDDEN = f"text = ''\nwith contextlib.suppress(VncUseError): {TEXT_IS}"
@@ -139,6 +140,9 @@ BODIES: dict[str, tuple[str | None, str]] = {
     "no_picture": ("product", f"{RUN}\n{PICTURE}\nassert {READ} == '3.00'"),
     "no_elements": ("product", f"known = tried(vnc_desktop.elements)\n{RUN}\nassert {READ} == '3.00'"),
     "told_to_break": ("product", f"{RUN}\nwith pytest.raises(CommandMissing): {TEXT_IS}\nassert {READ} == '3.00'"),
+    "another_way_wrong": ("product", f"try: {TEXT_IS}\nexcept VncUseError: text = {READ}\nassert '3.00' in text"),
+    "another_hand": ("product", f"{NO_KEY}\nexcept ActionError: vnc_agent.click(5, 5)\nassert {READ} == '3.00'"),
+    "no_hand": ("inconclusive", f"{NO_KEY}\nexcept ActionError: pass\nassert {READ} == '3.00'"),
     "asked_for_a_tip": ("product", f"{RUN}\n{TIP}\nassert {READ} == '3.00'"),
     # --- a test that would pass
     "raises_anything": ("infra", "with pytest.raises(Exception): assert vnc_agent.verify('it is down')"),
@@ -154,6 +158,7 @@ BODIES: dict[str, tuple[str | None, str]] = {
     "no_error_compared": ("settings", f"{RUN}\ntext = {TEXT}\nno_error_in(text)\nassert {READ}"),
     "no_error_on_page": ("settings", f"{RUN}\npage = Page()\npage.load(vnc_desktop)\nassert 'error' not in page.text"),
     "no_error_hidden": ("settings", f"{RUN}\n{HIDDEN}\nassert {READ}\nassert 'error' not in text"),
+    "no_error_but_a_look": ("settings", f"text = {TEXT}\nif not text: {READ}\nassert 'error' not in text"),
     "check_is_down": ("infra", f"{RUN}\ntried(lambda: vnc_agent.check('it is down'))\nassert {READ}"),
     "verdict_is_down": ("infra", f"{RUN}\ntried(lambda: vnc_agent.verify('it is down'))\nassert {READ}"),
     "key_is_lost": ("infra", f"{RUN}\nlost('perform')\ntried(lambda: vnc_agent.key('delete'))\nassert {READ}"),
@@ -166,6 +171,8 @@ BODIES: dict[str, tuple[str | None, str]] = {
     "again_with_value": (None, f"{RUN}\nok = tried({DOWN}, None)\nif ok is None: ok = {SAVED}\nassert ok"),
     "another_planner": (None, f"try: vnc_agent.run('Buy', planner=down)\nexcept OSError: {RUN}\nassert {READ}"),
     "other_planners": (None, f"for each in (down, None): tried(lambda: {RUN[:-1]}, planner=each))\nassert {READ}"),
+    "another_way": (None, f"{RUN}\ntry: {TEXT_IS}\nexcept VncUseError: text = {READ}\nassert 'press' in text"),
+    "another_way_in_line": (None, f"{RUN}\ntext = {TEXT} or {READ}\nassert 'press' in text"),
     "no_elements_at_all": (None, f"known = tried(vnc_desktop.elements)\n{RUN}\nassert {READ}"),
     "no_picture_at_all": (None, f"{RUN}\n{PICTURE}\nassert {READ}"),
     "picture_told": (None, f"{RUN}\ntry: {TEXT_IS}\nexcept VncUseError as exc: print(exc)\nassert {READ}"),

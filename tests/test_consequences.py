@@ -128,7 +128,7 @@ def test(agent):
     ("name", "is_followed", "is_kept"),
     [
         ("returned", True, False),
-        ("kept", False, True),
+        ("kept", True, True),
         ("dropped", False, False),
         ("raised", True, False),
         ("yielded", True, False),
@@ -141,6 +141,30 @@ def test_callers_depend_on_what_they_get(tmp_path: Path, name: str, is_followed:
     found, kept = consequences_of(((str(file), marked[name]), (str(file), marked["test"])))
     assert [each.function.name for each in found] == [name, *(["test"] if is_followed else [])]
     assert kept is is_kept
+
+
+FILLS = """
+def fill(rows, desktop):
+    try:
+        rows.extend(desktop.read())  # here
+    except Exception:
+        pass
+
+def test(desktop):
+    rows, others = [], []
+    fill(rows, desktop)  # called
+    assert rows  # there
+    assert others  # elsewhere
+"""
+
+
+def test_what_a_helper_changes_is_followed(tmp_path: Path) -> None:
+    file = tmp_path / "some.py"
+    file.write_text(FILLS, encoding="utf-8")
+    marked = {line.partition("# ")[2]: number for number, line in enumerate(FILLS.splitlines(), start=1)}
+    found, _ = consequences_of(((str(file), marked["here"]), (str(file), marked["called"])), raised=True)
+    assert found[-1].includes(marked["there"])
+    assert not found[-1].includes(marked["elsewhere"])
 
 
 def test_the_value_of_a_fixture_is_kept(tmp_path: Path) -> None:
