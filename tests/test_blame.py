@@ -176,15 +176,6 @@ def checked():
     def check(total):
         assert total == "3.00"
     return check
-
-@pytest.fixture
-def broken_setup(vnc_desktop):
-    assert vnc_desktop is None
-
-@pytest.fixture
-def broken_teardown(vnc_desktop):
-    yield
-    assert vnc_desktop is None
 """
 
 RAISED = {
@@ -213,6 +204,12 @@ RAISED = {
 """What is raised in a planner or a judge, by its name in the conftest, and what that is."""
 
 RUN = "vnc_agent.run('Buy')"
+DONE = "vnc_agent.run('Buy', planner=clicks)"
+NO_OP = "vnc_agent.run('Close all', planner=lambda observation: None)"
+OPTIONAL = f"try: {RUN}"
+WRONG = "assert '3.00' in vnc_desktop.read_file('events.txt')"
+SAVED = "vnc_agent.verify('saved').holds"
+TIP = "if vnc_agent.verify('a tip of the day is shown').holds: vnc_agent.key('escape')"
 BODIES: dict[str, tuple[str, str]] = {
     **{f"planner_raises_{name}": (triage, RUN) for name, triage in RAISED.items()},
     "callable_raises_bug": ("agent", RUN),
@@ -325,6 +322,48 @@ BODIES: dict[str, tuple[str, str]] = {
     "only_waited": ("agent", f"{RUN}\nassert vnc_desktop.read_file('events.txt') == '3.00'"),
     "nothing_done_but_by_hand": ("product", f"{RUN}\nvnc_agent.click(5, 5)\nassert 0"),
     "nothing_done_and_unsure": ("inconclusive", f"{RUN}\nassert vnc_agent.verify('3.00')"),
+    "done_and_no_op": ("product", f"{RUN}\n{NO_OP}\n{WRONG}"),
+    "no_op_twice": ("agent", f"{NO_OP}\n{NO_OP}\n{WRONG}"),
+    "broke_and_no_op": (
+        "product",
+        f"with contextlib.suppress(OSError): vnc_agent.run('Buy', planner=acts_and_breaks)\n{NO_OP}\n{WRONG}",
+    ),
+    # --- an optional step
+    "optional_gave_up": ("product", f"{OPTIONAL}\nexcept VncUseError: pass\n{DONE}\n{WRONG}"),
+    "optional_gave_up_handled": ("product", f"{OPTIONAL}\nexcept VncUseError:\n  {DONE}\n  {WRONG}"),
+    "optional_gave_up_and_no_op": ("product", f"{DONE}\n{OPTIONAL}\nexcept VncUseError: pass\n{NO_OP}\n{WRONG}"),
+    "optional_gave_up_last": ("agent", f"{DONE}\n{OPTIONAL}\nexcept VncUseError: pass\n{WRONG}"),
+    "optional_gave_up_last_handled": ("agent", f"{DONE}\n{OPTIONAL}\nexcept VncUseError:\n  {WRONG}"),
+    "optional_gave_up_blamed": (
+        "agent",
+        f"{OPTIONAL}\nexcept VncUseError as exc:\n  {DONE}\n  raise AssertionError('no') from exc",
+    ),
+    # --- a verdict that is unsure
+    "unsure_tip": ("product", f"{TIP}\n{RUN}\n{WRONG}"),
+    "unsure_tip_later": ("product", f"{RUN}\n{TIP}\n{WRONG}"),
+    "unsure_tip_in_a_loop": ("product", f"for _ in range(2):\n  {TIP}; break\n{WRONG}"),
+    "unsure_tip_on_a_page": ("product", f"{RUN}\npage = Page(vnc_agent)\npage.close_tip()\n{WRONG}"),
+    "unsure_tip_of_two": ("product", f"assert not vnc_agent.verify('tip').holds\n{RUN}\n{WRONG}"),
+    "unsure_tip_caught": ("product", f"try:\n  if vnc_agent.verify('tip'): pass\nexcept Inconclusive: pass\n{WRONG}"),
+    "unsure_asked": ("inconclusive", f"{RUN}\nassert vnc_agent.verify('3.00').holds"),
+    "unsure_named": ("inconclusive", f"saved = {SAVED}\n{RUN}\nassert saved is True"),
+    "unsure_helper": ("inconclusive", f"{RUN}\nassert Page(vnc_agent).is_saved()"),
+    "unsure_on_a_page": ("inconclusive", f"{RUN}\npage = Page(vnc_agent)\npage.save()\nassert page.saved == 1"),
+    "unsure_in_a_helper": ("inconclusive", f"{RUN}\nhelper.assert_total({SAVED})"),
+    "unsure_fail": ("inconclusive", f"{RUN}\nif not {SAVED}: pytest.fail('not saved')"),
+    "unsure_return": ("inconclusive", f"{RUN}\nif {SAVED}:\n  return\npytest.fail('not saved')"),
+    "unsure_else": ("inconclusive", f"for _ in range(2):\n  if {SAVED}: break\nelse: pytest.fail('not saved')"),
+    "unsure_caught": (
+        "inconclusive",
+        "ok = False\ntry: ok = bool(vnc_agent.verify('3.00'))\nexcept Inconclusive: pass\nassert ok is True",
+    ),
+    "unsure_checked": ("inconclusive", "ok = vnc_agent.check('3.00')\nassert ok is True"),
+    "unsure_of_all": ("inconclusive", f"{SAVED}\nassert [each.holds for each in vnc_agent.verdicts] == [True]"),
+    "unsure_in_a_thread": (
+        "inconclusive",
+        f"from concurrent import futures\nok = futures.ThreadPoolExecutor().submit(lambda: {SAVED}).result()\n"
+        "assert ok is True",
+    ),
 }
 MODULE = """
 import contextlib, errno, sys
@@ -343,6 +382,22 @@ def made(function):
 
 def clicks(observation):
     return None if observation.turns else Click(7, 7)
+
+def acts_and_breaks(observation):
+    if observation.turns:
+        raise ConnectionError("no network")
+    return Click(7, 7)
+
+class Page:
+    def __init__(self, agent):
+        self.agent = agent
+    def close_tip(self):
+        if self.agent.verify("a tip of the day is shown").holds:
+            self.agent.key("escape")
+    def is_saved(self):
+        return self.agent.verify("saved").holds
+    def save(self):
+        self.saved = self.is_saved()
 
 """
 
@@ -376,6 +431,96 @@ def test_each_failure_is_told_as_what_broke(project: pytest.Pytester, options: t
     assert len(result.stdout.str()) < 400_000
     result.stdout.fnmatch_lines(
         ["*planner was wrong: it said that the task was done (1 action carried out): 'I did it!'*"]
+    )
+
+
+FIXTURES = """
+import pytest
+from conftest import Click
+from pytest_vnc_use.errors import *
+
+@pytest.fixture
+def done(vnc_agent):
+    vnc_agent.run("Buy", expect=None)
+
+@pytest.fixture
+def wrong(vnc_desktop):
+    assert "3.00" in vnc_desktop.read_file("events.txt")
+
+@pytest.fixture
+def wrong_at_the_end(vnc_desktop):
+    yield
+    assert "3.00" in vnc_desktop.read_file("events.txt")
+
+@pytest.fixture
+def fails_at_the_end(vnc_desktop):
+    yield
+    pytest.fail("no total")
+
+@pytest.fixture
+def without_tip(vnc_agent):
+    if vnc_agent.verify("a tip of the day is shown").holds:
+        vnc_agent.key("escape")
+
+@pytest.fixture
+def unsure_of_total(vnc_agent):
+    return vnc_agent.verify("3.00").holds
+
+@pytest.fixture
+def shows_unsure(unsure_of_total):
+    yield
+    assert unsure_of_total is True
+
+def test_setup(done, wrong): ...
+
+def test_setup_without_a_run(vnc_agent, wrong): ...
+
+def test_teardown(wrong_at_the_end, done): ...
+
+def test_teardown_fails(vnc_agent, fails_at_the_end): vnc_agent.run("Buy", expect=None)
+
+def test_teardown_without_a_run(vnc_agent, wrong_at_the_end): ...
+
+def test_teardown_gave_up(vnc_agent, wrong_at_the_end): vnc_agent.run("Buy", check=False, expect=None)
+
+def test_teardown_unsure(shows_unsure, done): ...
+
+def test_unsure_tip(without_tip, done, wrong): ...
+
+def test_unsure_of_total(done, unsure_of_total): assert unsure_of_total is True
+
+def test_after_a_bug(vnc_agent, done, fails_at_the_end): {}["total"]
+
+def test_after_an_outage(vnc_agent, done, fails_at_the_end): raise QuotaExhausted("x")
+
+def test_after_a_failure(vnc_agent, done, fails_at_the_end): assert 0
+"""
+OF_FIXTURES = {
+    "setup": "product",
+    "setup_without_a_run": "inconclusive",
+    "teardown": "product",
+    "teardown_fails": "product",
+    "teardown_without_a_run": "inconclusive",
+    "teardown_gave_up": "agent",
+    "teardown_unsure": "inconclusive",
+    "unsure_tip": "product",
+    "unsure_of_total": "inconclusive",
+    "after_a_bug": "inconclusive",
+    "after_an_outage": "infra",
+    "after_a_failure": "product",
+}
+
+
+def test_a_fixture_of_the_users_asserts_as_a_body_does(project: pytest.Pytester) -> None:
+    project.makepyfile(test_it=FIXTURES)
+    result = project.runpytest_subprocess(*ON_PAD, timeout=100)
+    assert {name: test.triage for name, test in results().items()} == OF_FIXTURES
+    result.stdout.fnmatch_lines(
+        [
+            "ERROR *::test_after_a_bug - inconclusive: no total",
+            "ERROR *::test_after_an_outage - inconclusive: no total",
+            "ERROR *::test_after_a_failure - product: no total",
+        ]
     )
 
 

@@ -70,6 +70,7 @@ def lost(vnc_agent, monkeypatch):
 MODULE = """
 import contextlib
 import pytest
+from pytest_vnc_use import Limits
 from pytest_vnc_use.errors import *
 
 def tried(call, otherwise=False):
@@ -78,11 +79,35 @@ def tried(call, otherwise=False):
     except Exception:
         return otherwise
 
+def down(observation):
+    raise ConnectionError("no network")
+
+def no_error_in(text):
+    assert "error" not in text
+
+class Page:
+    def load(self, desktop):
+        try:
+            self.text = desktop.run(["nosuch"]).stdout
+        except VncUseError:
+            self.text = ""
+
 """
 RUN, DOWN = "vnc_agent.run('Buy')", "lambda: bool(vnc_agent.verify('it is down'))"
 ABSENT = "assert tried(lambda: vnc_desktop.read_file('nosuch'), '') == '3.00'"
 RETRY = "for _ in range(3):\n    with contextlib.suppress(Exception):\n        assert vnc_agent.verify('it is late')\n"
 AGAIN = "tried(lambda: vnc_agent.run('Retry'))\nvnc_agent.run('Retry')"
+READ = "vnc_desktop.read_file('events.txt')"
+TEXT = "tried(lambda: vnc_desktop.run(['nosuch']).stdout, '')"
+TEXT_IS = "text = vnc_desktop.run(['nosuch']).stdout"
+NO_KEY = f"{RUN}\ntry: vnc_agent.key('nosuchkey')"
+LISTED = "vnc_desktop.run(['ls']).stdout"
+LAST_BREAKS = "with contextlib.suppress(ConnectionError): vnc_agent.run('Break')"
+HIDDEN = f"text = ''\nwith contextlib.suppress(VncUseError): {TEXT_IS}"
+PICTURE = "try: vnc_desktop.run(['nosuch', '-window', 'root'])\nexcept Exception: pass"
+TIP = "try:\n  if vnc_agent.verify('it is down').holds: vnc_agent.key('escape')\nexcept Exception: pass"
+SAVED = "bool(vnc_agent.verify('it is saved'))"
+AGAIN_OTHERWISE = "for n in range(3):\n  try: vnc_agent.run(f'Retry {n}', limits=Limits(steps=10 + n)); break"
 BODIES: dict[str, tuple[str | None, str]] = {
     # --- an assertion that fails later
     "judge_down": ("infra", f"ok = tried({DOWN})\nassert ok"),
@@ -100,13 +125,25 @@ BODIES: dict[str, tuple[str | None, str]] = {
     "click_lost": ("infra", "lost('perform')\nok = tried(lambda: vnc_agent.click(5, 5), None)\nassert ok"),
     "screenshot_lost": ("infra", "lost('frame')\nshot = tried(vnc_agent.screenshot, b'')\nassert len(shot) > 10"),
     "planner_down": ("infra", "tried(lambda: vnc_agent.run('Break'))\nassert 0"),
-    "other_run": ("infra", "tried(lambda: vnc_agent.run('Break'))\nvnc_agent.run('Buy')\nassert 0"),
+    "not_the_other": ("settings", f"text = {TEXT}\nassert {LISTED}\nassert text == '3.00'"),
+    "of_a_page": ("settings", f"{RUN}\npage = Page()\npage.load(vnc_desktop)\nassert page.text == '3.00'"),
+    "hidden": ("settings", f"{RUN}\ntext = ''\nwith contextlib.suppress(VncUseError): {TEXT_IS}\nassert text"),
+    "last_run_hidden": ("infra", f"{RUN}\n{LAST_BREAKS}\nassert 0"),
     # --- what is evidence about the product
     "file_is_missing": ("product", ABSENT),
     "command_fails": ("product", "ran = vnc_desktop.run(['sh', '-c', 'exit 3'])\nassert ran.exit_code == 0"),
     "judge_says_no": ("product", f"tried({DOWN})\nassert vnc_agent.verify('it is wrong')"),
     "judge_came_back": ("product", f"{RETRY}assert 0"),
     "planner_came_back": ("product", f"{AGAIN}\nassert 0"),
+    # --- what nothing rests on, or was made good
+    "other_run": ("product", "tried(lambda: vnc_agent.run('Break'))\nvnc_agent.run('Buy')\nassert 0"),
+    "no_picture": ("product", f"{RUN}\n{PICTURE}\nassert {READ} == '3.00'"),
+    "no_elements": ("product", f"known = tried(vnc_desktop.elements)\n{RUN}\nassert {READ} == '3.00'"),
+    "told_to_break": ("product", f"{RUN}\nwith pytest.raises(CommandMissing): {TEXT_IS}\nassert {READ} == '3.00'"),
+    "another_way_wrong": ("product", f"try: {TEXT_IS}\nexcept VncUseError: text = {READ}\nassert '3.00' in text"),
+    "another_hand": ("product", f"{NO_KEY}\nexcept ActionError: vnc_agent.click(5, 5)\nassert {READ} == '3.00'"),
+    "no_hand": ("inconclusive", f"{NO_KEY}\nexcept ActionError: pass\nassert {READ} == '3.00'"),
+    "asked_for_a_tip": ("product", f"{RUN}\n{TIP}\nassert {READ} == '3.00'"),
     # --- a test that would pass
     "raises_anything": ("infra", "with pytest.raises(Exception): assert vnc_agent.verify('it is down')"),
     "raises_ours": ("infra", "with pytest.raises(QuotaExhausted): vnc_agent.extract(str, 'down?')"),
@@ -115,7 +152,33 @@ BODIES: dict[str, tuple[str | None, str]] = {
     "run_raises": ("infra", "with pytest.raises((InfraError, Exception)): vnc_agent.run('Break')"),
     "raises_no_command": ("settings", "with pytest.raises(Exception): assert vnc_desktop.run(['nosuch']).stdout"),
     "raises_lost": ("infra", "lost('frame')\nwith pytest.raises(Exception): assert not vnc_agent.screenshot()"),
+    "no_error_there": ("settings", f"{RUN}\ntext = {TEXT}\nassert {READ}\nassert 'error' not in text"),
+    "no_error_before": ("settings", f"text = {TEXT}\n{RUN}\nassert 'error' not in text"),
+    "no_error_found": ("settings", f"{RUN}\ntext = {TEXT}\nif 'error' in text: pytest.fail(text)\nassert {READ}"),
+    "no_error_compared": ("settings", f"{RUN}\ntext = {TEXT}\nno_error_in(text)\nassert {READ}"),
+    "no_error_on_page": ("settings", f"{RUN}\npage = Page()\npage.load(vnc_desktop)\nassert 'error' not in page.text"),
+    "no_error_hidden": ("settings", f"{RUN}\n{HIDDEN}\nassert {READ}\nassert 'error' not in text"),
+    "no_error_but_a_look": ("settings", f"text = {TEXT}\nif not text: {READ}\nassert 'error' not in text"),
+    "check_is_down": ("infra", f"{RUN}\ntried(lambda: vnc_agent.check('it is down'))\nassert {READ}"),
+    "verdict_is_down": ("infra", f"{RUN}\ntried(lambda: vnc_agent.verify('it is down'))\nassert {READ}"),
+    "key_is_lost": ("infra", f"{RUN}\nlost('perform')\ntried(lambda: vnc_agent.key('delete'))\nassert {READ}"),
+    "last_run_broke": ("infra", f"{RUN}\n{LAST_BREAKS}\nassert {READ}"),
+    "raises_by_the_way": ("settings", f"{RUN}\nwith pytest.raises(Exception): {TEXT_IS}\nassert {READ}"),
+    "went_on": ("settings", f"{RUN}\nfor _ in 'ab':\n  try: {TEXT_IS}\n  except VncUseError: continue\n  assert text"),
     # --- a test that passes
+    "again_otherwise": (None, f"{AGAIN_OTHERWISE}\n  except VncUseError: pass\n  except OSError: pass\nassert {READ}"),
+    "again_or_raise": (None, f"{AGAIN_OTHERWISE}\n  except OSError:\n    if n == 2: raise\nassert {READ}"),
+    "again_with_value": (None, f"{RUN}\nok = tried({DOWN}, None)\nif ok is None: ok = {SAVED}\nassert ok"),
+    "another_planner": (None, f"try: vnc_agent.run('Buy', planner=down)\nexcept OSError: {RUN}\nassert {READ}"),
+    "other_planners": (None, f"for each in (down, None): tried(lambda: {RUN[:-1]}, planner=each))\nassert {READ}"),
+    "another_way": (None, f"{RUN}\ntry: {TEXT_IS}\nexcept VncUseError: text = {READ}\nassert 'press' in text"),
+    "another_way_in_line": (None, f"{RUN}\ntext = {TEXT} or {READ}\nassert 'press' in text"),
+    "no_elements_at_all": (None, f"known = tried(vnc_desktop.elements)\n{RUN}\nassert {READ}"),
+    "no_picture_at_all": (None, f"{RUN}\n{PICTURE}\nassert {READ}"),
+    "picture_told": (None, f"{RUN}\ntry: {TEXT_IS}\nexcept VncUseError as exc: print(exc)\nassert {READ}"),
+    "another_command": (None, f"{RUN}\ntried(lambda: vnc_desktop.run(['nosuch']))\nassert {LISTED}"),
+    "told_to_break_so": (None, f"{RUN}\nwith pytest.raises(VncUseError) as told: {TEXT_IS}\nassert {READ} and told"),
+    "asked_for_a_tip_only": (None, f"{RUN}\n{TIP}\nassert {READ}"),
     "came_back": (None, f"{RETRY}{RUN}\nassert vnc_agent.verify('it is saved')"),
     "run_came_back": (None, f"{AGAIN}\nassert vnc_agent.verify('ok')"),
     "no_such_key": (None, "with pytest.raises(ActionError): vnc_agent.key('nosuchkey')"),

@@ -117,6 +117,9 @@ EVASIONS_OF_TEXT: dict[str, list[Action]] = {
     "many lines behind it": [TypeText("rm"), TypeText(" -rf /" + f"\n{'x' * 90_000}" * 3)],
     "a shell's characters swapped": [TypeText("mr -rf"), key("home"), key("right"), key("ctrl", "t")],
     "a shell's word in lower case": [TypeText("RM -rf"), key("home"), key("alt", "l")],
+    "over two lines of a shell": [CLICK, TypeText("rm \\\n-rf /\n")],
+    "over two lines of a shell, in pieces": [TypeText("rm \\"), key("enter"), TypeText("-rf /\n")],
+    "over two lines of a shell, within a word": [TypeText("ls\nr\\"), TypeText("\nm -rf /\n")],
     "in wide letters": [TypeText("ｒm"), TypeText("\u3000－ｒｆ")],
     "with what nobody sees": [TypeText("r\u200b"), TypeText("m\u00ad -r\ufe0ff")],
     "spelled otherwise": [key("KeyR"), key("Key_M"), key("spacebar"), key("minus"), key("r"), key("f")],
@@ -245,6 +248,116 @@ def test_a_typed_host_is_one_in_pieces(text: str) -> None:
         assert "deny" in said
 
 
+ONLY_THE_SHOP = re.compile(r"^https?://(?!shop\.test(?:[:/?#]|$))")
+TO_AN_ADDRESS: dict[str, Action] = {
+    "ctrl+l": key("ctrl", "l"),
+    "alt+d": key("alt", "d"),
+    "F6": key("f6"),
+    "a new tab": key("ctrl", "t"),
+    "a new window": key("ctrl", "shift", "n"),
+    "ctrl+l in Russian": key("ctrl", "д"),
+    "F6 that stays down": KeyDown("f6"),
+}
+ELSEWHERE = [
+    "evil.com",
+    "EVIL.com",
+    "evil.com.",
+    "www.evil.com/x?y=1",
+    "www.evil.com/a b",
+    "evil.com:8080\\x",
+    "user@evil.com",
+    "user:shop.test@evil.com",
+    "//evil.com",
+    "localhost/x",
+    "evil/x",
+    "evil%2Ecom",
+    "ｅｖｉｌ。ｃｏｍ",
+    "[::1]:80",
+    "shop.test.evil.com",
+    "http://evil.com",
+]
+
+
+@pytest.mark.parametrize("address", ELSEWHERE, ids=ascii)
+def test_an_address_without_a_scheme_is_one_with_it(address: str) -> None:
+    assert ruled([OpenAddress(address)], text=ONLY_THE_SHOP) == ["deny"]
+    assert ruled([OpenAddress(f" \x01{address}\t")], text=ONLY_THE_SHOP) == ["deny"]
+    for scheme in ("http", "https"):
+        assert ruled([OpenAddress(address)], text=re.compile(rf"^{scheme}://(?!shop\.test(?:[:/?#]|$))")) == (
+            ["deny"] if not address.startswith("http:") or scheme == "http" else ["allow"]
+        )
+
+
+@pytest.mark.parametrize("focus", TO_AN_ADDRESS.values(), ids=TO_AN_ADDRESS)
+@pytest.mark.parametrize("address", ELSEWHERE, ids=ascii)
+def test_so_it_is_where_it_is_typed_and_entered(address: str, focus: Action) -> None:
+    for typing in (
+        [TypeText(f"{address}\n")],
+        [TypeText(address, clear_first=True, press_enter=True)],
+        [TypeText(address), key("enter")],
+        [TypeText(address), key("alt", "enter")],
+        [TypeText(address[1:]), key("home"), TypeText(address[0]), key("KP_Enter")],
+        [TypeText("x"), key("escape"), TypeText(f"{address}X"), key("backspace"), key("enter")],
+        [TypeText(address), key("ctrl", "l"), key("enter")],
+        [TypeText(address), key("down"), key("up"), key("tab")],
+        [TypeText(address), CLICK],
+    ):
+        said = ruled([TypeText("hello "), focus, *typing], text=ONLY_THE_SHOP)
+        assert "deny" in said[2:], typing
+
+
+def test_so_it_is_where_it_is_pasted() -> None:
+    copied = [TypeText("evil.com"), key("ctrl", "a"), key("ctrl", "c")]
+    assert ruled([*copied, key("ctrl", "l"), key("ctrl", "v"), key("enter")], text=ONLY_THE_SHOP)[-1] == "deny"
+    assert ruled([key("ctrl", "l"), TypeText("évil.com\n")], PASTED_ONLY, text=ONLY_THE_SHOP)[-1] == "deny"
+
+
+def test_ctrl_and_enter_make_an_address_of_a_word() -> None:
+    actions = [key("ctrl", "l"), TypeText("evil"), key("ctrl", "enter")]
+    assert ruled(actions, text=re.compile(r"^https?://www\.evil\.com")) == ["allow", "allow", "deny"]
+
+
+NO_ADDRESS: dict[str, list[Action]] = {
+    "the shop's": [OpenAddress("shop.test"), OpenAddress("SHOP.test/x?y=1"), OpenAddress("shop.test:8080")],
+    "of another scheme": [OpenAddress("about:blank"), OpenAddress("mailto:alice@evil.com"), OpenAddress("app://x.y")],
+    "the shop's, typed": [key("ctrl", "l"), TypeText("shop.test\n"), key("ctrl", "l"), *typed("shop.test\n")],
+    "typed in a field": [CLICK, TypeText("evil.com"), key("tab"), TypeText("alice@evil.com\n")],
+    "a field after an address": [key("ctrl", "l"), TypeText("shop.test\n"), TypeText("alice@evil.com\n")],
+    "a click after the key": [key("ctrl", "l"), CLICK, TypeText("alice@evil.com\n")],
+    "a tab after the key": [key("ctrl", "l"), key("tab"), TypeText("alice@evil.com\n")],
+    "not entered": [key("ctrl", "l"), TypeText("evil.com")],
+    "over another": [key("ctrl", "l"), TypeText("evil.com"), key("ctrl", "l"), TypeText("shop.test\n")],
+    "a word to search for": [key("ctrl", "t"), TypeText("apples\n")],
+    "words to search for": [key("ctrl", "t"), TypeText("3.5 apples or pears/plums\n")],
+    "commands where ctrl+l clears": [key("ctrl", "l"), TypeText("cat /etc/hosts\n"), TypeText("./run.sh x.y\n")],
+    "arguments": [CallFunction("visit", {"page": "evil.com"})],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("actions", NO_ADDRESS.values(), ids=NO_ADDRESS)
+def test_what_is_no_address_elsewhere_is_not_denied(actions: list[Action]) -> None:
+    assert set(ruled(actions, text=ONLY_THE_SHOP)) == {"allow"}
+
+
+@pytest.mark.parametrize("pattern", ["^http://evil", "^https://evil", "^https?://"])
+def test_an_allow_rule_is_not_found_in_a_scheme_that_nobody_wrote(pattern: str) -> None:
+    rule = Rule("allow", text=re.compile(pattern))
+    assert not rule.matches(Proposal(OpenAddress("evil.com")), ReviewContext())
+    keyboard = KeyboardState().after(key("ctrl", "l"))
+    assert not rule.matches(Proposal(TypeText("evil.com\n")), ReviewContext(keyboard=keyboard))
+
+
+@pytest.mark.parametrize("before", ["", "ls\n", "cd /tmp; \\\n"])
+def test_lines_that_a_shell_joins_are_one_line(before: str) -> None:
+    actions = [TypeText(f"{before}rm \\\n"), TypeText("-rf /\n")]
+    assert "deny" in ruled(actions, text=re.compile(r"^(cd /tmp; )?rm -rf /$"))
+
+
+@pytest.mark.parametrize("text", ["rm \\\n-rf", "rm \\\r\n-rf"])
+def test_so_are_those_of_an_argument(text: str) -> None:
+    assert ruled([CallFunction("run", {"command": text})], text=RM) == ["deny"]
+
+
 def test_a_functions_address_is_read_as_one() -> None:
     action = CallFunction("visit", {"page": "http://ev\u00adil%2ECOM"})
     assert ruled([action], text=re.compile(r"evil\.com")) == ["deny"]
@@ -314,6 +427,13 @@ EVASIONS_OF_KEYS: dict[str, tuple[str, list[Action]]] = {
     "a terminal's other enter": ("enter", [KeyDown("ctrl"), TypeText("j")]),
     "a terminal's tab": ("tab", [key("ctrl", "i")]),
     "a terminal's escape": ("escape", [key("ctrl", "[")]),
+    "a terminal's other escape": ("escape", [key("ctrl", "3")]),
+    "a terminal's other escape, of the number row": ("escape", [KeyDown("ctrl"), TypeText("3")]),
+    "a terminal's other backspace": ("backspace", [key("ctrl", "8")]),
+    "escape by its character": ("escape", [key("\x1b")]),
+    "a menu by shift and F10": ("menu", [key("shift", "f10")]),
+    "a menu by shift and F10, held": ("menu", [KeyDown("shift"), key("F10")]),
+    "a menu by its key": ("shift+f10", [key("menu")]),
     "a terminal's backspace": ("backspace", [key("ctrl", "h")]),
     "a line feed": ("enter", [key("Linefeed")]),
     "another enter": ("enter", [key("ISO_Enter")]),
@@ -347,6 +467,13 @@ def test_keys_are_seen_however_they_come_to_be_down(keys: str, actions: list[Act
 @pytest.mark.parametrize(
     ("keys", "action"),
     [
+        ("escape", key("3")),
+        ("escape", TypeText("3")),
+        ("escape", TypeText("a\x1b")),  # no hand types it
+        ("escape", key("ctrl", "alt", "4")),
+        ("menu", key("f10")),
+        ("menu", key("ctrl", "f10")),
+        ("shift+f10", key("shift", "f9")),
         ("enter", key("m")),
         ("enter", key("alt", "m")),
         ("ctrl+enter", key("ctrl", "m")),
@@ -376,6 +503,8 @@ def test_meta_that_is_up_again_is_not_alt() -> None:
     [
         ("enter", key("ctrl", "m")),
         ("ctrl+c", key("ctrl", "с")),
+        ("menu", key("shift", "f10")),
+        ("shift+f10", key("menu")),
         ("alt+f4", key("meta", "f4")),
         ("ctrl+plus", key("ctrl", "=")),
     ],

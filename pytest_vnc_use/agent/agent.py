@@ -254,7 +254,7 @@ class VncUseAgent(Claims, Hands, GoesOn):
             told = cut(self._redactor.hide(faults.named(exc)), LONGEST_TOLD)
             way = cut(self._redactor.hide(traceback.format_exc()), 10 * LONGEST_TOLD)
             emit(RunEnded(None, "the run broke", told, way))
-            self.ends.append(broken_end(exc))
+            self.ends.append(broken_end(exc, history.steps))
             self._redactor.hide_in_error(exc)
             raise
         else:

@@ -25,6 +25,10 @@ _OTHERS = tuple(
 )
 
 
+Lines = tuple[tuple[str, int], ...]
+"""Files, each with the number of a line."""
+
+
 @dataclass(frozen=True)
 class Place:
     """A line of a function that is carried out, and what the names in it stand for at that moment.
@@ -49,6 +53,21 @@ def places_now() -> tuple[Place, ...]:
             found.append(Place(frame.f_code, frame.f_lineno, values, own))
         frame = frame.f_back
     return tuple(found)
+
+
+def lines_now() -> Lines:
+    """Where the functions of the user's own files stand that called this in a test, the innermost first.
+
+    A lambda or a comprehension counts as where it was called, unless nothing of the user's called it, as in a thread.
+    """
+    found: list[tuple[CodeType, int]] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") != "_pytest.runner":
+        if is_own(frame.f_code):
+            found.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    named = [(code, line) for code, line in found if not code.co_name.startswith("<")]
+    return tuple((code.co_filename, line) for code, line in named or found)
 
 
 def names_of(function: FunctionType) -> Mapping[str, object]:
@@ -77,6 +96,13 @@ def node_of(code: CodeType) -> FunctionNode | None:
     """The source of a function; None where there is none, and of a lambda."""
     linecache.checkcache(code.co_filename)
     return _functions("".join(linecache.getlines(code.co_filename))).get((code.co_name, code.co_firstlineno))
+
+
+def function_at(file: str, line: int) -> FunctionNode | None:
+    """The source of the innermost function that a line stands in; None where it is in none."""
+    linecache.checkcache(file)
+    around = [node for node in _functions("".join(linecache.getlines(file))).values() if holds(node, line)]
+    return max(around, key=lambda node: node.lineno, default=None)
 
 
 @lru_cache(64)

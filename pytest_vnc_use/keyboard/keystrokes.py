@@ -6,7 +6,7 @@ The policy rules on this. A contract test holds it against what goes over the wi
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, Union, runtime_checkable
 
@@ -30,7 +30,7 @@ from pytest_vnc_use.keyboard.keysyms import (
     parse_combo,
     parse_key,
 )
-from pytest_vnc_use.keyboard.text_plan import Pasted, TextReach, Typed, plan_text
+from pytest_vnc_use.keyboard.text_plan import Pasted, Piece, TextReach, Typed, plan_text
 from pytest_vnc_use.types import (
     HISTORY_KEYS,
     Action,
@@ -118,7 +118,29 @@ class Press(NamedTuple):
     selects: bool = False
 
 
-Input = Union[KeyEvent, Offer, Press]
+Keystroke = Union[KeyEvent, Offer, Press]
+
+
+class Text(NamedTuple):
+    """The pieces are typed and pasted, one after the other."""
+
+    pieces: tuple[Piece, ...]
+
+    def __str__(self) -> str:
+        return "".join(piece.text for piece in self.pieces)
+
+    @property
+    def pasted(self) -> str:
+        """What the clipboard holds afterwards; "" where nothing is pasted."""
+        return next((piece.text for piece in reversed(self.pieces) if isinstance(piece, Pasted)), "")
+
+    def parts(self) -> Iterator[str | Pasted]:
+        """Yield each character that is typed, and each piece that is pasted."""
+        for piece in self.pieces:
+            yield from piece.text if isinstance(piece, Typed) else [piece]
+
+
+Input = Union[Keystroke, Text]
 
 
 def stroke(chord: Chord, held: Collection[int]) -> list[KeyEvent]:
@@ -198,24 +220,46 @@ def _address(address: str, held: list[int], means: Means) -> list[Input]:
 
 def _text(action: TypeText, held: Sequence[int], means: Means) -> list[Input]:
     done: list[Input] = []
-    pieces = plan_text(action.text, means.text)
     if action.clear_first:
         done += _strikes([SELECT_ALL] if action.text else [SELECT_ALL, Chord((BACKSPACE,))], held)
-    for piece in pieces:
-        match piece:
-            case Typed(text):
-                done += _strikes([chord_of(character) for character in text], held)
-            case Pasted(text):
-                done += [Offer(text), *_strikes([PASTE], held)]
-            case _:
-                assert_never(piece)
+    if pieces := plan_text(action.text, means.text):
+        done.append(Text(pieces))
     return [*done, *_strikes([ENTER], held)] if action.press_enter else done
+
+
+def in_keys(inputs: Iterable[Input], held: Collection[int], *, once: bool = False) -> Iterator[Keystroke]:
+    """Yield the inputs with texts as the keys for them; `held` are the keys that were held before.
+
+    Where each is wanted only `once`, what a text does again while the same keys are down is left out.
+    """
+    for each in inputs:
+        if isinstance(each, Text):
+            yield from _keys_of(each, held, once=once)
+        else:
+            yield each
+
+
+def _keys_of(text: Text, held: Collection[int], *, once: bool) -> Iterator[Keystroke]:
+    made: set[str] = set()
+    loose = set(held) - MODIFIERS
+    for part in text.parts():
+        name = part if isinstance(part, str) else "paste"
+        if name in made:
+            continue
+        if isinstance(part, Pasted):
+            yield Offer(part.text)
+        chord = chord_of(part) if isinstance(part, str) else PASTE
+        yield from stroke(chord, held)
+        if once:
+            made.add(name)
+        if not loose.isdisjoint(chord.keysyms):  # other keys are down from here on
+            loose, made = loose.difference(chord.keysyms), set()
 
 
 def held_after(held: Sequence[int], inputs: Sequence[Input]) -> tuple[int, ...]:
     """Return the keys that are down after the inputs, in the order in which they went down."""
     down = dict.fromkeys(held)
-    for event in inputs:
+    for event in in_keys(inputs, held, once=True):
         if isinstance(event, KeyEvent):
             down.pop(event.keysym, None)
             if event.down:

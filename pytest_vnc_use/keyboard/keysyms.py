@@ -107,6 +107,10 @@ _FROM_SHIFTED = str.maketrans(_SHIFTED_TO, _SHIFTED_FROM)
 _CODE = re.compile(r"^(?:digit(?=.$)|(?:qt\.)?(?:key\.)?key(?!pad)(?=.))")
 """What browsers and Qt put before the names of keys, as in `Digit1`, `KeyA`, `Key_Return`, `Qt.Key.Key_Return`."""
 _CONTROL_KEYS = {"\n": RETURN, "\r": RETURN, "\t": TAB, "\b": BACKSPACE, "\x1b": 0xFF1B, "\x7f": 0xFFFF}
+MOST_KEYS = 100
+"""Keys of one combination."""
+_MOST_WORDS = 1_000
+"""Characters of a combination that is written with spaces."""
 _EXAMPLES = (
     "ctrl, alt, shift, super, enter, esc, tab, space, backspace, delete, insert, home, end, page_up, page_down, "
     "left, right, up, down, caps_lock, menu, print_screen, kp_0 to kp_9, plus, minus, comma"
@@ -199,7 +203,7 @@ def _keysym(key: str) -> int | None:
 def split_words(name: str) -> list[str]:
     """Return the keys of a combination that is written with spaces, as "alt f"; "page down" is one key."""
     head, _, rest = name.strip().partition(" ")
-    if not rest or _keysym(head) not in MODIFIERS:
+    if not rest or len(name) > _MOST_WORDS or _keysym(head) not in MODIFIERS:
         return [name]
     others = split_words(rest.strip())
     return [name] if any(_keysym(other) is None for other in others) else [head, *others]
@@ -248,6 +252,8 @@ def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:
     names = [name for part in parts for word in _split(part) for name in split_words(word)]
     if not names:
         raise ActionError(f"a key combination names at least one key, got {keys!r}")
+    if len(names) > MOST_KEYS:
+        raise ActionError(f"a key combination names at most {MOST_KEYS} keys, got {len(names)}")
     return _as_meant([parse_key(name) for name in names], held)
 
 

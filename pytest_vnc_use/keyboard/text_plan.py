@@ -9,6 +9,8 @@ from typing import Literal, Union
 
 from pytest_vnc_use.errors import ActionError
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_BEYOND_ASCII, _BEYOND_LATIN = re.compile(r"[^\x00-\x7f]"), re.compile(r"[^\x00-\xff]")
 TextReach = Literal["ascii", "latin-1", "clipboard", "clipboard only"]
 """What goes in: ASCII by keys, Latin-1 by keys, ASCII by keys and all else pasted, or all of it pasted."""
 
@@ -33,12 +35,12 @@ Piece = Union[Typed, Pasted]
 def plan_text(text: str, reach: TextReach) -> tuple[Piece, ...]:
     """The pieces of `text` in order. Raises ActionError, before anything is typed, where the server cannot take it."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    _refuse(_unique(c for c in text if _is_control(c)), "characters that no key makes")
+    _refuse(_CONTROL, text, "characters that no key makes")
     match reach:
         case "ascii":
-            _refuse(_unique(c for c in text if ord(c) > 0x7F), "characters that this VNC server takes no keys for")
+            _refuse(_BEYOND_ASCII, text, "characters that this VNC server takes no keys for")
         case "latin-1":
-            _refuse(_unique(c for c in text if ord(c) > 0xFF), "characters that this VNC server takes no keys for")
+            _refuse(_BEYOND_LATIN, text, "characters that this VNC server takes no keys for")
         case "clipboard" | "clipboard only":
             return tuple(_pieces(text, by_keys=reach == "clipboard"))
     return (Typed(text),) if text else ()
@@ -51,15 +53,7 @@ def _pieces(text: str, *, by_keys: bool) -> Iterator[Piece]:
         yield Typed(run) if typed else Pasted(run)
 
 
-def _is_control(character: str) -> bool:
-    return (ord(character) < 0x20 and character not in "\n\t") or 0x7F <= ord(character) < 0xA0
-
-
-def _unique(characters: Iterator[str]) -> str:
-    return "".join(dict.fromkeys(characters))
-
-
-def _refuse(characters: str, why: str) -> None:
-    if characters:
+def _refuse(unwanted: re.Pattern[str], text: str, why: str) -> None:
+    if characters := "".join(dict.fromkeys(unwanted.findall(text))):
         codes = ", ".join(f"U+{ord(character):04X}" for character in characters[:8])
         raise ActionError(f"the text holds {why}: {characters[:8]!r} ({codes}); nothing was typed")

@@ -42,6 +42,7 @@ class ItemObserver:
         self._item = item
 
     def observe(self, event: RunEvent) -> None:
+        from pytest_vnc_use.code_places import lines_now
         from pytest_vnc_use.types import Judged, RunEnded, RunStarted, StepFinished, StepStarted
 
         match event:
@@ -56,7 +57,7 @@ class ItemObserver:
             case RunEnded() if not event.error:
                 self._item.stash[PLACE] = ""
             case Judged():
-                self._item.stash[VERDICTS] = (*self._item.stash.get(VERDICTS, ()), event.verdict)
+                self._item.stash[VERDICTS] = (*self._item.stash.get(VERDICTS, ()), (event.verdict, lines_now()))
             case _:
                 pass  # what a run folder keeps, and no report of pytest's
 

@@ -12,6 +12,7 @@ from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
+    from pytest_vnc_use.body_checks.code_places import Lines
     from pytest_vnc_use.costs.budget import Budget
     from pytest_vnc_use.plugin.desktops import Desktops
     from pytest_vnc_use.plugin.task_spec import TaskSpec
@@ -27,7 +28,8 @@ ENDS: pytest.StashKey[list[RunEnd]] = pytest.StashKey()
 PLACE = pytest.StashKey[str]()
 """Where a run that has not ended is: "at step 3"."""
 HIDE = pytest.StashKey[Callable[[str], str]]()
-VERDICTS: pytest.StashKey[tuple[Verdict, ...]] = pytest.StashKey()
+VERDICTS: pytest.StashKey[tuple[tuple[Verdict, Lines], ...]] = pytest.StashKey()
+"""What was judged so far, and where the test stood then."""
 FOLLOWED: pytest.StashKey[list[tuple[Callable[..., object], int]]] = pytest.StashKey()
 """The fixtures of the test alone, as they are set up, each with how many runs there were before it."""
 BEFORE_BODY = pytest.StashKey[int]()

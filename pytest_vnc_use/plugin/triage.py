@@ -1,6 +1,6 @@
 """Finds out what each failure of a test means, tells it plainly, and lets other plugins know it by its class.
 
-A plugin of its own, registered by reporting.py: its hook is the innermost, so that all others see what it found.
+A plugin, registered by reporting.py: its hook is the innermost, so that all others see what it found.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from pytest_vnc_use.plugin.broken_calls import of_test
 from pytest_vnc_use.plugin.stash import ENDS, FOUND, HIDE, PLACE, RUNS, VERDICTS, Found, desktop_of, forget, is_ours
 
 if TYPE_CHECKING:
+    from pytest_vnc_use.body_checks.code_places import Lines
+    from pytest_vnc_use.triage.failure_text import Fault
     from pytest_vnc_use.triage.rules import Failure, Rule, RunEnd
+    from pytest_vnc_use.types import Verdict
 
 RAISED: pytest.StashKey[pytest.ExceptionInfo[BaseException] | None] = pytest.StashKey()
 
@@ -46,9 +49,7 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
 
     desktop = desktop_of(item)
     fault = failure_text.fault_of(desktop, error) if desktop and call.when != "teardown" else failure_text.Fault()
-    ends: list[RunEnd] = item.stash.get(ENDS, [])
-    known = fault, item.stash.get(VERDICTS, ()), tuple(ends), of_test(item.config).errors
-    told = [Failure(each, _is_asserted(item, call, each), *known) for each in faults.parts(error)]
+    told = [_known_of(item, call, each, fault) for each in faults.parts(error)]
     rules = [rule_for(each) for each in told]
     rule = gravest(rules)
     word = rule.triage or SETTINGS
@@ -64,12 +65,39 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
     _let_know(item, call, error, rule, message)
 
 
+def _known_of(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, fault: Fault) -> Failure:
+    from pytest_vnc_use.triage.rules import Failure
+
+    ends: list[RunEnd] = item.stash.get(ENDS, [])
+    known = fault, _verdicts_behind(item, error), tuple(ends), of_test(item.config).behind(error)
+    return Failure(error, _is_asserted(item, call, error), *known)
+
+
 def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException) -> bool:
-    """Whether the test's body, or a helper of it, says that something is not as it must be."""
+    """Whether the test's body, or a helper of it, says that something is not as it must be.
+
+    So does a fixture of the user's once a task was done, unless what ended the body was no fault of the product's.
+    """
     from pytest_vnc_use.faults import asked, asserts_in
 
-    says_so = call.when == "call" and isinstance(error, (AssertionError, pytest.fail.Exception))
-    return says_so and not asked(error) and asserts_in(error, item.path)
+    says_so = isinstance(error, (AssertionError, pytest.fail.Exception)) and not asked(error)
+    if not says_so or not asserts_in(error, item.path):
+        return False
+    found = item.stash.get(FOUND, None)
+    return call.when == "call" or (bool(item.stash.get(ENDS, ())) and (found is None or found.triage == "product"))
+
+
+def _verdicts_behind(item: pytest.Item, error: BaseException) -> tuple[Verdict, ...]:
+    """The test's verdicts that are unsure, and on which an error may rest."""
+    from pytest_vnc_use.body_checks.consequences import consequences_of, frames_at, in_doubt, may_decide
+
+    def is_behind(lines: Lines) -> bool:
+        found, is_kept = consequences_of(lines, of_verdict=True)
+        return may_decide(found, at, is_kept=is_kept)
+
+    at = frames_at(error)
+    unsure = [(verdict, lines) for verdict, lines in item.stash.get(VERDICTS, ()) if verdict.kind == "unsure"]
+    return tuple(verdict for verdict, lines in unsure if in_doubt(is_behind, lines))
 
 
 def _tell_plainly(

@@ -1,4 +1,4 @@
-"""What typing adds up to, as a text field, a shell's line, or one that knows no editing would show it.
+"""What typing adds up to, as a text field, a shell's line, an address bar, or one that knows no editing would show it.
 
 Nobody can see which of them has the keyboard, so the policy asks each.
 """
@@ -15,7 +15,8 @@ from pytest_vnc_use.safety.patterns import Joined
 MOST_TEXT = 100_000
 """Characters that are kept on either side of the caret, before an action."""
 _BREAKS = "\n\t"
-_WORD_BEFORE, _WORD_AFTER = re.compile(r"\w*\W*\Z"), re.compile(r"\W*\w*")
+_BREAK, _LINE = re.compile(r"[\n\t]"), re.compile(r"[^\n\t]+")
+_WORD_AFTER = re.compile(r"\W*\w*")
 
 _PLACES = {
     "left": "left",
@@ -76,10 +77,18 @@ _SHELL = {
     "ctrl+m": "enter",
     "ctrl+i": "tab",
 }
+_BAR = {
+    **_FIELD,
+    **dict.fromkeys(["ctrl+l", "alt+d", "f6", "ctrl+t", "ctrl+n", "ctrl+shift+p"], "open"),
+    "escape": "clear",
+    "alt+enter": "enter",
+    "ctrl+enter": "enter as a name",
+}
 _KINDS: Mapping[str, Mapping[str, str]] = {
     "stream": {"shift+insert": "paste", "ctrl+shift+v": "paste", "ctrl+v": "paste"},
     "field": _FIELD,
     "shell": _SHELL,
+    "bar": _BAR,
 }
 _ORDER = ("ctrl", "alt", "shift", "super")
 
@@ -90,6 +99,9 @@ class Editor:
 
     `since` is where in the text the last pause of typing was: an enter, a click, a key that types nothing. `guess` is
     of a field whose caret was put anywhere. What is new lies between `start` and `end`, which are -1 where nothing is.
+
+    A "bar" `is_open` from a key that goes to a browser's address until something may go elsewhere; else it is a field.
+    What an action `entered` there may be addresses.
     """
 
     kind: str
@@ -102,10 +114,12 @@ class Editor:
     guess: Guess = field(default_factory=Guess)
     start: int = -1
     end: int = -1
+    is_open: bool = False
+    entered: tuple[str, ...] = ()
 
     def fresh(self) -> Editor:
         """The same, with nothing of it new."""
-        return replace(self, guess=self.guess.fresh(), start=-1, end=-1)
+        return replace(self, guess=self.guess.fresh(), start=-1, end=-1, entered=())
 
     def trimmed(self) -> Editor:
         """The same, without what is far from the caret."""
@@ -123,11 +137,20 @@ class Editor:
     # --- what is done ------------------------------------------------------------------------------------------------
 
     def insert(self, text: str) -> Editor:
-        """Type: over the selection, at the caret; an enter or a tab goes on at the end."""
-        editor = self
-        for piece in re.findall(r"[\n\t]|[^\n\t]+", text):
-            editor = editor._break(piece) if piece in _BREAKS else editor._insert(piece)
-        return editor
+        """Type: over the selection, at the caret; an enter or a tab goes on at the end.
+
+        In a shell a line that ends in a backslash goes on.
+        """
+        if self.kind == "shell":
+            text = text.replace("\\\n", "")
+            if text.startswith("\n") and self.text.endswith("\\"):
+                end = len(self.text)
+                return replace(self, caret=end)._cut(end - 1, end).insert(text[1:])
+        found = _BREAK.search(text)
+        if not found:
+            return self._insert(text) if text else self
+        line, rest = text[: found.start()], text[found.start() :]
+        return (self._insert(line) if line else self)._break(rest)
 
     def press(self, keys: frozenset[str]) -> Editor:
         """Do what keys do that type no character."""
@@ -144,7 +167,11 @@ class Editor:
     def point(self, *, selects: bool = False) -> Editor:
         """The mouse puts the caret anywhere; where typing goes on at the end, that is nothing new."""
         end = len(self.text)
-        return replace(self._lost(selects=selects), caret=end, anchor=None, since=end)
+        return replace(self._lost(selects=selects)._left(), caret=end, anchor=None, since=end)
+
+    def _left(self) -> Editor:
+        """An address bar is left: what is in it is entered, or chosen from what the browser proposes for it."""
+        return replace(self, is_open=False, entered=(*self.entered, self.text)) if self.is_open else self
 
     def _lost(self, *, selects: bool = False) -> Editor:
         return replace(self, guess=self.guess.point(self.text, selects=selects)) if self.kind == "field" else self
@@ -155,7 +182,14 @@ class Editor:
             case "paste" | "yank":
                 return self.insert(self.clipboard if verb == "paste" else self.killed)
             case "enter" | "tab":
-                return self.insert("\n" if verb == "enter" else "\t")
+                entered = (f"www.{self.text}.com",) if where and self.is_open else ()
+                return replace(self, entered=(*self.entered, *entered)).insert("\n" if verb == "enter" else "\t")
+            case "open" if self.is_open:
+                return self._go("all", selecting=True)
+            case "open":
+                return Editor(self.kind, clipboard=self.clipboard, is_open=True, entered=self.entered)
+            case "clear":
+                return self._cut(0, len(self.text)) if self.is_open else self
             case "copy" | "cut":
                 low, high = self._selection()
                 held = replace(self, clipboard=self.text[low:high] or self.clipboard)
@@ -230,28 +264,35 @@ class Editor:
             end=max(at + length, cut.end + length if cut.end >= at else cut.end),
         )
 
-    def _break(self, character: str) -> Editor:
-        ended = replace(self, caret=len(self.text), anchor=None)._insert(character)
-        return replace(ended, since=len(ended.text), guess=Guess())
+    def _break(self, text: str) -> Editor:
+        """Go on at the end, with an enter or a tab and what was typed after it."""
+        ended = replace(self._left(), caret=len(self.text), anchor=None)._insert(text)
+        last = len(text) - max(map(text.rfind, _BREAKS)) - 1
+        return replace(ended, since=len(ended.text) - last, guess=Guess())
 
     def _place(self, where: str) -> int:
-        line_start = max(self.text.rfind(character, 0, self.caret) for character in _BREAKS) + 1
-        line_end = min([len(self.text), *(found for c in _BREAKS if (found := self.text.find(c, self.caret)) >= 0)])
         match where:
             case "left":
                 return max(0, self.caret - 1)
             case "right":
                 return min(len(self.text), self.caret + 1)
             case "start":
-                return line_start
+                return self._line_start(self.caret)
             case "end":
-                return line_end
+                return self._line_end(self.caret)
             case "word before":
                 return _word_start(self.text, self.caret)
             case "word after":
                 return _word_end(self.text, self.caret)
             case _:
                 return 0 if where == "first" else len(self.text)
+
+    def _line_start(self, place: int) -> int:
+        return max(self.text.rfind(character, 0, place) for character in _BREAKS) + 1
+
+    def _line_end(self, place: int) -> int:
+        found = _BREAK.search(self.text, place)
+        return found.start() if found else len(self.text)
 
     # --- what it adds up to ------------------------------------------------------------------------------------------
 
@@ -260,17 +301,16 @@ class Editor:
         if self.start < 0:
             return
         yield Joined(self.text, self.start, self.end)
-        for line in re.finditer(r"[^\n\t]+", self.text):
-            if line.start() <= self.end and line.end() >= self.start:
-                low, high = line.start(), line.end()
-                yield Joined(line[0], max(self.start, low) - low, min(self.end, high) - low)
+        for line in _LINE.finditer(self.text, self._line_start(self.start), self._line_end(self.end)):
+            low, high = line.span()
+            yield Joined(line[0], max(self.start, low) - low, min(self.end, high) - low)
         recent = self.text[self.since :]
         yield Joined(recent, max(0, self.start - self.since), max(0, self.end - self.since))
 
 
 def _word_start(text: str, caret: int) -> int:
-    found = _WORD_BEFORE.search(text, 0, caret)
-    return found.start() if found else 0
+    found = _WORD_AFTER.match(text[:caret][::-1])
+    return caret - found.end() if found else 0
 
 
 def _word_end(text: str, caret: int) -> int:

@@ -1,55 +1,37 @@
-"""What the keyboard has come to before an action, and what a rule may look at of the action that comes next."""
+"""What the keyboard has come to before an action: keys that are held, and what typing adds up to."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, Union
+from typing import Union
 
-from pytest_vnc_use.keyboard.keystrokes import Input, KeyEvent, Means, Offer, Press, held_after, inputs_of
-from pytest_vnc_use.keyboard.keysyms import MODIFIERS, SHIFT, SHIFT_R, character_of
-from pytest_vnc_use.keyboard.names import key_name, key_set, on_us_keyboard
-from pytest_vnc_use.safety.editors import Editor
-from pytest_vnc_use.safety.keys_alike import Keys, keys_alike, names_of
-from pytest_vnc_use.safety.patterns import Joined
-from pytest_vnc_use.safety.text_forms import forms_of, forms_of_address, forms_of_joined, plain_form
-from pytest_vnc_use.types import (
-    Action,
-    CallFunction,
-    Click,
-    Drag,
-    KeyCombo,
-    KeyDown,
-    MouseDown,
-    OpenAddress,
-    Scroll,
-    Step,
-    TypeText,
+from pytest_vnc_use.keyboard.keystrokes import (
+    Input,
+    KeyEvent,
+    Keystroke,
+    Means,
+    Offer,
+    Press,
+    Text,
+    held_after,
+    in_keys,
+    inputs_of,
 )
+from pytest_vnc_use.keyboard.keysyms import MODIFIERS, SHIFT, SHIFT_R, character_of
+from pytest_vnc_use.keyboard.names import key_name
+from pytest_vnc_use.safety.editors import Editor
+from pytest_vnc_use.safety.keys_alike import shortcut_name
+from pytest_vnc_use.types import Action, KeyCombo, KeyDown, Step
 
-Edit = Union[str, tuple[Union[KeyEvent, Offer, Press], tuple[int, ...]]]
-"""Characters that are typed; or another input, with the keys that are down then."""
+MOST_EDITS = 1_000
+"""Keys of one action that edit a text otherwise than by a character."""
+Edit = Union[str, tuple[Keystroke, tuple[int, ...]]]
+"""Characters that are typed or pasted; or another input, with the keys that are down then."""
 _SHIFTS = frozenset({SHIFT, SHIFT_R})
 _TYPING_MODIFIERS = frozenset(keysym for keysym in MODIFIERS if key_name(keysym) in ("shift", "altgr"))
-Value = TypeVar("Value")
-_EDITORS = tuple(Editor(kind) for kind in ("stream", "field", "shell"))
-
-
-@dataclass(frozen=True)
-class Sight:
-    """What a policy sees of an action: the keys, each time those that are down together, and the texts.
-
-    `alike` are the keys that programs may take those for. `own` are the texts of the action itself, `plain` the same
-    without what looks like something else, `spellings` what they come to in other words, `joined` what its typing adds
-    up to with the typing before it.
-    """
-
-    keys: tuple[Keys, ...] = ()
-    alike: tuple[Keys, ...] = ()
-    own: tuple[str, ...] = ()
-    plain: tuple[str, ...] = ()
-    spellings: tuple[str, ...] = ()
-    joined: tuple[Joined, ...] = ()
+_EDITORS = tuple(Editor(kind) for kind in ("stream", "field", "shell", "bar"))
 
 
 @dataclass(frozen=True)
@@ -67,34 +49,20 @@ class KeyboardState:
     editors: tuple[Editor, ...] = _EDITORS
     unsure: tuple[Editor, ...] = _EDITORS
 
-    def sight_of(self, action: Action) -> Sight:
-        """What a policy sees of the action, if it comes next."""
-        inputs = inputs_of(action, self.held, self.means)
-        edits = _edits(inputs, self.held)
-        edited = [_edited(editor.fresh(), edits) for editor in dict.fromkeys([*self.editors, *self.unsure])]
-        pressed = tuple(dict.fromkeys(_pressed_by(action, inputs, self.held)))
-        own = _own_texts(action, edited)
-        meta = self.holds_meta or _says_meta(action)
-        return Sight(
-            keys=_unique(map(names_of, pressed)) or _unpressed(action, inputs),
-            alike=_unique(alike for keysyms in pressed for alike in keys_alike(keysyms, meta_is_alt=meta)),
-            own=own,
-            plain=_plain(action, own),
-            spellings=_spellings(action, own),
-            joined=_unique(_all_joined(edited)),
-        )
-
     def after(self, action: Action, *, failed: bool = False) -> KeyboardState:
-        """The state once the action was carried out, or had `failed` in the middle."""
+        """The state once the action was carried out, or had `failed` in the middle.
+
+        Of more edits than a review follows, the last.
+        """
         inputs = inputs_of(action, self.held, self.means)
         held = held_after(self.held, inputs)
-        holds_meta = bool(held) and (self.holds_meta or _says_meta(action))
-        edits = _edits(inputs, self.held)
-        unsure = tuple(_edited(editor, edits) for editor in self.unsure)
+        holds_meta = bool(held) and (self.holds_meta or says_meta(action))
+        edits = deque(edits_of(inputs, self.held), maxlen=MOST_EDITS)
+        unsure = tuple(_after_all(editor, edits) for editor in self.unsure)
         if failed:
             either = tuple(dict.fromkeys([*self.held, *held]))
             return replace(self, held=either, holds_meta=holds_meta or self.holds_meta, unsure=unsure)
-        editors = unsure if self.editors == self.unsure else tuple(_edited(each, edits) for each in self.editors)
+        editors = unsure if self.editors == self.unsure else tuple(_after_all(each, edits) for each in self.editors)
         return replace(self, held=held, holds_meta=holds_meta, editors=editors, unsure=unsure)
 
     def after_steps(self, steps: Iterable[Step]) -> KeyboardState:
@@ -106,143 +74,69 @@ class KeyboardState:
         return state
 
 
-# --- keys ------------------------------------------------------------------------------------------------------------
-
-
-def _unique(values: Iterable[Value]) -> tuple[Value, ...]:
-    return tuple(dict.fromkeys(values))
-
-
-def _pressed_by(action: Action, inputs: Sequence[Input], held: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The keys that are down together, each time before one of them is let go; those held while the mouse acts."""
-    if isinstance(action, (Click, MouseDown, Drag, Scroll)) and held:
-        yield tuple(held)
-    yield from _together(inputs, held)
-
-
-def _unpressed(action: Action, inputs: Sequence[Input]) -> tuple[Keys, ...]:
-    """The keys of an action that no hand presses; a rule may name them all the same."""
-    if inputs or not isinstance(action, (KeyCombo, KeyDown)):
-        return ()
-    return (on_us_keyboard(key_set(action.keys if isinstance(action, KeyCombo) else action.key)),)
-
-
-def _says_meta(action: Action) -> bool:
+def says_meta(action: Action) -> bool:
     """Whether the action calls a key "meta": Super is pressed for it, where some desktops have it on Alt."""
     words = action.keys if isinstance(action, KeyCombo) else [action.key] if isinstance(action, KeyDown) else []
     return any("meta" in word.casefold() for word in words)
 
 
-def _together(inputs: Sequence[Input], held: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    down, grew = tuple(held), False
-    for event in inputs:
-        if not isinstance(event, KeyEvent):
-            continue
-        if grew and not event.down:
-            yield down
-        down, grew = held_after(down, [event]), event.down
-    if grew:
-        yield down
-
-
-# --- texts -----------------------------------------------------------------------------------------------------------
-
-
-def _edits(inputs: Sequence[Input], held: Sequence[int]) -> list[Edit]:
-    """What the inputs do to a text: characters, as one text where nothing comes between, and all else."""
-    edits: list[Edit] = []
+def edits_of(inputs: Sequence[Input], held: Sequence[int]) -> Iterator[Edit]:
+    """Yield what the inputs do to a text: characters, as one text where nothing comes between, and all else."""
     down, typed = tuple(held), ""
-    for event in inputs:
-        character = _typed_by(event, down)
-        if isinstance(event, KeyEvent):
-            down = held_after(down, [event])
+    for each in inputs if _types_characters(held) else in_keys(inputs, held):
+        if isinstance(each, Text):
+            typed += str(each)
+            if each.pasted:
+                yield typed
+                yield Offer(each.pasted), down
+                typed = ""
+            continue
+        character = _typed_by(each, down)
+        if isinstance(each, KeyEvent):
+            down = held_after(down, [each])
         if character:
             typed += character
-        elif not _is_idle(event):
-            edits += [typed, (event, down)]
+        elif not _is_idle(each):
+            if typed:
+                yield typed
+            yield each, down
             typed = ""
-    return [*edits, typed]
+    if typed:
+        yield typed
 
 
-def _edited(editor: Editor, edits: Sequence[Edit]) -> Editor:
-    editor = editor.trimmed()
+def edited(editor: Editor, edit: Edit) -> Editor:
+    """The editor after one edit."""
+    match edit:
+        case str():
+            return editor.insert(edit)
+        case Offer(text), _:
+            return replace(editor, clipboard=text)
+        case Press(button, selects), down:
+            pointed = editor.point(selects=selects or not _SHIFTS.isdisjoint(down))
+            return pointed.insert(pointed.clipboard) if button == "middle" else pointed
+        case KeyEvent(keysym, _), down:
+            modifiers = (key_name(held) for held in MODIFIERS.intersection(down))
+            return editor.press(frozenset([*modifiers, shortcut_name(keysym)]))
+
+
+def _after_all(editor: Editor, edits: Iterable[Edit]) -> Editor:
+    editor = editor.fresh()
     for edit in edits:
-        editor = editor.insert(edit) if isinstance(edit, str) else _done(editor, *edit)
+        editor = edited(editor.trimmed(), edit)
     return editor
 
 
-def _typed_by(event: Input, held: Iterable[int]) -> str:
+def _types_characters(held: Iterable[int]) -> bool:
+    return _TYPING_MODIFIERS.issuperset(MODIFIERS.intersection(held))
+
+
+def _typed_by(event: Keystroke, held: Iterable[int]) -> str:
     if not isinstance(event, KeyEvent) or not event.down:
         return ""
-    return character_of(event.keysym) if _TYPING_MODIFIERS.issuperset(MODIFIERS.intersection(held)) else ""
+    return character_of(event.keysym) if _types_characters(held) else ""
 
 
-def _is_idle(event: Input) -> bool:
+def _is_idle(event: Keystroke) -> bool:
     """Whether it does nothing to a text: a key comes up, or a modifier goes down."""
     return isinstance(event, KeyEvent) and (not event.down or event.keysym in MODIFIERS)
-
-
-def _done(editor: Editor, event: Input, down: Iterable[int]) -> Editor:
-    match event:
-        case Offer(text):
-            return replace(editor, clipboard=text)
-        case Press(button, selects):
-            pointed = editor.point(selects=selects or not _SHIFTS.isdisjoint(down))
-            return pointed.insert(pointed.clipboard) if button == "middle" else pointed
-        case KeyEvent(keysym, _):
-            modifiers = (key_name(held) for held in MODIFIERS.intersection(down))
-            return editor.press(frozenset([*modifiers, key_name(keysym)]))
-
-
-def _own_texts(action: Action, edited: Sequence[Editor]) -> tuple[str, ...]:
-    match action:
-        case TypeText(text=text) | OpenAddress(address=text):
-            return (text,)
-        case CallFunction(arguments=arguments):
-            return tuple(_texts_in(arguments))
-        case KeyCombo() | KeyDown():
-            stream = next((editor for editor in edited if editor.kind == "stream" and editor.start >= 0), None)
-            return (stream.text[stream.start : stream.end],) if stream else ()
-        case _:
-            return ()
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    match value:
-        case None:
-            return
-        case dict():
-            for name, item in value.items():
-                yield str(name)
-                yield from _texts_in(item)
-        case list() | tuple():
-            for item in value:
-                yield from _texts_in(item)
-        case _:
-            yield str(value)
-
-
-def _plain(action: Action, own: Iterable[str]) -> tuple[str, ...]:
-    """The texts as hosts are read; of an address also with the slashes that a browser makes of backslashes."""
-    plain = [plain_form(text) for text in own]
-    return (*plain, *(text.replace("\\", "/") for text in plain if isinstance(action, OpenAddress)))
-
-
-def _spellings(action: Action, own: Sequence[str]) -> tuple[str, ...]:
-    """What the texts come to in other words; a function's texts also as one."""
-    match action:
-        case CallFunction(arguments=arguments):
-            texts = [" ".join(_texts_in(arguments)), " ".join(_texts_in([*arguments.values()]))]
-            return _unique([*texts, *(form for text in (*texts, *own) for form in forms_of(text))])
-        case OpenAddress(address=address):
-            return forms_of_address(address)
-        case _:
-            return _unique(form for text in own for form in forms_of(text))
-
-
-def _all_joined(edited: Iterable[Editor]) -> Iterator[Joined]:
-    for editor in edited:
-        for joined in editor.joined():
-            yield joined
-            yield from forms_of_joined(joined)
-        yield from editor.guess.joined()

@@ -9,8 +9,13 @@ from pytest_vnc_use.keyboard.names import key_name, on_us_keyboard
 
 Keys = frozenset[str]
 _SHORTCUTS = frozenset({"ctrl", "alt", "super"})
-_TERMINAL = {"m": "enter", "j": "enter", "i": "tab", "h": "backspace", "[": "escape"}
-"""What a terminal makes of ctrl and a letter: the control character that the key sends."""
+_TERMINAL = {"m": "enter", "j": "enter", "i": "tab", "h": "backspace", "8": "backspace", "[": "escape", "3": "escape"}
+"""What a terminal makes of ctrl and a character: the control character that the key sends."""
+_TAKEN_FOR: dict[Keys, Keys] = {
+    **{frozenset({"ctrl", key}): frozenset({meant}) for key, meant in _TERMINAL.items()},
+    frozenset({"shift", "f10"}): frozenset({"menu"}),  # either opens the menu of what has the focus
+    frozenset({"menu"}): frozenset({"shift", "f10"}),
+}
 _PAD_WITHOUT_NUM_LOCK = {
     0xFFB0: "insert", 0xFFB1: "end", 0xFFB2: "down", 0xFFB3: "pagedown", 0xFFB4: "left", 0xFFB6: "right",
     0xFFB7: "home", 0xFFB8: "up", 0xFFB9: "pageup", 0xFFAE: "delete",
@@ -43,9 +48,17 @@ def keys_alike(keysyms: Iterable[int], *, meta_is_alt: bool = False) -> Iterator
         alike |= {"shift"}  # ctrl+plus without shift zooms too
     if alike != named:
         yield alike
-    for key, meant in _TERMINAL.items():
-        if {"ctrl", key} <= alike:
-            yield alike - {"ctrl", key} | {meant}
+    for keys, meant in _TAKEN_FOR.items():
+        if keys <= alike:
+            yield (alike - keys) | meant
+
+
+def shortcut_name(keysym: int) -> str:
+    """Return the name of the key that programs take in a shortcut for this one: the Latin letter on it."""
+    name = key_name(keysym)
+    if len(name) > 1 or name.isascii():
+        return name
+    return next((_US_LETTERS[row.index(name)] for row in _LAYOUTS.values() if name in row), name)
 
 
 def _names(keysym: int) -> tuple[str, ...]:

@@ -35,7 +35,11 @@ _FLAGS = {
 _BRACES = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d+(?:,\d*)?\}|\{,\d*\})|\{", re.DOTALL)
 
 
-class PatternTooSlow(Exception):
+class NotReviewed(Exception):
+    """An action cannot be ruled on within the limits of a review; the message says which."""
+
+
+class PatternTooSlow(NotReviewed):
     """A pattern was not searched to the end within its time; the message names it."""
 
 

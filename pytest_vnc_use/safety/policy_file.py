@@ -43,7 +43,7 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.runs.folder import read_trace
-from pytest_vnc_use.safety.patterns import MOST_SEARCH_S, in_slashes, slow_character
+from pytest_vnc_use.safety.patterns import MOST_SEARCH_S, NotReviewed, in_slashes, slow_character
 from pytest_vnc_use.safety.rules import (
     CONDITIONS,
     OnDeny,
@@ -283,11 +283,17 @@ def replay(policy: Policy, run_folders: Iterable[Path]) -> Iterator[Replayed]:
         trace = read_trace(run)
         context = ReviewContext(trace.started.test_id, trace.started.task)
         for step in (*trace.steps, *([trace.asked] if trace.asked else ())):
-            keys = context.keyboard.sight_of(step.proposal.action).keys
             now = policy.review(step.proposal, context)
-            yield Replayed(run, step.number, step.proposal, step.ruling, now, keys)
+            yield Replayed(run, step.number, step.proposal, step.ruling, now, _keys_of(step.proposal, context))
             if isinstance(step, Step):
                 context = replace(context, keyboard=context.keyboard.after_steps([step]))
+
+
+def _keys_of(proposal: Proposal, context: ReviewContext) -> tuple[frozenset[str], ...]:
+    try:
+        return context.sight_of(proposal.action).keys
+    except NotReviewed:  # as the ruling says, where a rule looks at it
+        return ()
 
 
 def replay_rulings(policy: Policy, run_folders: Iterable[Path]) -> str:

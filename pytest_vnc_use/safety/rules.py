@@ -11,14 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import chain
 from typing import Literal
 
 from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.keyboard.names import key_set as key_set, on_us_keyboard, unknown_keys as unknown_keys
-from pytest_vnc_use.safety.keyboard_state import KeyboardState, Sight
-from pytest_vnc_use.safety.patterns import PatternTooSlow, Search, check
+from pytest_vnc_use.safety.keyboard_state import KeyboardState
+from pytest_vnc_use.safety.patterns import NotReviewed, Search, check
+from pytest_vnc_use.safety.sight import Sight
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
@@ -121,8 +123,8 @@ class ReviewContext:
     keyboard: KeyboardState = field(default_factory=KeyboardState)
 
     def sight_of(self, action: Action) -> Sight:
-        """What the keyboard sees of an action that comes next."""
-        return self.keyboard.sight_of(action)
+        """What the policy sees of an action that comes next. Raises NotReviewed where that is too much."""
+        return Sight(action, self.keyboard)
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,8 @@ class Rule:
     - `explanation`: found in the model's reason for that wish;
     - `text`: found in what is typed or pasted, in the address opened, or in the arguments of a function. A rule that
       allows must be found in each of them, as it is and without what only looks like something else (see
-      `text_forms`); any other also in what the typing adds up to with that before it, and in all that in other words;
+      `text_forms`); any other also in what the typing adds up to with that before it, and in all that in other words.
+      An address is also one that is entered after a key for a browser's address bar;
     - `keys`: keys that are down together (see `key_set`), whatever else is down beside them, or those that programs
       take for them; where the rule allows, they are all that the action presses;
     - `region`: a point of the action lies within; of a drag either end, but both where the rule allows;
@@ -166,7 +169,7 @@ class Rule:
     def matches(self, proposal: Proposal, context: ReviewContext, see: Callable[[], Sight] | None = None) -> bool:
         """Whether the rule applies; `see` says what the keyboard would see of the action, where that is known.
 
-        Raises PatternTooSlow where a pattern is not searched to the end in time.
+        Raises NotReviewed where a pattern is not searched to the end in time, or the action is too much for it.
         """
         action, wish = proposal.action, proposal.confirmation
         return (
@@ -193,8 +196,10 @@ class Rule:
     def _reads(self, text: re.Pattern[str], sight: Sight) -> bool:
         search = Search(text)
         if self.decision == "allow":
-            return bool(sight.own) and all(map(search.find, (*sight.own, *sight.plain)))
-        return any(map(search.find, (*sight.own, *sight.spellings))) or any(each.shows(search) for each in sight.joined)
+            return bool(sight.own) and all(map(search.find, chain(sight.own, sight.plain)))
+        return any(map(search.find, chain(sight.own, sight.spellings))) or any(
+            each.shows(search) for each in sight.joined
+        )
 
     def _covers(self, points: tuple[Point, ...]) -> bool:
         if self.region is None:
@@ -231,7 +236,7 @@ class Policy:
             try:
                 if rule.matches(proposal, context, see):
                     return self._ruling(rule.decision, title, proposal, rule.on_deny)
-            except PatternTooSlow as exc:
+            except NotReviewed as exc:
                 return self._ruling("deny", f"{title}: {exc}", proposal, rule.on_deny)
         if proposal.confirmation is None:
             return Ruling("allow", "harmless", "the model asks for no confirmation, and no rule forbids it")

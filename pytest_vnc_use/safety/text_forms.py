@@ -13,17 +13,27 @@ from pytest_vnc_use.safety.patterns import Joined
 
 _IDEOGRAPHIC_STOP = "\u3002"
 _IGNORED = dict.fromkeys([0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10)])
-_MAY_BE_ADDRESS = re.compile(r"[^\s./:]*[./:]\S*")
+_MAY_BE_ADDRESS = re.compile(r"(?<!\S)[^\s./:]*[./:]\S*")
+_LINE_GOES_ON = re.compile(r"\\\r?\n")
 _URL = re.compile(r"\b(https?|wss?|ftp):[/\\]*([^\s/\\?#]+)(\S*)")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d+(?:[/?#]|$))")  # "shop:8080" is a host and a port
-_BETWEEN = dict.fromkeys(map(ord, "\t\r\n"))
+_SCHEME = re.compile(
+    r"(?:about|blob|chrome|data|file|ftp|https?|javascript|mailto|tel|view-source|wss?):|[a-z][a-z0-9+-]*:[/\\]{2}",
+    re.IGNORECASE,  # what else stands before a colon is a host or a user: "shop:8080", "alice:secret@shop"
+)
+_SLASHES = "/\\"
+_HOST = re.compile(r"[^\s/\\?#]*")
+_NUMBER = re.compile(r"(?=[a-fx.]*\d)[0-9a-fx.]+")
+_CONTROLS = dict.fromkeys(range(0x20))
+_MOST_LABEL = 63
+"""Characters of a part of a host's name, by RFC 1035."""
 
 
 def plain_form(text: str) -> str:
     """Return the text as hosts are read: full-width characters as plain ones, what nobody sees left out."""
     if text.isascii():
         return text
-    seen = "".join(c for c in text.translate(_IGNORED) if unicodedata.category(c) != "Cf")
+    unseen = {ord(c): None for c in set(text) if ord(c) in _IGNORED or unicodedata.category(c) == "Cf"}
+    seen = text.translate(unseen) if unseen else text
     return unicodedata.normalize("NFKC", seen).replace(_IDEOGRAPHIC_STOP, ".")
 
 
@@ -33,48 +43,70 @@ def folded_form(text: str) -> str:
     return read if read.islower() else _MAY_BE_ADDRESS.sub(lambda word: word[0].lower(), read)
 
 
-def browser_form(text: str) -> str:
-    """Return the folded form, each address in it as a browser would show it."""
-    return _URL.sub(_canonical, folded_form(text))
-
-
-_FORMS = (plain_form, folded_form, browser_form)
+def _forms(text: str) -> tuple[str, ...]:
+    """The forms of a text: plain, lines joined as a shell does, folded, and with addresses as a browser shows them."""
+    plain, folded = plain_form(text), folded_form(text)
+    return (plain, _LINE_GOES_ON.sub("", plain), folded, _as_shown(folded))
 
 
 def forms_of(text: str) -> tuple[str, ...]:
     """Return the forms of a text that are other than it is."""
-    return tuple(form for form in dict.fromkeys(make(text) for make in _FORMS) if form != text)
+    return tuple(form for form in dict.fromkeys(_forms(text)) if form != text)
 
 
-def forms_of_address(address: str) -> tuple[str, ...]:
-    """Return what an address comes to for a browser: without tabs and new lines, and its escapes read, even twice."""
-    bare = address.strip().translate(_BETWEEN)
-    read = [bare, unquote(bare), unquote(unquote(bare))]
-    whole = bare if _SCHEME.match(bare) else f"http://{bare}"
-    forms = [*read, *map(str.lower, read), *(form for each in (*read, whole) for form in forms_of(each))]
-    return tuple(dict.fromkeys(forms))
+def forms_of_address(address: str) -> Iterator[str]:
+    """Yield what an address comes to for a browser: without control characters, its escapes read, even twice.
+
+    One without a scheme has those that a browser tries.
+    """
+    bare = address.translate(_CONTROLS).strip()
+    read = dict.fromkeys([bare, unquote(bare), unquote(unquote(bare))])
+    for each in read:
+        yield from (each, each.lower(), *forms_of(each))
+    if _SCHEME.match(plain_form(bare)):
+        return
+    for each in read:
+        for scheme in ("http", "https"):
+            whole = f"{scheme}://{each.lstrip(_SLASHES)}"
+            yield from (_as_shown(plain_form(whole)), _as_shown(folded_form(whole)))
+
+
+def forms_of_entered(text: str) -> tuple[str, ...]:
+    """Return what a text comes to that is entered where a browser shows its address; nothing of words to search for."""
+    place = folded_form(text).strip().lstrip(_SLASHES)
+    host = _HOST.match(place)[0]  # type: ignore[index]  # a pattern that is found in every text
+    rest = place[len(host) :]
+    has_host = not {".", ":"}.isdisjoint(host) or host == "localhost" or rest.startswith(tuple(_SLASHES))
+    is_address = has_host and (host[0].isalnum() or host[0] == "[") and not rest[:1].isspace()
+    return (text, *forms_of_address(text)) if is_address else ()
 
 
 def forms_of_joined(joined: Joined) -> Iterator[Joined]:
     """Yield the other forms of a text that typing added up to, each with the part of it that is new."""
     text, start, end = joined
-    for make in _FORMS:
-        form = make(text)
+    for form, before, after in zip(_forms(text), _forms(text[:start]), _forms(text[end:]), strict=True):
         if form != text:
-            low = _common(form, make(text[:start]))
-            high = len(form) - _common(form[::-1], make(text[end:])[::-1])
+            low = _common(form, before)
+            high = len(form) - _common(form[::-1], after[::-1])
             yield Joined(form, min(low, high), max(low, high))
 
 
 def _common(one: str, other: str) -> int:
     """How many characters the two begin with that are the same."""
-    shorter = min(len(one), len(other))
-    return next((place for place in range(shorter) if one[place] != other[place]), shorter)
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
+
+
+def _as_shown(plain: str) -> str:
+    return _URL.sub(_canonical, plain)
 
 
 def _canonical(url: re.Match[str]) -> str:
     scheme, authority, rest = url.groups()
-    host = authority.rpartition("@")[2]
+    host = authority.rpartition("@")[2].lower()
     return f"{scheme}://{_host(host)}{rest.replace(chr(92), '/')}"
 
 
@@ -82,14 +114,16 @@ def _host(host: str) -> str:
     """A host as a browser shows it: a number is an address in four parts, "xn--…" its letters, no dot at its end."""
     name, colon, port = host.partition(":") if not host.startswith("[") else (host, "", "")
     name = ".".join(map(_label, name.rstrip(".").split(".")))
-    if re.fullmatch(r"[0-9a-fx.]*\d[0-9a-fx.]*", name):
+    if _NUMBER.fullmatch(name):
         with suppress(OSError):  # a name that only looks like a number
             name = socket.inet_ntoa(socket.inet_aton(name))
     return f"{name}{colon}{port}"
 
 
 def _label(label: str) -> str:
+    if not label.startswith("xn--") or len(label) > _MOST_LABEL:
+        return label
     try:
-        return label[4:].encode("ascii").decode("punycode") if label.startswith("xn--") else label
+        return label[4:].encode("ascii").decode("punycode")
     except UnicodeError:
         return label

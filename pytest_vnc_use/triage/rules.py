@@ -43,7 +43,7 @@ from pytest_vnc_use.errors import (
 from pytest_vnc_use.loop.stall import STALLED
 from pytest_vnc_use.runs.transcript import LAST_STEPS, plain, told_end
 from pytest_vnc_use.triage.failure_text import Fault
-from pytest_vnc_use.types import Outcome, RunResult, TakeScreenshot, Verdict, Wait
+from pytest_vnc_use.types import Outcome, RunResult, Step, TakeScreenshot, Verdict, Wait
 
 Triage = Literal["product", "agent", "infra", "budget", "policy", "inconclusive"]
 TRIAGES: tuple[Triage, ...] = get_args(Triage)
@@ -111,9 +111,9 @@ class RunEnd:
 class Failure:
     """What is known of a test that failed.
 
-    `asserted` says that the test's body said so, by an assertion or `pytest.fail`. `fault` is what became of the
-    desktop or its program; `verdicts` and `ends` are the test's so far, oldest first. `broken` names the calls of the
-    test's that broke, whose errors it caught.
+    `asserted` says that the test itself said so, by an assertion or `pytest.fail`. `fault` is what became of the
+    desktop or its program; `verdicts` are those on which it may rest, `ends` those of all runs so far, oldest first.
+    `broken` names the calls of the test's that broke, whose errors it caught, and that may have led to it.
     """
 
     error: BaseException
@@ -127,9 +127,13 @@ class Failure:
     def cause(self) -> BaseException:
         """What led to the error: the nearest that this package, or a planner or judge of the user's own, raised.
 
-        The error itself where there is none; of several, one that says nothing against the product.
+        The error itself where there is none; of several, one that says nothing against the product. How a run ended is
+        none where a later one, made as that was caught, ended as done.
         """
         told = [each for each in faults.chain(self.error) if isinstance(each, VncUseError) or faults.asked(each)]
+        if self.ends and self.ends[-1].rule is None and self.error.__cause__ is None:
+            ended = [end.rule for end in self.ends if end.rule]
+            told = [each for each in told if each is self.error or rule_for(Failure(each)) not in ended]
         return next((each for each in told if not isinstance(each, ProductFailed)), next(iter(told), self.error))
 
     @property
@@ -196,20 +200,25 @@ def word_on_run(failure: Failure, rule: Rule) -> str:
         return f"the run {how}: {plain(end.said)}" if end.rule == rule else ""
     if not end or end.replayed or rule not in (_CLAIM_FAILS, _ASSERTION_FAILS, _NOTHING_DONE):
         return ""
-    did = f"{end.did} {'action' if end.did == 1 else 'actions'} carried out" if end.did else "nothing at all was done"
+    did = f"{end.did} {'action' if end.did == 1 else 'actions'} carried out"
+    if not any(each.did for each in failure.ends):
+        did = "nothing at all was done"
     return f"the planner was wrong: it said that the task was done ({did}): {plain(end.said)!r}"
 
 
 def end_of(result: RunResult, *, replayed: bool = False) -> RunEnd:
     """How a run ended that ended with an outcome."""
     rule = None if result.outcome is Outcome.DONE else rule_for(Failure(failure_of(result)))
-    did = sum(not step.error and not isinstance(step.proposal.action, _DOES_NOTHING) for step in result.steps)
-    return RunEnd(result.outcome, rule, result.message, did, replayed)
+    return RunEnd(result.outcome, rule, result.message, _done_in(result.steps), replayed)
 
 
-def broken_end(error: BaseException) -> RunEnd:
+def broken_end(error: BaseException, steps: Iterable[Step] = ()) -> RunEnd:
     """How a run ended that broke."""
-    return RunEnd(None, rule_for(Failure(error)), faults.named(error))
+    return RunEnd(None, rule_for(Failure(error)), faults.named(error), _done_in(steps))
+
+
+def _done_in(steps: Iterable[Step]) -> int:
+    return sum(not step.error and not isinstance(step.proposal.action, _DOES_NOTHING) for step in steps)
 
 
 _DOES_NOTHING = (Wait, TakeScreenshot)
@@ -248,9 +257,8 @@ def _asked_user_in_vain(failure: Failure) -> bool:
 
 
 def _did_nothing(failure: Failure) -> bool:
-    """Whether the newest run ended as done without any action, and not as it was recorded; and that is what fails."""
-    end = failure.ends[-1] if failure.ends else None
-    if end is None or end.rule or end.did or end.replayed:
+    """Whether the newest run ended as done, none did anything, none as it was recorded; and that is what fails."""
+    if not failure.ends or failure.ends[-1].rule or any(end.did or end.replayed for end in failure.ends):
         return False
     return _claim_fails(failure) or (failure.is_asserted and not _asserts_the_unsure(failure))
 
@@ -290,26 +298,25 @@ def _ran_into_timeout(failure: Failure) -> bool:
 
 
 def _asserts_the_unsure(failure: Failure) -> bool:
-    """An assertion shows the verdicts that it is about; where it shows none, it is the last one that made it."""
+    """An assertion shows the verdicts that it is about; where it shows none, any that it may rest on made it."""
     if not failure.is_asserted:
         return False
     shown = set(re.findall(r"<Verdict (fails|unsure)\b", faults.text_of(failure.error)))
     if shown:
         return shown == {"unsure"}
-    return bool(failure.verdicts) and failure.verdicts[-1].kind == "unsure"
+    last = {verdict.claim: verdict for verdict in failure.verdicts}
+    return any(verdict.kind == "unsure" for verdict in last.values())
 
 
 _NOTHING_DONE = Rule("the planner said done without any action, and a claim or the body says no", "agent", _did_nothing)
 _CLAIM_FAILS = Rule("a judge says that a claim fails, or `wait_for_text` that a page lacks it", "product", _claim_fails)
 _ASSERTION_FAILS = Rule(
-    "an assertion, or `pytest.fail`, of the test's body or its helpers fails",
+    "an assertion, or `pytest.fail`, of the test's body, its helpers or fixtures fails",
     "product",
     lambda failure: failure.is_asserted,
 )
 _ASKED_BROKE = Rule("a planner or judge of the user's own broke", "agent", _asked_user)
-_ASSERTS_UNSURE = Rule(
-    "an assertion of the test's body fails, for a verdict that is unsure", "inconclusive", _asserts_the_unsure
-)
+_ASSERTS_UNSURE = Rule("an assertion fails that rests on a verdict that is unsure", "inconclusive", _asserts_the_unsure)
 _ANYTHING_ELSE = Rule(
     "anything else that the test, or one of its fixtures, raises", "inconclusive", lambda failure: True
 )

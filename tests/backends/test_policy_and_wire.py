@@ -17,9 +17,10 @@ from wire import serving
 from pytest_vnc_use.backends.rfb.clipboard import Flag
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError
-from pytest_vnc_use.keyboard.keystrokes import KeyEvent, Offer, inputs_of
+from pytest_vnc_use.keyboard.keystrokes import KeyEvent, Offer, in_keys, inputs_of
 from pytest_vnc_use.keyboard.names import key_name, on_us_keyboard
 from pytest_vnc_use.safety.keyboard_state import KeyboardState
+from pytest_vnc_use.safety.sight import Sight
 from pytest_vnc_use.types import (
     Click,
     DesktopAction,
@@ -187,8 +188,8 @@ def test_the_policy_sees_what_goes_over_the_wire(kind: str, actions: Sequence[De
     with hearing(kind) as (hands, ear):
         keyboard = KeyboardState(hands.means)
         for action in actions:
-            inputs = inputs_of(action, keyboard.held, keyboard.means)
-            sight = keyboard.sight_of(action)
+            inputs = list(in_keys(inputs_of(action, keyboard.held, keyboard.means), keyboard.held))
+            sight = Sight(action, keyboard)
             ear.events.clear()
             ear.texts.clear()
             assert _perform(hands, action) or not [each for each in inputs if isinstance(each, KeyEvent)]
