@@ -45,7 +45,7 @@ def pytest_runtest_makereport(
 def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, error: BaseException) -> None:
     from pytest_vnc_use import faults
     from pytest_vnc_use.triage import failure_text
-    from pytest_vnc_use.triage.rules import SETTINGS, Failure, gravest, rule_for
+    from pytest_vnc_use.triage.rules import SETTINGS, gravest, rule_for
 
     desktop = desktop_of(item)
     fault = failure_text.fault_of(desktop, error) if desktop and call.when != "teardown" else failure_text.Fault()
