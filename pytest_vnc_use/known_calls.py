@@ -33,7 +33,7 @@ CONNECTED = frozenset(
     "sqlite3 _sqlite3 psycopg psycopg2 pymysql MySQLdb mysql asyncpg aiosqlite sqlalchemy peewee pymongo redis "
     "requests httpx aiohttp urllib3 playwright selenium paramiko fabric asyncssh serial pexpect ptyprocess imaplib "
     "poplib ftplib socket _socket ssl http Xlib docker kubernetes boto3 botocore pika kafka confluent_kafka grpc zmq "
-    "paho websocket websockets win32com comtypes dbus gi jeepney".split()
+    "paho websocket websockets win32com comtypes dbus gi jeepney pytest_vnc vncdotool asyncvnc".split()
 )
 """Packages whose objects are asked over connections that may have been made before the test."""
 OF_TEXT = frozenset(name for name in dir(str) if not name.startswith("_")) - {
