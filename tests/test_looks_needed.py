@@ -43,8 +43,11 @@ class Shop:
         self.agent, self.desktop = agent, desktop
 
     def buy(self):
-        self.agent.run("Buy pears")
+        self.result = self.agent.run("Buy pears")
         return self
+
+    def is_done(self):
+        return self.result.outcome.startswith("done")
 
     def check_bought(self):
         assert "apples;2" in self.desktop.read_file("orders.csv")
@@ -109,6 +112,15 @@ LIES = [
     f"unittest.TestCase().assertIsInstance({READ}, str)",
     "assert len(os.listdir('.')) > 0",
     "assert not list(tmp_path.iterdir())",
+    f"text = {READ} or ''\nassert text is not None",
+    f"for number in range(3):\n    try:\n        assert 'pears' in {READ}\n        break\n    except AssertionError:\n"
+    "        if number == 99:\n            raise",
+    f"try:\n    assert 'pears' in {READ}\nexcept AssertionError:\n    if os.environ.get('STRICT'):\n        raise",
+    "shop = Shop(vnc_agent, vnc_desktop).buy()\nshop.desktop.read_file('orders.csv')\nassert shop.is_done()",
+    f"for _ in range(3):\n    if 'pears' in {READ}:\n        break\nelse:\n    print('never')",
+    f"end = time.time() + 0.1\nwhile time.time() < end:\n    if 'pears' in {READ}:\n        return",
+    f"number = 0\nwhile 'pears' not in {READ}:\n    number += 1\n    if number > 2:\n        return",
+    f"try:\n    assert 'pears' in {READ}\n    ok = True\nexcept AssertionError:\n    ok = True\nassert ok",
     "assert os.listdir('/proc/self/fd')",
 ]
 WHOLE_LIES = [
@@ -143,6 +155,8 @@ CHECKS = [
     f"pytest.fail('never')",
     f"for number in range(5):\n    try:\n        assert '{LINE}' in {READ}\n        break\n    except AssertionError:\n"
     "        if number == 4:\n            raise",
+    f"tries = 5\nfor number in range(tries):\n    try:\n        assert '{LINE}' in {READ}\n        break\n"
+    "    except AssertionError:\n        if number == tries - 1:\n            raise",
     f"assert wait_for(lambda: '{LINE}' in {READ})",
     f"wait_until(lambda: '{LINE}' in {READ})",
     f"missing = [word for word in ('apples', '2') if word not in {READ}]\nassert not missing",

@@ -46,9 +46,10 @@ from pytest_vnc_use.body_checks.code_ways import (
     captured,
     catches_around_yield,
     if_seen,
+    last_round,
     may_return_true,
+    raises_in,
     surely,
-    tries_again,
 )
 from pytest_vnc_use.body_checks.known_calls import ASSERTING
 from pytest_vnc_use.body_checks.looks import Scope, Sources, take_over
@@ -69,12 +70,15 @@ class Flow:
 
     def __init__(self, scope: Scope, line: int | None = None, inner: Ways = ON) -> None:
         self._scope, self._line, self._inner = scope, line, inner
+        self._last_round = ""
 
     def block(self, body: Sequence[ast.stmt]) -> Ways:
         """The ways of some statements, from the line on if it is in them."""
         rest = [*body]
         if self._line is not None:
             held = [number for number, node in enumerate(rest) if holds(node, self._line)]
+            for number in held[:-1]:  # which may have been carried out before the task
+                self._scope.name(rest[number], looks=False)
             rest = rest[held[-1] :] if held else []  # of several in one line the last
         ways = ON
         for node in rest:
@@ -188,7 +192,9 @@ class Flow:
         if not is_within and not isinstance(node, ast.While):
             take_over(self._scope, ast.For(node.target, node.iter, [], []))
         before = dict(self._scope.facts)
+        around, self._last_round = self._last_round, last_round(node)
         body = self.block(node.body)
+        self._last_round = around
         if not is_within and not isinstance(node, ast.While) and self._scope.rests(node.iter):
             self._scope.depend(node, before)
         ways = body - {"next", "break", "continue", "next if seen", "break if seen"}
@@ -260,7 +266,7 @@ class Flow:
             ways = (ways - ON) | self.block(node.orelse)
         known = dict(self._scope.looks)
         for handler in node.handlers:
-            ways |= self.block(handler.body) - (ON if tries_again(handler) else NO_WAY)
+            ways |= self.block(handler.body) - (ON if raises_in(handler, self._last_round) else NO_WAY)
         self._scope.looks.update(
             {name: True for name, looks in known.items() if looks}
         )  # a default for what is not there

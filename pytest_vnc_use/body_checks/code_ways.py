@@ -31,10 +31,19 @@ def if_seen(ways: Ways, but: frozenset[Way] | set[Way] = NO_WAY) -> Ways:
     return frozenset(way if way in but else _IF_SEEN.get(way, way) for way in ways)
 
 
-def tries_again(handler: ast.ExceptHandler) -> bool:
-    """Whether it raises again what it caught, sooner or later: `if attempt == last: raise`."""
-    inner = [each for part in handler.body if isinstance(part, ast.If) for each in ast.walk(part)]
-    return any(isinstance(each, ast.Raise) for each in inner)
+def last_round(loop: ast.stmt) -> str:
+    """How code asks whether a loop is in its last round: `n == 4` in `for n in range(5)`; "" where that is unknown."""
+    match loop:
+        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=[end])):
+            last = ast.unparse(end)
+            return f"{name} == {int(last) - 1 if last.isdecimal() else f'{last} - 1'}"
+    return ""
+
+
+def raises_in(handler: ast.ExceptHandler, last: str) -> bool:
+    """Whether it raises in the last round, if not sooner."""
+    asked = [each for each in handler.body if isinstance(each, ast.If) and last and ast.unparse(each.test) == last]
+    return any(isinstance(each.body[-1], ast.Raise) for each in asked)
 
 
 def captured(pattern: ast.pattern) -> list[str]:

@@ -42,7 +42,7 @@ def facts_of(node: ast.AST, of_name: Callable[[str], Facts]) -> Facts:
         case ast.Name(id=name):
             return of_name(name)
         case ast.Constant():
-            return _IS_TRUE if node.value else NONE
+            return _IS_TRUE if node.value else NONE if node.value is None else _IS_THERE
         case ast.NamedExpr() | ast.Await():
             return facts_of(node.value, of_name)
         case ast.Tuple(elts=[_, *_]) | ast.List(elts=[_, *_]) | ast.Set():
@@ -51,6 +51,8 @@ def facts_of(node: ast.AST, of_name: Callable[[str], Facts]) -> Facts:
             return NONE if None in node.keys else _IS_TRUE
         case ast.JoinedStr():
             return _IS_TRUE if any(isinstance(each, ast.Constant) for each in node.values) else _IS_THERE
+        case ast.BoolOp(op=ast.Or(), values=[*_, last]):
+            return facts_of(last, of_name) & _IS_THERE
         case ast.Compare() | ast.UnaryOp(op=ast.Not()):
             return _IS_THERE
         case ast.GeneratorExp() | ast.Lambda():

@@ -33,9 +33,17 @@ CONNECTED = frozenset(
     "sqlite3 _sqlite3 psycopg psycopg2 pymysql MySQLdb mysql asyncpg aiosqlite sqlalchemy peewee pymongo redis "
     "requests httpx aiohttp urllib3 playwright selenium paramiko fabric asyncssh serial pexpect ptyprocess imaplib "
     "poplib ftplib socket _socket ssl http Xlib docker kubernetes boto3 botocore pika kafka confluent_kafka grpc zmq "
-    "paho websocket websockets win32com comtypes dbus gi jeepney".split()
+    "paho websocket websockets win32com comtypes dbus gi jeepney pytest_vnc vncdotool asyncvnc".split()
 )
 """Packages whose objects are asked over connections that may have been made before the test."""
+OF_TEXT = frozenset(name for name in dir(str) if not name.startswith("_")) - {
+    "count",
+    "find",
+    "format",
+    "index",
+    "join",
+}
+"""Methods of a text, which tell no more than it does. Names that other things have too are left out."""
 OF_A_VERDICT = frozenset({"kind", "reason", "claim"})
 ASSERTING = frozenset(
     "assert_equal assert_array_equal assert_allclose assert_almost_equal assert_approx_equal assert_array_almost_equal "

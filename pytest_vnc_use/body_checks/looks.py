@@ -49,6 +49,7 @@ from pytest_vnc_use.body_checks.foregone import (
 )
 from pytest_vnc_use.body_checks.known_calls import (
     CONNECTED,
+    OF_TEXT,
     OF_THE_PLACE,
     OS_LOOKS,
     OS_MODULES,
@@ -361,7 +362,7 @@ class Scope:
         if owner is not None and self._is_known(owner):
             return True
         if callee is NOTHING:
-            return name in RUNS or (owner is None and name in self.looks)
+            return name in RUNS or (owner is not None and name in OF_TEXT) or (owner is None and name in self.looks)
         if getattr(builtins, name, None) is callee:
             return callee is not open
         module = module_of(callee) or module_of(self.resolve(owner) if owner is not None else NOTHING)

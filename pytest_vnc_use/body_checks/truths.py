@@ -55,8 +55,8 @@ def has_items(scope: Scope, over: ast.expr) -> bool:
         first = over.args[:1]
         if over.func.id == "enumerate":
             return bool(first) and has_items(scope, first[0])
-        bounds = [getattr(each, "value", 0) for each in over.args]
-        return all(isinstance(each, int) for each in bounds) and len(range(*bounds)) > 0
+        bounds = [bound for bound in map(scope.resolve, over.args) if isinstance(bound, int)]
+        return len(bounds) == len(over.args) and len(range(*bounds)) > 0
     whole = innermost(over.func) if isinstance(over, ast.Call) and is_named(over, _PARTS) else over
     if "true" in scope.facts_in(whole):
         return True

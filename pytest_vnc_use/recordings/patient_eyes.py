@@ -60,12 +60,15 @@ class PatientEyes:
         return seen or self._desktop.frame()
 
     def settle(self, *, briefly: bool = False) -> Settled:
-        """Wait for the next gate; where it says nothing of what the action did, also for quiet."""
+        """Wait for the next gate; where it says nothing of what the action did, also for quiet.
+
+        That wait is a short one: the same gate is waited for after it, and what shows later is seen by the next.
+        """
         gate, started_s = self._replay.gate, time.monotonic()
         if gate is None:
             return self._desktop.settle(briefly=briefly)
         if self._reach(gate) and not gate.tells and not self._replay.at_end:
-            self._desktop.settle()
+            self._desktop.settle(briefly=True)
             self._await(gate, self._limit_s)
         return Settled("settled", time.monotonic() - started_s)
 

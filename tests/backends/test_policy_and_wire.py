@@ -8,10 +8,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import get_args
 
 import pytest
 from rfb import RAW, cut_text, greeting, rectangle, update
+from vnc_servers import wait_for
 from wire import serving
 
 from pytest_vnc_use.backends.rfb.clipboard import Flag
@@ -193,13 +195,19 @@ def test_the_policy_sees_what_goes_over_the_wire(kind: str, actions: Sequence[De
             ear.events.clear()
             ear.texts.clear()
             assert _perform(hands, action) or not [each for each in inputs if isinstance(each, KeyEvent)]
-            assert ear.events == [each for each in inputs if isinstance(each, KeyEvent)], action
+            pressed_keys = [each for each in inputs if isinstance(each, KeyEvent)]
+            wait_for(partial(_has_heard, ear, len(pressed_keys)), f"{action} on the wire")
+            assert ear.events == pressed_keys, action
             assert ear.texts == [each.text for each in inputs if isinstance(each, Offer)], action
             if inputs:
                 pressed = [event.keysym for event in ear.events if event.down]
                 down = [*pressed, *keyboard.held] if sight.keys else []
                 assert {key for keys in sight.keys for key in keys} == on_us_keyboard(map(key_name, down)), action
             keyboard = keyboard.after(action)
+
+
+def _has_heard(ear: Ear, count: int) -> bool:
+    return len(ear.events) >= count
 
 
 def _perform(hands: VNCController, action: DesktopAction) -> bool:
