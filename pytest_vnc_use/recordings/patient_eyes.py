@@ -108,15 +108,23 @@ class PatientEyes:
     def watch_end(self) -> Mismatch | None:
         """Watch until the end has stayed for as long as its recording saw it stay; return what differs then.
 
-        What differs for a moment is waited away. Raises DesktopError.
+        What differs for a moment is waited away, and the time begins anew; a caret that blinks leaves the end open.
+        Raises DesktopError.
         """
         gate, quiet_s = self._replay.gate, self._replay.quiet_s
         if gate is None:
             return None
         deadline = Deadline(quiet_s + self._limit_s)
-        while self._desktop.wait_changed(self._opened_s, max(0.0, self._opened_s + quiet_s - time.monotonic())):
-            if not deadline.remaining_s or not self._await(gate, _BACK_S):
-                break
+        open_since_s = seen_s = self._opened_s
+        while deadline.remaining_s and self._desktop.wait_changed(
+            seen_s, max(0.0, open_since_s + quiet_s - time.monotonic())
+        ):
+            seen = self._desktop.glance()
+            seen_s = seen.taken_s
+            if self._replay.look(pixels_in(seen)):
+                if not self._await(gate, _BACK_S):
+                    break
+                open_since_s = seen_s = self._opened_s
         return self.look_at_end()
 
     def look_at_end(self) -> Mismatch | None:
