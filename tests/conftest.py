@@ -8,17 +8,17 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
-import vnc_servers
-from gemini_server import GeminiServer, Reply
-from vnc_servers import VncServer
 
 from pytest_vnc_use.backends.vnc import VNCController
+from support import vnc_servers
+from support.gemini_server import GeminiServer, Reply
+from support.paths import PROGRAMS
+from support.vnc_servers import VncServer
 
 LONGEST_TEST_S = 150
-PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'programs' / 'pad.py'))}"
+PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(PROGRAMS / 'pad.py'))}"
 
 
 def pytest_configure() -> None:

@@ -13,8 +13,8 @@ import yaml
 from pytest_vnc_use import cli
 from pytest_vnc_use.plugin.toml_format import read_task_file
 from pytest_vnc_use.safety.policy_file import explain, load_policy
+from support.paths import ROOT
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 

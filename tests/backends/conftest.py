@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-import vnc_servers
-from vnc_servers import VncServer
 
 from pytest_vnc_use.backends.browser.devtools import Browser
 from pytest_vnc_use.backends.vnc import VNCController
+from support import vnc_servers
+from support.vnc_servers import VncServer
 
 pytest.register_assert_rewrite("witnesses")
-from browsers import Site, chromium as browser_with_devtools, site  # noqa: E402
-from witnesses import Page, chromium_page, openbox  # noqa: E402
+from support.browsers import Site, chromium as browser_with_devtools, site  # noqa: E402
+from support.witness_programs import Page, chromium_page, openbox  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -9,17 +9,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import accessible
 import pytest
-import vnc_servers
-from vnc_servers import VncServer, wait_for
-from witnesses import assert_becomes
 
 from pytest_vnc_use.backends.accessibility.atspi import desktop_elements
 from pytest_vnc_use.backends.accessibility.elements import Element, elements_function
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types.protocols import Ran
+from support import accessible, vnc_servers
+from support.vnc_servers import VncServer, wait_for
+from support.witness_programs import assert_becomes
 
 
 def runner(server: VncServer, **environment: str) -> Callable[[list[str]], Ran]:

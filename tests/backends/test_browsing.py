@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-import vnc_servers
-from browsers import QUIET, Site, element
-from vnc_servers import VncServer
-from witnesses import assert_becomes
 
 from pytest_vnc_use.backends.browser.controller import MOST_TEXT, BrowsingController, browser_functions, with_browser
 from pytest_vnc_use.backends.browser.devtools import Browser, browser_at
@@ -18,6 +14,10 @@ from pytest_vnc_use.errors import ActionError, DesktopError
 from pytest_vnc_use.planners.common.functions import declare_all
 from pytest_vnc_use.planners.gemini.actions import PREDEFINED_FUNCTIONS
 from pytest_vnc_use.types import Click, OpenAddress, TraverseHistory
+from support import vnc_servers
+from support.browsers import QUIET, Site, element
+from support.vnc_servers import VncServer
+from support.witness_programs import assert_becomes
 
 BACK, FORWARD = TraverseHistory("back"), TraverseHistory("forward")
 

@@ -6,15 +6,15 @@ import io
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from support.paths import PROGRAMS
 
-PAD = [sys.executable, str(Path(__file__).parent.parent / "programs" / "pad.py")]
+PAD = [sys.executable, str(PROGRAMS / "pad.py")]
 COLOUR = (0x1F, 0x6F, 0xB2)
 
 

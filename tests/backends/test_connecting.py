@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import vnc_servers
-from vnc_servers import VncServer
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopRefused, SettingsError, VncUseError
+from support import vnc_servers
+from support.vnc_servers import VncServer
 
 Connect = Callable[..., VNCController]
 

@@ -14,14 +14,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 import pytest
-import vnc_servers
-from browsers import Site, chromium, element
-from vnc_servers import VncServer, wait_for
-from witnesses import assert_becomes
 
 from pytest_vnc_use.backends.browser.devtools import Browser, browser_at
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError, TaskFailed
+from support import vnc_servers
+from support.browsers import Site, chromium, element
+from support.vnc_servers import VncServer, wait_for
+from support.witness_programs import assert_becomes
 
 Connect = Callable[..., VNCController]
 

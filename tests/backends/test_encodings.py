@@ -13,15 +13,8 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 import pytest
-import rfb
-import vnc_servers
 from hypothesis import given, settings, strategies as st
 from PIL import Image
-from slow_link import slow_link
-from stages.kinds import KINDS
-from stages.stage import Stage, Wish
-from vnc_servers import VncServer, qt_on_x, wait_for
-from witnesses import Page, window_of, xterm
 
 from pytest_vnc_use.assembly import desktops
 from pytest_vnc_use.backends.rfb.encodings.reading import Reading
@@ -31,8 +24,15 @@ from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.settings.settings import merge, option_name
 from pytest_vnc_use.types import EncodingChoice, Frame
+from support import rfb_server, vnc_servers
+from support.paths import PROGRAMS
+from support.slow_link import slow_link
+from support.stages.kinds import KINDS
+from support.stages.stage import Stage, Wish
+from support.vnc_servers import VncServer, qt_on_x, wait_for
+from support.witness_programs import Page, window_of, xterm
 
-GRADIENTS = Path(__file__).parent / "programs" / "gradients.py"
+GRADIENTS = PROGRAMS / "gradients.py"
 SMALL: tuple[EncodingChoice, ...] = ("zrle", "tight")
 SIZE = (1366, 768)
 
@@ -65,10 +65,10 @@ def read(reading: Reading, data: bytes) -> npt.NDArray[np.uint32]:
 @reproducible
 @given(size=sizes, ways=st.lists(st.sampled_from(sorted(ZRLE_WAYS)), min_size=1, max_size=3), seed=st.integers(0, 999))
 def test_zrle_in_all_its_ways(size: tuple[int, int], ways: list[str], seed: int) -> None:
-    decoder, stream = Zrle(), rfb.ZrleStream()
+    decoder, stream = Zrle(), rfb_server.ZrleStream()
     for way in ways:
         colours = 1 + seed % ZRLE_WAYS[way]
-        pixels = rfb.picture(*size, colours, seed)
+        pixels = rfb_server.picture(*size, colours, seed)
         assert np.array_equal(read(decoder.decode(*size), stream.encode(pixels, way)), pixels)
 
 
@@ -81,9 +81,9 @@ def test_zrle_in_all_its_ways(size: tuple[int, int], ways: list[str], seed: int)
     seed=st.integers(0, 999),
 )
 def test_tight_in_all_its_ways(size: tuple[int, int], ways: list[tuple[str, int, bool]], seed: int) -> None:
-    decoder, stream = Tight(), rfb.TightStream()
+    decoder, stream = Tight(), rfb_server.TightStream()
     for way, number, reset in ways:
-        pixels = rfb.picture(*size, 1 + seed % TIGHT_WAYS[way], seed)
+        pixels = rfb_server.picture(*size, 1 + seed % TIGHT_WAYS[way], seed)
         data = stream.encode(pixels, way, number, reset=reset)
         assert np.array_equal(read(decoder.decode(*size), data), pixels)
 
@@ -132,7 +132,7 @@ ZRLE_NONSENSE = {
 @pytest.mark.parametrize("told", ZRLE_NONSENSE)
 def test_zrle_that_makes_no_sense(told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        read(Zrle().decode(2, 2), rfb.ZrleStream().wrap(ZRLE_NONSENSE[told]))
+        read(Zrle().decode(2, 2), rfb_server.ZrleStream().wrap(ZRLE_NONSENSE[told]))
 
 
 def test_zrle_of_absurd_length_is_not_waited_for() -> None:
@@ -158,8 +158,8 @@ def test_tight_that_makes_no_sense(told: str) -> None:
     ("data", "told"),
     [
         (b"\x03abc", "that are none"),
-        (rfb.TightStream().wrap(0, bytes(47)), "47 bytes instead of 48"),
-        (rfb.TightStream().wrap(0, bytes(1 << 24)), "more than 48 bytes"),
+        (rfb_server.TightStream().wrap(0, bytes(47)), "47 bytes instead of 48"),
+        (rfb_server.TightStream().wrap(0, bytes(1 << 24)), "more than 48 bytes"),
     ],
     ids=["no zlib", "too little", "a bomb"],
 )
@@ -249,19 +249,19 @@ FORMATS = {
 @pytest.mark.parametrize("name", FORMATS)
 def test_whatever_format_a_server_announces_it_is_asked_for_ours(name: str) -> None:
     announced = struct.pack(">BBBBHHHBBBxxx", *FORMATS[name])
-    pixels = rfb.picture(40, 30, 500, seed=2)
+    pixels = rfb_server.picture(40, 30, 500, seed=2)
     colours = struct.pack(">BxHH", 1, 0, 2) + bytes(12)
-    shown = rfb.update(rfb.drawn(pixels, rfb.RAW, pixels.tobytes()))
-    session = rfb.greeting(40, 30, announced) + colours + shown
-    with rfb.playing(session, then_silent=True) as address, closing(connect(address)) as hands:
-        assert np.array_equal(decoded(hands.last_frame()), rfb.channels(pixels))
+    shown = rfb_server.update(rfb_server.drawn(pixels, rfb_server.RAW, pixels.tobytes()))
+    session = rfb_server.greeting(40, 30, announced) + colours + shown
+    with rfb_server.playing(session, then_silent=True) as address, closing(connect(address)) as hands:
+        assert np.array_equal(decoded(hands.last_frame()), rfb_server.channels(pixels))
 
 
 def test_a_server_that_sends_its_own_format_all_the_same_is_refused() -> None:
     announced = struct.pack(">BBBBHHHBBBxxx", *FORMATS["16 bit"])
-    shown = rfb.update(rfb.rectangle(0, 0, 40, 30, rfb.RAW, bytes(2 * 40 * 30)))
+    shown = rfb_server.update(rfb_server.rectangle(0, 0, 40, 30, rfb_server.RAW, bytes(2 * 40 * 30)))
     refused = pytest.raises(DesktopRefused, match="showed no screen within")
-    with rfb.playing(rfb.greeting(40, 30, announced) + shown, then_silent=True) as address, refused:
+    with rfb_server.playing(rfb_server.greeting(40, 30, announced) + shown, then_silent=True) as address, refused:
         connect(address, timeout_s=0.5)
 
 

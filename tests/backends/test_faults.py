@@ -10,25 +10,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import rfb
 from hypothesis import given, settings, strategies as st
-from rfb import COPY, CURSOR, DESKTOP_SIZE, RAW, TIGHT, ZRLE, drawn, greeting, playing, rectangle, update
 
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
+from support import rfb_server
+from support.rfb_server import COPY, CURSOR, DESKTOP_SIZE, RAW, TIGHT, ZRLE, drawn, greeting, playing, rectangle, update
 
 WIDTH, HEIGHT = 70, 9
 NO_ANSWER = r"has not answered for 0\.5 s"
-PICTURE = rfb.picture(WIDTH, HEIGHT, 3, seed=1)
+PICTURE = rfb_server.picture(WIDTH, HEIGHT, 3, seed=1)
 FIRST = greeting(WIDTH, HEIGHT) + update(drawn(PICTURE, RAW, PICTURE.tobytes()))
 REST = b"".join(
     [
-        rfb.BELL,
+        rfb_server.BELL,
         update(rectangle(0, 0, 2, 2, CURSOR, bytes(18))),
-        update(*(drawn(PICTURE, ZRLE, data) for data in [rfb.ZrleStream().encode(PICTURE, "runs")])),
-        update(drawn(PICTURE[:4], TIGHT, rfb.TightStream().encode(PICTURE[:4], "palette"), y=5)),
+        update(*(drawn(PICTURE, ZRLE, data) for data in [rfb_server.ZrleStream().encode(PICTURE, "runs")])),
+        update(drawn(PICTURE[:4], TIGHT, rfb_server.TightStream().encode(PICTURE[:4], "palette"), y=5)),
         update(rectangle(3, 2, 20, 4, COPY, struct.pack(">HH", 5, 3))),
-        rfb.cut_text(5, b"apple"),
+        rfb_server.cut_text(5, b"apple"),
         update(rectangle(0, 0, 60, 8, DESKTOP_SIZE), drawn(PICTURE[:8, :60], TIGHT, b"\x80abc")),
     ]
 )
@@ -93,7 +93,7 @@ SENSELESS_GREETINGS = {
     "a text of 4294967295 bytes": b"RFB 003.008\n\x00" + b"\xff" * 4,
     "refused the password: $": b"RFB 003.008\n\x01\x01\x00\x00\x00\x01" + bytes(4),
     "a text of 4278190080 bytes": b"RFB 003.008\n\x01\x01\x00\x00\x00\x01\xff\x00\x00\x00",
-    "a text of 16777216 bytes": rfb.HELLO + struct.pack(">HH16sI", 8, 8, rfb.BGRX, 1 << 24),
+    "a text of 16777216 bytes": rfb_server.HELLO + struct.pack(">HH16sI", 8, 8, rfb_server.BGRX, 1 << 24),
     "a screen of 0 x 8 pixels": greeting(0, 8),
     "a screen of 65535 x 65535 pixels": greeting(65535, 65535),
 }
@@ -118,10 +118,10 @@ SENSELESS = {
     "unknown message": b"\x99",
     "an update of more than 4 whole screens": update(*[drawn(PICTURE, TIGHT, b"\x80abc")] * 200),
     "compressed pixels that are none": update(drawn(PICTURE, ZRLE, struct.pack(">I", 9) + b"no zlib ")) + b".",
-    "compressed pixels of more than": update(drawn(PICTURE, ZRLE, rfb.ZrleStream().wrap(bytes(1 << 20)))),
+    "compressed pixels of more than": update(drawn(PICTURE, ZRLE, rfb_server.ZrleStream().wrap(bytes(1 << 20)))),
     "4294967295 compressed bytes": update(drawn(PICTURE, ZRLE, b"\xff" * 4)),
     "JPEG, which was not asked for": update(drawn(PICTURE, TIGHT, b"\x90")),
-    "message has at least 4 bytes": rfb.cut_text(-2, b"ab"),
+    "message has at least 4 bytes": rfb_server.cut_text(-2, b"ab"),
 }
 
 
@@ -135,10 +135,10 @@ def test_what_makes_no_sense_ends_the_connection(told: str) -> None:
 # --- floods ----------------------------------------------------------------------------------------------------------
 
 FLOODS = {
-    "bells": (FIRST, rfb.BELL * (1 << 16)),
-    "texts": (FIRST, rfb.cut_text(1 << 16, bytes(1 << 16))),
-    "one text of 2 GB": (FIRST + rfb.cut_text((1 << 31) - 1), bytes(1 << 20)),
-    "one extended text of 2 GB": (FIRST + rfb.cut_text(-(1 << 31)), bytes(1 << 20)),
+    "bells": (FIRST, rfb_server.BELL * (1 << 16)),
+    "texts": (FIRST, rfb_server.cut_text(1 << 16, bytes(1 << 16))),
+    "one text of 2 GB": (FIRST + rfb_server.cut_text((1 << 31) - 1), bytes(1 << 20)),
+    "one extended text of 2 GB": (FIRST + rfb_server.cut_text(-(1 << 31)), bytes(1 << 20)),
     "colours": (FIRST, struct.pack(">BxHH", 1, 0, 1000) + bytes(6000)),
     "empty updates": (FIRST, update() * 1000),
     "pointers": (FIRST, update(*[rectangle(0, 0, 100, 100, CURSOR, bytes(40000 + 1300))] * 50)),

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from vnc_servers import VncServer
-from witnesses import assert_becomes, witness_on_qt, xterm
 
 from pytest_vnc_use.backends.vnc import VNCController
+from support.vnc_servers import VncServer
+from support.witness_programs import assert_becomes, witness_on_qt, xterm
 
 Connect = Callable[..., VNCController]
 CONNECT = "from pytest_vnc_use.backends.vnc import connect; hands = connect({address!r}); "

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 
 import pytest
-from rfb import RAW, greeting, rectangle, update
-from vnc_servers import wait_for
 
 from pytest_vnc_use.backends.rfb.connection import Connection
 from pytest_vnc_use.backends.rfb.protocol import DesktopProtocol
 from pytest_vnc_use.backends.rfb.reactor import reactor
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError
+from support.rfb_server import RAW, greeting, rectangle, update
+from support.vnc_servers import wait_for
 
 SCREEN = rectangle(0, 0, 8, 8, RAW, bytes(8 * 8 * 4))
 TAKES_SCANCODES = rectangle(0, 0, 0, 0, -258)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import vnc_servers
-from vnc_servers import VncServer, wait_for
-from witnesses import assert_becomes, window_of, witness_on_qt, xterm
 
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.keyboard.keysyms import parse_combo
 from pytest_vnc_use.types import KeyCombo, KeyDown, KeyUp
+from support import vnc_servers
+from support.vnc_servers import VncServer, wait_for
+from support.witness_programs import assert_becomes, window_of, witness_on_qt, xterm
 
 Connect = Callable[..., VNCController]
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import vnc_servers
-from vnc_servers import VncServer, wait_for
-from witnesses import Page, assert_becomes, witness_on_qt, witness_on_x
 
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.types import Click, Drag, MouseDown, MouseUp, Move, Scroll, ScrollMeans
+from support import vnc_servers
+from support.vnc_servers import VncServer, wait_for
+from support.witness_programs import Page, assert_becomes, witness_on_qt, witness_on_x
 
 Connect = Callable[..., VNCController]
 PAD = (100, 300)

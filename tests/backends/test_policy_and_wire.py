@@ -12,9 +12,6 @@ from functools import partial
 from typing import get_args
 
 import pytest
-from rfb import RAW, cut_text, greeting, rectangle, update
-from vnc_servers import wait_for
-from wire import serving
 
 from pytest_vnc_use.backends.rfb.clipboard import Flag
 from pytest_vnc_use.backends.vnc import VNCController, connect
@@ -41,6 +38,9 @@ from pytest_vnc_use.types import (
     TypingMeans,
     Wait,
 )
+from support.rfb_server import RAW, cut_text, greeting, rectangle, update
+from support.vnc_servers import wait_for
+from support.wire import serving
 
 SIZE = 8
 TAKES_SCANCODES = rectangle(0, 0, 0, 0, -258)

@@ -17,16 +17,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-import vnc_servers
 from PIL import Image
-from vnc_servers import VncServer, wait_for
-from witnesses import witness_on_qt, xterm
 
 from pytest_vnc_use.backends.screen.png import encode_png
 from pytest_vnc_use.backends.screen.pointer_shape import PointerShape, ShownPointer
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError, ConnectionLost
 from pytest_vnc_use.types import Region, Wait
+from support import vnc_servers
+from support.vnc_servers import VncServer, wait_for
+from support.witness_programs import witness_on_qt, xterm
 
 Connect = Callable[..., VNCController]
 Pixels = npt.NDArray[np.uint8]

@@ -14,17 +14,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from stages import libvncserver
-from stages.kinds import KINDS, that_can
-from stages.stage import Pixels, Stage, Wish
-from vnc_servers import wait_for
-from witnesses import assert_becomes
 
 from pytest_vnc_use.backends.screen.settle import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.backends.watchdog import Watchdog
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
 from pytest_vnc_use.types import Click, Frame, KeyCombo, Move, TypeText
+from support.stages import libvncserver
+from support.stages.kinds import KINDS, that_can
+from support.stages.stage import Pixels, Stage, Wish
+from support.vnc_servers import wait_for
+from support.witness_programs import assert_becomes
 
 Connect = Callable[..., VNCController]
 PATIENT = SettleRules(first_change_s=10.0, quiet_s=0.5, limit_s=20.0, any_change=True)

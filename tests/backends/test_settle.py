@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import vnc_servers
-from vnc_servers import VncServer, wait_for
-from witnesses import openbox, xterm
 
 from pytest_vnc_use.assembly.desktops import settle_rules
 from pytest_vnc_use.backends.screen.activity import Activity
 from pytest_vnc_use.backends.screen.settle import Mark, SettleRules, judge
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.settings.settings import Settings
+from support import vnc_servers
+from support.vnc_servers import VncServer, wait_for
+from support.witness_programs import openbox, xterm
 
 Connect = Callable[..., VNCController]
 RULES = SettleRules()

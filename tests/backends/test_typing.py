@@ -7,13 +7,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from slow_link import slow_link
-from vnc_servers import VncServer, wait_for
-from witnesses import Page, assert_becomes, openbox, witness_on_qt, witness_on_x, xterm
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError, SettingsError
 from pytest_vnc_use.types import TypeText
+from support.slow_link import slow_link
+from support.vnc_servers import VncServer, wait_for
+from support.witness_programs import Page, assert_becomes, openbox, witness_on_qt, witness_on_x, xterm
 
 Connect = Callable[..., VNCController]
 ASCII = "".join(map(chr, range(0x20, 0x7F)))

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stages.qemu import qemu
-from stages.stage import Wish
-from witnesses import assert_becomes
 
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError
+from support.stages.qemu import qemu
+from support.stages.stage import Wish
+from support.witness_programs import assert_becomes
 
 
 def test_a_text_longer_than_the_queue_of_keys(connected: Callable[..., VNCController], tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-import rfb
-from person import ALT, CONTROL, SHIFT, Person
 
 from pytest_vnc_use.backends.rfb.server import Motion, Stage
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
@@ -21,9 +19,11 @@ from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.errors import AuthenticationFailed, SettingsError
 from pytest_vnc_use.keyboard.keysyms import key_of, parse_key
 from pytest_vnc_use.types import KeyDown, KeyUp, MouseDown, MouseUp, Move, Scroll
+from support import rfb_server
+from support.viewer_client import ALT, CONTROL, SHIFT, Person
 
 WIDTH, HEIGHT = 70, 40
-PIXELS = rfb.picture(WIDTH, HEIGHT, 200, seed=1)
+PIXELS = rfb_server.picture(WIDTH, HEIGHT, 200, seed=1)
 SECONDS = 30.0
 
 
@@ -37,7 +37,7 @@ class Shown:
         self._heard: queue.SimpleQueue[Motion | None] = queue.SimpleQueue()
         self.stage = Stage(self.screen, "shown", listen, password, lambda motion, _: self._heard.put(motion))
 
-    def draw(self, pixels: rfb.Pixels, x: int = 0, y: int = 0) -> None:
+    def draw(self, pixels: rfb_server.Pixels, x: int = 0, y: int = 0) -> None:
         height, width = pixels.shape
         self.screen.apply([Sent(Area(x, y, width, height), pixels)])
 
@@ -90,7 +90,7 @@ def test_a_client_sees_what_is_shown_and_what_changes(on_stage: Callable[..., Sh
 def test_each_version_is_spoken(on_stage: Callable[..., Shown], version: bytes, password: str) -> None:
     with Person(on_stage(password or None).stage.address, password, version) as person:
         assert (person.said, person.size, person.name) == ("", (WIDTH, HEIGHT), "shown")
-        assert person.form == rfb.BGRX
+        assert person.form == rfb_server.BGRX
 
 
 @pytest.mark.parametrize("version", [b"RFB 003.003\n", b"RFB 003.008\n"])
@@ -142,12 +142,12 @@ def test_the_part_that_is_asked_for_is_shown(on_stage: Callable[..., Shown]) -> 
 def test_the_pointer_is_told_and_told_again_when_it_changes(on_stage: Callable[..., Shown]) -> None:
     shown = on_stage()
     with Person(shown.stage.address) as person:
-        person.send(struct.pack("!BxHi", 2, 1, rfb.CURSOR))
+        person.send(struct.pack("!BxHi", 2, 1, rfb_server.CURSOR))
         ask(person)
-        assert [encoding for *_, encoding in rectangles_with_data(person)] == [rfb.RAW, rfb.CURSOR]
+        assert [encoding for *_, encoding in rectangles_with_data(person)] == [rfb_server.RAW, rfb_server.CURSOR]
         shown.screen.shape_pointer(PointerShape.of(1, 2, 9, 2, bytes(9 * 2 * 4), b"\xff\x80\x80\x00"))
         ask(person, incremental=True)
-        assert (1, 2, 9, 2, rfb.CURSOR) in rectangles_with_data(person)
+        assert (1, 2, 9, 2, rfb_server.CURSOR) in rectangles_with_data(person)
 
 
 def rectangles_with_data(person: Person) -> list[tuple[int, int, int, int, int]]:
@@ -156,7 +156,7 @@ def rectangles_with_data(person: Person) -> list[tuple[int, int, int, int, int]]
     for _ in range(count):
         found.append(struct.unpack("!HHHHi", person.read(12)))
         _, _, width, height, encoding = found[-1]
-        person.read(width * height * 4 + ((width + 7) // 8 * height if encoding == rfb.CURSOR else 0))
+        person.read(width * height * 4 + ((width + 7) // 8 * height if encoding == rfb_server.CURSOR else 0))
     return found
 
 

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 
 import pytest
-from vnc_servers import VncServer, wait_for
-from witnesses import openbox, xterm
 
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ConnectionLost
 from pytest_vnc_use.types import Frame
+from support.vnc_servers import VncServer, wait_for
+from support.witness_programs import openbox, xterm
 
 Connect = Callable[..., VNCController]
 BLINKING = r"printf '\033[?12h'; exec cat"

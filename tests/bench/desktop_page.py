@@ -14,13 +14,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
-import vnc_servers
 from PIL import Image, ImageFilter
-from vnc_servers import VncServer
-from witnesses import openbox, xterm
 
 from pytest_vnc_use.backends.screen.settle import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
+from support import vnc_servers
+from support.vnc_servers import VncServer
+from support.witness_programs import openbox, xterm
 
 _REST = SettleRules(first_change_s=5.0, quiet_s=1.0, limit_s=30.0)
 _CHROMIUM = ["chromium", "--no-sandbox", "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage", "--disable-sync",

@@ -20,10 +20,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from vnc_servers import free_port
-
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from support.vnc_servers import free_port
 
 BY_HAND = """
 Xtigervnc -geometry 1440x900 -depth 24 -interface 127.0.0.1 -rfbport $PORT -SecurityTypes None -nolisten tcp -noreset \

@@ -24,13 +24,14 @@ from typing import Any
 import pytest
 from foreign_changes import CHANGES, Change, in_page, over_window
 from foreign_table import PROGRAMS, DesktopProgram, Page, Program
-from tills import Steps
 
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Frame, Report, Verdict
 from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
+from support import paths
+from support.tills import Steps
 
-TOOLS = Path(__file__).parents[1] / "programs"
+TOOLS = paths.PROGRAMS
 HOME = """mkdir -p home/.config/gtk-3.0 home/.config/glib-2.0/settings home/.cache; cd home
 export HOME="$PWD" XDG_CONFIG_HOME="$PWD/.config" XDG_CACHE_HOME="$PWD/.cache" XDG_DATA_HOME="$PWD/.local/share"
 export LC_ALL=C.UTF-8 LANGUAGE= TZ=UTC NO_AT_BRIDGE=1 GSETTINGS_BACKEND=keyfile

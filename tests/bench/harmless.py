@@ -16,9 +16,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from changes import CHANGES, Change, record, replay
-from programs_on_x import Desk
 from ratios import head, machine, row
+
+from support.programs_on_x import Desk
+from support.screen_changes import CHANGES, Change, record, replay
 
 GATE_S = 5.0
 

@@ -12,11 +12,11 @@ import sys
 import time
 from contextlib import ExitStack, closing
 
-import vnc_servers
 from ratios import head, machine, row
-from witnesses import xterm
 
 from pytest_vnc_use.backends.vnc import connect
+from support import vnc_servers
+from support.witness_programs import xterm
 
 STILL = "seq 300; printf '\\033[?25l'; exec sleep 10000"
 SPINNER = r"printf '\033[?25l'; while true; do for c in / - '\' '|'; do printf '\r%s' $c; sleep 0.03; done; done"

@@ -14,13 +14,13 @@ import time
 from contextlib import closing
 
 import psutil
-import vnc_servers
 from ratios import head, machine, row
-from witnesses import xterm
 
 from pytest_vnc_use.backends.screen.settle import SettleRules
 from pytest_vnc_use.backends.screen.transients import SHOWN_S
 from pytest_vnc_use.backends.vnc import VNCController, connect
+from support import vnc_servers
+from support.witness_programs import xterm
 
 QUICK = SettleRules(first_change_s=0.2, quiet_s=0.02)
 COUNTING = "printf '\\033[?25l'; n=0; while read line; do n=$((n+1)); seq $n $((n+20)); done"

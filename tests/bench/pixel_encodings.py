@@ -18,10 +18,10 @@ from contextlib import ExitStack, closing
 
 from desktop_page import desktop_page
 from ratios import head, in_turn, machine, median_ms, row
-from slow_link import SlowLink, slow_link
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.types import EncodingChoice
+from support.slow_link import SlowLink, slow_link
 
 SIZE = (1440, 900)
 POINT = (300, 700)

@@ -17,10 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from playing import PLAYERS, TASKS, Played, Said, differences, play
-
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.types import Click, Usage
+from support.shop_runs import PLAYERS, TASKS, Played, Said, differences, play
 
 COLUMNS = (
     *("planner", "calls", "tokens in", "tokens out", "sent", "largest request"),

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from programs_on_x import CLAIM, NOBODY, PROGRAMS, Desk
+from support.programs_on_x import CLAIM, NOBODY, PROGRAMS, Desk
 
 
 def recorded_s(folder: Path, name: str) -> float:

@@ -15,11 +15,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from test_evidence import CLAIM, Says
-from tills import ADD, PAY, STEPS, Played, Steps, Tills
-
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.types import Action, Click, Decision, KeyCombo, Observation
+from support.fixed_judge import CLAIM, Says
+from support.tills import ADD, PAY, STEPS, Played, Steps, Tills
 
 MODEL_S = 2.0
 CLICKS = (STEPS[0], *[Click(*ADD)] * 8, Click(*PAY))

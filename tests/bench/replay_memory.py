@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from programs_on_x import Desk, Driven, in_terminal
 from ratios import head, machine, row
 
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.recordings import recorder
 from pytest_vnc_use.types import DesktopAction, KeyCombo
+from support.programs_on_x import Desk, Driven, in_terminal
 
 SIZE = (1440, 900)
 COUNTING = in_terminal("n=0; while read line; do n=$((n + 1)); seq $n $((n + 20)); done")

@@ -25,12 +25,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from programs_on_x import PROGRAMS, Desk
 from ratios import head, machine, row
 
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.recordings.recorder import screen_at_rest
 from pytest_vnc_use.types import DesktopAction, Wait
+from support.programs_on_x import PROGRAMS, Desk
 
 TREE = Path(__file__).parents[2]
 SIZE = (1440, 900)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 EYES = ("capture", "step", "idle", "memory", "collecting")
-ROOMS = (HERE.parent, *(HERE.parent / room for room in ("backends", "desktops", "programs", "recordings")))
+TESTS = HERE.parent
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -38,7 +38,7 @@ def names() -> set[str]:
 
 def run(name: str, *arguments: str) -> int:
     print(f"## {name}\n", flush=True)
-    path = os.pathsep.join([*map(str, ROOMS), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, str(HERE / f"{name}.py"), *arguments]
     ended = subprocess.run(command, env={**os.environ, "PYTHONPATH": path})
     print(flush=True)

@@ -10,13 +10,13 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import buggy_shop
 
 from pytest_vnc_use.types import Action, CallFunction, Click, Drag, KeyCombo, Region, Scroll, TypeText, Wait
+from support.paths import PROGRAMS
 
-PROGRAMS = Path(__file__).parents[1] / "programs"
+PROGRAMS = PROGRAMS
 SCREEN = ("body", "claim", "end")
 """Flavours of a test: a body that looks into a file, a claim, and neither, so that its end state is judged."""
 VALUE = "value"

@@ -29,15 +29,15 @@ from pathlib import Path
 from threading import Thread
 
 import numpy as np
-import vnc_servers
-from browsers import chromium, element
 from PIL import Image
-from witnesses import window_of, xterm
 
 from pytest_vnc_use.backends.browser.devtools import Browser
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.same_screen import still_shows
 from pytest_vnc_use.types import Frame, Region
+from support import vnc_servers
+from support.browsers import chromium, element
+from support.witness_programs import window_of, xterm
 
 SLEEPS_S = (0.1, 0.25, 0.5, 1.0, 1.5)
 WATCHED_S, THINKING_S, FINAL_S, STARTED_S = 3.5, 1.0, 2.0, 3

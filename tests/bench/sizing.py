@@ -21,14 +21,14 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from functools import partial
 from pathlib import Path
 
-from left_behind import processes_naming
-
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from pytest_vnc_use.types.protocols import Desktop
+from support.leftovers import processes_naming
+from support.paths import EXAMPLES
 
-SHOP = [sys.executable, str(Path(__file__).parents[2] / "examples" / "shop")]
+SHOP = [sys.executable, str(EXAMPLES / "shop")]
 PAGE = "data:text/html,<h1>A page</h1><input autofocus>"
 CHROMIUM = ["chromium", "--no-sandbox", "--no-first-run", "--user-data-dir=profile", PAGE]
 WORKER = "import pytest, pytest_vnc_use.agent.agent, pytest_vnc_use.backends.vnc; print('ready', flush=True); input()"

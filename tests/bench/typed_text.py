@@ -17,15 +17,15 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
-import vnc_servers
 from peers import vncdotool_client
 from ratios import head, machine, row
-from stages.qemu import qemu
-from stages.stage import Wish
-from vnc_servers import VncServer
-from witnesses import Witness, chromium_page, openbox, witness_on_qt, witness_on_x, xterm
 
 from pytest_vnc_use.backends.vnc import connect
+from support import vnc_servers
+from support.stages.qemu import qemu
+from support.stages.stage import Wish
+from support.vnc_servers import VncServer
+from support.witness_programs import Witness, chromium_page, openbox, witness_on_qt, witness_on_x, xterm
 
 LENGTH = 1000
 _LATIN = 'The quick Fox ~!@#$%^&*()_+{}|:"<>? Grüße, naïve ñandú, e\u0301 n\u0303; '

@@ -16,13 +16,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gemini_rules import Request
-from gemini_server import GeminiServer, Reply, text
-from painted import painted
-
 from pytest_vnc_use.planners.gemini.judge import GeminiJudge
 from pytest_vnc_use.types import Frame, Report, Verdict, VerdictKind
 from pytest_vnc_use.verification.verifier import Verifier
+from support.gemini_rules import Request
+from support.gemini_server import GeminiServer, Reply, text
+from support.memory_desktop import painted
 
 CLAIMS = 2_000
 RIGHT = 0.87

@@ -15,9 +15,6 @@ from typing import Any
 
 import pytest
 import yaml
-from containers import ENGINE, FOLDER, desktop_image, started_container
-from left_behind import processes_naming
-from vnc_servers import wait_for
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.backends.vnc import connect
@@ -33,12 +30,15 @@ from pytest_vnc_use.errors import (
     VncUseError,
 )
 from pytest_vnc_use.settings.settings import Settings
+from support.containers import ENGINE, FOLDER, desktop_image, started_container
+from support.leftovers import processes_naming
+from support.vnc_servers import wait_for
 
 Start = Callable[..., ContainerDesktop]
 
 PARENT = """
 import sys
-from containers import started_container
+from support.containers import started_container
 desktop = started_container("xterm")
 print(desktop.container, flush=True)
 sys.stdin.read()

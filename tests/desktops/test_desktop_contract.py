@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from containers import started_container
-from vnc_servers import require
 
 from pytest_vnc_use.desktops.kinds.given import AddressDesktop
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types.protocols import Desktop
+from support.containers import started_container
+from support.vnc_servers import require
 
 Wish = Callable[[Desktop], object]
 WISHES: dict[str, Wish] = {

@@ -7,16 +7,16 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-import vnc_servers
 
 from pytest_vnc_use.desktops.kinds.local import StartedDesktop
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from support import vnc_servers
+from support.paths import PROGRAMS
 
-PAD = Path(__file__).parents[1] / "programs" / "pad.py"
+PAD = PROGRAMS / "pad.py"
 Start = Callable[..., StartedDesktop]
 
 

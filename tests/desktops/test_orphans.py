@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from left_behind import OneFile, processes_naming
-from vnc_servers import require, wait_for
 
 from pytest_vnc_use.desktops.x11.display import socket_path
+from support.leftovers import OneFile, processes_naming
+from support.vnc_servers import require, wait_for
 
 TESTS = """
 import os

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import vnc_servers
 
 from pytest_vnc_use.report.results import read_results
+from support import vnc_servers
 
 NO_PLATFORM = "qt.qpa.plugin: Could not find the Qt platform plugin"
 STARTS: dict[str, tuple[str, list[str], str]] = {

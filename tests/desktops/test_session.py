@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from left_behind import processes_naming
-from vnc_servers import wait_for
 
 from pytest_vnc_use.desktops.processes.session import Session
 from pytest_vnc_use.errors import DesktopError
+from support.leftovers import processes_naming
+from support.vnc_servers import wait_for
 
 
 def test_the_tests_own_secrets_are_kept_from_the_program(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from vnc_servers import wait_for
 
 from pytest_vnc_use.desktops.processes import sitter
 from pytest_vnc_use.desktops.processes.session import Session
 from pytest_vnc_use.errors import DesktopError
+from support.vnc_servers import wait_for
 
 ESCAPE = "env -i setsid sh -c 'echo $$ > escaped; exec sleep 1000'"
 """Leaves its session and the mark behind; its parent ends at once."""

@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import vnc_servers
-from left_behind import processes_naming
-from vnc_servers import require, wait_for
 
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.desktops.sharing.ahead import StartedAhead
 from pytest_vnc_use.errors import DesktopError
+from support import vnc_servers
+from support.leftovers import processes_naming
+from support.paths import PROGRAMS
+from support.vnc_servers import require, wait_for
 
-PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parents[1] / 'programs' / 'pad.py'))}"
+PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(PROGRAMS / 'pad.py'))}"
 QUIET = ("-c", os.devnull, "-p", "no:cacheprovider", "-p", "no:pytest-vnc")
 ON = "--vnc-start-ahead=true"
 CONFTEST = """

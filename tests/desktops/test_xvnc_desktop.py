@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from left_behind import OneFile, processes_naming
-from vnc_servers import require, wait_for
 
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
@@ -34,6 +32,8 @@ from pytest_vnc_use.errors import (
     SettingsError,
     VncUseError,
 )
+from support.leftovers import OneFile, processes_naming
+from support.vnc_servers import require, wait_for
 
 Start = Callable[..., XvncDesktop]
 

@@ -10,12 +10,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from left_behind import processes_naming
-from vnc_servers import require, wait_for
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from pytest_vnc_use.errors import DesktopError
+from support.leftovers import processes_naming
+from support.vnc_servers import require, wait_for
 
 BARE = {"Xtigervnc", "openbox", "sh"}
 

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from conversations import QUICK, Conversation, History
-from gemini_server import GeminiServer
 
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.types import ModelExchange
+from support.gemini_conversations import QUICK, Conversation, History
+from support.gemini_server import GeminiServer
 
 
 @pytest.fixture

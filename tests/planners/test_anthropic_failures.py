@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import messages_server as claude_says
 import pytest
-from json_server import Reply
-from messages_server import text, uses
-from native_talks import claude
 
 from pytest_vnc_use.errors import AnswerRefused, KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
+from support import messages_server as claude_says
+from support.json_server import Reply
+from support.messages_server import text, uses
+from support.native_conversations import claude
 
 DONE = text("It is open.")
 USE = {"type": "tool_use", "id": "toolu_1", "name": "left_click", "toolset_name": "computer", "input": {}}

@@ -9,12 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-import messages_server as claude_says
 import pytest
-from conversations import frame_of
-from gemini_server import digest
-from messages_server import MessagesServer, older, text, uses
-from native_talks import Talk, claude
 from PIL import Image
 
 from pytest_vnc_use.errors import KeyMissing, SettingsError
@@ -34,6 +29,11 @@ from pytest_vnc_use.types import (
     TypeText,
     Usage,
 )
+from support import messages_server as claude_says
+from support.gemini_conversations import frame_of
+from support.gemini_server import digest
+from support.messages_server import MessagesServer, older, text, uses
+from support.native_conversations import Talk, claude
 
 Converse = Callable[..., Talk[MessagesServer]]
 POINT = {"coordinate": [720, 450]}

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conversations import History
-from painted import PaintedController
 
 from pytest_vnc_use import Limits, Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.errors import ActionError, ModelUnavailable, PlannerError, SettingsError
@@ -29,6 +27,8 @@ from pytest_vnc_use.planners.local.callables import (
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Decision, KeyCombo, Observation, Proposal, Scroll, TypeText
+from support.gemini_conversations import History
+from support.memory_desktop import PaintedController
 
 
 def plan(observation: Observation) -> Answer:

@@ -14,11 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import gemini_server as gemini
 import pytest
-from conversations import QUICK, Conversation, History
-from exchanges import into
-from gemini_server import Reply
 
 from pytest_vnc_use.errors import (
     AnswerRefused,
@@ -32,6 +28,10 @@ from pytest_vnc_use.errors import (
 from pytest_vnc_use.planners.common.retry import Backoff
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.types import ModelExchange
+from support import gemini_server as gemini
+from support.exchanges import into
+from support.gemini_conversations import QUICK, Conversation, History
+from support.gemini_server import Reply
 
 Converse = Callable[..., Conversation]
 DONE = gemini.text("It is open.")

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-import gemini_server as gemini
 import pytest
-from conversations import QUICK, frame_of
-from exchanges import into
-from gemini_rules import COMPUTER_USE_ONLY
-from gemini_server import GeminiServer
 
 from pytest_vnc_use.errors import AnswerRefused, KeyRejected, PlannerError
 from pytest_vnc_use.planners.gemini.judge import GeminiJudge
 from pytest_vnc_use.types import Frame, ModelExchange, Region, Verdict, report_to_nobody
+from support import gemini_server as gemini
+from support.exchanges import into
+from support.gemini_conversations import QUICK, frame_of
+from support.gemini_rules import COMPUTER_USE_ONLY
+from support.gemini_server import GeminiServer
 
 CLAIM = "The basket shows 2 apples."
 HOLDS = {"reason": "The row says 2 apples.", "verdict": "holds", "box_2d": [0, 250, 500, 750]}

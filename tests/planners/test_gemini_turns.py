@@ -9,9 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from conversations import Conversation, History, frame_of
-from gemini_rules import COMPUTER_USE_ONLY, Request, refusal_of
-from gemini_server import calls, candidate, digest, text, wants_confirmation
 from google.genai import types
 
 from pytest_vnc_use.errors import SettingsError
@@ -32,6 +29,9 @@ from pytest_vnc_use.types import (
     TypeText,
     Usage,
 )
+from support.gemini_conversations import Conversation, History, frame_of
+from support.gemini_rules import COMPUTER_USE_ONLY, Request, refusal_of
+from support.gemini_server import calls, candidate, digest, text, wants_confirmation
 
 Converse = Callable[..., Conversation]
 POINT = {"x": 500, "y": 500}

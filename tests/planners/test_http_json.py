@@ -14,11 +14,11 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from json_server import JsonServer, Reply
 
 from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
 from pytest_vnc_use.planners.common.http_json import MOST_BYTES, Service, post_json, presentable, retry_after_s
 from pytest_vnc_use.planners.common.retry import Attempt, Failure
+from support.json_server import JsonServer, Reply
 
 KEY = "sk-a-secret-key"
 Ask = Callable[..., Attempt[Any]]

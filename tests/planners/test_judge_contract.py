@@ -6,11 +6,11 @@ import time
 from dataclasses import replace
 
 import pytest
-from courts import CLAIM, KEY, KINDS, QUESTION, Kind, court, opinion, value
 
 from pytest_vnc_use.errors import AnswerRefused, Inconclusive, KeyRejected, ModelUnavailable
 from pytest_vnc_use.types import Region
 from pytest_vnc_use.types.protocols import Reader
+from support.judge_servers import CLAIM, KEY, KINDS, QUESTION, Kind, court, opinion, value
 
 UNREADABLE = ["It holds, I think.", '{"reason": "Yes.", "verdict": "yes"}']
 

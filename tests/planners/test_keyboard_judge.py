@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from painted import painted
 
 from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
 from pytest_vnc_use.types import Verdict, report_to_nobody
 from pytest_vnc_use.types.protocols import Judge
+from support.memory_desktop import painted
 
 CLAIM = "the basket shows 2 apples"
 

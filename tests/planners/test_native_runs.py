@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from messages_server import text as claudes_text, uses
-from native_talks import Talk, claude, gpt
-from painted import PaintedController
-from responses_server import acts, text as gpts_text
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, KeyDown, KeyUp
+from support.memory_desktop import PaintedController
+from support.messages_server import text as claudes_text, uses
+from support.native_conversations import Talk, claude, gpt
+from support.responses_server import acts, text as gpts_text
 
 POINT = {"x": 10, "y": 20}
 CLICKED = {"type": "click", "button": "left", **POINT}

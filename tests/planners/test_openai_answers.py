@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from chat_server import call, calls, said
-from chat_talks import chat
-from conversations import History
 
 from pytest_vnc_use.planners.chat.answers import NotJson, read_arguments, without_thoughts
 from pytest_vnc_use.types import Click, Decision, InvalidAction, TypeText, Usage, Wait
+from support.chat_conversations import chat
+from support.chat_server import call, calls, said
+from support.gemini_conversations import History
 
 STARTED = History()
 WAIT = '{"name": "wait", "arguments": {"seconds": 2}}'

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chat_server import call, calls
-from chat_talks import chat
-from conversations import History
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.types import (
@@ -25,6 +22,9 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
+from support.chat_conversations import chat
+from support.chat_server import call, calls
+from support.gemini_conversations import History
 
 STARTED = History()
 MIDDLE = {"x": 500, "y": 500}

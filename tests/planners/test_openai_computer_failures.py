@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 
 import pytest
-import responses_server as gpt_says
-from json_server import Reply
-from native_talks import gpt
-from responses_server import acts, computer_call, function_call, response, said, text, thought
 
 from pytest_vnc_use.errors import AnswerRefused, KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
+from support import responses_server as gpt_says
+from support.json_server import Reply
+from support.native_conversations import gpt
+from support.responses_server import acts, computer_call, function_call, response, said, text, thought
 
 DONE = text("It is open.")
 CLICKED = {"type": "click", "button": "left", "x": 720, "y": 450}

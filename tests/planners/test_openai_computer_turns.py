@@ -8,20 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from conversations import frame_of
-from gemini_server import digest
-from native_talks import Talk, gpt
-from responses_rules import picture_of, size_of
-from responses_server import (
-    ResponsesServer,
-    acts,
-    calls,
-    computer_call,
-    function_call,
-    response,
-    text,
-    thought,
-)
 
 from pytest_vnc_use.errors import KeyMissing, SettingsError
 from pytest_vnc_use.planners.openai.planner import OpenAIComputer
@@ -35,6 +21,20 @@ from pytest_vnc_use.types import (
     Ruling,
     TypeText,
     Usage,
+)
+from support.gemini_conversations import frame_of
+from support.gemini_server import digest
+from support.native_conversations import Talk, gpt
+from support.responses_rules import picture_of, size_of
+from support.responses_server import (
+    ResponsesServer,
+    acts,
+    calls,
+    computer_call,
+    function_call,
+    response,
+    text,
+    thought,
 )
 
 Converse = Callable[..., Talk[ResponsesServer]]

@@ -8,10 +8,6 @@ import traceback
 from typing import Any
 
 import pytest
-from chat_server import MODEL, call, error, said
-from chat_talks import chat
-from conversations import History
-from json_server import Reply
 
 from pytest_vnc_use.errors import (
     AnswerRefused,
@@ -22,6 +18,10 @@ from pytest_vnc_use.errors import (
     SettingsError,
 )
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+from support.chat_conversations import chat
+from support.chat_server import MODEL, call, error, said
+from support.gemini_conversations import History
+from support.json_server import Reply
 
 STARTED = History()
 KEY = "sk-a-secret-key"

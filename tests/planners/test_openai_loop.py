@@ -10,10 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import MODEL, ChatRequest, ChatServer, call, calls, error, said
-from conversations import QUICK
-from json_server import Reply
-from painted import PaintedController
 
 from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
@@ -21,6 +17,11 @@ from pytest_vnc_use.runs.folder import read_exchanges, read_trace
 from pytest_vnc_use.safety.rules import Policy, Rule
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, KeyCombo, Outcome, TypeText
+from support.chat_server import MODEL, ChatRequest, ChatServer, call, calls, error, said
+from support.gemini_conversations import QUICK
+from support.json_server import Reply
+from support.memory_desktop import PaintedController
+from support.paths import PROGRAMS
 
 DONE = call("task_complete", summary="It is open.")
 
@@ -160,7 +161,7 @@ def test_an_observer_is_not_offered_where_it_is_excluded_or_unknown(tmp_path: Pa
 
 
 def test_under_pytest_the_observer_is_there_and_no_verdict_of_the_tests(pytester: pytest.Pytester) -> None:
-    pad = Path(__file__).parents[1] / "programs" / "pad.py"
+    pad = PROGRAMS / "pad.py"
     pytester.makepyfile(
         """
         import pytest

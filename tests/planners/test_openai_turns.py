@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from chat_server import MODEL, ChatRequest, ChatServer, call, calls, said
-from chat_talks import chat
-from conversations import QUICK, History
 from PIL import Image
 
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.types import Decision, InvalidAction, Proposal, Ruling, Turn, Wait
+from support.chat_conversations import chat
+from support.chat_server import MODEL, ChatRequest, ChatServer, call, calls, said
+from support.gemini_conversations import QUICK, History
 
 CLICK = call("click", x=500, y=500)
 BATCH = call("batch", actions=[{"command": "wait"}, {"command": "press_key", "key": "F5"}])

@@ -7,13 +7,7 @@ import io
 from typing import Any
 
 import pytest
-from chat_server import error, said
-from conversations import frame_of
-from courts import CLAIM, KEY, KINDS, court, opinion
-from json_server import Reply
-from messages_server import MessagesServer, text
 from PIL import Image
-from strict_schemas import problems_of_format
 
 from pytest_vnc_use.errors import KeyMissing, KeyRejected, ModelUnavailable, PlannerError, SettingsError
 from pytest_vnc_use.planners.anthropic.judge import AnthropicJudge
@@ -23,6 +17,12 @@ from pytest_vnc_use.planners.common.judge_answers import SCHEMA, Opinion, answer
 from pytest_vnc_use.planners.common.pixels import PictureLimit
 from pytest_vnc_use.planners.openai.judge import OpenAIJudge
 from pytest_vnc_use.types import Region
+from support.chat_server import error, said
+from support.gemini_conversations import frame_of
+from support.json_server import Reply
+from support.judge_servers import CLAIM, KEY, KINDS, court, opinion
+from support.messages_server import MessagesServer, text
+from support.strict_schemas import problems_of_format
 
 CHAT, CLAUDE, GPT = KINDS["chat"], KINDS["anthropic"], KINDS["openai"]
 

@@ -6,13 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from chat_server import call
-from chat_talks import chat
-from conversations import Conversation, History
-from gemini_server import calls
-from messages_server import uses
-from native_talks import claude, gpt
-from responses_server import acts
 
 from pytest_vnc_use.planners.local.callables import as_planner
 from pytest_vnc_use.planners.local.reenact import Reenactment
@@ -20,6 +13,13 @@ from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.runs.uitask_trace import Execution, ExecutionStep
 from pytest_vnc_use.types import Click
 from pytest_vnc_use.types.protocols import Planner
+from support.chat_conversations import chat
+from support.chat_server import call
+from support.gemini_conversations import Conversation, History
+from support.gemini_server import calls
+from support.messages_server import uses
+from support.native_conversations import claude, gpt
+from support.responses_server import acts
 
 CLICK = calls(("click", {"x": 500, "y": 500}))
 CLAUDES_CLICK = uses(("left_click", {"coordinate": [720, 450]}))

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conversations import History
 
 from pytest_vnc_use.errors import PlannerError
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner, ScriptedTurn
 from pytest_vnc_use.types import Click, Decision, Observation, Proposal, TypeText, Wait
 from pytest_vnc_use.types.protocols import Planner
+from support.gemini_conversations import History
 
 GAVE_UP = Decision("gave_up", "There is no basket.")
 TURNS: list[ScriptedTurn] = [

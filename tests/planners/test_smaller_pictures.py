@@ -7,22 +7,20 @@ import io
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import chat_server
-import messages_server
 import pytest
-import responses_server
-from chat_server import call
-from chat_talks import chat
-from conversations import Conversation, frame_of
-from courts import KEY, KINDS, court, opinion
-from gemini_server import calls
-from native_talks import claude, gpt
 from PIL import Image
 
 from pytest_vnc_use.planners.anthropic.planner import SMALLER
 from pytest_vnc_use.planners.common.downscale import SmallerFrames, SmallerPictures, reduced
 from pytest_vnc_use.planners.common.pixels import png_size
 from pytest_vnc_use.types import Click, Frame, FrameRef, Region
+from support import chat_server, messages_server, responses_server
+from support.chat_conversations import chat
+from support.chat_server import call
+from support.gemini_conversations import Conversation, frame_of
+from support.gemini_server import calls
+from support.judge_servers import KEY, KINDS, court, opinion
+from support.native_conversations import claude, gpt
 
 MOST_BYTES = 20_000
 

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tills import STEPS, Steps, Tills
+
+from support.tills import STEPS, Steps, Tills
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_evidence import Says
-from tills import LATER, TILL, Played, Steps, Tills
 
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.types import Click, Region
+from support.fixed_judge import Says
+from support.tills import LATER, TILL, Played, Steps, Tills
 
 PAD = TILL.with_name("pad.py")
 SAVE, NOTHING = Click(140, 224), Click(600, 350)

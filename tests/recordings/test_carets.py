@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from programs_on_x import Desk, in_terminal
-from vnc_servers import require
 
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import RecordingDrifted
@@ -15,6 +13,8 @@ from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, Settled
+from support.programs_on_x import Desk, in_terminal
+from support.vnc_servers import require
 
 NAME = "a caret is moved"
 STEPS = (Click(300, 200), *(KeyCombo((key,)) for key in "abc"))

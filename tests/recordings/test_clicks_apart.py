@@ -5,11 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from pathlib import Path
 from typing import Any
 
 import pytest
-import vnc_servers
 
 from pytest_vnc_use import assembly
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
@@ -17,9 +15,11 @@ from pytest_vnc_use.recordings.patient_eyes import PatientEyes
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, DesktopAction, Wait
 from pytest_vnc_use.types.protocols import Controller
+from support import vnc_servers
+from support.paths import PROGRAMS
 
 Clicked = Callable[..., list[str]]
-PAD = [sys.executable, str(Path(__file__).parents[1] / "programs" / "pad.py")]
+PAD = [sys.executable, str(PROGRAMS / "pad.py")]
 ELSEWHERE = [(100 + 60 * number, 100) for number in range(8)]
 
 

@@ -6,8 +6,6 @@ import time
 from pathlib import Path
 
 import pytest
-from test_evidence import Says
-from tills import LATER, Played, Steps, Tills
 
 from pytest_vnc_use import Outcome
 from pytest_vnc_use.errors import RecordingDrifted
@@ -15,6 +13,8 @@ from pytest_vnc_use.recordings.recorder import QUIET_S
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.types import CallFunction, Click, Region
+from support.fixed_judge import Says
+from support.tills import LATER, Played, Steps, Tills
 
 SAVE = Click(140, 224)
 STATE, RESULT = Region(500, 120, 740, 160), Region(60, 120, 300, 160)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import drawn, recording_of
 
 from pytest_vnc_use.backends.screen.capture import Capture
 from pytest_vnc_use.backends.screen.pointer_shape import PointerShape, ShownPointer
@@ -21,6 +20,7 @@ from pytest_vnc_use.recordings.format import Evidence, Screen, screens
 from pytest_vnc_use.recordings.pictures import Chain, change, painted_over, picture_of, pixels_in, pixels_of, png_of
 from pytest_vnc_use.recordings.store import Key, load, save
 from pytest_vnc_use.types import Region
+from support.drawings import drawn, recording_of
 
 
 @pytest.fixture

@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gemini_server import GeminiServer, calls, text
-from tills import Steps, Tills
-from vnc_servers import VncServer, tigervnc
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.errors import RecordingDrifted
@@ -17,6 +14,9 @@ from pytest_vnc_use.recordings.session import Mode, RecordedTest
 from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, KeyCombo, TypeText
+from support.gemini_server import GeminiServer, calls, text
+from support.tills import Steps, Tills
+from support.vnc_servers import VncServer, tigervnc
 
 
 def test_a_model_heals_in_its_own_vocabulary(recorded: Tills) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from changes import CHANGES, NEEDS, record, replay
-from programs_on_x import NOBODY, PROGRAMS, Desk, Program, in_terminal
-from vnc_servers import require
 
 from pytest_vnc_use.types import Click, TypeText
+from support.programs_on_x import NOBODY, PROGRAMS, Desk, Program, in_terminal
+from support.screen_changes import CHANGES, NEEDS, record, replay
+from support.vnc_servers import require
 
 SOON_S = 5.0
 """How long a gate is waited for that will not open."""

@@ -7,7 +7,6 @@ import io
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
-from tills import Tills
 
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.format import Recording, Volatile, screens
@@ -16,6 +15,7 @@ from pytest_vnc_use.recordings.pictures import Pixels, pixels_of
 from pytest_vnc_use.recordings.rehearsal import Rehearsal, is_same_drawing
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.types import Region
+from support.tills import Tills
 
 WHITE, BLACK, GREY = 0xFFFFFF, 0, 0x404040
 

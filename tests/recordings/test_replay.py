@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from tills import ADD, ADD_WHEN_MOVED, PAY, STEPS, TASK, Steps, Tills
 
 from pytest_vnc_use import Outcome
 from pytest_vnc_use.deadline import Deadline
@@ -15,6 +14,7 @@ from pytest_vnc_use.report.assets import data_uri
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.runs.folder import RunFolder, read_trace
 from pytest_vnc_use.types import Click, TakeScreenshot, TypeText, Wait
+from support.tills import ADD, ADD_WHEN_MOVED, PAY, STEPS, TASK, Steps, Tills
 
 AS_IT_SHOULD_BE = "alice pays 5.00"
 SOON_S = 5.0

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from vnc_servers import missing, require
 
-TESTS = Path(__file__).parents[1]
+from support.paths import TESTS
+from support.vnc_servers import missing, require
+
 SEEN = {
     "wrong_character_at_first": "gate before anything",
     "stale_status": "the last gate",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tills import STEPS, Steps, Tills
 
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.folder import RunFolder, read_trace
+from support.tills import STEPS, Steps, Tills
 
 
 def replayed(tills: Tills, *till: str) -> tuple[list[str], Path]:

@@ -1,0 +1,236 @@
+"""What an agent says of the screen: now, within some time, since the last step, and softly."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.agent.claims import CONFIRMING_VOTES, MOST_FRAMES
+from pytest_vnc_use.errors import Inconclusive, ModelUnavailable, ProductFailed, SettingsError
+from pytest_vnc_use.plugin.task_spec import TaskSpec
+from pytest_vnc_use.plugin.tasks import carry_out
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.types import Click, Frame, Proposal
+from support.judges import OUTAGE, USAGE, ListJudge, PassingController, SightJudge, agent_before
+from support.memory_desktop import ListPlanner, PaintedController, act, finished, painted
+
+CLAIM = "a toast says 'Saved'"
+
+# --- votes and verdicts ----------------------------------------------------------------------------------------------
+
+
+def test_votes_are_the_settings_where_a_call_names_none(tmp_path: Path) -> None:
+    judge = ListJudge(["holds", "fails", "holds", "fails"])
+    agent = agent_before(judge, tmp_path, votes=3)
+    assert agent.verify(CLAIM).votes == ("holds", "fails", "holds")
+    assert agent.verify(CLAIM, votes=1).votes == ("fails",)
+
+
+def test_all_verdicts_are_kept_and_told_of(tmp_path: Path) -> None:
+    agent = agent_before(ListJudge(["holds", "unsure"]), tmp_path)
+    result = agent.run("Save it")
+    verdicts = [agent.verify(CLAIM), agent.verify("it is open")]
+    assert agent.verdicts == verdicts
+    assert read_trace(result.run_folder).verdicts == tuple(verdicts)
+    assert [verdict.holds for verdict in agent.verdicts] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"claim": " "}, {"votes": 0}, {"votes": 2}, {"votes": -1}, {"within_s": -1.0}, {"within_s": float("nan")}],
+)
+def test_what_cannot_be_judged_is_refused_before_anybody_is_asked(options: dict[str, Any], tmp_path: Path) -> None:
+    judge = ListJudge([])
+    agent = agent_before(judge, tmp_path)
+    for ask in (agent.verify, agent.check):
+        with pytest.raises(SettingsError):
+            ask(**{"claim": CLAIM, **options})
+    assert judge.asked == []
+
+
+# --- within a time ---------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_may_come_to_hold_and_is_asked_again_only_where_the_screen_changed(tmp_path: Path) -> None:
+    judge = SightJudge([3])
+    agent = agent_before(judge, tmp_path, PassingController(1, 1, 2, 3, 4))
+    verdict = agent.verify(CLAIM, within_s=60.0)
+    assert verdict
+    assert judge.asked == [painted(shade).ref for shade in (1, 2, 3)]
+    assert (verdict.looks, verdict.frame) == (3, painted(3).ref)
+    assert verdict.usage.input == 3 * USAGE.input
+    assert "(asked on 3 screens)" in str(verdict)
+
+
+def test_a_claim_that_never_holds_ends_with_the_last_verdict_once_the_time_is_up(tmp_path: Path) -> None:
+    judge = SightJudge([9])
+    started = time.monotonic()
+    verdict = agent_before(judge, tmp_path, PassingController(1, 2)).verify(CLAIM, within_s=0.3)
+    assert 0.3 <= time.monotonic() - started < 20.0
+    assert (verdict.kind, verdict.looks, verdict.frame) == ("fails", 2, painted(2).ref)
+
+
+def test_without_a_time_it_is_asked_once(tmp_path: Path) -> None:
+    judge = SightJudge([2])
+    assert not agent_before(judge, tmp_path, PassingController(1, 2)).verify(CLAIM)
+    assert len(judge.asked) == 1
+
+
+class SlowJudge(SightJudge):
+    """Needs longer than the claim is given; meanwhile the screen changes."""
+
+    def judge(self, *asked: Any, **options: Any) -> Any:
+        time.sleep(0.3)
+        return super().judge(*asked, **options)
+
+
+def test_what_changed_while_the_judge_thought_is_looked_at_once_the_time_is_up(tmp_path: Path) -> None:
+    judge = SlowJudge([2])
+    verdict = agent_before(judge, tmp_path, PassingController(1, 2, 3)).verify(CLAIM, within_s=0.1)
+    assert (bool(verdict), verdict.looks) == (True, 2)
+    judge = SlowJudge([3])
+    verdict = agent_before(judge, tmp_path, PassingController(1, 2, 3)).verify(CLAIM, within_s=0.1)
+    assert (bool(verdict), verdict.looks) == (False, 2)
+
+
+# --- since the last step ---------------------------------------------------------------------------------------------
+
+
+def test_a_toast_that_came_and_went_was_seen(tmp_path: Path) -> None:
+    judge = SightJudge([7])
+    verdict = agent_before(judge, tmp_path, PassingController(1, passed=[5, 7, 6])).saw(CLAIM)
+    assert verdict
+    assert (verdict.frame, verdict.looks) == (painted(7).ref, 3)
+    assert judge.asked[:3] == [painted(shade).ref for shade in (1, 6, 7)]
+    assert judge.asked[3:] == [painted(7).ref] * 3
+    assert verdict.usage.input == 6 * USAGE.input
+
+
+def test_one_mistake_of_the_judge_on_one_of_many_frames_is_no_toast(tmp_path: Path) -> None:
+    judge = ListJudge(["fails", "holds", "fails", "fails", "fails", "fails"])
+    verdict = agent_before(judge, tmp_path, PassingController(1, passed=[5, 7])).saw(CLAIM)
+    assert (verdict.kind, verdict.reason) == ("fails", "on none of 3 frames; I see it fails")
+
+
+def test_what_is_unsure_on_one_frame_is_unsure(tmp_path: Path) -> None:
+    judge = ListJudge(["fails", "unsure", "fails"])
+    verdict = agent_before(judge, tmp_path, PassingController(1, passed=[5, 7])).saw(CLAIM)
+    assert (verdict.kind, verdict.frame) == ("unsure", painted(7).ref)
+    assert "on none of 3 frames" in verdict.reason
+
+
+def test_only_so_many_of_the_newest_frames_are_looked_through_each_once(tmp_path: Path) -> None:
+    judge = SightJudge([])
+    controller = PassingController(1, passed=[*range(20, 40), 39, 1])
+    assert not agent_before(judge, tmp_path, controller).saw(CLAIM)
+    assert judge.asked == [painted(shade).ref for shade in (1, *range(39, 40 - MOST_FRAMES, -1))]
+
+
+def test_enough_votes_need_not_be_confirmed(tmp_path: Path) -> None:
+    judge = SightJudge([1])
+    assert agent_before(judge, tmp_path, PassingController(1)).saw(CLAIM, votes=CONFIRMING_VOTES)
+    assert len(judge.asked) == CONFIRMING_VOTES // 2 + 1
+
+
+class Toasting(PaintedController):
+    """Each action shows a toast for a moment, in a shade of its own: 101 the first, 102 the second …"""
+
+    def passed_frames(self) -> tuple[Frame, ...]:
+        return (painted(100 + len(self.performed)),) if self.performed else ()
+
+
+def test_the_steps_of_a_run_are_looked_through_until_the_hands_act(tmp_path: Path) -> None:
+    click = Proposal(Click(10, 10), "save")
+    agent = agent_before(SightJudge([101]), tmp_path, Toasting())
+    agent.run("Save it twice", planner=ListPlanner([act(click), act(click), finished()]))
+    assert not agent.saw(CLAIM)
+    assert agent.saw(CLAIM, steps=2).frame == painted(101).ref
+    agent.click(10, 10)
+    assert not agent.saw(CLAIM, steps=2)
+
+
+def test_steps_must_be_some(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="steps must be at least 1, got 0"):
+        agent_before(ListJudge([]), tmp_path).saw(CLAIM, steps=0)
+
+
+# --- softly ----------------------------------------------------------------------------------------------------------
+
+
+def test_soft_checks_are_told_together_and_once(tmp_path: Path) -> None:
+    agent = agent_before(ListJudge(["holds", "fails", "unsure"]), tmp_path)
+    assert agent.check("the basket is open")
+    assert not agent.check("2 apples are in it")
+    assert not agent.check("it costs 3.00", "the price")
+    assert agent.check(1 + 1 == 2, "arithmetic")
+    assert not agent.check(1 + 1 == 3, "the total is 3")
+    unmet = agent.unmet()
+    assert isinstance(unmet, ProductFailed)
+    assert str(unmet).splitlines() == [
+        "3 of 5 checks not met",
+        "  fails: '2 apples are in it': I see it fails",
+        "  the price: unsure: 'it costs 3.00': I see it unsure",
+        "  the total is 3",
+    ]
+    assert agent.unmet() is None
+
+
+def test_checks_that_are_only_unsure_are_inconclusive(tmp_path: Path) -> None:
+    agent = agent_before(ListJudge(["holds", "unsure"]), tmp_path)
+    agent.check("the basket is open")
+    agent.check("2 apples are in it")
+    assert isinstance(agent.unmet(), Inconclusive)
+
+
+def test_a_verdict_speaks_for_itself_and_a_condition_needs_words(tmp_path: Path) -> None:
+    agent = agent_before(SightJudge([]), tmp_path)
+    assert not agent.check(agent.saw(CLAIM))
+    assert CLAIM in str(agent.unmet())
+    with pytest.raises(SettingsError, match="check needs a message that says what False means"):
+        agent.check(False)
+
+
+# --- the marker's claims ---------------------------------------------------------------------------------------------
+
+
+def carried_out(tmp_path: Path, answers: list[str], *claims: str, **settings: Any) -> VncUseAgent:
+    agent = agent_before(ListJudge(answers), tmp_path)
+    carry_out(agent, [TaskSpec("Save it", claims, settings)], judge_end_state=True)
+    return agent
+
+
+def test_claims_of_a_task_that_fail_are_the_products_each_on_its_line(tmp_path: Path) -> None:
+    with pytest.raises(ProductFailed) as raised:
+        carried_out(tmp_path, ["holds", "unsure", "fails"], "it is open", "it is saved", "it is closed")
+    assert str(raised.value).splitlines()[:4] == [
+        "2 of 3 claims not shown to hold",
+        "  holds: 'it is open': I see it holds",
+        "  unsure: 'it is saved': I see it unsure",
+        "  fails: 'it is closed': I see it fails",
+    ]
+
+
+def test_claims_of_a_task_that_are_only_unsure_are_inconclusive(tmp_path: Path) -> None:
+    with pytest.raises(Inconclusive, match="1 of 2 claims not shown to hold"):
+        carried_out(tmp_path, ["holds", "unsure"], "it is open", "it is saved")
+
+
+@pytest.mark.parametrize(("answer", "error"), [("fails", ProductFailed), ("unsure", Inconclusive)])
+def test_a_task_without_claims_is_judged_by_its_end_state(tmp_path: Path, answer: str, error: type[Exception]) -> None:
+    assert "Save it" in carried_out(tmp_path, ["holds"]).verdicts[0].claim
+    with pytest.raises(error, match="carried out completely: Save it"):
+        carried_out(tmp_path, [answer])
+
+
+def test_a_marker_may_ask_for_votes(tmp_path: Path) -> None:
+    agent = carried_out(tmp_path, ["fails", "holds", "holds"], "it is saved", votes=3)
+    assert agent.verdicts[0].votes == ("fails", "holds", "holds")
+
+
+def test_an_outage_of_the_judge_is_no_failure_of_the_product(tmp_path: Path) -> None:
+    with pytest.raises(ModelUnavailable):
+        carried_out(tmp_path, ["holds", OUTAGE], "it is open", "it is saved")

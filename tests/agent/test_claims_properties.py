@@ -1,0 +1,118 @@
+"""Whatever judges say, in whatever order: a test with an unmet claim never passes, and an outage is no verdict."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.errors import Inconclusive, InfraError, ProductFailed
+from pytest_vnc_use.plugin.task_spec import TaskSpec
+from pytest_vnc_use.plugin.tasks import carry_out, checks_told
+from pytest_vnc_use.verification.verifier import Verifier
+from support.judges import OUTAGE, ListJudge, PassingController, agent_before
+
+CLAIM = "the basket shows 2 apples"
+ABSENT = "an error is shown"
+MET = ("holds", "fails")
+KINDS = ("holds", "fails", "unsure")
+WAYS = ("assert", "assert not", "check", "expect", "end state", "saw")
+ANSWER = st.sampled_from([*KINDS, OUTAGE])
+UNHURRIED = settings(deadline=None, max_examples=80)
+
+
+def lost(said: Sequence[str]) -> bool:
+    return OUTAGE in said
+
+
+@UNHURRIED
+@given(votes=st.sampled_from([1, 3, 5, 7]), said=st.lists(ANSWER, min_size=7, max_size=7))
+def test_a_verdict_is_what_counting_all_votes_comes_to(votes: int, said: list[str]) -> None:
+    frame = PassingController().frame()
+    judge = ListJudge(said)
+    try:
+        verdict = Verifier(judge).verify(CLAIM, frame, votes=votes)
+    except InfraError:
+        assert lost(said[: len(judge.asked)])
+        return
+    cast = said[:votes]
+    most = max(KINDS, key=cast.count)
+    assert not lost(said[: len(judge.asked)])
+    assert verdict.kind == (most if cast.count(most) > votes // 2 else "unsure") or lost(cast)
+    assert not verdict.holds or cast.count("holds") > votes // 2
+
+
+@UNHURRIED
+@given(said=st.lists(ANSWER, min_size=30, max_size=30), passed=st.lists(st.integers(1, 9), max_size=5))
+def test_nothing_was_seen_that_a_majority_did_not_confirm(said: list[str], passed: list[int]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        judge = ListJudge(said)
+        agent = agent_before(judge, Path(folder), PassingController(0, passed=passed))
+        try:
+            verdict = agent.saw(CLAIM)
+        except InfraError:
+            assert lost(said[: len(judge.asked)])
+            return
+    asked = said[: len(judge.asked)]
+    assert not lost(asked)
+    about = [answer for (_, ref), answer in zip(judge.asked, asked, strict=True) if ref == verdict.frame]
+    assert not verdict.holds or about.count("holds") >= 4
+    assert verdict.kind != "fails" or "unsure" not in asked or "holds" in asked
+
+
+# --- whole tests -----------------------------------------------------------------------------------------------------
+
+
+def carried_out(agent: VncUseAgent, ways: Sequence[str]) -> None:
+    """A test that puts a claim in these ways, one after the other, and ends as the plugin ends it."""
+    with checks_told(agent, tell=lambda told: None):
+        for way in ways:
+            match way:
+                case "assert":
+                    assert agent.verify(CLAIM)
+                case "assert not":
+                    assert not agent.verify(ABSENT)
+                case "check":
+                    agent.check(CLAIM)
+                case "expect":
+                    carry_out(agent, [TaskSpec("Buy apples", (CLAIM,))], judge_end_state=False)
+                case "end state":
+                    carry_out(agent, [TaskSpec("Buy apples")], judge_end_state=True)
+                case "saw":
+                    assert agent.saw(CLAIM)
+
+
+@UNHURRIED
+@given(ways=st.lists(st.sampled_from(WAYS), min_size=1, max_size=6), said=st.lists(ANSWER, min_size=30, max_size=30))
+def test_a_test_with_an_unmet_claim_never_passes(ways: list[str], said: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        judge = ListJudge(said)
+        agent = agent_before(judge, Path(folder))
+        try:
+            carried_out(agent, ways)
+        except (AssertionError, ProductFailed, Inconclusive, InfraError) as exc:
+            error: Exception | None = exc
+        else:
+            error = None
+    asked = said[: len(judge.asked)]
+    unmet = [verdict for verdict in agent.verdicts if verdict.kind != MET[verdict.claim == ABSENT]]
+    assert isinstance(error, InfraError) == lost(asked)
+    assert (error is not None) == (bool(unmet) or lost(asked))
+    if error is None:
+        assert len(agent.verdicts) == len(ways)
+    if isinstance(error, ProductFailed):
+        assert "fails" in [verdict.kind for verdict in unmet]
+    if isinstance(error, Inconclusive):
+        assert "unsure" in [verdict.kind for verdict in unmet]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_outage_at_any_point_is_neither_success_nor_the_product(way: str, tmp_path: Path) -> None:
+    agent = agent_before(ListJudge([OUTAGE]), tmp_path)
+    with pytest.raises(InfraError):
+        carried_out(agent, [way])
+    assert agent.verdicts == []

@@ -1,0 +1,111 @@
+"""An agent's timing, read and changed between its runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use import Limits, Outcome, VncUseAgent
+from pytest_vnc_use.assembly.desktops import CONNECTION_SETTINGS
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.settings.settings import TIMING, Settings
+from pytest_vnc_use.types import Click, Proposal, Wait
+from support.gemini_server import GeminiServer, hang, text
+from support.memory_desktop import ListPlanner, PaintedController, act, finished
+from support.paths import PROGRAMS
+from support.shop_runs import PLAYERS
+
+PAD = [sys.executable, str(PROGRAMS / "pad.py")]
+
+
+@pytest.fixture(scope="module")
+def pad() -> Iterator[QtDesktop]:
+    desktop = QtDesktop(PAD)
+    yield desktop
+    desktop.stop()
+
+
+def test_timing_that_is_replaced_holds_from_the_next_run_on(tmp_path: Path) -> None:
+    controller = PaintedController()
+    clicks = [act(Proposal(Click(place, 1))) for place in range(3)]
+    planner = ListPlanner([*clicks, finished()])
+    agent = VncUseAgent(settings=Settings(runs_dir=str(tmp_path)), planner=planner, controller=controller)
+    before = agent.run("Click")
+    assert (before.outcome, controller.performed) == (Outcome.DONE, [Click(0, 1), Click(1, 1), Click(2, 1)])
+
+    agent.settings = dataclasses.replace(agent.settings, step_delay=0.01, steps=1, seconds=60.0, stall=5)
+    controller.performed.clear()
+    after = agent.run("Click")
+    assert (after.outcome, controller.performed) == (Outcome.STEP_LIMIT, [Click(0, 1), Wait(0.01)])
+    assert read_trace(after.run_folder).started.limits == Limits(steps=1, seconds=60.0, stall=5)
+
+
+def test_how_long_a_request_may_take_holds_from_the_next_run_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with GeminiServer([text("done"), hang(), text("done")]) as server:
+        monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+        settings = Settings(planner="gemini", runs_dir=str(tmp_path), seconds=60.0)
+        agent = VncUseAgent(settings=settings, controller=PaintedController())
+        assert agent.run("Look").outcome is Outcome.DONE
+        assert agent.planner is agent.planner
+
+        agent.settings = dataclasses.replace(agent.settings, request_seconds=3.0)
+        assert agent.run("Look").outcome is Outcome.DONE
+        assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("name", PLAYERS)
+def test_a_planner_that_was_given_follows_too(tmp_path: Path, name: str) -> None:
+    """As a test's planner is given, by its fixture."""
+    player = PLAYERS[name]
+    late = dataclasses.replace(player.done, hang_s=100.0)
+    with player.replying([player.done, late, *[player.done] * 3]) as (server, planner):
+        settings = Settings(runs_dir=str(tmp_path), seconds=60.0)
+        agent = VncUseAgent(settings=settings, planner=planner, controller=PaintedController())
+        assert agent.run("Look").outcome is Outcome.DONE
+        agent.settings = dataclasses.replace(agent.settings, request_seconds=3.0)
+        assert agent.run("Look").outcome is Outcome.DONE
+        assert len(server.requests) > 2
+
+
+def test_within_one_test(
+    pytester: pytest.Pytester, run: Callable[..., pytest.RunResult], model: Callable[..., GeminiServer]
+) -> None:
+    pytester.makepyfile("""
+        import dataclasses
+
+        def test_it(vnc_agent):
+            def change(**timing):
+                vnc_agent.settings = dataclasses.replace(vnc_agent.settings, **timing)
+
+            vnc_agent.run("Look")
+            change(request_seconds=3.0, seconds=60.0)
+            vnc_agent.run("Look", expect=None)
+    """)
+    server = model(text("done"), hang(100.0), *[text("done")] * 3)
+    run(server).assert_outcomes(passed=1)
+    assert len(server.requests) > 2
+
+
+@pytest.mark.parametrize("name", ["settle_first_seconds", "settle_quiet_seconds", "blank_seconds", "frozen_seconds"])
+def test_eyes_and_hands_are_made_anew_where_their_timing_is_replaced(pad: QtDesktop, tmp_path: Path, name: str) -> None:
+    with VncUseAgent(settings=Settings(server=pad.server, runs_dir=str(tmp_path))) as agent:
+        first = agent.controller
+        agent.settings = dataclasses.replace(agent.settings, step_delay=0.01)
+        assert agent.controller is first
+        agent.settings = dataclasses.replace(agent.settings, **{name: 3.0})
+        assert agent.controller is not first
+        assert agent.controller is agent.controller
+        agent.click(10, 10)
+
+
+def test_each_timing_holds_from_the_next_run_on_or_is_of_no_use_by_then() -> None:
+    of_a_run, over = {"seconds", "step_delay", "request_seconds", "gate_seconds"}, {"start_seconds", "lease_seconds"}
+    assert set(TIMING) - set(CONNECTION_SETTINGS) == of_a_run | over

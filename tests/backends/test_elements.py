@@ -1,0 +1,92 @@
+"""Elements of a program that is no browser, through the whole stack: what --vnc-elements offers a model, and a test."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+import pytest
+
+from support import accessible, vnc_servers
+from support.vnc_servers import require
+
+DESKTOP = ("--vnc-elements=on", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
+LISTS_THEN_CLICKS = """
+    import re
+    import pytest
+    from pytest_vnc_use.types import CallFunction, Click
+
+    TOLD = []
+
+    def plan(observation):
+        if not observation.turns:
+            return CallFunction("list_elements", {})
+        if len(observation.turns) > 1:
+            return None
+        TOLD.append(observation.turns[0].steps[0].output)
+        found = re.search(r"push button 'Save' at \\((\\d+), (\\d+)\\)", TOLD[0])
+        return Click(int(found[1]), int(found[2])) if found else None
+
+    @pytest.fixture
+    def vnc_planner():
+        return plan
+"""
+
+
+def test_a_model_is_told_of_the_elements_of_a_qt_program_and_clicks_one(pytester: pytest.Pytester) -> None:
+    require("Xtigervnc")
+    accessible.needed()
+    (pytester.path / "program.py").write_text(accessible.PROGRAM)
+    told = pytester.path / "told"
+    app = shlex.join(accessible.started(sys.executable, str(pytester.path / "program.py"), str(told)))
+    pytester.makepyfile(
+        f"""{LISTS_THEN_CLICKS}
+    @pytest.fixture
+    def accessible(vnc_desktop):
+        def names():
+            return [element.name for element in vnc_desktop.elements()]
+        deadline = __import__("time").monotonic() + 20
+        while "Save" not in names():
+            assert __import__("time").monotonic() < deadline
+        assert "Hidden" not in names()
+
+    @pytest.mark.vnc_task("Save it")
+    def test_it(accessible, vnc_agent):
+        import pathlib
+        assert "text '' at (" in TOLD[0]
+        assert pathlib.Path({str(told)!r}).read_text() == "saved"
+        """
+    )
+    pytester.runpytest_inprocess(*DESKTOP, "--vnc-server=xvnc", f"--vnc-app={app}").assert_outcomes(passed=1)
+
+
+def test_where_no_program_tells_of_itself_the_model_is_told_why(pytester: pytest.Pytester) -> None:
+    require("Xtigervnc")
+    accessible.needed()
+    told_why(pytester, "--vnc-server=xvnc", why="no at-spi-bus-launcher runs there")
+
+
+def test_where_nothing_can_be_run_the_model_is_told_why(
+    pytester: pytest.Pytester, tigervnc: vnc_servers.VncServer
+) -> None:
+    with tigervnc.run("xterm"):
+        told_why(pytester, f"--vnc-server={tigervnc.address}", why=f"{tigervnc.address!r} is reached through VNC only")
+
+
+def told_why(pytester: pytest.Pytester, *options: str, why: str) -> None:
+    pytester.makepyfile(
+        f"""{LISTS_THEN_CLICKS}
+    @pytest.mark.vnc_task("Save it")
+    def test_it(vnc_agent):
+        [told] = TOLD
+        assert told.startswith("no list of elements is available here: ")
+        assert {why!r} in told
+        assert len(told.splitlines()) == 1 and len(told) < 500
+        """
+    )
+    pytester.runpytest_inprocess(*DESKTOP, *options).assert_outcomes(passed=1)
+
+
+def test_without_the_option_nothing_is_offered(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(vnc_functions): assert vnc_functions == ()")
+    pytester.runpytest_inprocess(*DESKTOP[1:]).assert_outcomes(passed=1)

@@ -1,0 +1,309 @@
+"""`cua-vnc` in a process of its own: prompts, refusals, exit codes, the last line."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.runs.folder import read_trace
+from support.gemini_server import GeminiServer, Reply, calls, daily_quota, text, wants_confirmation
+from support.paths import PROGRAMS
+
+PAD = [sys.executable, str(PROGRAMS / "pad.py")]
+CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
+RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
+HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": None}))
+FAILS = text(json.dumps({"reason": "it is not", "verdict": "fails", "box_2d": None}))
+UNSURE = text(json.dumps({"reason": "a dialog hides it", "verdict": "unsure", "box_2d": None}))
+
+
+@pytest.fixture(scope="module")
+def desktop() -> Iterator[QtDesktop]:
+    desktop = QtDesktop(PAD)
+    yield desktop
+    desktop.stop()
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "pytest_vnc_use.cli", *arguments]
+
+
+def environment(server: GeminiServer) -> Mapping[str, str]:
+    return os.environ | {"GOOGLE_API_KEY": server.api_key, "GOOGLE_GEMINI_BASE_URL": server.url}
+
+
+def cua_vnc(tmp_path: Path, replies: list[Reply], *arguments: str) -> subprocess.CompletedProcess[str]:
+    with GeminiServer(replies) as server:
+        return at_server(server, tmp_path, *arguments)
+
+
+def at_server(server: GeminiServer, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments),
+        cwd=folder,
+        env=environment(server),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def last_line(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return done.stdout.strip().splitlines()[-1].split()
+
+
+def test_run_names_outcome_and_run_folder_last(tmp_path: Path, desktop: QtDesktop) -> None:
+    done = cua_vnc(tmp_path, [CLICK, text("opened")], "run", "--vnc", desktop.server, "--task", "Open the basket")
+    assert done.returncode == 0, done.stderr
+    outcome, folder = last_line(done)
+    assert outcome == "done"
+    assert (tmp_path / folder / "trace.jsonl").exists()
+    assert "1 click(" in done.stdout
+    assert "open the basket" in done.stdout
+
+
+@pytest.mark.parametrize(("verdict", "code"), [(HOLDS, 0), (FAILS, 1), (UNSURE, 1)], ids=["holds", "fails", "unsure"])
+def test_a_claim_decides_the_exit_code(tmp_path: Path, desktop: QtDesktop, verdict: Reply, code: int) -> None:
+    arguments = ["run", "--vnc", desktop.server, "--task", "Open", "--expect", "the basket is open"]
+    done = cua_vnc(tmp_path, [text("opened"), verdict], *arguments)
+    assert done.returncode == code
+    assert "'the basket is open'" in done.stdout
+
+
+def test_without_a_terminal_a_confirmation_is_refused(tmp_path: Path, desktop: QtDesktop) -> None:
+    done = cua_vnc(tmp_path, [RISKY], "run", "--vnc", desktop.server, "--task", "Buy")
+    assert done.returncode == 5
+    assert last_line(done)[0] == "denied"
+    assert "this buys two apples" in done.stdout
+
+
+def test_a_run_that_waits_is_approved_later(tmp_path: Path, desktop: QtDesktop) -> None:
+    with GeminiServer([RISKY, text("bought")]) as server:
+        address = ("--vnc", desktop.server)
+        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", *address, "--task", "Buy")
+        assert waiting.returncode == 7, waiting.stderr
+        approved = at_server(server, tmp_path, "approve", *address, Path(last_line(waiting)[1]).name)
+        assert approved.returncode == 0, approved.stderr
+        assert last_line(approved)[0] == "done"
+        assert server.refusals == []
+
+
+def test_an_approved_run_is_judged_and_ruled_as_it_was_started(tmp_path: Path, desktop: QtDesktop) -> None:
+    (tmp_path / "policy.toml").write_text('[[rule]]\nname = "no rm"\ndecision = "deny"\ntext = "rm -rf"\n')
+    replies = [RISKY, calls(("type", {"text": "rm -rf /"})), text("bought"), FAILS]
+    with GeminiServer(replies) as server:
+        address = ("--vnc", desktop.server)
+        options = ["--wait-for-approval", "--policy", "policy.toml", "--expect", "the basket is empty"]
+        waiting = at_server(server, tmp_path, "run", *options, *address, "--task", "Buy")
+        run_id = Path(last_line(waiting)[1]).name
+        denied = at_server(server, tmp_path, "approve", *address, run_id)
+    assert denied.returncode == 5, denied.stdout
+    assert "no rm" in denied.stdout
+
+
+def test_the_claims_of_a_run_are_judged_after_its_approval(tmp_path: Path, desktop: QtDesktop) -> None:
+    with GeminiServer([RISKY, text("bought"), FAILS]) as server:
+        address = ("--vnc", desktop.server)
+        waiting = at_server(
+            server, tmp_path, "run", "--wait-for-approval", "--expect", "it is open", *address, "--task", "Buy"
+        )
+        approved = at_server(server, tmp_path, "approve", *address, Path(last_line(waiting)[1]).name)
+    assert approved.returncode == 1, approved.stderr
+    assert "'it is open'" in approved.stdout
+
+
+def test_an_approved_run_has_the_functions_that_it_was_started_with(tmp_path: Path, desktop: QtDesktop) -> None:
+    with GeminiServer([RISKY, calls(("list_elements", {})), text("bought")]) as server:
+        options = ["--wait-for-approval", "--elements=on", "--vnc", desktop.server, "--task", "Buy"]
+        waiting = at_server(server, tmp_path, "run", *options)
+        approved = at_server(server, tmp_path, "approve", Path(last_line(waiting)[1]).name)
+        assert (approved.returncode, server.refusals) == (0, []), approved.stderr
+    _, listed = read_trace(tmp_path / last_line(approved)[1]).steps
+    assert listed.output.startswith("no list of elements is available here: ")
+
+
+def test_a_secret_is_given_again_or_the_run_does_not_go_on(
+    tmp_path: Path, desktop: QtDesktop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PW", "qzj")
+    typed = calls(
+        ("click", wants_confirmation({"x": 500, "y": 500}, "this signs in")), ("type", {"text": "<secret:PW>"})
+    )
+    with GeminiServer([typed, text("signed in")]) as server:
+        task = ("--vnc", desktop.server, "--task", "Sign in with <secret:PW>")
+        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--secret", "PW", *task)
+        assert waiting.returncode == 7, waiting.stderr
+        run_id = Path(last_line(waiting)[1]).name
+        desktop.write_file("events.txt", "")
+        for word in ("approve", "resume"):
+            refused = at_server(server, tmp_path, word, run_id)
+            assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+            assert "--secret PW" in refused.stderr
+        assert desktop.read_file("events.txt") == ""
+        approved = at_server(server, tmp_path, "approve", "--secret", "PW", run_id)
+        assert approved.returncode == 0, approved.stderr
+    events = desktop.read_file("events.txt").splitlines()
+    assert [line for line in events if line.startswith("text")] == ["text q", "text z", "text j"]
+    assert "qzj" not in approved.stdout
+
+
+def test_a_planner_that_was_a_callable_goes_on_as_that_or_is_given_again(tmp_path: Path, desktop: QtDesktop) -> None:
+    (tmp_path / "plans.py").write_text(
+        "from pytest_vnc_use.types import Click, Confirmation, Proposal\n"
+        "def plan(seen):\n"
+        "    return None if seen.turns else Proposal(Click(9, 9), confirmation=Confirmation('buys'))\n"
+    )
+    start = "import sys; from plans import plan; from pytest_vnc_use import VncUseAgent; "
+    run = start + "print(VncUseAgent(sys.argv[1], planner=plan).run('Buy', run_id='r1').outcome)"
+    with GeminiServer([]) as server:
+        first = [sys.executable, "-c", run, desktop.server]
+        subprocess.run(first, cwd=tmp_path, env=environment(server), check=True, timeout=60)
+        refused = at_server(server, tmp_path, "approve", "r1")
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert "planned by 'callable (plans:plan)'" in refused.stderr
+        assert "--planner" in refused.stderr
+        approved = at_server(server, tmp_path, "approve", "--planner", "plans:plan", "r1")
+        assert (approved.returncode, server.requests) == (0, []), approved.stderr
+
+
+def test_a_strangers_run_folder_has_nothing_run_here(tmp_path: Path, desktop: QtDesktop) -> None:
+    """It names a program, a command, a planner that imports its own module, a policy and a server for the key."""
+    (tmp_path / "evil.py").write_text("open('owned', 'w')\ndef plan(seen): return None\n")
+    with GeminiServer([RISKY]) as server:
+        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--vnc", desktop.server, "--task", "Buy")
+    trace = tmp_path / last_line(waiting)[1] / "trace.jsonl"
+    header, started, *rest = trace.read_text(encoding="utf-8").splitlines()
+    told = json.loads(started)
+    told["settings"] |= {
+        "planner": "evil:plan",
+        "exec": "sh -c 'touch owned'",
+        "app": "touch owned",
+        "policy": "evil.toml",
+    }
+    told["settings"] |= {
+        "base_url": "http://evil.example/v1\x1b[2J",
+        "model": "m",
+        "cdp": "evil:1",
+        "prices": "evil.toml",
+    }
+    trace.write_text("\n".join([header, json.dumps(told), *rest, ""]), encoding="utf-8")
+    for word in ("approve", "resume", "deny"):
+        refused = cua_vnc(tmp_path, [], word, "--vnc", desktop.server, trace.parent.name)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        for named in ("planner='evil:plan'", "exec=", "app='touch owned'", "base_url=", "policy=", "--trust"):
+            assert named in refused.stderr
+        assert "\x1b" not in refused.stderr
+    assert not (tmp_path / "owned").exists()
+
+
+def test_a_run_that_is_not_there_is_told(tmp_path: Path, desktop: QtDesktop) -> None:
+    done = cua_vnc(tmp_path, [], "approve", "--vnc", desktop.server, "nosuchrun")
+    assert done.returncode == 2
+    assert "not a run folder" in done.stderr
+
+
+def test_a_run_goes_on_where_it_was_if_no_desktop_is_given(tmp_path: Path, desktop: QtDesktop) -> None:
+    with GeminiServer([RISKY, RISKY, text("bought")]) as server:
+        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--vnc", desktop.server, "--task", "Buy")
+        run_id = Path(last_line(waiting)[1]).name
+        again = at_server(server, tmp_path, "approve", run_id)
+        assert again.returncode == 7, again.stderr
+        resumed = at_server(server, tmp_path, "resume", run_id)
+        assert resumed.returncode == 7, resumed.stderr
+        denied = at_server(server, tmp_path, "deny", run_id)
+    assert denied.returncode == 5, denied.stderr
+
+
+def test_the_desktop_may_come_from_the_environment(
+    tmp_path: Path, desktop: QtDesktop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VNC_USE_SERVER", desktop.server)
+    waiting = cua_vnc(tmp_path, [RISKY], "run", "--wait-for-approval", "--task", "Buy")
+    assert waiting.returncode == 7, waiting.stderr
+    trace = tmp_path / last_line(waiting)[1] / "trace.jsonl"
+    elsewhere = trace.read_text(encoding="utf-8").replace(desktop.server, "127.0.0.1::1")
+    trace.write_text(elsewhere, encoding="utf-8")
+    run_id = trace.parent.name
+    changed = cua_vnc(tmp_path, [], "deny", run_id)
+    assert changed.returncode == 2
+    assert "server='127.0.0.1::1'" in changed.stderr
+    assert cua_vnc(tmp_path, [], "deny", "--trust", run_id).returncode == 9
+    assert cua_vnc(tmp_path, [], "deny", "--trust", "--vnc", desktop.server, run_id).returncode == 5
+
+
+def test_a_run_that_waits_is_denied_later(tmp_path: Path, desktop: QtDesktop) -> None:
+    waiting = cua_vnc(tmp_path, [RISKY], "run", "--wait-for-approval", "--vnc", desktop.server, "--task", "Buy")
+    run_id = Path(last_line(waiting)[1]).name
+    denied = cua_vnc(tmp_path, [], "deny", "--vnc", desktop.server, run_id)
+    assert denied.returncode == 5, denied.stderr
+    assert last_line(denied)[0] == "denied"
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 5), ("\x04", 5)], ids=["yes", "no", "Ctrl-D"])
+def test_at_a_terminal_the_person_is_asked(tmp_path: Path, desktop: QtDesktop, answer: str, code: int) -> None:
+    ours, theirs = pty.openpty()
+    with GeminiServer([RISKY, text("bought")]) as server:
+        process = subprocess.Popen(
+            command("run", "--vnc", desktop.server, "--task", "Buy"),
+            cwd=tmp_path,
+            env=environment(server),
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        os.write(ours, answer.encode())
+        output, _ = process.communicate(timeout=60)
+    os.close(ours)
+    os.close(theirs)
+    assert process.returncode == code
+    assert "this buys two apples" in output
+
+
+def test_what_is_broken_is_told_as_infra(tmp_path: Path, desktop: QtDesktop) -> None:
+    refused = cua_vnc(tmp_path, [], "run", "--vnc", "127.0.0.1::1", "--task", "Look")
+    assert refused.returncode == 9
+    assert "infra: DesktopRefused" in refused.stderr
+    quota = cua_vnc(tmp_path, [daily_quota()], "run", "--vnc", desktop.server, "--task", "Look")
+    assert quota.returncode == 9
+    assert "infra: QuotaExhausted" in quota.stderr
+    word, folder = last_line(quota)
+    assert word == "infra"
+    assert (tmp_path / folder).is_dir()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["run"], ["run", "--vnc", "h::1", "--task", "x", "--step-limit", "0"], ["policy", "check", "none.toml"]],
+)
+def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: list[str]) -> None:
+    done = cua_vnc(tmp_path, [], *arguments)
+    assert done.returncode == 2
+    assert done.stderr
+
+
+def test_a_policy_is_checked_and_tried_on_a_run(tmp_path: Path, desktop: QtDesktop) -> None:
+    (tmp_path / "policy.toml").write_text('[[rule]]\nname = "apples"\ndecision = "allow"\nexplanation = "apples"\n')
+    checked = cua_vnc(tmp_path, [], "policy", "check", "policy.toml")
+    assert checked.returncode == 0
+    assert "apples" in checked.stdout
+    denied = cua_vnc(tmp_path, [RISKY], "run", "--vnc", desktop.server, "--task", "Buy")
+    tried = cua_vnc(tmp_path, [], "policy", "test", "policy.toml", last_line(denied)[1])
+    assert tried.returncode == 0, tried.stderr
+    assert "allow" in tried.stdout
+
+
+def test_help_tells_the_exit_codes() -> None:
+    done = subprocess.run(shlex.join(command("--help")), shell=True, capture_output=True, text=True, check=True)
+    for word in ("denied", "infra", "waiting_for_approval"):
+        assert word in done.stdout

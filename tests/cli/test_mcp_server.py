@@ -1,0 +1,447 @@
+"""`cua-vnc mcp` in a process of its own, spoken to by the official client on a real desktop."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client, StdioServerParameters
+from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, ImageContent, TextContent
+
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.runs.folder import read_trace
+from support.gemini_server import API_KEY, GeminiServer, Reply, calls, hang, text, wants_confirmation
+from support.paths import PROGRAMS
+from support.vnc_servers import require, wait_for
+
+PAD = [sys.executable, str(PROGRAMS / "pad.py")]
+CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
+RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
+HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": None}))
+FAILS = text(json.dumps({"reason": "the basket is empty", "verdict": "fails", "box_2d": None}))
+YES = ElicitResult(action="accept", content={"carry_out": True})
+NOES = [
+    ElicitResult(action="decline"),
+    ElicitResult(action="cancel"),
+    ElicitResult(action="accept", content={"carry_out": False}),
+    ElicitResult(action="accept"),
+]
+ERAS = ["legacy", "2026-07-28"]
+"""The protocol in which the server asks within the call, and the one in which it asks by a result."""
+
+
+@pytest.fixture(scope="module")
+def desktop() -> Iterator[XvncDesktop]:
+    require("Xtigervnc")
+    desktop = XvncDesktop()
+    try:
+        desktop.launch(PAD)
+        yield desktop
+    finally:
+        desktop.stop()
+
+
+@pytest.fixture
+def presses(desktop: XvncDesktop) -> Callable[[], int]:
+    """How often the pad was pressed since the test began."""
+
+    def count() -> int:
+        return desktop.read_file("events.txt").count("press")
+
+    before = count()
+    return lambda: count() - before
+
+
+# --- talking to the server -------------------------------------------------------------------------------------------
+
+
+def command(address: str | None, *options: str) -> list[str]:
+    place = ["--vnc", address] if address else []
+    return [sys.executable, "-m", "pytest_vnc_use.cli", "mcp", *place, "--runs-dir", "runs", *options]
+
+
+def environment(model: GeminiServer, desktop: XvncDesktop) -> dict[str, str]:
+    places = {"GOOGLE_API_KEY": model.api_key, "GOOGLE_GEMINI_BASE_URL": model.url}
+    return {**os.environ, **places, "VNC_USE_PASSWORD": desktop.password}
+
+
+@dataclass
+class User:
+    """Who is asked for confirmations: what is answered next, and what was asked."""
+
+    answers: list[ElicitResult] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+
+    late_s: float = 0.0
+
+    async def elicit(self, _: object, params: ElicitRequestParams) -> ElicitResult:
+        self.questions.append(params.message)
+        await anyio.sleep(self.late_s)
+        return self.answers.pop(0)
+
+
+@dataclass
+class Talk:
+    """A client of a running server, which works in `folder`; `replies` are what its model says next."""
+
+    client: Client
+    portal: BlockingPortal
+    folder: Path
+    replies: list[Reply]
+
+    def call(self, tool: str, **arguments: Any) -> CallToolResult:
+        return self.portal.call(partial(self.client.call_tool, tool, arguments))
+
+    def told(self, tool: str, **arguments: Any) -> Any:
+        """What a tool returns."""
+        result = self.call(tool, **arguments)
+        assert not result.is_error, result.content
+        return result.structured_content
+
+    def refused(self, tool: str, **arguments: Any) -> str:
+        """The one line with which a tool fails."""
+        result = self.call(tool, **arguments)
+        assert result.is_error
+        (content,) = result.content
+        assert isinstance(content, TextContent)
+        assert "\n" not in content.text
+        return content.text
+
+    def picture(self, **arguments: Any) -> bytes:
+        (content,) = self.call("step_picture", **arguments).content
+        assert isinstance(content, ImageContent), content
+        assert content.mime_type == "image/png"
+        return base64.b64decode(content.data)
+
+
+@contextmanager
+def talking(
+    folder: Path,
+    desktop: XvncDesktop,
+    *options: str,
+    mode: str = "auto",
+    user: User | None = None,
+    address: str | None = "",
+) -> Iterator[Talk]:
+    """A server in a folder, and its client; without a user, one that can ask nobody."""
+    replies: list[Reply] = []
+    program, *arguments = command(desktop.server if address == "" else address, *options)
+    with GeminiServer(lambda _: replies.pop(0)) as model, start_blocking_portal() as portal:
+        server = StdioServerParameters(command=program, args=arguments, env=environment(model, desktop), cwd=folder)
+        client = Client(server, mode=mode, elicitation_callback=user.elicit if user else None)
+        with portal.wrap_async_context_manager(client):
+            yield Talk(client, portal, folder, replies)
+
+
+@pytest.fixture(scope="module")
+def talk(tmp_path_factory: pytest.TempPathFactory, desktop: XvncDesktop) -> Iterator[Talk]:
+    """One that can ask nobody."""
+    with talking(tmp_path_factory.mktemp("server"), desktop) as talk:
+        yield talk
+
+
+# --- running a task --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_only_a_yes_is_a_yes(tmp_path: Path, desktop: XvncDesktop, presses: Callable[[], int], era: str) -> None:
+    user = User([YES, *NOES])
+    with talking(tmp_path, desktop, mode=era, user=user) as talk:
+        talk.replies += [RISKY, text("bought"), HOLDS]
+        run = talk.told("run_task", task="Buy", expect=["it is bought"])
+        assert (run["outcome"], run["message"]) == ("done", "bought")
+        assert run["verdicts"] == ["holds: 'it is bought': it is there"]
+        assert [line.split("(")[0] for line in run["steps"]] == ["1 click"]
+        assert presses() == 1
+        for _ in NOES:
+            talk.replies.append(RISKY)
+            run = talk.told("run_task", task="Buy")
+            assert run["outcome"] == "denied"
+            assert "a person said no" in run["message"]
+    assert presses() == 1
+    assert len(user.questions) == 1 + len(NOES)
+    for part in ("Step 1 wants to be confirmed: click at (", "this buys two apples", "no rule matches"):
+        assert part in user.questions[0]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_yes_that_comes_late_is_a_no(
+    tmp_path: Path, desktop: XvncDesktop, presses: Callable[[], int], era: str
+) -> None:
+    user = User([YES], late_s=0.3)
+    with talking(tmp_path, desktop, "--answer-seconds=0.1", mode=era, user=user) as talk:
+        talk.replies.append(RISKY)
+        assert talk.told("run_task", task="Buy")["outcome"] == "denied"
+    assert len(user.questions) == 1
+    assert presses() == 0
+
+
+def test_with_nobody_to_ask_the_answer_is_no(talk: Talk, presses: Callable[[], int]) -> None:
+    talk.replies.append(RISKY)
+    run = talk.told("run_task", task="Buy")
+    assert run["outcome"] == "denied"
+    assert "this buys two apples" in run["message"]
+    assert presses() == 0
+
+
+def test_the_page_and_the_elements_are_offered_as_in_a_test(tmp_path: Path, desktop: XvncDesktop) -> None:
+    asks = calls(("get_browser_state", {}), ("list_elements", {}))
+    with talking(tmp_path, desktop, "--cdp=127.0.0.1:1") as talk:
+        talk.replies += [asks, text("looked")]
+        page, elements = talk.told("run_task", task="Look")["steps"]
+    assert "get_browser_state raised DesktopError: no browser" in page
+    assert "list_elements" in elements
+    with talking(tmp_path, desktop, "--elements=on") as talk:
+        talk.replies += [calls(("list_elements", {})), text("looked")]
+        run_id = talk.told("run_task", task="Look")["run_id"]
+    [step] = read_trace(tmp_path / "runs" / run_id).steps
+    assert step.output.startswith("no list of elements is available here: ")
+
+
+def test_each_step_is_told_as_it_happens(talk: Talk) -> None:
+    told: list[str | None] = []
+
+    async def hear(done: float, total: float | None, message: str | None) -> None:
+        told.append(message)
+
+    talk.replies += [CLICK, CLICK, text("opened")]
+    call = partial(talk.client.call_tool, "run_task", {"task": "Open"}, progress_callback=hear)
+    run = talk.portal.call(call).structured_content
+    assert run is not None
+    assert told == run["steps"]
+    assert len(told) == 2
+
+
+def test_a_task_that_cannot_be_run_is_told_in_a_line(tmp_path: Path, desktop: XvncDesktop) -> None:
+    with talking(tmp_path, desktop, address="127.0.0.1::1") as talk:
+        refused = talk.refused("run_task", task="Look")
+        assert "infra: DesktopRefused: " in refused
+        assert "the task must be a sentence, got ' '" in talk.refused("run_task", task=" ")
+        assert "a claim must be a sentence about the screen, got ' '" in talk.refused(
+            "run_task", task="Look", expect=[" "]
+        )
+        assert "steps must be a whole number, at least 1, got 0" in talk.refused("run_task", task="x", steps=0)
+        (run,) = (tmp_path / "runs").iterdir()
+        assert run.name in refused
+
+
+def test_one_thing_is_done_at_a_time_and_what_is_cancelled_ends(talk: Talk) -> None:
+    earlier = set(talk.folder.glob("runs/*"))
+    talk.replies.append(hang(1.0))
+    running = talk.portal.start_task_soon(talk.client.call_tool, "run_task", {"task": "Look"})
+    wait_for(lambda: len(list(talk.folder.glob("runs/*/screens/*.png"))) and not talk.replies, "the model's turn")
+    assert "another task or test run is under way" in talk.refused("run_tests")
+    running.cancel()
+    wait_for(lambda: "under way" not in talk.refused("run_tests", paths=["none.py"]), "the end of the run")
+    (run,) = set(talk.folder.glob("runs/*")) - earlier
+    story = talk.told("read_run", run_id=run.name)
+    assert story["outcome"] == "broke"
+    assert "the client cancelled it" in story["message"]
+
+
+# --- reading runs ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_read_and_looked_at(talk: Talk) -> None:
+    talk.replies += [CLICK, text("opened"), HOLDS]
+    run = talk.told("run_task", task="Open", expect=["it is open"])
+    run_id = run["run_id"]
+    assert talk.told("read_run", run_id=run_id) == run
+    newest, *_ = talk.told("list_runs", limit=1)["result"]
+    assert newest == {"run_id": run_id, "outcome": "done", "task": "Open", "test": ""}
+    screens = [file.read_bytes() for file in (talk.folder / "runs" / run_id / "screens").iterdir()]
+    assert talk.picture(run_id=run_id, step=1) not in screens
+    assert talk.picture(run_id=run_id, step=1, when="after") in screens
+    assert "step must be one of the 1 of run" in talk.refused("step_picture", run_id=run_id, step=2)
+
+
+def test_a_run_is_proposed_as_a_test(talk: Talk, tmp_path: Path) -> None:
+    talk.replies += [text("said"), HOLDS]
+    run_id = talk.told("run_task", task='Say "it"', expect=["it's <said>"], steps=7)["run_id"]
+    before = sorted(talk.folder.rglob("*"))
+    source = talk.told("propose_test", run_id=run_id, name="saying")["result"]
+    assert "letters, digits" in talk.refused("propose_test", run_id=run_id, name="a b")
+    assert sorted(talk.folder.rglob("*")) == before
+    for argument in ("'Say \"it\"'", 'expect=["it\'s <said>"]', "steps=7"):
+        assert f"    {argument},\n" in source
+    (tmp_path / "test_proposed.py").write_text(source, encoding="utf-8")
+    collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--strict-markers", "-pno:cacheprovider"]
+    collected = subprocess.run(collect, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "test_proposed.py::test_saying" in collected.stdout
+
+
+def test_no_run_id_leads_out_of_the_runs(talk: Talk) -> None:
+    outside = talk.folder / "outside"
+    outside.mkdir()
+    (talk.folder / "runs").mkdir(exist_ok=True)
+    (talk.folder / "runs" / "linked").symlink_to(outside)
+    for run_id in ("", ".", "..", "../outside", str(outside), "linked", "a/b", "a\0b"):
+        for tool, more in (("read_run", {}), ("step_picture", {"step": 1}), ("propose_test", {"name": "it"})):
+            assert "must be the name of a run folder" in talk.refused(tool, run_id=run_id, **more)
+    assert "is not a run folder" in talk.refused("read_run", run_id="nosuchrun")
+
+
+# --- running tests ---------------------------------------------------------------------------------------------------
+
+SUITE = """\
+import os
+import time
+import pytest
+
+class TestSums:
+    @pytest.mark.parametrize("sum", [2, 3])
+    def test_one_and_one(self, sum):
+        assert 1 + 1 == sum
+
+@pytest.mark.vnc_task("Open", expect="it is open")
+def test_pad(vnc_agent): ...
+
+def test_key():
+    assert os.environ["GOOGLE_API_KEY"] == "mine"
+
+def test_skipped():
+    pytest.skip()
+
+def test_endless():
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(scope="module")
+def suite(talk: Talk) -> None:
+    (talk.folder / "pytest.ini").write_text("[pytest]\nvnc_planner = gemini\n", encoding="utf-8")
+    (talk.folder / "test_it.py").write_text(SUITE, encoding="utf-8")
+    (talk.folder / "test_broken.py").write_text("import nothing_of_that_name\n", encoding="utf-8")
+
+
+@pytest.mark.usefixtures("suite")
+def test_tests_are_run_with_the_same_settings(talk: Talk) -> None:
+    talk.replies += [CLICK, text("opened"), FAILS]
+    suite = talk.told("run_tests", paths=["test_it.py"], keyword="not endless")
+    assert [suite[name] for name in ("passed", "failed", "errors", "skipped")] == [1, 3, 0, 1]
+    sums, pad, key = suite["failures"]
+    assert "<secret:GOOGLE_API_KEY>" in key["message"]
+    assert API_KEY not in str(suite)
+    assert sums == {"test": "test_it.py::TestSums::test_one_and_one[3]", "message": "assert (1 + 1) == 3", "runs": []}
+    assert (pad["test"], pad["message"]) == ("test_it.py::test_pad", "product: 1 of 1 claims not shown to hold")
+    run = talk.told("read_run", run_id=pad["runs"][0])
+    assert (run["test"], run["outcome"]) == ("test_it.py::test_pad", "done")
+    assert run["verdicts"] == ["fails: 'it is open': the basket is empty"]
+
+
+@pytest.mark.usefixtures("suite")
+def test_tests_that_cannot_be_run_are_told_in_a_line(talk: Talk) -> None:
+    assert "file or directory not found: none.py" in talk.refused("run_tests", paths=["none.py"])
+    wrong = talk.refused("run_tests", paths=["test_it.py"], keyword="and and")
+    assert ("Wrong expression passed to '-k'" in wrong, "infra" in wrong) == (True, False)
+    for path in ("../test_it.py", "-pwhatever", str(talk.folder.parent)):
+        assert "a path of tests must lie in the folder" in talk.refused("run_tests", paths=[path])
+    endless = talk.refused("run_tests", paths=["test_it.py::test_endless"], seconds=1)
+    assert "took longer than 1 s and were stopped" in endless
+    broken = talk.told("run_tests", paths=["test_broken.py"])
+    assert broken["errors"] == 1
+    [failure] = broken["failures"]
+    assert (failure["test"], failure["runs"]) == ("test_broken.py", [])
+    assert "No module named 'nothing_of_that_name'" in failure["message"]
+    (talk.folder / "test_broken.vnc.toml").write_text('[[test]]\nname = "a"\n', encoding="utf-8")
+    [failure] = talk.told("run_tests", paths=["test_broken.vnc.toml"])["failures"]
+    assert failure["test"] == "test_broken.vnc.toml"
+    assert failure["message"].endswith("test_broken.vnc.toml:1: 'task' is missing")
+
+
+# --- the server itself -----------------------------------------------------------------------------------------------
+
+
+def test_the_tools_say_which_of_them_only_read(talk: Talk) -> None:
+    tools = {tool.name: tool for tool in talk.portal.call(talk.client.list_tools).tools}
+    reads = {name for name, tool in tools.items() if tool.annotations and tool.annotations.read_only_hint}
+    assert reads == {"get_timing", "list_runs", "read_run", "step_picture", "propose_test"}
+    assert set(tools) - reads == {"run_task", "run_tests", "set_timing"}
+    assert all(tool.description and "  " not in tool.description for tool in tools.values())
+    assert set(tools["run_task"].input_schema["properties"]) == {"task", "expect", "steps", "seconds"}
+
+
+def test_timing_is_read_and_changed_between_tasks(talk: Talk) -> None:
+    before = talk.told("get_timing")
+    assert (before["step_delay"], before["seconds"]) == (0.0, 300.0)
+    try:
+        assert talk.told("set_timing", name="step_delay", seconds=0.25) == {**before, "step_delay": 0.25}
+        talk.told("set_timing", name="seconds", seconds=77)
+        talk.replies += [text("looked")]
+        run_id = talk.told("run_task", task="Look")["run_id"]
+        started = read_trace(talk.folder / "runs" / run_id).started
+        assert (started.settings["step_delay"], started.limits.seconds) == (0.25, 77.0)
+    finally:
+        for name in ("step_delay", "seconds"):
+            talk.told("set_timing", name=name, seconds=before[name])
+    assert "step_delay must be a number of seconds above 0, got -1.0" in talk.refused(
+        "set_timing", name="step_delay", seconds=-1
+    )
+    assert "one of start_seconds, " in talk.refused("set_timing", name="model", seconds=1)
+
+
+def test_without_a_desktop_runs_are_read_and_no_task_is_run(tmp_path: Path, desktop: XvncDesktop) -> None:
+    with talking(tmp_path, desktop, address=None) as talk:
+        assert talk.told("list_runs") == {"result": []}
+        assert "no desktop is given to run tasks on" in talk.refused("run_task", task="Look")
+
+
+@contextmanager
+def in_the_middle_of_a_run(folder: Path, desktop: XvncDesktop) -> Iterator[subprocess.Popen[str]]:
+    """A server whose client has asked for a task, which now waits for the model."""
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    messages: Sequence[dict[str, object]] = [
+        {"id": 1, "method": "initialize", "params": about},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "run_task", "arguments": {"task": "Look"}}},
+    ]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with (
+        GeminiServer([hang()]) as model,
+        subprocess.Popen(command(desktop.server), cwd=folder, env=environment(model, desktop), **pipes) as process,
+    ):
+        for message in messages:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        process.stdin.flush()
+        model.wait_for_requests(1)
+        yield process
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (lambda process: process.stdin.close(), 0),
+        (lambda process: process.send_signal(signal.SIGINT), 130),
+        (lambda process: process.send_signal(signal.SIGTERM), 143),
+    ],
+    ids=["stdin closed", "Ctrl-C", "SIGTERM"],
+)
+def test_it_ends_in_the_middle_of_a_run(
+    tmp_path: Path, desktop: XvncDesktop, end: Callable[[subprocess.Popen[str]], None], code: int
+) -> None:
+    with in_the_middle_of_a_run(tmp_path, desktop) as process:
+        end(process)
+        assert process.wait(timeout=20) == code
+        assert process.stdout is not None
+        assert {json.loads(line)["jsonrpc"] for line in process.stdout} == {"2.0"}
+
+
+def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
+    program = "import sys; sys.modules['mcp'] = None; from pytest_vnc_use.cli import main; sys.exit(main(sys.argv[1:]))"
+    given = [sys.executable, "-c", program, "mcp", "--vnc", "h::1"]
+    done = subprocess.run(given, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "pip install 'pytest-vnc-use[mcp]'" in done.stderr

@@ -1,0 +1,49 @@
+"""pytest in a process of its own, stopped from outside."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.cli.pytest_process import Suite
+from support.vnc_servers import wait_for
+
+ENDLESS = """\
+import os, time
+from pathlib import Path
+import pytest
+
+@pytest.fixture
+def desktop():
+    yield
+    Path("ended.txt").touch()
+
+def test_endless(desktop):
+    Path("pid.txt").write_text(str(os.getpid()))
+    time.sleep(60)
+"""
+
+
+def test_a_suite_that_is_stopped_ends_its_fixtures_and_leaves_no_process(tmp_path: Path) -> None:
+    (tmp_path / "test_endless.py").write_text(ENDLESS, encoding="utf-8")
+    suite = Suite(tmp_path, tmp_path / "runs", [], "", {})
+    with ThreadPoolExecutor() as threads:
+        ended = threads.submit(suite.run, 60.0)
+        wait_for((tmp_path / "pid.txt").exists, "the test's start", timeout_s=30)
+        suite.stop()
+        assert ended.exception(timeout=10) is not None
+    assert (tmp_path / "ended.txt").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid.txt").read_text()), 0)
+
+
+def test_a_suite_that_is_stopped_before_it_starts_ends_too(tmp_path: Path) -> None:
+    (tmp_path / "test_endless.py").write_text(ENDLESS, encoding="utf-8")
+    suite = Suite(tmp_path, tmp_path / "runs", [], "", {})
+    suite.stop()
+    with ThreadPoolExecutor() as threads:
+        assert threads.submit(suite.run, 60.0).exception(timeout=20) is not None
+    assert not (tmp_path / "pid.txt").exists()

@@ -1,0 +1,470 @@
+"""`cua-vnc record` in a process of its own: a person at a viewer, a real program, and pytest on what was written."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use import cli
+from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.demonstrate.codegen import Wanted
+from pytest_vnc_use.recordings.format import Recording
+from pytest_vnc_use.recordings.pictures import pixels_of
+from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, Move, TypeText
+from support import vnc_servers
+from support.tills import TILL
+from support.viewer_client import BACKSPACE, CONTROL, LEFT, RETURN, TAB, Person
+from support.vnc_servers import VncServer, tigervnc, wait_for
+
+TIMEOUT_S = 100
+TASK = "Enter alice, add two apples and pay"
+APP = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
+
+
+@dataclass
+class Ended:
+    """How a process ended, and all that it printed."""
+
+    code: int
+    out: str
+
+
+class Recorder:
+    """`cua-vnc record` in a folder; `address` is where its viewer connects to."""
+
+    def __init__(self, folder: Path, *arguments: str, stdin: int = subprocess.DEVNULL, **environment: str) -> None:
+        command = [sys.executable, "-m", "pytest_vnc_use.cli", "record", "--out", "test_shown.py", *arguments]
+        self.process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, "VNC_USE_SCREEN_SIZE": "800x400", **environment},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert self.process.stdout
+        self.said = self.process.stdout.readline()
+        self.address = self.said.split()[-1]
+
+    def ended(self) -> Ended:
+        assert self.process.stdout
+        out = self.process.stdout.read()
+        return Ended(self.process.wait(TIMEOUT_S), self.said + out)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
+    """Start it in an empty folder."""
+    with ExitStack() as stack:
+
+        def start(*arguments: str, **options: Any) -> Recorder:
+            started = Recorder(tmp_path, *arguments, **options)
+            stack.callback(started.close)
+            return started
+
+        yield start
+
+
+@pytest.fixture
+def record_till(record: Callable[..., Recorder]) -> Callable[..., Recorder]:
+    """Start it on the till."""
+    vnc_servers.require_pyside()
+    return lambda *arguments, **options: record("--vnc=qt", f"--app={APP}", f"--task={TASK}", *arguments, **options)
+
+
+def replayed(folder: Path, *options: str, **environment: str) -> Ended:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:pytest-vnc",
+            "-p",
+            "no:cacheprovider",
+            "--vnc-record=replay",
+            *options,
+        ],
+        cwd=folder,
+        env={**os.environ, "VNC_USE_SCREEN_SIZE": "800x400", **environment},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout + done.stderr)
+
+
+def recording(folder: Path) -> Recording:
+    found = load(folder / "__vnc_recordings__" / "test_shown" / "test_shown.json")
+    assert found
+    return found
+
+
+def written(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def pay(person: Person) -> None:
+    """Two apples, and whatever name was typed."""
+    for x, y in ((130, 224), (150, 224), (380, 224)):
+        person.click(x, y)
+
+
+# --- what is written -------------------------------------------------------------------------------------------------
+
+
+def test_what_a_person_does_is_a_test_that_replays(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+    recorder = record_till("--expect=the till says paid")
+    with Person(recorder.address) as person:
+        person.point(700, 300)
+        person.click(200, 60)
+        person.type("alicex")
+        person.press(BACKSPACE)
+        pay(person)
+    done = recorder.ended()
+    assert done.code == 0, done.out
+    assert "pytest test_shown.py --vnc-server=qt" in done.out
+    steps = [step.action for step in recording(tmp_path).runs[0].steps]
+    assert steps == [Click(200, 60), TypeText("alice"), Click(130, 224), Click(150, 224), Click(380, 224)]
+
+    test = tmp_path / "test_shown.py"
+    body = "    from pathlib import Path\n    assert vnc_desktop.read_file('total.txt') == 'alice pays 5.00'\n"
+    source = test.read_text(encoding="utf-8").replace("test_shown()", "test_shown(vnc_desktop)")
+    test.write_text(source + body, encoding="utf-8")
+    done = replayed(tmp_path, "--vnc-server=qt")
+    assert done.code == 0, done.out
+    assert "1 run planned by recording" in done.out
+
+
+@pytest.mark.parametrize("fault", ["wrong total", "another mark"])
+def test_another_program_fails(shown_once: Path, tmp_path: Path, fault: str) -> None:
+    source = (shown_once / "test_shown.py").read_text(encoding="utf-8")
+    assert f'app="{APP}"' in source
+    (tmp_path / "test_shown.py").write_text(
+        source.replace(APP, f"{APP} --fault={shlex.quote(fault)}"), encoding="utf-8"
+    )
+    (tmp_path / "__vnc_recordings__").symlink_to(shown_once / "__vnc_recordings__")
+    done = replayed(tmp_path, "--vnc-server=qt", "--vnc-gate-seconds=3")
+    assert done.code == 1, done.out
+    assert "inconclusive" in done.out
+
+
+@pytest.fixture(scope="module")
+def shown_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the test that is written of two apples."""
+    vnc_servers.require_pyside()
+    folder = tmp_path_factory.mktemp("shown")
+    recorder = Recorder(folder, "--vnc=qt", f"--app={APP}", f"--task={TASK}")
+    try:
+        with Person(recorder.address) as person:
+            pay(person)
+        done = recorder.ended()
+    finally:
+        recorder.close()
+    assert done.code == 0, done.out
+    return folder
+
+
+def test_without_a_claim_one_is_proposed(shown_once: Path) -> None:
+    (run,) = recording(shown_once).runs
+    (claim,) = run.claims
+    source = (shown_once / "test_shown.py").read_text(encoding="utf-8")
+    assert TASK in claim.claim
+    assert claim.claim in source
+    assert "only proposed" in source
+    assert claim.region
+    x, y, changed = 200, 290, claim.region
+    assert changed.left < x < changed.right, "the status, which says that it is paid"
+    assert changed.top < y < changed.bottom
+
+
+@contextmanager
+def terminal() -> Iterator[VncServer]:
+    """A white one that shows what is typed."""
+    with tigervnc((800, 400)) as server, server.run("xterm", "-bg", "white", "-geometry", "80x20+0+0", "-e", "cat"):
+        with closing(connect(server.address)) as eyes:
+            await_colour(eyes, (300, 100), 0xFFFFFF)
+        yield server
+
+
+def test_at_a_terminal_claims_are_asked_for(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+    keyboard, terminal = pty.openpty()
+    with open(keyboard, "wb", buffering=0) as typed, open(terminal, "rb"):
+        recorder = record_till(stdin=terminal)
+        with Person(recorder.address) as person:
+            person.click(130, 224)
+        typed.write(b'the till says "1 apples"\nand nothing else\n\n')
+        done = recorder.ended()
+    assert done.code == 0, done.out
+    (run,) = recording(tmp_path).runs
+    assert [claim.claim for claim in run.claims] == ['the till says "1 apples"', "and nothing else"]
+    namespace: dict[str, Any] = {}
+    exec((tmp_path / "test_shown.py").read_text(encoding="utf-8"), namespace)
+    (mark,) = namespace["test_shown"].pytestmark
+    assert mark.kwargs["expect"] == [claim.claim for claim in run.claims]
+
+
+def test_a_program_in_a_terminal(record: Callable[..., Recorder], tmp_path: Path) -> None:
+    with terminal() as server:
+        recorder = record(f"--vnc={server.address}", "--task=Say hello", "--expect=it says hello")
+        with Person(recorder.address) as person:
+            person.click(100, 100)
+            person.type("Hello World")
+            person.press(RETURN)
+            person.press(CONTROL, ord("w"))
+            person.press(TAB)
+        done = recorder.ended()
+    assert done.code == 0, done.out
+    assert [step.action for step in recording(tmp_path).runs[0].steps] == [
+        Click(100, 100),
+        TypeText("Hello World", press_enter=True),
+        KeyCombo(("control", "w")),
+        KeyCombo(("tab",)),
+    ]
+    with terminal() as server:
+        done = replayed(tmp_path, f"--vnc-server={server.address}")
+    assert done.code == 0, done.out
+
+
+def test_a_clock_is_left_out(record: Callable[..., Recorder], tmp_path: Path) -> None:
+    vnc_servers.require_pyside()
+    recorder = record("--vnc=qt", f"--app={APP} --clock", f"--task={TASK}", "--expect=it is paid")
+    with Person(recorder.address) as person:
+        pay(person)
+    done = recorder.ended()
+    assert done.code == 0, done.out
+    assert all(step.screen.volatile for step in recording(tmp_path).runs[0].steps)
+    done = replayed(tmp_path, "--vnc-server=qt")
+    assert done.code == 0, done.out
+
+
+def test_ctrl_c_ends_it_as_well(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+    recorder = record_till("--expect=it is paid")
+    with Person(recorder.address) as person:
+        pay(person)
+        settled(recorder, person)
+        recorder.process.send_signal(signal.SIGINT)
+        done = recorder.ended()
+    assert done.code == 0, done.out
+    assert len(recording(tmp_path).runs[0].steps) == 3
+
+
+def settled(recorder: Recorder, person: Person) -> None:
+    """Until the wheel, which Qt has not, was refused: all that was done before is done."""
+    person.click(10, 10, 8)
+    assert recorder.process.stdout
+    assert "wheel" in recorder.process.stdout.readline()
+
+
+def test_whoever_leaves_in_the_middle_of_a_drag_lets_go(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+    recorder = record_till()
+    with Person(recorder.address) as person:
+        for x in (100, 150, 200):
+            person.point(x, 60, 1)
+    done = recorder.ended()
+    assert done.code == 0, done.out
+    assert [step.action for step in recording(tmp_path).runs[0].steps] == [Drag(100, 60, 200, 60)]
+
+
+def test_a_key_without_a_name_is_not_done_and_a_held_one_does_not_catch_up(
+    record_till: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    """While the first press of it waited for the screen, a viewer repeats a key that is held."""
+    recorder = record_till()
+    with Person(recorder.address) as person:
+        person.press(0xFE51)
+        person.press(*[LEFT] * 20)
+        person.click(130, 224)
+    done = recorder.ended()
+    assert "0xfe51" in done.out
+    assert "--vnc-screen-size=800x400" in done.out
+    assert [step.action for step in recording(tmp_path).runs[0].steps] == [KeyCombo(("left",)), Click(130, 224)]
+
+
+# --- secrets ---------------------------------------------------------------------------------------------------------
+
+SECRET = "w0nder-land"
+
+
+def test_a_secret_is_never_written(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+    recorder = record_till("--secret=TILL_NAME", f"--expect=it is paid by {SECRET}", TILL_NAME=SECRET)
+    with Person(recorder.address) as person:
+        person.click(200, 60)
+        person.type(f"x{SECRET}")
+        pay(person)
+    done = recorder.ended()
+    assert done.code == 0, done.out
+    assert recording(tmp_path).runs[0].steps[1].action == TypeText("x<secret:TILL_NAME>")
+    assert 'secrets=["TILL_NAME"]' in (tmp_path / "test_shown.py").read_text(encoding="utf-8")
+    assert SECRET not in done.out
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in files if SECRET in path.name or SECRET.encode() in path.read_bytes()]
+    done = replayed(tmp_path, "--vnc-server=qt", TILL_NAME=SECRET)
+    assert done.code == 0, done.out
+
+
+@pytest.mark.parametrize(
+    ("options", "environment"),
+    [
+        (["--secret=TILL_NAME"], {"TILL_NAME": SECRET}),
+        ([], {"VNC_USE_PASSWORD": SECRET}),
+    ],
+    ids=["in pieces", "the password"],
+)
+def test_what_would_tell_a_secret_is_not_written(
+    record_till: Callable[..., Recorder], tmp_path: Path, options: list[str], environment: dict[str, str]
+) -> None:
+    recorder = record_till(*options, **environment)
+    with Person(recorder.address, SECRET) as person:
+        person.click(200, 60)
+        person.type(SECRET[:3])
+        if options:
+            person.press(0xFF57)
+        person.type(SECRET[3:])
+    done = recorder.ended()
+    assert done.code == 2, done.out
+    assert "nothing is written" in done.out
+    assert SECRET not in done.out
+    assert written(tmp_path) == set()
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("visited", [False, True], ids=["nobody came", "nothing was done"])
+def test_nothing_done_is_nothing_written(record_till: Callable[..., Recorder], tmp_path: Path, visited: bool) -> None:
+    recorder = record_till()
+    if visited:
+        with Person(recorder.address) as person:
+            person.point(100, 100)
+    else:
+        recorder.process.send_signal(signal.SIGINT)
+    done = recorder.ended()
+    assert (done.code, written(tmp_path)) == (1, set())
+    assert "nothing was done" in done.out
+
+
+def test_a_desktop_that_goes_away(record: Callable[..., Recorder], tigervnc: VncServer, tmp_path: Path) -> None:
+    recorder = record(f"--vnc={tigervnc.address}", "--task=Wait")
+    with Person(recorder.address) as person:
+        person.click(10, 10)
+        tigervnc.kill()
+        done = recorder.ended()
+        with pytest.raises((EOFError, ConnectionError)):
+            person.read(1)
+    assert (done.code, written(tmp_path)) == (9, set())
+    assert "infra: ConnectionLost" in done.out
+
+
+def test_a_wrong_password(
+    record: Callable[..., Recorder], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = vnc_servers.password_file(tmp_path_factory.mktemp("password"), "right")
+    with tigervnc(password_file=file) as server:
+        done = record(f"--vnc={server.address}", "--task=Wait", VNC_USE_PASSWORD="wrong").ended()
+    assert (done.code, written(tmp_path)) == (9, set())
+    assert "AuthenticationFailed" in done.out
+
+
+def test_the_password_lets_both_in(
+    record: Callable[..., Recorder], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = vnc_servers.password_file(tmp_path_factory.mktemp("password"), "right")
+    with tigervnc(password_file=file) as server:
+        recorder = record(f"--vnc={server.address}", "--task=Click", VNC_USE_PASSWORD="right")
+        with Person(recorder.address, "wrong") as person:
+            assert person.said
+        with Person(recorder.address, "right") as person:
+            person.click(10, 10)
+        done = recorder.ended()
+    assert done.code == 0, done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--task", " ", "--out", "test_a.py"], "--task"),
+        (["--task", "Go", "--out", "test_a.txt"], "'test_a.txt'"),
+        (["--task", "Go", "--out", "nowhere/test_a.py"], "'nowhere'"),
+        (["--task", "Go", "--out", "test_there.py"], "'test_there.py' exists"),
+        (["--task", "Go", "--out", "test_recorded.py"], "test_recorded.json' exists"),
+        (["--task", "Go", "--out", "test_a.py", "--expect", ""], "--expect"),
+        (["--task", "Go", "--out", "test_a.py", "--secret", "NOT_SET_ANYWHERE"], "'NOT_SET_ANYWHERE'"),
+        (["--task", "Go", "--out", "test_a.py", "--secret", "not a name"], "'not a name'"),
+        (["--task", "Go", "--out", "test_a.py", "--secret", "TILL_NAME", "--app", f"till {SECRET}"], "--app"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_done(
+    arguments: list[str],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TILL_NAME", SECRET)
+    Path("test_there.py").touch()
+    Path("__vnc_recordings__/test_recorded").mkdir(parents=True)
+    Path("__vnc_recordings__/test_recorded/test_recorded.json").touch()
+    assert cli.main(["record", "--vnc", "127.0.0.1::1", *arguments]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_the_name_of_the_test_is_that_of_its_file(tmp_path: Path) -> None:
+    assert Wanted("Go", tmp_path / "test_a-b.py").test == "test_a_b"
+    assert Wanted("Go", tmp_path / "basket.py").test == "test_basket"
+
+
+# --- hovering --------------------------------------------------------------------------------------------------------
+
+START, STOP, MENU, ITEM = (510, 90), (510, 250), (100, 60), (70, 250)
+UNTOUCHED, TOUCHED = 0xCCCCCC, 0x88CC88
+
+
+def await_colour(eyes: VNCController, at: tuple[int, int], colour: int) -> None:
+    wait_for(lambda: pixels_of(eyes.frame().png)[at[::-1]] == colour, f"{colour:06x} at {at}", TIMEOUT_S)
+
+
+@pytest.mark.parametrize(
+    ("then", "steps"),
+    [(ITEM, [Click(*START), Move(*MENU), Click(*ITEM)]), (STOP, [Click(*START), Click(*STOP)])],
+    ids=["it opened what is clicked", "it did not matter"],
+)
+def test_a_pointer_that_rests(
+    record: Callable[..., Recorder], tmp_path: Path, then: tuple[int, int], steps: list[Action]
+) -> None:
+    """On the way to the second click it rests over the menu, which opens, and over what is clicked, which shows it."""
+    vnc_servers.require_pyside()
+    app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL.parent / 'hover.py'))}"
+    recorder = record("--vnc=qt", f"--app={app}", "--task=Click twice", "--expect=it was clicked")
+    with closing(connect(recorder.address)) as person:
+        person.click(*START)
+        for point, place, colour in ((MENU, ITEM, UNTOUCHED), (then, then, TOUCHED)):
+            person.move(*point)
+            await_colour(person, place, colour)
+        person.click(*then)
+    done = recorder.ended()
+    assert done.code == 0, done.out
+    assert [step.action for step in recording(tmp_path).runs[0].steps] == steps
+    done = replayed(tmp_path, "--vnc-server=qt")
+    assert done.code == 0, done.out

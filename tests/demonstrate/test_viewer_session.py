@@ -1,0 +1,375 @@
+"""`--vnc-record=demonstrate`: pytest in a process of its own, a person at the viewer that it names, and the till."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use import assembly
+from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.deadline import DeadlineExceeded
+from pytest_vnc_use.demonstrate import viewer_session
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.recordings.format import Recording
+from pytest_vnc_use.recordings.store import load, save
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.logger import Redactor
+from pytest_vnc_use.types import Action, Click, Region, TypeText
+from support import vnc_servers
+from support.memory_desktop import PaintedController
+from support.tills import TILL
+from support.viewer_client import Person
+from support.vnc_servers import VncServer
+
+TIMEOUT_S = 240
+TASK = "Enter alice, add two apples and pay"
+HEAD = "import pytest\n"
+PAID = f"""{HEAD}
+@pytest.mark.vnc_task("{TASK}")
+def test_till(vnc_desktop):
+    assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
+"""
+CLAIMED = f"""{HEAD}
+@pytest.mark.vnc_task("{TASK}", expect="the till says paid")
+def test_till():
+    pass
+"""
+CALLED = f"""
+def test_till(vnc_agent):
+    vnc_agent.run("{TASK}")
+    assert vnc_agent.verify("the till says paid")
+"""
+SECRET = "w0nder-land"
+PAYING = (Click(130, 224), Click(150, 224), Click(380, 224))
+
+
+@dataclass
+class Ended:
+    """How pytest ended, and all that it printed."""
+
+    code: int
+    out: str
+
+
+class Session:
+    """pytest on the one test of a folder; `answers` is what is typed at its terminal, and nobody is there without."""
+
+    def __init__(self, folder: Path, *options: str, answers: str = "", **environment: str) -> None:
+        app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
+        desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options],
+            cwd=folder,
+            env={**os.environ, "CI": "true", **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert self.process.stdin
+        self.process.stdin.write(answers)
+        self.process.stdin.close()
+        self._said = ""
+        self._limit = threading.Timer(TIMEOUT_S, self.process.kill)
+        self._limit.start()
+
+    def person(self, password: str = "") -> Person:
+        """Somebody who does the next task, where pytest says that it can be done."""
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self._said += line
+            if "vncviewer" in line:
+                return Person(line.split()[-1], password)
+        raise AssertionError(f"nobody was asked to do a task:\n{self._said}")
+
+    def ended(self) -> Ended:
+        assert self.process.stdout
+        self._said += self.process.stdout.read()
+        return Ended(self.process.wait(TIMEOUT_S), self._said)
+
+    def close(self) -> None:
+        self._limit.cancel()
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Session]]:
+    """Start pytest on a test's source."""
+    vnc_servers.require_pyside()
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    with ExitStack() as stack:
+
+        def started(source: str, *options: str, **more: str) -> Session:
+            (tmp_path / "test_till.py").write_text(source, encoding="utf-8")
+            session = Session(tmp_path, *options, **more)
+            stack.callback(session.close)
+            return session
+
+        yield started
+
+
+@pytest.fixture
+def demonstrate(start: Callable[..., Session]) -> Callable[..., Session]:
+    """Start it where a person does the tasks."""
+    return lambda source, *options, **more: start(source, "--vnc-record=demonstrate", *options, **more)
+
+
+def file_in(folder: Path) -> Path:
+    return folder / "__vnc_recordings__" / "test_till" / "test_till.json"
+
+
+def recording(folder: Path) -> Recording:
+    found = load(file_in(folder))
+    assert found
+    return found
+
+
+def actions(folder: Path, run: int = 0) -> list[Action]:
+    return [step.action for step in recording(folder).runs[run].steps]
+
+
+def enter(person: Person, name: str) -> None:
+    person.click(200, 60)
+    person.type(name)
+
+
+def pay(person: Person) -> None:
+    """Two apples, and whatever name was typed."""
+    for click in PAYING:
+        person.click(click.x, click.y)
+
+
+def done_by(session: Session) -> Ended:
+    with session.person() as person:
+        enter(person, "alice")
+        pay(person)
+    return session.ended()
+
+
+def replayed(start: Callable[..., Session], source: str, **environment: str) -> Ended:
+    return start(source, "--vnc-record=replay", **environment).ended()
+
+
+# --- what is recorded ------------------------------------------------------------------------------------------------
+
+
+def test_what_a_person_does_is_recorded_and_replays(
+    start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
+) -> None:
+    done = done_by(demonstrate(PAID, "--vnc-step-delay=0.01"))
+    assert done.code == 0, done.out
+    assert f"\n{TASK}\n" in done.out
+    assert "vnc-use: 1 recording written" in done.out
+    assert "vnc-use: 1 run planned by a person" in done.out
+    assert actions(tmp_path) == [Click(200, 60), TypeText("alice"), *PAYING]
+    assert recording(tmp_path).runs[0].planner == "a person"
+    check_run(tmp_path)
+    done = replayed(start, PAID)
+    assert done.code == 0, done.out
+    assert "vnc-use: 1 run planned by recording" in done.out
+
+
+def test_a_rehearsal_needs_nobody(demonstrate: Callable[..., Session]) -> None:
+    done = done_by(demonstrate(CLAIMED, "--vnc-rehearse=1", answers="yes, it says paid\n"))
+    assert done.code == 0, done.out
+    assert done.out.count("vncviewer") == 1
+    assert "vnc-use: 1 recording repeated in 1 rehearsal" in done.out
+    assert "vnc-use: 1 run planned by recording" in done.out
+
+
+def check_run(folder: Path) -> None:
+    """The run tells each step, with its pictures."""
+    (run,) = (path for path in (folder / "runs").iterdir() if path.is_dir())
+    trace = read_trace(run)
+    assert trace.started.planner == "a person"
+    assert trace.ended
+    assert trace.ended.message == "a person did it, in 5 steps"
+    assert [step.proposal.action for step in trace.steps] == actions(folder)
+    shown = [trace.steps[0].frame_before, *(step.frame_after for step in trace.steps)]
+    assert len(set(shown)) == 6, "each step changes what the till shows"
+    assert [step.frame_before for step in trace.steps] == shown[:-1]
+    assert all((run / "screens" / f"{frame.digest}.png").exists() for frame in shown)
+
+
+def test_several_tasks_and_a_secret(
+    start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
+) -> None:
+    source = f"""{HEAD}
+@pytest.mark.vnc_task("Enter <secret:TILL_NAME>", secrets=["TILL_NAME"])
+@pytest.mark.vnc_task("Add two apples and pay")
+def test_till(vnc_agent, vnc_desktop):
+    vnc_agent.run("Add one more and pay")
+    assert vnc_desktop.read_file("total.txt").endswith("pays 7.50")
+"""
+    session = demonstrate(source, TILL_NAME=SECRET)
+    with session.person() as person:
+        enter(person, f"x{SECRET}")
+    with session.person() as person:
+        pay(person)
+    with session.person() as person:
+        person.click(130, 224)
+        person.click(380, 224)
+    done = session.ended()
+    assert done.code == 0, done.out
+    assert [actions(tmp_path, run) for run in range(3)] == [
+        [Click(200, 60), TypeText("x<secret:TILL_NAME>")],
+        [*PAYING],
+        [Click(130, 224), Click(380, 224)],
+    ]
+    assert SECRET not in done.out
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in files if SECRET in path.name or SECRET.encode() in path.read_bytes()]
+    done = replayed(start, source, TILL_NAME=SECRET)
+    assert done.code == 0, done.out
+
+
+def test_a_claim_is_judged_by_whoever_is_at_the_terminal(
+    start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
+) -> None:
+    mask = Region(700, 300, 710, 340)
+    save(file_in(tmp_path), Recording(test="test_till.py::test_till", screen_size=(800, 400), masks=(mask,)))
+    done = done_by(demonstrate(CALLED, answers="yes, it stands below\n"))
+    assert done.code == 0, done.out
+    assert recording(tmp_path).masks == (mask,), "they outlive a new recording"
+    (claim,) = recording(tmp_path).runs[0].claims
+    told = (claim.claim, claim.verdict, claim.reason)
+    assert told == ("the till says paid", "holds", "whoever recorded it said: it stands below")
+    done = replayed(start, CALLED)
+    assert done.code == 0, done.out
+
+
+# --- what is not recorded --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "answers", "told"),
+    [
+        (PAID.replace("5.00", "7.50"), "", "product"),
+        (CLAIMED, "no, it is open\n", "whoever recorded it said: it is open"),
+        (CLAIMED, "", "--vnc-judge=gemini"),
+    ],
+    ids=["the body fails", "the claim fails", "nobody is at the terminal"],
+)
+def test_a_test_that_fails_is_not_recorded(
+    demonstrate: Callable[..., Session], tmp_path: Path, source: str, answers: str, told: str
+) -> None:
+    done = done_by(demonstrate(source, answers=answers))
+    assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
+    assert told in done.out
+    assert ("inconclusive" in done.out) == (source == CLAIMED and not answers)
+
+
+@pytest.mark.parametrize("pieces", [True, False], ids=["in pieces", "the password"])
+def test_what_would_tell_a_secret_is_not_recorded(
+    demonstrate: Callable[..., Session], tmp_path: Path, pieces: bool
+) -> None:
+    source = PAID.replace(f'"{TASK}"', f'"{TASK}", secrets=["TILL_NAME"]') if pieces else PAID
+    session = demonstrate(source, **{"TILL_NAME" if pieces else "VNC_USE_PASSWORD": SECRET})
+    with session.person("" if pieces else SECRET) as person:
+        assert person.name, "it was let in"
+        enter(person, SECRET[:3])
+        if pieces:
+            person.press(0xFF57)
+        person.type(SECRET[3:])
+    done = session.ended()
+    assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
+    assert ("typed in several pieces" if pieces else "'VNC_USE_PASSWORD', so nothing is written") in done.out
+    assert SECRET not in done.out
+
+
+def test_a_step_that_the_policy_refuses_is_not_recorded(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text(
+        'on_deny = "continue"\n[[rule]]\nname = "no alice"\ntext = "alice"\ndecision = "deny"\n', encoding="utf-8"
+    )
+    done = done_by(demonstrate(PAID, "--vnc-policy=policy.toml"))
+    assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
+    assert "step 2 was shown, and must not be carried out: denied" in done.out
+
+
+def test_a_viewer_that_is_closed_without_a_deed(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+    session = demonstrate(PAID)
+    with session.person() as person:
+        person.point(100, 100)
+    done = session.ended()
+    assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
+    assert "gave_up: the viewer was closed, and nothing was done there" in done.out
+
+
+def test_the_time_for_it_is_limited(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+    session = demonstrate(PAID, "--vnc-seconds=20")
+    with session.person() as person:
+        person.click(380, 224)
+        with pytest.raises((EOFError, ConnectionError)):
+            person.read(1)
+    done = session.ended()
+    assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
+    assert re.search(r"within \d+ s, then close it", done.out)
+    assert "seconds= in the marker, or --vnc-seconds, allows it" in done.out
+
+
+@contextmanager
+def closed_later(session: viewer_session.Session) -> Iterator[None]:
+    """As if a viewer was closed, so that no mistake of the limit's waits for ever."""
+    timer = threading.Timer(TIMEOUT_S, session.hear, (None, 0.0))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def test_then_the_viewer_is_sent_away(tigervnc: VncServer) -> None:
+    said: list[str] = []
+    shown = viewer_session.Showing(said.append, "do it", Redactor({}), Redactor({}))
+    with closing(connect(tigervnc.address)) as desktop:
+        with pytest.raises(DeadlineExceeded):
+            shown.of(desktop, 3.0, until=closed_later)
+        with pytest.raises(OSError, match="Errno"):
+            Person(said[-1].split()[-1])
+
+
+def test_ctrl_c_ends_the_session(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+    session = demonstrate(PAID)
+    with session.person() as person:
+        enter(person, "alice")
+        session.process.send_signal(signal.SIGINT)
+        done = session.ended()
+    assert (done.code, file_in(tmp_path).exists()) == (pytest.ExitCode.INTERRUPTED, False), done.out
+    assert "KeyboardInterrupt" in done.out
+
+
+# --- what is wrong ---------------------------------------------------------------------------------------------------
+
+
+def test_one_person_has_one_terminal(start: Callable[..., Session]) -> None:
+    done = start(PAID, "--vnc-record=demonstrate", "-n1").ended()
+    assert done.code == pytest.ExitCode.USAGE_ERROR, done.out
+    assert "--vnc-record=demonstrate needs one process" in done.out
+
+
+def test_so_it_is_where_the_marker_says_it(start: Callable[..., Session]) -> None:
+    source = PAID.replace(f'"{TASK}"', f'"{TASK}", record="demonstrate"')
+    done = start(source, "-n1").ended()
+    assert done.code == pytest.ExitCode.TESTS_FAILED, done.out
+    assert "--vnc-record=demonstrate needs one process" in done.out
+
+
+def test_other_hands_than_vnc() -> None:
+    hands: Any = PaintedController()
+    with pytest.raises(SettingsError, match="driven by a 'PaintedController'"):
+        assembly.vnc_behind(hands)

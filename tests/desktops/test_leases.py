@@ -1,0 +1,194 @@
+"""No desktop is ever used by two at once: threads, processes, kills."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.desktops.sharing.leases import folder_of_user, lease
+from pytest_vnc_use.errors import DesktopError, DesktopRefused
+
+SERVERS = ["host::5901", "host::5902", "host::5903"]
+
+WORKER = """
+import os, sys, random
+from pathlib import Path
+from pytest_vnc_use.desktops.sharing.leases import lease
+
+folder, count = Path(sys.argv[1]), int(sys.argv[2])
+for number in range(count):
+    held = lease({servers}, f"worker {{os.getpid()}}", timeout_s=60, folder=folder / "locks")
+    using = folder / ("using-" + held.server.replace(":", "_"))
+    # a user that dies leaves its file behind, and its lease goes: only a living other user is a fault
+    other = int(using.read_text() or 0) if using.exists() else 0
+    if other and Path(f"/proc/{{other}}").exists() and Path(f"/proc/{{other}}/stat").read_text().split()[2] != "Z":
+        print(f"{{held.server}} is used by {{other}} too")
+    using.write_text(str(os.getpid()))
+    print("leased", flush=True)
+    using.unlink()
+    held.release()
+"""
+
+
+def worker(folder: Path, count: int) -> subprocess.Popen[str]:
+    program = WORKER.format(servers=SERVERS)
+    return subprocess.Popen([sys.executable, "-c", program, str(folder), str(count)], stdout=subprocess.PIPE, text=True)
+
+
+def test_eight_processes_and_200_leases_with_kills_in_between(tmp_path: Path) -> None:
+    (tmp_path / "locks").mkdir()
+    workers = [worker(tmp_path, 25) for _ in range(8)]
+    doomed = [worker(tmp_path, 1000) for _ in range(3)]
+    for process in doomed:
+        assert process.stdout is not None
+        for _ in range(random.randint(1, 5)):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+    told = [process.communicate(timeout=100)[0].splitlines() for process in workers]
+    assert [process.wait() for process in workers] == [0] * 8
+    for process in doomed:
+        process.communicate(timeout=10)
+    assert [line for lines in told for line in lines if line != "leased"] == []
+    assert sum(map(len, told)) == 200
+
+
+ALONE = """
+import sys
+from pathlib import Path
+from pytest_vnc_use.desktops.sharing.leases import lease
+
+for number in range(1000):
+    lease([sys.argv[2]], "it", timeout_s=60, folder=Path(sys.argv[1])).release()
+"""
+
+
+def test_the_folder_may_go_while_another_process_makes_it(tmp_path: Path) -> None:
+    commands = [[sys.executable, "-c", ALONE, str(tmp_path / "locks"), server] for server in SERVERS]
+    processes = [subprocess.Popen(command) for command in commands]
+    assert [process.wait(100) for process in processes] == [0, 0, 0]
+    assert not (tmp_path / "locks").exists()
+
+
+def test_a_lease_dies_with_its_owner(tmp_path: Path) -> None:
+    program = "from pytest_vnc_use.desktops.sharing.leases import lease; from pathlib import Path; import signal\n"
+    program += (
+        f"held = lease(['host::1'], 'it', timeout_s=30, folder=Path({str(tmp_path)!r})); print('held', flush=True)\n"
+    )
+    program += "signal.pause()"
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    with pytest.raises(DesktopRefused, match=rf"'host::1' by it \(process {process.pid}\)"):
+        lease(["host::1"], "me", timeout_s=0.2, folder=tmp_path)
+    process.kill()
+    process.communicate(timeout=10)
+    lease(["host::1"], "me", timeout_s=30, folder=tmp_path).release()
+
+
+def test_what_was_released_or_left_by_a_killed_process_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "locks"
+    program = (
+        f"from pytest_vnc_use.desktops.sharing.leases import lease; from pathlib import Path; import os; "
+        f"held = lease(['host::1'], 'it', timeout_s=30, folder=Path({str(folder)!r})); os.kill(os.getpid(), 9)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=30).returncode == -9
+    assert len(list(folder.iterdir())) == 2
+    held, other = (lease([server], "me", timeout_s=30, folder=folder) for server in ("host::2", "host::3"))
+    assert len(list(folder.iterdir())) == 4
+    held.release()
+    assert len(list(folder.iterdir())) == 2
+    other.release()
+    assert not folder.exists()
+
+
+def test_the_second_of_a_pool_is_taken_while_the_first_is_used(tmp_path: Path) -> None:
+    first = lease(SERVERS, "one", timeout_s=30, folder=tmp_path)
+    second = lease(SERVERS, "two", timeout_s=30, folder=tmp_path)
+    assert (first.server, second.server) == ("host::5901", "host::5902")
+    first.release()
+    first.release()
+    assert lease(SERVERS, "three", timeout_s=30, folder=tmp_path).server == "host::5901"
+    second.release()
+
+
+def test_an_address_is_one_desktop_however_it_is_spelled(tmp_path: Path) -> None:
+    held = lease(["localhost:1"], "one", timeout_s=30, folder=tmp_path)
+    for spelling in ("localhost::5901", "127.0.0.1::5901", "127.0.0.1:1", ":1", f"{socket.gethostname()}:1"):
+        with pytest.raises(DesktopRefused):
+            lease([spelling], "two", timeout_s=0, folder=tmp_path)
+    held.release()
+
+
+def test_who_holds_what_is_told(tmp_path: Path) -> None:
+    held = lease(["host::1"], "test_basket", timeout_s=30, folder=tmp_path)
+    with pytest.raises(
+        DesktopRefused, match=rf"no desktop .* 0.1 s; held: 'host::1' by test_basket \(process {os.getpid()}\)"
+    ):
+        lease(["host::1"], "me", timeout_s=0.1, folder=tmp_path)
+    held.release()
+
+
+FORKING = """
+import multiprocessing, os, signal, sys
+from pathlib import Path
+from pytest_vnc_use.desktops.sharing.leases import lease
+
+held = lease(["host::1"], "it", timeout_s=30, folder=Path(sys.argv[1]))
+child = multiprocessing.get_context("fork").Process(target=signal.pause)
+child.start()
+print(child.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_lease_does_not_live_on_in_a_forked_child(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", FORKING, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    try:
+        process.wait(timeout=10)
+        lease(["host::1"], "me", timeout_s=30, folder=tmp_path).release()
+        os.kill(child, 0)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        process.communicate(timeout=10)
+
+
+# --- the folder of the locks -----------------------------------------------------------------------------------------
+
+
+def test_a_user_needs_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "no/such/name")
+    assert folder_of_user() == Path(tempfile.gettempdir(), f"pytest-vnc-use-{os.getuid()}")
+
+
+def test_what_is_in_the_place_of_the_folder_is_told(tmp_path: Path) -> None:
+    (file := tmp_path / "file").touch()
+    (link := tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "poetry.lock").touch()
+    missing = tmp_path / "missing" / "locks"
+    with pytest.raises(DesktopError, match=rf"^cannot make the folder of locks '{missing}': .*; remove .* TMPDIR.*$"):
+        lease(["host::1"], "me", timeout_s=30, folder=missing)
+    for place in (file, link):
+        with pytest.raises(
+            DesktopError, match=rf"^the folder of locks must be a folder of this user's, got '{place}'; remove"
+        ):
+            lease(["host::1"], "me", timeout_s=30, folder=place)
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "link", "poetry.lock"}
+
+
+def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+    if os.getuid() == 0:
+        os.chown(tmp_path, 54321, -1)
+    others = tmp_path if os.getuid() == 0 else Path("/")
+    with pytest.raises(DesktopError, match=rf"must be a folder of this user's, got '{others}'"):
+        lease(["host::1"], "me", timeout_s=30, folder=others)
+    assert not list(others.glob("*.lock"))

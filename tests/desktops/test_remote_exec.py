@@ -1,0 +1,204 @@
+"""Commands and files on a desktop that another command leads to: a folder here by `env -C`, a machine by a real ssh."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.desktops.processes.remote_exec import Reach, reach_of
+from pytest_vnc_use.errors import DesktopError, SettingsError
+from support.ssh_server import ssh_server
+from support.vnc_servers import wait_for
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="env -C and /proc")
+
+
+@pytest.fixture(scope="module")
+def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with ssh_server(tmp_path_factory.mktemp("ssh")) as command:
+        yield command
+
+
+@pytest.fixture(params=["a folder", "ssh"])
+def reach(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reach:
+    """Each way, into an empty folder."""
+    if request.param == "a folder":
+        return Reach(["env", "-C", str(tmp_path)])
+    return reach_of(f"{request.getfixturevalue('ssh')} env -C {tmp_path}", "desktop-host:1")
+
+
+def running_with(word: str) -> list[int]:
+    """Ids of the processes that have that word on their command line."""
+    return [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and word.encode() in said(entry).split(b"\0")
+    ]
+
+
+def said(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+
+def test_a_command_arrives_word_by_word(reach: Reach) -> None:
+    words = ["two words", "", "it's", '"$HOME"', "*", "a\nb", "-n", "Äpfel"]
+    ran = reach.run(["printf", "[%s]", *words], 30)
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "".join(f"[{word}]" for word in words), "")
+
+
+def test_output_and_exit_code_come_back_apart(reach: Reach) -> None:
+    ran = reach.run(["sh", "-c", "echo here; echo no >&2; exit 7"], 30)
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (7, "here\n", "no\n")
+
+
+def test_an_exit_code_of_a_program_that_found_nothing_is_its_own(reach: Reach) -> None:
+    ran = reach.run(["sh", "-c", "no-such-program"], 30)
+    assert ran.exit_code == 127
+    assert "no-such-program" in ran.stderr
+
+
+def test_a_signal_is_told_from_an_exit_code(reach: Reach) -> None:
+    script = "sh -c 'kill -SEGV $$'; exit $?"
+    assert reach.run(["sh", "-c", script], 30).exit_code == -11
+
+
+def test_a_program_that_is_not_there_is_told(reach: Reach) -> None:
+    with pytest.raises(DesktopError, match="cannot start 'no-such-command'"):
+        reach.run(["no-such-command"], 30)
+    assert not reach.has("no-such-command")
+    assert reach.has("sh")
+
+
+def test_a_command_that_does_not_end_is_killed_there_with_all_that_it_started(reach: Reach) -> None:
+    mine, its_childs = f"3{os.getpid()}", f"4{os.getpid()}"
+    script = f"setsid sleep {its_childs} & exec sleep {mine}"
+    with pytest.raises(DesktopError, match=r"'?sh -c .* has not ended within 0.5 s; give it a longer timeout_s"):
+        reach.run(["sh", "-c", script], 0.5)
+    wait_for(lambda: not running_with(mine) and not running_with(its_childs), "the end of both")
+
+
+def test_one_part_is_ended_and_then_the_rest(reach: Reach) -> None:
+    one, other = f"5{os.getpid()}", f"6{os.getpid()}"
+    for part, duration in (("program", one), ("other", other)):
+        script = f"setsid sleep {duration} >/dev/null 2>&1 </dev/null &"
+        subprocess.run(reach.words(["sh", "-c", script], part), check=True, timeout=30)
+    wait_for(lambda: running_with(one) and running_with(other), "the start of both")
+    reach.end("program")
+    wait_for(lambda: not running_with(one), "the end of the one")
+    assert running_with(other)
+    reach.end()
+    wait_for(lambda: not running_with(other), "the end of the other")
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["list.txt", "a folder/deep/it's.csv", "-n", "a/../b.txt"])
+def test_a_file_comes_back_as_it_was_written(reach: Reach, name: str) -> None:
+    text = "Äpfel;2\r\nno end of line \0 $HOME"
+    reach.write(name, text)
+    assert reach.read(name) == text
+
+
+def test_a_file_that_is_not_there_is_told_with_those_that_are(reach: Reach) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no file 'orders.csv'; it has no files"):
+        reach.read("orders.csv")
+    reach.write("b.txt", "")
+    reach.write("a/c.txt", "")
+    with pytest.raises(FileNotFoundError, match=r"no file 'orders.csv'; it has 'a/c.txt', 'b.txt'$"):
+        reach.read("orders.csv")
+
+
+def test_what_is_no_text_file_is_told(reach: Reach) -> None:
+    reach.write("folder/file", "")
+    with pytest.raises(DesktopError, match=r"cannot read 'folder' .*: .*[Dd]irectory"):
+        reach.read("folder")
+    with pytest.raises(DesktopError, match=r"cannot write 'folder' .*: .*[Dd]irectory"):
+        reach.write("folder", "text")
+    reach.run(["sh", "-c", r"printf '\377' > picture"], 30)
+    with pytest.raises(DesktopError, match=r"cannot read 'picture' .*utf-8"):
+        reach.read("picture")
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../secret", ".."])
+def test_a_name_never_leads_out_of_the_folder(reach: Reach, name: str) -> None:
+    with pytest.raises(DesktopError, match="must lie in the program's working folder"):
+        reach.read(name)
+    with pytest.raises(DesktopError, match="must lie in the program's working folder"):
+        reach.write(name, "text")
+
+
+def test_a_way_that_hands_no_input_on_is_told(tmp_path: Path) -> None:
+    deaf = Reach(["sh", "-c", 'cd "$0" && exec "$@" </dev/null', str(tmp_path)])
+    with pytest.raises(DesktopError, match=r"cannot write 'list.txt': 0 of 6 bytes arrived; .* 'docker exec -i'"):
+        deaf.write("list.txt", "apples")
+
+
+# --- ways that lead nowhere ------------------------------------------------------------------------------------------
+
+NOWHERE = {
+    "no such client": (["no-such-client"], r"cannot start 'no-such-client': No such file"),
+    "no such host": (
+        ["ssh", "no-such-host.invalid"],
+        r"'ssh no-such-host.invalid' does not lead to the desktop: .*resolve.* \(exit code 255\); try it in a shell",
+    ),
+    "nothing but words": (["echo", "hello"], r"'echo hello' does not lead to the desktop: it said nothing"),
+}
+
+
+@pytest.mark.parametrize(("command", "message"), NOWHERE.values(), ids=NOWHERE.keys())
+def test_a_way_that_leads_nowhere_is_told_with_the_clients_last_words(command: list[str], message: str) -> None:
+    reach = Reach(command)
+    for use in (lambda: reach.run(["true"], 30), lambda: reach.read("a"), lambda: reach.has("sh"), reach.end):
+        with pytest.raises(DesktopError, match=message):
+            use()
+
+
+def test_an_ssh_that_is_refused_asks_nobody_for_a_password(ssh: str, tmp_path: Path) -> None:
+    config = Path(ssh.split()[2]).read_text().replace("IdentityFile", "#")
+    (tmp_path / "config").write_text(config)
+    stranger = Reach(["ssh", "-F", str(tmp_path / "config"), *ssh.split()[3:]])
+    with pytest.raises(DesktopError, match=r"does not lead to the desktop: .*Permission denied \(publickey"):
+        stranger.run(["true"], 30)
+
+
+# --- --vnc-exec ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "server", "words"),
+    [
+        ("ssh -p 2222 {host}", "lab-7:1", ("ssh", "-p", "2222", "lab-7")),
+        ("reach {host} {port}", "[::1]::5901", ("reach", "::1", "5901")),
+        ("reach {host}.{port}", ":2", ("reach", "localhost.5902")),
+        ("docker exec -i 'my desk'", "/run/vnc", ("docker", "exec", "-i", "my desk")),
+        ("docker exec -i {{.Names}}", "lab-7:1", ("docker", "exec", "-i", "{{.Names}}")),
+    ],
+)
+def test_host_and_port_are_filled_in_from_the_address(line: str, server: str, words: tuple[str, ...]) -> None:
+    assert reach_of(line, server).command == words
+
+
+@pytest.mark.parametrize(
+    ("line", "server", "message"),
+    [
+        ("docker exec -i {name}", "lab-7:1", r"no value for '{name}': the desktop at 'lab-7:1' has host and port"),
+        ("ssh {host}", "/run/vnc", r"no value for '{host}': the desktop at '/run/vnc' has neither host nor port"),
+        ("  ", "lab-7:1", r"must be a command line, such as .*, got '  '"),
+        ("ssh 'lab", "lab-7:1", r"must be a command line, got \"ssh 'lab\": No closing quotation"),
+    ],
+)
+def test_a_command_line_of_nonsense_is_told(line: str, server: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        reach_of(line, server)

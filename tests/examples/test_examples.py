@@ -1,0 +1,119 @@
+"""The examples as the model does them, and as recordings of them are made; .ci/run and the README replay them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.gemini_server import GeminiServer, Reply, calls, text
+from support.paths import ROOT
+
+EXAMPLE = "examples/test_shop.py::test_basket"
+SENTENCE = "Sign in as alice, add two apples to the basket and open the basket"
+HOLDS = {"reason": "the row says 2 apples and the total is 3.00", "verdict": "holds", "box_2d": [0, 0, 500, 500]}
+
+
+@pytest.fixture
+def sentence_as_calls(monkeypatch: pytest.MonkeyPatch) -> list[Reply]:
+    """The script of the sentence, in the model's words and on its grid."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    from scripts import SCRIPTS
+
+    return [calls(*(_call(proposal.action, proposal.intent) for proposal in turn)) for turn in SCRIPTS[SENTENCE]]
+
+
+def _call(action: object, intent: str) -> tuple[str, dict[str, object]]:
+    values = vars(action)
+    point = {"x": round(values["x"] / 1.44), "y": round(values["y"] / 0.9), "intent": intent}
+    if values["kind"] == "click":
+        return "click", point
+    return "type_text_at", {**point, "text": values["text"], "press_enter": values["press_enter"]}
+
+
+@pytest.fixture
+def verdict(request: pytest.FixtureRequest) -> Reply:
+    return text(json.dumps({**HOLDS, "verdict": request.param}))
+
+
+@pytest.fixture
+def server(sentence_as_calls: list[Reply], verdict: Reply) -> Iterator[GeminiServer]:
+    with GeminiServer([*sentence_as_calls, text("the basket is open"), verdict]) as server:
+        yield server
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("holds", 0), ("unsure", 1)], indirect=["verdict"])
+def test_an_example_is_done_by_the_model_and_judged(server: GeminiServer, code: int, tmp_path: Path) -> None:
+    options = [
+        "--vnc-planner=gemini",
+        "--vnc-record=off",
+        f"--vnc-runs-dir={tmp_path}",
+        f"--html={tmp_path / 'report.html'}",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", EXAMPLE, *options],
+        cwd=ROOT,
+        env=os.environ | {"GOOGLE_API_KEY": server.api_key, "GOOGLE_GEMINI_BASE_URL": server.url},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout
+    assert "planned by gemini (gemini-3.8-flash)" in done.stdout
+    assert "gemini-3.8-flash" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert server.refusals == []
+
+
+# --- recordings ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unrecorded(tmp_path: Path) -> Path:
+    """A folder with the examples, without their recordings."""
+    leave_out = shutil.ignore_patterns("__vnc_recordings__", "__pycache__", "runs")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=leave_out)
+    return tmp_path
+
+
+def examined(folder: Path, *options: str, said: str = "") -> str:
+    """What pytest prints of the example, with this at the keyboard."""
+    command = [sys.executable, "-m", "pytest", EXAMPLE, "-p", "no:pytest-vnc", "-p", "no:cacheprovider", "-rs"]
+    done = subprocess.run(
+        [*command, *options], cwd=folder, input=said, capture_output=True, text=True, timeout=100, check=False
+    )
+    return done.stdout
+
+
+def test_an_example_is_recorded_by_its_script_and_what_is_said_at_the_keyboard(unrecorded: Path) -> None:
+    recording = unrecorded / "examples" / "__vnc_recordings__" / "test_shop" / "test_basket.json"
+    assert "no planner is configured" in examined(unrecorded)
+    assert "its claim needs a judge, and nobody is at the keyboard" in examined(unrecorded, "--vnc-record=rewrite")
+    assert not recording.exists()
+    recorded = examined(unrecorded, "--vnc-record=rewrite", "-s", said="yes, it shows 2 and 3.00\n")
+    assert "1 recording written" in recorded, recorded
+    assert "whoever recorded it said: it shows 2 and 3.00" in recording.read_text(encoding="utf-8")
+    assert "1 run planned by recording" in examined(unrecorded)
+
+
+def test_an_example_is_recorded_by_demonstration(unrecorded: Path) -> None:
+    recording = unrecorded / "examples" / "__vnc_recordings__" / "test_shop" / "test_basket.json"
+    options = ["-k", "test_basket", "-p", "no:pytest-vnc", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "examples/demonstrate.py", *options],
+        cwd=unrecorded,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "1 recording written" in done.stdout
+    assert '"planner": "a person"' in recording.read_text(encoding="utf-8")

@@ -1,0 +1,144 @@
+"""The examples' shop has the same pixels everywhere, so that the recordings that come with it are replayed anywhere."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import MouseDown, MouseUp, Move
+from support.paths import ROOT
+from support.vnc_servers import wait_for
+
+PAGES = ROOT / "tests" / "programs" / "shop_pages.py"
+NO_FONTS = "<fontconfig></fontconfig>"
+RULES = """
+  <edit name="hintstyle" mode="assign"><const>hintfull</const></edit>
+  <edit name="autohint" mode="assign"><bool>true</bool></edit>
+  <edit name="antialias" mode="assign"><bool>false</bool></edit>
+  <edit name="rgba" mode="assign"><const>rgb</const></edit>
+  <edit name="embolden" mode="assign"><bool>true</bool></edit>
+"""
+OTHER_FONTS = f"""<fontconfig>
+  <dir>/usr/share/fonts</dir>
+  <match target="pattern">
+    <edit name="family" mode="prepend" binding="strong"><string>DejaVu Serif</string></edit>{RULES}
+  </match>
+  <match target="font">{RULES}</match>
+</fontconfig>"""
+OTHER_SETTINGS = {
+    "QT_SCALE_FACTOR": "1.5",
+    "QT_FONT_DPI": "144",
+    "QT_STYLE_OVERRIDE": "windows",
+    "LC_ALL": "de_DE.UTF-8",
+}
+FONTS = {"no fonts": (NO_FONTS, {}), "other fonts": (OTHER_FONTS, OTHER_SETTINGS)}
+
+
+@pytest.fixture(params=FONTS)
+def machine(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """The environment on a machine with these fonts, whose user has set these things."""
+    configuration, settings = FONTS[request.param]
+    file = tmp_path / "fonts.conf"
+    file.write_text(f'<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">{configuration}', encoding="utf-8")
+    return os.environ | settings | {"FONTCONFIG_FILE": str(file)}
+
+
+def pages_on(machine: dict[str, str]) -> list[str]:
+    command = [sys.executable, str(PAGES)]
+    return subprocess.run(
+        command, env=machine, capture_output=True, text=True, timeout=100, check=True
+    ).stdout.splitlines()
+
+
+def test_fonts_and_settings_of_the_machine_are_not_seen(machine: dict[str, str]) -> None:
+    pages = pages_on(machine)
+    assert len(set(pages)) == 8
+    assert pages == pages_on(dict(os.environ))
+
+
+def test_the_examples_recordings_are_replayed_on_any_machine(machine: dict[str, str], tmp_path: Path) -> None:
+    some = "test_basket or test_an_order or test_products or test_the_dialog_empties"
+    options = ["-k", some, "--vnc-record=replay", f"--vnc-runs-dir={tmp_path}", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "examples", *options],
+        cwd=ROOT,
+        env=machine,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    assert "7 runs planned by recording" in done.stdout
+
+
+# --- the gift box ----------------------------------------------------------------------------------------------------
+
+SHELF, TOP_OF_BOX, END_OF_BOX, BETWEEN = (400, 216), (1142, 216), (1142, 700), (860, 500)
+AROUND_THE_POINTER = (795, 440, 885, 560)
+
+
+@pytest.fixture
+def gift_box() -> Iterator[GiftBox]:
+    desktop = QtDesktop()
+    try:
+        desktop.launch([sys.executable, str(ROOT / "examples" / "shop")])
+        with VncUseAgent(settings=Settings(server=desktop.server, watch=False), hitl_mode=False) as hands:
+            hands.type_text("alice")
+            hands.key("tab")
+            hands.type_text("wonderland", press_enter=True)
+            opened = GiftBox(hands, desktop)
+            opened.wait_until("user", "alice")
+            hands.key("ctrl+6")
+            opened.wait_until("page", "gift box")
+            yield opened
+    finally:
+        desktop.stop()
+
+
+@dataclass
+class GiftBox:
+    """The page of that name, of a shop of its own."""
+
+    hands: VncUseAgent
+    desktop: QtDesktop
+
+    def wait_until(self, name: str, value: object) -> None:
+        """Until the shop has written this to its file."""
+        wait_for(lambda: json.loads(self.desktop.read_file("state.json"))[name] == value, f"{name} {value!r}", 60)
+
+    def around_the_pointer(self) -> Image.Image:
+        screen = Image.open(io.BytesIO(self.hands.screenshot()))
+        return screen.crop(AROUND_THE_POINTER)
+
+
+def test_a_row_is_dragged_without_its_picture_of_which_a_ghost_could_stay(gift_box: GiftBox) -> None:
+    before = gift_box.around_the_pointer()
+    gift_box.hands.perform(MouseDown(*SHELF))
+    gift_box.hands.perform(Move(600, 300))
+    gift_box.hands.perform(Move(*BETWEEN))
+    assert gift_box.around_the_pointer() == before
+    gift_box.hands.perform(MouseUp(*END_OF_BOX))
+    gift_box.wait_until("gift_box", ["apples"])
+
+
+def test_rows_are_moved_from_list_to_list_and_within_one(gift_box: GiftBox) -> None:
+    for packed in (["apples"], ["apples", "pears"]):
+        gift_box.hands.drag(*SHELF, *END_OF_BOX)
+        gift_box.wait_until("gift_box", packed)
+    gift_box.hands.drag(*TOP_OF_BOX, *END_OF_BOX)
+    gift_box.wait_until("gift_box", ["pears", "apples"])
+    gift_box.hands.drag(*TOP_OF_BOX, *SHELF)
+    gift_box.wait_until("gift_box", ["apples"])

@@ -1,0 +1,215 @@
+"""Budgets and costs as a user of pytest meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from support.gemini_rules import Request
+from support.gemini_server import GeminiServer, Reply, calls, hang, text
+
+CALL_DOLLARS = (1200 * 0.75 + 300 * 0.075 + 100 * 3.75) / 1e6
+"""Of an answer of the stand-in's, with 300 cached tokens of 1,500; doubled from 2027 on."""
+
+CLICKS = """
+import pytest
+
+@pytest.mark.vnc_task("Click it"{marker})
+def test_it(vnc_agent):
+    assert vnc_agent.runs
+"""
+FOUR_TESTS = """
+import pytest
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.vnc_task("Click around", expect=None)
+def test_it(vnc_agent, number):
+    assert vnc_agent.runs
+"""
+
+Run = Callable[..., pytest.RunResult]
+
+
+@pytest.fixture
+def never_done() -> Iterator[GeminiServer]:
+    """A model that always clicks somewhere else."""
+
+    def click(request: Request) -> Reply:
+        place = len(request.contents) * 7 % 900
+        return calls(("click", {"x": place, "y": place}))
+
+    with GeminiServer(click) as server:
+        yield server
+
+
+def test_what_a_test_cost_is_told(pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run) -> None:
+    pytester.makepyfile(CLICKS.format(marker=', expect="it was clicked"'))
+    verdict = text(json.dumps({"reason": "I see it.", "verdict": "holds", "box_2d": None}))
+    result = run(model(calls(("click", {"x": 5, "y": 5})), text("done"), verdict), "--junit-xml=junit.xml")
+    result.assert_outcomes(passed=1)
+    cost = 3 * CALL_DOLLARS
+    result.stdout.fnmatch_lines(
+        [
+            f"vnc-use: 3 calls of models, 4,500 tokens in (900 of them cached), 300 out: ${cost:.4f}",
+            f"vnc-use:   ${cost:.4f} test_what_a_test_cost_is_told.py::test_it",
+        ]
+    )
+    results = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())
+    assert results["tests"][0]["dollars"] == pytest.approx(cost, abs=1e-6)
+    assert 'name="vnc_tokens_cached" value="900"' in (pytester.path / "junit.xml").read_text()
+
+
+def test_the_dollars_of_a_test_run_out(pytester: pytest.Pytester, never_done: GeminiServer, run: Run) -> None:
+    pytester.makepyfile(CLICKS.format(marker=", dollars=0.009, expect=None"))
+    result = run(never_done)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*budget: *the dollars of this test are used up: 0.0* of 0.009*--vnc-dollars*"])
+    assert 0 < len(never_done.requests) * CALL_DOLLARS <= 0.009
+
+
+TRIED_TWICE = """
+from pathlib import Path
+import pytest
+
+@pytest.mark.vnc_task("Click it", expect=None)
+def test_it(vnc_agent):
+    tried = Path("tried").exists()
+    Path("tried").touch()
+    assert tried
+"""
+
+
+def test_what_was_spent_in_vain_is_part_of_what_a_test_cost(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run
+) -> None:
+    pytester.makepyfile(TRIED_TWICE)
+    result = run(model(text("done"), calls(("click", {"x": 5, "y": 5})), text("done")), "--reruns=1")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"vnc-use: 3 calls of models, 4,500 tokens in *: ${3 * CALL_DOLLARS:.4f}"])
+    results = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())
+    (test,) = results["tests"]
+    assert test["dollars"] == results["totals"]["dollars"] == pytest.approx(3 * CALL_DOLLARS, abs=1e-6)
+    assert [run["dollars"] for run in test["runs"]] == pytest.approx([CALL_DOLLARS, 2 * CALL_DOLLARS], abs=1e-6)
+
+
+A_DOLLAR_A_MILLION = '[[price]]\nmodels = ["gemini-3.8-flash"]\ninput = 1\noutput = 1\n'
+
+
+@pytest.mark.parametrize("option", ["--vnc-dollars=0.006", "--vnc-max-dollars=0.006", "--vnc-tokens=6000"])
+def test_a_request_that_nobody_answered_may_have_been_paid(pytester: pytest.Pytester, run: Run, option: str) -> None:
+    """A call is reckoned at about 4,100 tokens."""
+    pytester.makepyfile(CLICKS.format(marker=", expect=None"))
+    (pytester.path / "prices.toml").write_text(A_DOLLAR_A_MILLION)
+    with GeminiServer(lambda request: hang()) as silent:
+        result = run(silent, option, "--vnc-request-seconds=1", "--vnc-prices=prices.toml")
+    result.assert_outcomes(failed=1)
+    assert len(silent.requests) == 1
+    result.stdout.fnmatch_lines(
+        [
+            "*budget: *this * are used up: *and the next call may take*",
+            "vnc-use: 1 calls of models, 0 tokens in (0 of them cached), 0 out: $0.00*",
+            "vnc-use:   no usage was told of 1 of them, reckoned at *,* tokens",
+        ]
+    )
+    (test,) = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())["tests"]
+    assert 0.003 < test["dollars"] < 0.006
+    assert test["runs"][0]["dollars"] == pytest.approx(test["dollars"], abs=1e-6)
+
+
+def test_a_request_during_which_a_test_timed_out_may_have_been_paid(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(CLICKS.format(marker=", expect=None"))
+    pytester.makeconftest("import os; open('pid', 'w').write(str(os.getpid()))")
+
+    def time_out(request: Request) -> Reply:
+        os.kill(int((pytester.path / "pid").read_text()), signal.SIGALRM)  # what pytest-timeout waits for
+        return hang()
+
+    with GeminiServer(time_out) as silent:
+        result = run(silent, "--timeout=90", "--timeout-method=signal")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*Timeout *>90.0s*",
+            "vnc-use: 1 calls of models, 0 tokens in (0 of them cached), 0 out: $0.00*",
+            "vnc-use:   no usage was told of 1 of them, reckoned at *,* tokens",
+        ]
+    )
+
+
+OWN_MODELS = """
+import pytest
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
+
+@pytest.fixture
+def planner():
+    return GeminiComputerUse(model="gemini-9-new")
+
+@pytest.fixture
+def vnc_planner(request, planner):
+    return planner if request.node.name == "test_fixture" else None
+
+@pytest.mark.vnc_task("Click it")
+def test_fixture(vnc_agent):
+    assert vnc_agent.runs
+
+def test_given(vnc_agent, planner):
+    vnc_agent.run("Click it", planner=planner)
+"""
+
+
+@pytest.mark.parametrize("option", ["--vnc-dollars=1", "--vnc-max-dollars=1"])
+def test_a_planner_whose_model_has_no_price_asks_nothing_where_dollars_are_limited(
+    pytester: pytest.Pytester, never_done: GeminiServer, run: Run, option: str
+) -> None:
+    pytester.makepyfile(OWN_MODELS)
+    result = run(never_done, option, "--vnc-steps=2")
+    result.assert_outcomes(failed=2)
+    assert never_done.requests == []
+    told = "*settings: a limit in dollars needs the price of the model 'gemini-9-new', which is not known: *"
+    result.stdout.fnmatch_lines([f"{told}--vnc-prices=*"] * 2)
+
+
+def test_the_tokens_of_a_test_run_out_where_its_judge_is_asked(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run
+) -> None:
+    pytester.makepyfile(CLICKS.format(marker=', expect="it was clicked"'))
+    server = model(text("done"), text("not asked for"))
+    run(server, "--vnc-tokens=5000").assert_outcomes(failed=1)
+    assert len(server.requests) == 1
+
+
+def test_four_workers_share_the_dollars_of_a_session(
+    pytester: pytest.Pytester, never_done: GeminiServer, run: Run
+) -> None:
+    pytester.makepyfile(FOUR_TESTS)
+    result = run(never_done, "-n4", "--vnc-max-dollars=0.02", "--vnc-steps=100")
+    result.assert_outcomes(failed=4)
+    result.stdout.fnmatch_lines(["*the dollars of this session are used up: 0.0* of 0.02*--vnc-max-dollars*"])
+    assert 0 < len(never_done.requests) * CALL_DOLLARS <= 0.02 + 4 * CALL_DOLLARS
+
+
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [
+        ("--vnc-max-dollars=0", "--vnc-max-dollars must be a number of US dollars above 0, got '0'"),
+        ("--vnc-dollars=-1", "--vnc-dollars must be a number of US dollars above 0, got '-1'"),
+        ("--vnc-tokens=0", "--vnc-tokens must be a whole number, at least 1, got '0'"),
+        ("--vnc-max-dollars=1 --vnc-model=gemini-9-new", "needs the price of the model 'gemini-9-new'"),
+        ("--vnc-prices=prices.toml", "price.0.input: Input should be greater than or equal to 0, got -1"),
+        ("--vnc-prices=nowhere.toml", "--vnc-prices must name a TOML file of prices, got '*nowhere.toml'"),
+    ],
+)
+def test_bad_input_is_a_usage_error_before_anything_is_asked(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run, option: str, problem: str
+) -> None:
+    pytester.makepyfile(CLICKS.format(marker=", expect=None"))
+    (pytester.path / "prices.toml").write_text('[[price]]\nmodels = ["m"]\ninput = -1\noutput = 1\n')
+    server = model(text("done"))
+    result = run(server, *option.split())
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: *{problem}*"])
+    assert server.requests == []

@@ -1,0 +1,294 @@
+"""Which desktop a test gets: its own, or that of its module or session, with which program."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from support.vnc_servers import require
+
+DESKTOP = ("--vnc-server=xvnc", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
+PLANS_NOTHING = """
+import pytest
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+
+@pytest.fixture
+def vnc_planner():
+    return ScriptedPlanner([])
+"""
+LOOKING = """
+def look(vnc_desktop, name):
+    with open("desktops.txt", "a") as file:
+        file.write(f"{name} {vnc_desktop.display} {vnc_desktop.server}\\n")
+
+def test_one(vnc_desktop):
+    look(vnc_desktop, "one")
+
+def test_two(vnc_desktop):
+    look(vnc_desktop, "two")
+"""
+
+
+@pytest.fixture(autouse=True)
+def programs() -> None:
+    require("Xtigervnc")
+    require("xterm")
+
+
+def desktops_of(pytester: pytest.Pytester) -> dict[str, str]:
+    """Where each test's VNC server listened, by the test's name."""
+    lines = (pytester.path / "desktops.txt").read_text(encoding="utf-8").splitlines()
+    return {name: server for name, _, server in map(str.split, lines)}
+
+
+@pytest.mark.parametrize(("scope", "count"), [("test", 4), ("module", 2), ("session", 1)])
+def test_a_desktop_is_kept_for_its_scope(pytester: pytest.Pytester, scope: str, count: int) -> None:
+    pytester.makepyfile(test_a=LOOKING, test_b=LOOKING.replace("one", "three").replace("two", "four"))
+    pytester.runpytest_inprocess(*DESKTOP, f"--vnc-scope={scope}").assert_outcomes(passed=4)
+    servers = desktops_of(pytester)
+    assert len(set(servers.values())) == count
+    assert (servers["one"] == servers["two"]) == (scope != "test")
+
+
+def test_what_one_test_leaves_the_next_finds_only_where_they_share(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def test_one(vnc_desktop):
+            vnc_desktop.write_file("left.txt", "here")
+
+        def test_two(vnc_desktop):
+            assert vnc_desktop.read_file("left.txt") == "here"
+        """
+    )
+    pytester.runpytest_inprocess(*DESKTOP, "--vnc-scope=module").assert_outcomes(passed=2)
+    result = pytester.runpytest_inprocess(*DESKTOP)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*FileNotFoundError*left.txt*"])
+
+
+def test_a_managed_desktop_is_the_same_one_and_reset(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("number", [1, 2, 3])
+        def test_it(vnc_desktop, number):
+            with pytest.raises(FileNotFoundError):
+                vnc_desktop.read_file("left.txt")
+            assert vnc_desktop.program_fault() == ""
+            vnc_desktop.write_file("left.txt", "here")
+            with open("desktops.txt", "a") as file:
+                file.write(f"{number} of {vnc_desktop.server}\\n")
+        """
+    )
+    pytester.runpytest_inprocess(*DESKTOP, "--vnc-desktops=1", "--vnc-app=xterm").assert_outcomes(passed=3)
+    assert len(desktops_of(pytester)) == 3
+    (server,) = set(desktops_of(pytester).values())
+    assert not Path(server).exists()
+
+
+def test_more_workers_than_desktops_take_turns(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("number", range(8))
+        def test_it(vnc_desktop, number):
+            assert vnc_desktop.run(["true"]).exit_code == 0
+        """
+    )
+    pytester.runpytest_subprocess(*DESKTOP, "--vnc-desktops=2", "-n4").assert_outcomes(passed=8)
+
+
+def test_a_shared_desktop_whose_program_ended_is_replaced(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import time
+
+        def test_that_ends_it(vnc_desktop):
+            vnc_desktop.run(["pkill", "-f", "xterm -e sleep 1234567"])
+            while not vnc_desktop.program_fault():
+                time.sleep(0.01)
+
+        def test_after_it(vnc_desktop):
+            assert vnc_desktop.program_fault() == ""
+            assert vnc_desktop.run(["pgrep", "-f", "xterm -e sleep 1234567"]).exit_code == 0
+        """
+    )
+    result = pytester.runpytest_inprocess(*DESKTOP, "--vnc-scope=session", "--vnc-app=xterm -e sleep 1234567")
+    result.assert_outcomes(passed=2)
+
+
+KILLS_X = """
+        import os, signal
+        from pathlib import Path
+
+        def kill_x(desktop):
+            for entry in Path("/proc").iterdir():
+                if entry.name.isdigit() and (entry / "comm").read_text() == "Xtigervnc\\n":
+                    if desktop.server in (entry / "cmdline").read_text():
+                        return os.kill(int(entry.name), signal.SIGKILL)
+            raise LookupError(desktop.server)
+"""
+
+
+def test_the_end_of_the_x_server_is_infra_and_not_the_programs_fault(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        textwrap.dedent(KILLS_X)
+        + textwrap.dedent(
+            """
+            def test_by_hand(vnc_desktop, vnc_agent):
+                vnc_agent.click(10, 10)
+                kill_x(vnc_desktop)
+                vnc_agent.screenshot()
+
+            def test_in_the_body(vnc_desktop):
+                kill_x(vnc_desktop)
+                assert vnc_desktop.run(["xprop", "-root"]).exit_code == 0
+
+            def test_after_it(vnc_agent):
+                assert vnc_agent.screenshot()
+            """
+        )
+    )
+    pytester.makeconftest(PLANS_NOTHING)
+    result = pytester.runpytest_inprocess(*DESKTOP, "--vnc-app=xterm", "--vnc-scope=module")
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(
+        ["infra: the desktop: *exited with -9 (SIGKILL)*", "the desktop: *exited with -9 (SIGKILL)*", "*2 infra*"]
+    )
+    assert "the program under test ended" not in result.stdout.str()
+
+
+def test_a_program_that_a_signal_ends_fails_its_test_and_names_the_step(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+        from pytest_vnc_use.types import KeyCombo, Wait
+
+        @pytest.fixture
+        def vnc_planner():
+            return ScriptedPlanner([[KeyCombo(("enter",)), Wait(5)], [Wait(1)]])
+
+        @pytest.mark.vnc_task("Press enter")
+        def test_it(vnc_desktop):
+            assert vnc_desktop.run(["true"]).exit_code == 0
+        """
+    )
+    crashes = "xterm -e 'read line; echo going down; kill -SEGV $PPID; sleep 60'"
+    result = pytester.runpytest_inprocess(*DESKTOP, f"--vnc-app={crashes}")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["product: the program under test ended: the program *exited with -11 (SIGSEGV) at step [12]*"]
+    )
+    assert "infra" not in result.stdout.str()
+
+
+@pytest.mark.parametrize("marker", ["cls", "function"])
+def test_one_marker_of_several_says_the_program(pytester: pytest.Pytester, marker: str) -> None:
+    of = {"cls": '"Look", app="xterm"', "function": '"Look"'}
+    if marker == "function":
+        of = {"cls": of["function"], "function": of["cls"]}
+    pytester.makeconftest(PLANS_NOTHING)
+    pytester.makepyfile(
+        f"""
+        import pytest
+
+        @pytest.mark.vnc_task({of["cls"]})
+        class TestIt:
+            @pytest.mark.vnc_task({of["function"]})
+            def test_it(self, vnc_desktop):
+                assert "program" in vnc_desktop.logs()
+        """
+    )
+    pytester.runpytest_inprocess(*DESKTOP).assert_outcomes(passed=1)
+
+
+def test_the_program_is_what_option_marker_or_fixture_say(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+
+        @pytest.fixture
+        def vnc_planner():
+            return ScriptedPlanner([])
+
+        def runs(vnc_desktop, text):
+            return vnc_desktop.run(["pgrep", "-x", "-a", "xterm"]).stdout.count(text) == 1
+
+        def test_by_option(vnc_desktop):
+            assert runs(vnc_desktop, "1111")
+
+        @pytest.mark.vnc_task("Look", app="xterm -e sleep 2222")
+        def test_by_marker(vnc_desktop):
+            assert runs(vnc_desktop, "2222")
+
+        class TestByFixture:
+            @pytest.fixture
+            def vnc_app(self):
+                return ["xterm", "-e", "sleep 3333"]
+
+            def test_it(self, vnc_desktop):
+                assert runs(vnc_desktop, "3333")
+        """
+    )
+    pytester.runpytest_inprocess(*DESKTOP, "--vnc-app=xterm -e sleep 1111").assert_outcomes(passed=3)
+
+
+def test_what_the_program_prints_is_in_the_run_folder_without_secrets(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "tiefgeheim")
+    pytester.makepyfile(
+        """
+        import pytest
+        from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+
+        @pytest.fixture
+        def vnc_planner():
+            return ScriptedPlanner([])
+
+        @pytest.mark.vnc_task("Look", secrets="SHOP_PASSWORD")
+        def test_it(vnc_desktop):
+            assert vnc_desktop.logs()
+        """
+    )
+    shop = "sh -c 'echo the password is tiefgeheim; exec xterm -e sleep 99'"
+    pytester.runpytest_inprocess(*DESKTOP, f"--vnc-app={shop}").assert_outcomes(passed=1)
+    (log,) = (pytester.path / "runs").glob("*/logs/program.txt")
+    assert log.read_text(encoding="utf-8") == "the password is <secret:SHOP_PASSWORD>"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--vnc-server=localhost::1", "--vnc-app=xterm"], "*--vnc-app='xterm' cannot be started*--vnc-exec*"),
+        (["--vnc-server=xvnc", "--vnc-app=no-such-program"], "*cannot start 'no-such-program'*PATH*"),
+        (["--vnc-server=xvnc", '--vnc-app=xterm "'], "*--vnc-app must be a command line*"),
+        (["--vnc-server=xvnc", "--vnc-screen-size=0x0"], "*--vnc-screen-size must be WIDTHxHEIGHT*'0x0'*"),
+        (["--vnc-server=xvnc", "--vnc-screen-size=99999x1"], "*1 to 16384 each, got (99999, 1)*"),
+        (["--vnc-server=xvnc", "--vnc-depth=17"], "*--vnc-depth must be 16 or 24*'17'*"),
+        (["--vnc-server=xvnc", "--vnc-scope=class"], "*--vnc-scope must be one of test, module, session*'class'*"),
+        (["--vnc-server=localhost::1", "--vnc-desktops=2"], "*--vnc-desktops=2 is for desktops that are started here*"),
+        (["--vnc-server=xvnc", "--vnc-desktops=999999999"], "*number of desktops must be at most*got 999999999*"),
+        (["--vnc-server=xvncc"], "*--vnc-server must be host::port*got 'xvncc'*"),
+        (["--vnc-server=,"], "*--vnc-server must be host::port*got ','*"),
+        (
+            ["--vnc-server=a::1,b::1", "--vnc-exec=docker exec -i desktop"],
+            "*leads to the same place for several of*'a::1', 'b::1'*",
+        ),
+        (["--vnc-server=container:"], "*an image must have a name*"),
+    ],
+)
+def test_nonsense_is_one_line(pytester: pytest.Pytester, options: list[str], told: str) -> None:
+    pytester.makepyfile("def test_it(vnc_desktop): ...")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
+    assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.TESTS_FAILED)
+    (result.stderr if result.ret == pytest.ExitCode.USAGE_ERROR else result.stdout).fnmatch_lines([told])
+    assert "Traceback" not in result.stdout.str()

@@ -1,0 +1,350 @@
+"""Limits hold for everything: what hangs ends in its time, what has no end is cut, control characters stay inside."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.desktops.processes.remote_exec import Reach
+from pytest_vnc_use.desktops.processes.working_folder import MOST_BYTES, WorkingFolder
+from pytest_vnc_use.errors import DesktopError, Inconclusive, ModelUnavailable
+from pytest_vnc_use.loop.actor import LONGEST_TOLD
+from pytest_vnc_use.plain_text import LONGEST
+from pytest_vnc_use.report.html import run_html
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.transcript import transcript
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import (
+    CallFunction,
+    Click,
+    Decision,
+    Frame,
+    JsonObject,
+    Outcome,
+    Proposal,
+    Reading,
+    Report,
+    TypeText,
+    Verdict,
+)
+from support.memory_desktop import ListPlanner, PaintedController, act, finished
+from support.paths import TESTS
+from support.vnc_servers import require
+
+LONG = "long " * 600_000
+EVIL = "\x1b]0;owned\x07\x9b2J\r\u202egnp\u2066.exe\u2028"
+AgentOf = Callable[..., VncUseAgent]
+
+
+@pytest.fixture
+def agent_of(tmp_path: Path) -> AgentOf:
+    def build(*decisions: Decision, seconds: float = 300.0, **options: object) -> VncUseAgent:
+        settings = Settings(runs_dir=str(tmp_path / "runs"), seconds=seconds)
+        controller, planner = PaintedController(), ListPlanner(decisions)
+        return VncUseAgent(settings=settings, controller=controller, planner=planner, **options)  # type: ignore[arg-type]
+
+    return build
+
+
+# --- judges ----------------------------------------------------------------------------------------------------------
+
+
+class Hanging:
+    def __init__(self) -> None:
+        self.released = threading.Event()
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        self.released.wait()
+        return Verdict(claim, "holds", "too late")
+
+    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+        self.released.wait()
+        return Reading(question, 1, "too late")
+
+
+class Talkative:
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        return Verdict(claim, "fails", EVIL + LONG)
+
+    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+        return Reading(question, LONG, EVIL + LONG)
+
+
+@pytest.fixture
+def hanging() -> Iterator[Hanging]:
+    judge = Hanging()
+    yield judge
+    judge.released.set()
+
+
+@pytest.mark.parametrize("ask", ["verify", "saw", "check", "extract"])
+def test_a_judge_that_hangs_ends_in_the_tests_time(agent_of: AgentOf, hanging: Hanging, ask: str) -> None:
+    agent, started = agent_of(judge=hanging, seconds=0.3), time.monotonic()
+    with pytest.raises(ModelUnavailable, match="has not answered within"):
+        agent.extract(int, "how many?") if ask == "extract" else getattr(agent, ask)("it is red")
+    assert time.monotonic() - started < 20
+
+
+def test_the_reason_of_a_judge_is_cut_and_its_length_told(agent_of: AgentOf) -> None:
+    agent = agent_of(finished(), judge=Talkative())
+    result = agent.run("look")
+    verdict = agent.verify("it is red")
+    html = run_html(result.run_folder, link=lambda png: "")
+    for told in (str(verdict), repr(verdict), read_trace(result.run_folder).verdicts[0].reason, html):
+        assert f"(the first {LONGEST} of {len(EVIL + LONG)} characters)" in told
+        assert len(told) < 100_000
+    with pytest.raises(Inconclusive) as unread:
+        agent.extract(int, "how many?")
+    assert len(str(unread.value)) < 4 * LONGEST
+    assert f"of {len(EVIL + LONG)} characters" in str(unread.value)
+
+
+# --- planners, and what they call ------------------------------------------------------------------------------------
+
+
+def nested(levels: int) -> dict[str, object]:
+    value: dict[str, object] = {}
+    for _ in range(levels):
+        value = {"deeper": value}
+    return value
+
+
+@pytest.mark.parametrize("levels", [600, 5000])
+def test_arguments_that_are_nested_too_deep_are_told(agent_of: AgentOf, levels: int) -> None:
+    asked = CallFunction("order", {"what": nested(levels)})
+    proposal = Proposal(asked, as_proposed={"name": "order", "args": nested(levels)})
+    result = agent_of(act(proposal, Proposal(Click(1, 1))), finished(), functions=[order]).run("order")
+    assert result.outcome is Outcome.DONE
+    assert "levels of JSON deep" in result.steps[0].error
+    assert [step.error for step in read_trace(result.run_folder).steps][1:] == [""]
+
+
+def test_arguments_of_a_callables_that_are_nested_too_deep_are_told(agent_of: AgentOf) -> None:
+    plan = iter([CallFunction("order", {"what": nested(600)}), None])
+    result = agent_of(functions=[order]).run("order", planner=lambda _: next(plan))
+    assert "levels of JSON deep" in result.steps[0].error
+
+
+def order(what: object) -> str:
+    """Order something."""
+    return "ordered"
+
+
+def talk() -> str:
+    """Say much."""
+    return EVIL + LONG
+
+
+def test_what_a_planner_and_its_functions_say_is_bounded(agent_of: AgentOf) -> None:
+    proposals = [Proposal(CallFunction("talk", {}), EVIL + LONG), Proposal(TypeText(LONG), EVIL + LONG)]
+    turns = act(*proposals, words=EVIL + LONG), finished(EVIL + LONG)
+    result = agent_of(*turns, functions=[talk]).run("talk")
+    assert len(result.message) < LONGEST_TOLD + 100
+    for step in result.steps:
+        assert max(len(step.words), len(step.proposal.intent), len(step.output)) < LONGEST_TOLD + 100
+    assert len(transcript(result.steps)) < 20_000
+    assert f"of {len(EVIL + LONG)} characters" in transcript(result.steps)
+    assert len(run_html(result.run_folder, link=lambda png: "")) < 200_000
+    assert_harmless(transcript(result.steps))
+
+
+def test_a_function_that_hangs_ends_in_the_runs_time(agent_of: AgentOf, hanging: Hanging) -> None:
+    def wait() -> None:
+        """Wait."""
+        hanging.released.wait()
+
+    agent = agent_of(act(Proposal(CallFunction("wait", {}))), finished(), functions=[wait], seconds=0.3)
+    assert agent.run("wait").outcome is Outcome.TIME_LIMIT
+
+
+def assert_harmless(text: str) -> None:
+    assert all(character.isprintable() or character == "\n" for character in text), repr(text)
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["here", "there"])
+def files(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkingFolder | Reach:
+    if sys.platform == "win32":
+        pytest.skip("Windows has no pipes in folders")
+    monkeypatch.chdir(tmp_path)
+    return WorkingFolder(tmp_path) if request.param == "here" else Reach(["env"])
+
+
+def test_a_pipe_is_neither_read_nor_written(files: WorkingFolder | Reach, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    started = time.monotonic()
+    with pytest.raises(DesktopError, match=r"cannot read 'pipe'.*(no regular file|No such device)"):
+        files.read("pipe")
+    with pytest.raises(DesktopError, match=r"cannot write 'pipe'.*(no regular file|No such device)"):
+        files.write("pipe", "text")
+    assert time.monotonic() - started < 20
+
+
+def test_a_pipe_with_a_reader_is_not_written_either(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(DesktopError, match="no regular file"):
+        WorkingFolder(tmp_path).write("pipe", "text")
+    os.close(reader)
+
+
+def test_a_huge_file_is_not_read_and_its_length_is_told(files: WorkingFolder | Reach, tmp_path: Path) -> None:
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(20 * 2**30)
+    started = time.monotonic()
+    with pytest.raises(DesktopError, match=r"21,474,836,480 bytes, more than the"):
+        files.read("huge")
+    assert time.monotonic() - started < 20
+
+
+def test_a_large_file_is_read_whole(files: WorkingFolder | Reach, tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"x" * (MOST_BYTES - 1) + b"y")
+    assert files.read("large").endswith("xy")
+
+
+def test_a_file_is_written_over(files: WorkingFolder | Reach, tmp_path: Path) -> None:
+    files.write("in/a.txt", "a longer text")
+    files.write("in/a.txt", "ä\n")
+    assert files.read("in/a.txt") == "ä\n"
+
+
+def test_a_command_elsewhere_that_prints_forever_ends_in_its_time() -> None:
+    started = time.monotonic()
+    with pytest.raises(DesktopError, match="has not ended within 1 s"):
+        Reach(["env"]).run(["yes"], 1.0)
+    assert time.monotonic() - started < 20
+
+
+# --- in pytest -------------------------------------------------------------------------------------------------------
+
+CONFTEST = """
+import pytest
+from support.memory_desktop import PaintedController, ListPlanner, act, finished
+from pytest_vnc_use.types import Click, Proposal, Verdict
+from pytest_vnc_use import VncUseAgent
+
+EVIL = "\\x1b]0;owned\\x07\\x9b2J\\r\\u202egnp"
+
+class Judge:
+    def judge(self, claim, frame, *, timeout_s, report):
+        return Verdict(claim, "fails" if "not" in claim else "holds", EVIL + "long " * 600_000)
+
+class Painted:
+    server, password = "painted::1", None
+    def logs(self): return {}
+
+@pytest.fixture
+def vnc_desktop():
+    return Painted()
+
+@pytest.fixture
+def vnc_planner():
+    return ListPlanner([act(Proposal(Click(1, 1), EVIL), words=EVIL), finished(EVIL)])
+
+@pytest.fixture
+def vnc_judge():
+    return Judge()
+
+@pytest.fixture
+def vnc_agent(vnc_agent):
+    vnc_agent._controller = PaintedController()
+    vnc_agent._connected_as = None
+    return vnc_agent
+"""
+
+
+@pytest.fixture
+def painted_project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    pytester.makeconftest(CONFTEST)
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    return pytester
+
+
+def test_no_control_character_reaches_the_terminal_and_no_megabytes(painted_project: pytest.Pytester) -> None:
+    painted_project.makepyfile("""
+        import pytest
+        EVIL = "\\x1b]0;owned\\x07\\x9b2J\\r\\u202egnp"
+
+        @pytest.mark.vnc_task("Look", expect="it is not so")
+        def test_claim(vnc_agent): pass
+
+        @pytest.mark.vnc_task("Look")
+        def test_assertion(vnc_agent):
+            assert vnc_agent.verify("it is not so")
+
+        @pytest.mark.vnc_task("Look")
+        def test_check(vnc_agent):
+            vnc_agent.check("it is not so")
+
+        @pytest.mark.vnc_task("Look")
+        def test_healed(vnc_agent, record_property):
+            record_property("vnc_healed", EVIL + "long " * 600)
+            assert vnc_agent.verify("it is so")
+    """)
+    options = ("-v", "-rA", "--vnc-policy=", "--junitxml=junit.xml", "--html=report.html", "--self-contained-html")
+    result = painted_project.runpytest_subprocess("-p", "no:pytest-vnc", *options, timeout=120)
+    result.assert_outcomes(passed=1, failed=3)
+    terminal = result.stdout.str() + result.stderr.str()
+    assert_harmless(terminal)
+    assert "HEALED" in terminal
+    assert len(terminal) < 100_000
+    assert "of 3000" in terminal, "the length of a reason that was cut is told"
+    assert (painted_project.path / "junit.xml").stat().st_size < 100_000
+    assert len((painted_project.path / "report.html").read_text(encoding="utf-8")) < 1_000_000
+
+
+def test_who_changes_the_working_folder_breaks_nothing(painted_project: pytest.Pytester) -> None:
+    (painted_project.path / "policy.toml").write_text('[[rule]]\ndecision = "allow"\naction = "click"\n')
+    painted_project.makepyfile("""
+        import pytest
+
+        @pytest.fixture
+        def elsewhere(tmp_path, monkeypatch):
+            monkeypatch.chdir(tmp_path)
+
+        @pytest.mark.vnc_task("Look", expect="it is so", policy="policy.toml")
+        def test_fixture(elsewhere, vnc_agent):
+            assert vnc_agent.saw("it is so", steps=1)
+
+        @pytest.mark.vnc_task("Look", expect="it is so")
+        def test_body(vnc_agent, tmp_path, monkeypatch):
+            monkeypatch.chdir(tmp_path)
+            assert vnc_agent.saw("it is so")
+            vnc_agent.run("Look again")
+            assert vnc_agent.verify("it is so")
+            assert not list(tmp_path.iterdir())
+    """)
+    result = painted_project.runpytest_subprocess("-p", "no:pytest-vnc", "--vnc-policy=policy.toml", timeout=120)
+    result.assert_outcomes(passed=2)
+    assert len(list((painted_project.path / "runs").glob("*/trace.jsonl"))) == 3
+    assert (painted_project.path / "runs" / "vnc-results.json").is_file()
+
+
+def test_a_program_is_found_though_a_fixture_changed_the_working_folder(pytester: pytest.Pytester) -> None:
+    require("Xtigervnc")
+    (pytester.path / "programs").mkdir()
+    program = pytester.path / "programs" / "show.sh"
+    program.write_text("#!/bin/sh\nexec xmessage hello\n")
+    program.chmod(0o755)
+    require("xmessage")
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.fixture(autouse=True)
+        def elsewhere(tmp_path, monkeypatch):
+            monkeypatch.chdir(tmp_path)
+
+        def test_it(vnc_desktop):
+            assert vnc_desktop.program_fault() == ""
+    """)
+    options = ("--vnc-server=xvnc", "--vnc-app=programs/show.sh")
+    pytester.runpytest_subprocess("-p", "no:pytest-vnc", *options, timeout=120).assert_outcomes(passed=1)

@@ -1,0 +1,98 @@
+"""A program under test that crashes, ends or hangs while a test goes on: what the test is told as."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_vnc_use.errors import DesktopError, ScreenBlank
+from pytest_vnc_use.triage.failure_text import fault_of
+from support import vnc_servers
+from support.pad_sessions import QUIET, results
+
+PROGRAM = "sh -c 'xterm & until [ -s told ]; do sleep 0.05; done; . ./told'"
+MODULE = """
+import time
+import pytest
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.types import Click, Decision, Verdict
+
+class Judge:
+    def judge(self, claim, frame, *, timeout_s, report):
+        return Verdict(claim, "holds", "so it looks", frame=frame.ref)
+
+@pytest.fixture
+def vnc_judge():
+    return Judge()
+
+@pytest.fixture
+def vnc_planner():
+    return ScriptedPlanner(lambda seen: Decision("finished", "done") if seen.turns else Click(5, 5))
+
+@pytest.fixture
+def tell(vnc_desktop):
+    def tell(word):
+        vnc_desktop.write_file("told", word)
+        deadline_s = time.monotonic() + 20
+        while not vnc_desktop.program_fault():
+            assert time.monotonic() < deadline_s, "the program has not ended within 20 s"
+            time.sleep(0.01)
+    return tell
+
+seen = pytest.mark.vnc_task("Click", expect="it is clicked")
+
+@seen
+def test_crash(tell): tell("kill -SEGV $$")
+
+@seen
+@pytest.mark.xfail(strict=True)
+def test_crash_expected(tell): tell("kill -ABRT $$")
+
+def test_crash_without_a_task(vnc_agent, tell):
+    vnc_agent.click(5, 5)
+    tell("exit 139")
+
+@seen
+def test_ended_by_the_test(tell): tell("kill -TERM $$")
+
+@seen
+def test_killed_by_the_test(tell): tell("kill -KILL $$")
+
+@seen
+def test_closed(tell): tell("exit 0")
+
+@seen
+def test_started_anew(vnc_desktop, tell):
+    tell("kill -SEGV $$")
+    vnc_desktop.launch(["xterm"])
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n2", "--reruns=1")], ids=["alone", "on workers, tried again"])
+def test_no_test_passes_whose_program_has_crashed(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
+    for program in ("Xtigervnc", "xterm"):
+        vnc_servers.require(program)
+    pytester.makepyfile(MODULE)
+    result = pytester.runpytest_subprocess(*QUIET, "--vnc-server=xvnc", f"--vnc-app={PROGRAM}", *options, timeout=100)
+    told = {name: (test.result, test.triage) for name, test in results().items()}
+    assert told == {
+        "crash": ("failed", "product"),
+        "crash_expected": ("xfailed", None),
+        "crash_without_a_task": ("failed", "product"),
+        "ended_by_the_test": ("passed", None),
+        "killed_by_the_test": ("passed", None),
+        "closed": ("passed", None),
+        "started_anew": ("passed", None),
+    }
+    result.stdout.fnmatch_lines(["product: the program under test ended before the test did: *SIGSEGV*"])
+
+
+class Hanging:
+    server, password = "localhost::1", None
+
+    def program_hangs(self) -> bool:
+        return True
+
+
+def test_a_screen_of_one_colour_is_the_programs_where_it_hangs() -> None:
+    assert fault_of(Hanging(), ScreenBlank("one colour only")).hangs  # type: ignore[arg-type]  # a user's own
+    assert not fault_of(Hanging(), DesktopError("no way there"))  # type: ignore[arg-type]  # as above

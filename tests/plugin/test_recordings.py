@@ -1,0 +1,204 @@
+"""`--vnc-record` and `--vnc-healed` as a user has them: pytest in a process of its own, on the till."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.assembly.models import GEMINI_KEY_VARIABLES
+from pytest_vnc_use.recordings.format import screens
+from pytest_vnc_use.recordings.session import mode_of
+from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.report.results import read_results
+from support.till_project import PLANS, TEST, Project, project_in
+
+KEPT = """
+import gc, pathlib, pytest
+from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
+from pytest_vnc_use.recordings.session import RecordedTest
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logfinish():
+    gc.collect()
+    kept = [type(each).__name__ for each in gc.get_objects() if isinstance(each, (Framebuffer, RecordedTest))]
+    with pathlib.Path("kept.txt").open("a") as file:
+        print(kept, file=file)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A test without a recording, and a planner for it."""
+    return project_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = project_in(tmp_path_factory.mktemp("project"))
+    ended = made.run("--vnc-record=auto")
+    assert ended.code == 0, ended.out
+    assert "vnc-use: 1 recording written" in ended.out
+    (made.path / "asked.txt").unlink()
+    return made.path
+
+
+@pytest.fixture
+def recorded(recorded_once: Path, tmp_path: Path) -> Project:
+    """The same with its recording, of which the planner was not asked yet."""
+    shutil.copytree(recorded_once, tmp_path / "project", ignore=shutil.ignore_patterns("runs"))
+    return Project(tmp_path / "project")
+
+
+MOVED = "--fault='moved button'"
+SOON = "--vnc-gate-seconds=5"
+
+
+def test_without_the_option_nothing_is_recorded(project: Project) -> None:
+    plain = project.run()
+    assert (plain.code, project.file.exists()) == (0, False), plain.out
+
+
+def test_what_was_recorded_needs_no_planner(recorded: Project) -> None:
+    (recorded.path / "conftest.py").unlink()
+    replayed = recorded.run()
+    assert replayed.code == 0, replayed.out
+    assert "vnc-use: 1 run planned by recording" in replayed.out
+
+
+def test_of_a_test_that_is_over_no_screen_is_kept(recorded: Project) -> None:
+    recorded.write("conftest.py", KEPT)
+    replayed = recorded.run("--vnc-repeat=2")
+    assert replayed.code == 0, replayed.out
+    assert (recorded.path / "kept.txt").read_text(encoding="utf-8").splitlines() == ["[]", "[]"]
+
+
+def test_a_planner_without_its_key_is_none_where_there_is_a_recording(
+    recorded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in GEMINI_KEY_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    (recorded.path / "conftest.py").unlink()
+    replayed = recorded.run("--vnc-planner=gemini")
+    assert replayed.code == 0, replayed.out
+    assert "vnc-use: 1 run planned by recording" in replayed.out
+    assert "no API key is set" in recorded.run("--vnc-planner=gemini", "--vnc-record=rewrite").out
+    recorded.file.unlink()
+    assert "no API key is set" in recorded.run("--vnc-planner=gemini", "--vnc-record=auto").out
+
+
+def test_in_ci_the_planner_is_not_asked(recorded: Project) -> None:
+    in_ci = recorded.run(SOON, till=MOVED, ci="true")
+    assert (in_ci.code, recorded.asked) == (1, 0), in_ci.out
+    assert "inconclusive: the screen is not as recorded before step 2 of 4" in in_ci.out
+
+
+def test_a_test_that_was_healed_is_listed_and_written(recorded: Project) -> None:
+    before = recorded.file.read_text(encoding="utf-8")
+    healed = recorded.run(SOON, till=MOVED)
+    assert healed.code == 0, healed.out
+    assert "HEALED test_till.py::test_till: the screen is not as recorded before step 2 of 4" in healed.out
+    assert recorded.file.read_text(encoding="utf-8") != before
+
+
+def test_to_be_healed_can_be_to_fail(recorded: Project) -> None:
+    before = recorded.file.read_text(encoding="utf-8")
+    failed = recorded.run(SOON, "--vnc-healed=fail", till=MOVED)
+    assert (failed.code, recorded.file.read_text(encoding="utf-8")) == (1, before), failed.out
+    assert "the test passed, but not as recorded" in failed.out
+
+
+def test_what_a_replay_shows_for_a_moment_is_told_everywhere(recorded: Project) -> None:
+    told = "TRANSIENT test_till.py::test_till: after step 2 of 4 the screen showed for a moment what its recording did"
+    replayed = recorded.run("--junitxml=junit.xml", "--html=report.html", "--self-contained-html", till="--fault=toast")
+    assert replayed.code == 0, replayed.out
+    assert "1 showed something for a moment, and not when it was recorded" in replayed.out
+    assert told in replayed.out
+    (run,) = read_results(recorded.path / "runs" / "vnc-results.json").tests[0].runs
+    assert run.transients[0] in replayed.out
+    assert 'name="vnc_transient" value="after step 2 of 4' in (recorded.path / "junit.xml").read_text(encoding="utf-8")
+    assert "not when it was recorded" in (recorded.path / "report.html").read_text(encoding="utf-8")
+
+
+def test_to_show_something_for_a_moment_can_be_to_fail(recorded: Project) -> None:
+    failed = recorded.run("--vnc-transients=fail", till="--fault=toast")
+    assert failed.code == 1, failed.out
+    assert "inconclusive: the test passed, but not without a surprise (--vnc-transients=fail)" in failed.out
+    passed = recorded.run("--vnc-transients=fail")
+    assert passed.code == 0, passed.out
+
+
+def test_an_agent_that_a_body_asks_for_itself_replays_and_records(recorded: Project) -> None:
+    """Its recording is known only after the report of its setup."""
+    run = 'request.getfixturevalue("vnc_agent").run("Enter alice, add two apples and pay")'
+    fetched = TEST.replace("@pytest.mark.vnc_task", "#").replace("(vnc_desktop", "(request, vnc_desktop")
+    recorded.write("test_till.py", fetched.replace("    assert", f"    {run}\n    assert"))
+    recorded.file.unlink()
+    for option in ("--vnc-record=auto", "--vnc-record=replay"):
+        ended = recorded.run(option)
+        assert (ended.code, recorded.file.exists()) == (0, True), ended.out
+    recorded.write("test_till.py", (recorded.path / "test_till.py").read_text("utf-8").replace("5.00", "6.00"))
+    failed = recorded.run("--vnc-record=replay")
+    assert "INTERNALERROR" not in failed.out
+    assert failed.code == 1, failed.out
+
+
+@pytest.mark.parametrize("at", ["body", "teardown"])
+def test_nothing_is_written_of_a_test_that_did_not_pass_to_its_end(project: Project, at: str) -> None:
+    breaks = "@pytest.fixture\ndef breaks():\n    yield\n    raise ValueError('in the teardown')\n"
+    torn = TEST.replace("\n@", f"\n{breaks}\n@").replace("(vnc_desktop", "(breaks, vnc_desktop")
+    project.write("test_till.py", TEST.replace("5.00", "6.00") if at == "body" else torn)
+    failed = project.run("--vnc-record=auto")
+    assert (failed.code, project.file.exists()) == (1, False), failed.out
+
+
+def test_a_recording_that_is_missing_or_damaged_is_told_before_anything_is_done(project: Project) -> None:
+    missing = project.run("--vnc-record=replay")
+    assert missing.code == 1
+    assert "settings: there is no recording of 'test_till.py::test_till'" in missing.out
+    project.file.parent.mkdir(parents=True)
+    project.file.write_text("<<<<<<< HEAD\n", encoding="utf-8")
+    damaged = project.run()
+    assert damaged.code == 1
+    assert "holds the conflict marks of a merge" in damaged.out
+    assert project.asked == 0
+
+
+def test_repetitions_on_several_workers_write_one_recording(project: Project) -> None:
+    project.write("conftest.py", PLANS.replace("[NAME, ADD, ADD, PAY]", "[PAY]"))
+    project.write("test_till.py", TEST.replace("alice pays 5.00", " pays 0.00"))
+    done = project.run("--vnc-record=rewrite", "--vnc-repeat=2", "-n2")
+    assert done.code == 0, done.out
+    assert [path.name for path in project.file.parent.glob("*.json")] == ["test_till.json"]
+    recording = load(project.file)
+    assert recording is not None
+    assert [screen.pixels().shape for screen in screens(recording)] == [(400, 800)] * 2
+
+
+def test_the_marker_says_it_for_one_test(project: Project) -> None:
+    project.write("test_till.py", TEST.replace('pay")', "pay\", record='sometimes')"))
+    wrong = project.run("--collect-only")
+    assert "vnc_task(record=…) must be one of , auto, replay, rewrite, demonstrate, off, got 'sometimes'" in wrong.out
+    project.write("test_till.py", TEST.replace('pay")', "pay\", record='replay')"))
+    assert "there is no recording of" in project.run().out
+
+
+@pytest.mark.parametrize(
+    ("asked", "exists", "ci", "has_planner", "mode"),
+    [
+        ("", False, False, True, "off"),
+        ("", False, True, True, "off"),
+        ("", False, True, False, "off"),
+        ("", True, False, True, "auto"),
+        ("", True, False, False, "replay"),
+        ("", True, True, True, "replay"),
+        ("auto", False, True, True, "auto"),
+        ("auto", False, False, False, "replay"),
+        ("replay", False, False, True, "replay"),
+        ("rewrite", True, True, True, "rewrite"),
+        ("off", True, True, True, "off"),
+    ],
+)
+def test_what_the_mode_comes_to(asked: str, exists: bool, ci: bool, has_planner: bool, mode: str) -> None:
+    assert mode_of(asked, exists=exists, ci=ci, has_planner=has_planner) == mode

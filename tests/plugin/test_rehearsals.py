@@ -1,0 +1,177 @@
+"""`--vnc-rehearse`: a new recording is replayed on fresh desktops, with pytest in a process of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.recordings.format import Recording, Volatile, screens
+from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.report.results import ItemResult, read_results
+from support.till_project import Ended, Project, project_in
+
+QUICK = "--vnc-gate-seconds=3"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A test without a recording, which is rehearsed."""
+    monkeypatch.setenv("VNC_USE_REHEARSE", "2")
+    return project_in(tmp_path)
+
+
+def recorded(project: Project, *options: str, till: str = "") -> Ended:
+    starts = project.path / "starts.txt"
+    return project.run("--vnc-record=auto", QUICK, *options, till=f"--starts='{starts}' {till}")
+
+
+def starts(project: Project) -> int:
+    return len((project.path / "starts.txt").read_text(encoding="utf-8").splitlines())
+
+
+def results(project: Project) -> list[ItemResult]:
+    return [*read_results(project.path / "runs" / "vnc-results.json").tests]
+
+
+def unstable(project: Project) -> list[Volatile]:
+    recording = load(project.file)
+    assert isinstance(recording, Recording)
+    return [part for screen in screens(recording) for part in screen.volatile if part.kind == "unstable"]
+
+
+def test_a_recording_is_replayed_twice_and_what_that_costs_is_the_test_s(project: Project) -> None:
+    ended = recorded(project, "--junitxml=junit.xml")
+    assert ended.code == 0, ended.out
+    assert "1 passed" in ended.out
+    assert "vnc-use: 1 recording repeated in 2 rehearsals" in ended.out
+    assert (starts(project), project.asked) == (3, 5)
+    (test,) = results(project)
+    assert [run.rehearsal for run in test.runs] == [0, 1, 2]
+    assert [run.steps for run in test.runs] == [4, 4, 4]
+    assert [each.repeated for each in test.rehearsals] == [True, True]
+    assert test.duration_s > sum(each.seconds for each in test.rehearsals) > 0
+    junit = (project.path / "junit.xml").read_text(encoding="utf-8")
+    assert 'name="vnc_rehearsal" value="repeated in 2 rehearsals"' in junit
+    assert unstable(project) == []
+
+
+def test_another_look_that_is_small_is_learnt(project: Project) -> None:
+    ended = recorded(project, till="--fault-from=2 --fault='shaky text'")
+    assert ended.code == 0, ended.out
+    assert "LEARNT test_till.py::test_till: another look in rehearsal 1, from (" in ended.out
+    assert "repeated in 2 rehearsals" in ended.out
+    assert {len(part.looks) for part in unstable(project)} == {2}
+
+
+def test_a_test_that_does_not_repeat_is_told_with_both_pictures_and_passes(project: Project) -> None:
+    ended = recorded(project, "--junitxml=junit.xml", till="--fault-from=2 --fault='moved button'")
+    assert ended.code == 0, ended.out
+    assert "1 recorded, but did not repeat" in ended.out
+    assert "NOT REPEATED test_till.py::test_till: in rehearsal 1: the screen is not as recorded" in ended.out
+    assert 'leave it out: "masks": [{"left": ' in ended.out
+    assert starts(project) == 2
+    (test,) = results(project)
+    assert (test.result, test.is_unrepeated) == ("passed", True)
+    (rehearsal,) = test.rehearsals
+    assert (project.path / rehearsal.recorded).is_file()
+    assert (project.path / rehearsal.seen).is_file()
+    assert rehearsal.recorded != rehearsal.seen
+    assert "did not repeat, in rehearsal 1" in (project.path / "junit.xml").read_text(encoding="utf-8")
+    assert project.file.exists()
+
+
+STATE = """
+import pathlib, pytest
+
+@pytest.fixture(scope="module")
+def orders():
+    yield []
+
+@pytest.mark.parametrize("name", ["alice"])
+class TestTill:
+    @pytest.mark.vnc_task("Enter alice, add two apples and pay")
+    def test_till(self, name, orders, vnc_desktop, tmp_path):
+        (tmp_path / "new").mkdir()
+        assert not hasattr(self, "seen")
+        self.seen = True
+        orders.append(vnc_desktop.read_file("total.txt"))
+        assert orders == [f"{name} pays 5.00"]
+"""
+
+
+def test_state_that_is_left_behind_is_told(project: Project) -> None:
+    other = "\n    def test_other(self, name, orders):\n        assert len(orders) == 2\n"
+    project.write("test_till.py", STATE + other)
+    ended = recorded(project)
+    assert ended.code == 0, ended.out
+    assert "2 passed" in ended.out
+    assert "NOT REPEATED test_till.py::TestTill::test_till[alice]: in rehearsal 1: " in ended.out
+    assert "what to do: reset what the test leaves behind" in ended.out
+
+
+def test_a_module_s_fixtures_are_made_anew_where_the_test_was_their_last(project: Project) -> None:
+    project.write("test_till.py", STATE)
+    ended = recorded(project, "--vnc-rehearse=1", "--reruns=2", "-x", "-v")
+    assert ended.code == 0, ended.out
+    assert "repeated in 1 rehearsal" in ended.out
+    assert "1 passed" in ended.out
+    assert "rehearsal 1 of 1" in ended.out
+
+
+def test_a_rehearsal_that_fails_is_no_failure_to_other_plugins(project: Project) -> None:
+    project.write("test_till.py", STATE.replace('scope="module"', 'scope="session"'))
+    project.write("test_zoo.py", "def test_after(): ...")
+    ended = recorded(project, "--reruns=2", "-x", "--timeout=60", "test_till.py", "test_zoo.py", "-n1")
+    assert ended.code == 0, ended.out
+    assert "2 passed" in ended.out
+    assert " rerun" not in ended.out.splitlines()[-1]
+    assert "1 recorded, but did not repeat" in ended.out
+    assert results(project)[0].is_unrepeated
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--vnc-scope=session"], "with --vnc-scope=session no desktop is fresh"),
+        (["--vnc-rehearse=0"], ""),
+    ],
+)
+def test_without_a_fresh_desktop_there_is_none(project: Project, options: list[str], reason: str) -> None:
+    ended = recorded(project, *options)
+    assert ended.code == 0, ended.out
+    assert starts(project) == 1
+    assert f"not rehearsed: {reason}" in ended.out if reason else "rehears" not in ended.out
+
+
+JUDGED = """
+from pytest_vnc_use.types import Verdict
+
+class Yes:
+    def judge(self, claim, frame, *, timeout_s, report):
+        with pathlib.Path("judged.txt").open("a") as judged:
+            print("judged", file=judged)
+        return Verdict(claim, "holds", "it says paid", None, frame.ref)
+
+@pytest.fixture
+def vnc_judge():
+    return Yes()
+"""
+TASK_FILE = """
+[[test]]
+name = "till"
+task = "Enter alice, add two apples and pay"
+expect = "the till says paid"
+"""
+
+
+def test_a_file_of_tasks_is_rehearsed_too_and_nobody_judges_it_again(project: Project) -> None:
+    (project.path / "test_till.py").unlink()
+    project.write("test_till.vnc.toml", TASK_FILE)
+    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
+    project.write("conftest.py", conftest + JUDGED)
+    ended = recorded(project, "--vnc-rehearse=1", till="--fault-from=2 --fault='shaky text'")
+    assert ended.code == 0, ended.out
+    assert "vnc-use: 1 recording repeated in 1 rehearsal" in ended.out
+    assert "LEARNT test_till.vnc.toml::till: another look" in ended.out
+    assert (project.path / "judged.txt").read_text(encoding="utf-8").splitlines() == ["judged"]

@@ -1,0 +1,238 @@
+"""`--vnc-repeat`: pass^k, its interval, and where runs part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pytest_vnc_use.report.reliability import base_of, sentence_about, wilson_interval
+from support.gemini_rules import Request
+from support.gemini_server import GeminiServer, Reply, calls, text
+
+Run = Callable[..., pytest.RunResult]
+
+TWO_WAYS = """
+import pytest
+
+@pytest.mark.vnc_task("Open the menu, type the word and save it")
+def test_it(vnc_desktop):
+    assert "text g" in vnc_desktop.read_file("events.txt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "base"),
+    [
+        ("test_a.py::test_x[run2]", "test_a.py::test_x"),
+        ("test_a.py::test_x[apples-run12]", "test_a.py::test_x[apples]"),
+        ("test_a.vnc.toml::basket[apples][run1]", "test_a.vnc.toml::basket[apples]"),
+        ("test_a.py::test_x[prune1]", "test_a.py::test_x[prune1]"),
+    ],
+)
+def test_repetitions_are_known_by_their_ids(nodeid: str, base: str) -> None:
+    assert base_of(nodeid) == base
+
+
+@pytest.mark.parametrize(
+    ("passed", "repeated", "low", "high"),
+    [
+        (0, 10, 0.0, 0.2775),
+        (5, 10, 0.2366, 0.7634),
+        (10, 10, 0.7225, 1.0),
+        (81, 263, 0.2553, 0.3662),
+        (1, 1, 0.2065, 1.0),
+    ],
+)
+def test_the_interval_is_wilsons(passed: int, repeated: int, low: float, high: float) -> None:
+    """Of 81 in 263: Newcombe, Statistics in Medicine 17 (1998), table I."""
+    assert wilson_interval(passed, repeated) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_rate_is_within_its_interval(counts: tuple[int, int]) -> None:
+    passed, repeated = counts
+    low, high = wilson_interval(passed, repeated)
+    assert 0 <= low <= passed / repeated <= high <= 1
+    assert high - low > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("I type the word", "typing"), "type the word"),
+        (("saving now", "I save the file"), "save it"),
+        (("zzz", ""), ""),
+    ],
+)
+def test_the_sentence_is_the_one_that_shares_most_words(words: tuple[str, str], sentence: str) -> None:
+    assert sentence_about("Open the menu, type the word and save it", *words) == sentence
+
+
+@pytest.fixture
+def of_two_minds() -> Iterator[GeminiServer]:
+    """A model that types another word in every second run."""
+    runs = 0
+
+    def decide(request: Request) -> Reply:
+        nonlocal runs
+        turns = sum(content["role"] == "model" for content in request.contents)
+        runs += turns == 0
+        word = "good" if runs % 2 else "bad"
+        script = [
+            calls(("click", {"x": 5, "y": 5})),
+            calls(("type", {"text": word}), words="Now type the word."),
+            text("done"),
+        ]
+        return script[turns]
+
+    with GeminiServer(decide) as server:
+        yield server
+
+
+def test_each_test_is_carried_out_so_often_and_told_of(
+    pytester: pytest.Pytester, of_two_minds: GeminiServer, run: Run
+) -> None:
+    pytester.makepyfile(test_menu=TWO_WAYS)
+    result = run(of_two_minds, "--vnc-repeat=4", "--html=report.html", "--self-contained-html")
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "vnc-use: test_menu.py::test_it: 2 of 4 passed (15% to 85%), pass^4 0.06 (0.00 to 0.52)",
+            "vnc-use:   its runs part at step 2, probably in 'type the word':",
+            "vnc-use:     run1: 2 type_text(text='good'*",
+            "vnc-use:     run2: 2 type_text(text='bad'*",
+        ]
+    )
+    (told,) = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())["reliability"]
+    assert (told["repeated"], told["passed"], told["rate"]) == (4, 2, 0.5)
+    assert told["divergence"]["step"] == 2
+    page = (pytester.path / "report.html").read_text()
+    assert "Runs part at step 2" in page
+    assert page.count('alt="the screen before the step" src="data:image/png') == 2
+
+
+def test_a_task_file_is_repeated_too(pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run) -> None:
+    (pytester.path / "test_pad.vnc.toml").write_text(
+        '[[test]]\nname = "pad"\ntask = "Look"\nexpect = ["it is there"]\n'
+    )
+    verdict = text(json.dumps({"reason": "I see it.", "verdict": "holds", "box_2d": None}))
+    result = run(model(*[text("done"), verdict] * 3), "--vnc-repeat=3")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(
+        ["vnc-use: test_pad.vnc.toml::pad: 3 of 3 passed (44% to 100%), pass^3 1.00 (0.08 to 1.00)"]
+    )
+
+
+# --- of tests that ask no model ---------------------------------------------------------------------------------------
+
+QUIET = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")
+OWN_DESKTOP = """
+import pytest
+
+@pytest.fixture
+def vnc_desktop():
+    return object()
+
+def pytest_generate_tests(metafunc):
+    if "size" in metafunc.fixturenames:
+        metafunc.parametrize("size", ["small"])
+"""
+
+
+@pytest.fixture
+def told(pytester: pytest.Pytester) -> Callable[..., list[str]]:
+    """What is told of the repetitions of a module's tests, in the terminal; vnc-results.json has as many."""
+    pytester.makeconftest(OWN_DESKTOP)
+
+    def repeat(module: str, *options: str) -> list[str]:
+        pytester.makepyfile(test_it=module)
+        result = pytester.runpytest_subprocess(*QUIET, *options, timeout=100)
+        lines = [line.partition("::")[2] for line in result.outlines if line.startswith("vnc-use: test_it.py::")]
+        results = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())
+        assert [each["test"].partition("::")[2] for each in results["reliability"]] == [
+            line.partition(": ")[0] for line in lines
+        ]
+        return sorted(line.partition(" passed")[0] for line in lines)
+
+    return repeat
+
+
+def test_repetitions_of_a_parametrised_class_are_told_by_their_parameters(told: Callable[..., list[str]]) -> None:
+    """Whoever gives the parameters, and on whatever worker each is carried out."""
+    parametrised = """
+        import pytest
+
+        @pytest.mark.parametrize("fruit", ["apples", "run2"])
+        class TestBasket:
+            @pytest.mark.parametrize("count", [1, 2])
+            def test_it(self, vnc_desktop, fruit, count): ...
+
+            def test_size(self, vnc_desktop, fruit, size):
+                assert fruit == "apples"
+        """
+    assert told(parametrised, "--vnc-repeat=2", "-n2") == [
+        "TestBasket::test_it[1-apples]: 2 of 2",
+        "TestBasket::test_it[1-run2]: 2 of 2",
+        "TestBasket::test_it[2-apples]: 2 of 2",
+        "TestBasket::test_it[2-run2]: 2 of 2",
+        "TestBasket::test_size[small-apples]: 2 of 2",
+        "TestBasket::test_size[small-run2]: 0 of 2",
+    ]
+
+
+def test_a_skipped_repetition_is_none(told: Callable[..., list[str]]) -> None:
+    skipping = """
+        import pytest
+
+        def test_one(vnc_desktop, vnc_repetition):
+            if vnc_repetition == 2:
+                pytest.skip("not today")
+            assert vnc_repetition == 1
+
+        def test_all(vnc_desktop):
+            pytest.skip("not today")
+        """
+    assert told(skipping, "--vnc-repeat=3") == ["test_one: 1 of 2"]
+
+
+def test_a_repetition_that_passes_only_when_tried_again_does_not_count_as_passed(
+    told: Callable[..., list[str]],
+) -> None:
+    passing_later = """
+        from pathlib import Path
+
+        def test_it(vnc_desktop, vnc_repetition):
+            tried, again = Path(f"tried{vnc_repetition}"), vnc_repetition < 3
+            if again and not tried.exists():
+                tried.touch()
+                raise ValueError
+        """
+    assert told(passing_later, "--vnc-repeat=4", "--reruns=1") == ["test_it: 2 of 4"]
+
+
+def test_a_parameter_that_looks_like_a_repetition_is_none(told: Callable[..., list[str]]) -> None:
+    like_it = """
+        import pytest
+
+        @pytest.mark.parametrize("name", ["run1", "run2"])
+        def test_it(vnc_desktop, name): ...
+        """
+    assert told(like_it) == []
+
+
+def test_without_it_a_test_has_its_own_id(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run
+) -> None:
+    pytester.makepyfile(TWO_WAYS)
+    result = run(model(), "--collect-only", "-q")
+    result.stdout.fnmatch_lines(["*::test_it"])
+
+
+def test_at_least_once(pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run) -> None:
+    pytester.makepyfile(TWO_WAYS)
+    result = run(model(), "--vnc-repeat=0")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --vnc-repeat must be a whole number, at least 1, got '0'"])

@@ -1,0 +1,58 @@
+"""The tasks of a test: what a marker says holds for its own task only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.errors import TaskFailed
+from pytest_vnc_use.plugin.task_spec import TaskSpec
+from pytest_vnc_use.plugin.tasks import carry_out
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Click, Confirmation, Proposal
+from support.memory_desktop import ListPlanner, PaintedController, act, finished
+
+CLICK = Proposal(Click(10, 10), "open the basket")
+RISKY = Proposal(Click(20, 20), "buy", {}, Confirmation("this buys two apples"))
+LAX = '[[rule]]\nname = "anything"\ndecision = "allow"\naction = "*"\n'
+
+
+def agent_of(planner: ListPlanner, controller: PaintedController, folder: Path) -> VncUseAgent:
+    settings = Settings(runs_dir=str(folder / "runs"))
+    return VncUseAgent(settings=settings, planner=planner, controller=controller, hitl_mode=False)
+
+
+@pytest.fixture
+def lax(tmp_path: Path) -> str:
+    path = tmp_path / "lax.toml"
+    path.write_text(LAX, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["strict first", "lax first"])
+def test_a_policy_holds_for_the_task_that_names_it_only(tmp_path: Path, lax: str, order: int) -> None:
+    specs = [TaskSpec("under the default"), TaskSpec("under a lax policy", settings={"policy": lax})][::order]
+    controller = PaintedController()
+    agent = agent_of(ListPlanner([act(RISKY), finished()]), controller, tmp_path)
+    with pytest.raises(TaskFailed, match=r"ended as denied(.|\n)*task: under the default"):
+        carry_out(agent, specs, judge_end_state=False)
+    assert len(controller.performed) == [1, -1].index(order)
+
+
+def test_limits_hold_for_the_task_that_names_them_only(tmp_path: Path) -> None:
+    specs = [TaskSpec("short", settings={"steps": 1}), TaskSpec("long")]
+    one_step = ListPlanner([act(CLICK), finished()])
+    carry_out(agent_of(one_step, PaintedController(), tmp_path), specs, judge_end_state=False)
+    two_steps = ListPlanner([act(CLICK), act(CLICK), finished()])
+    carry_out(agent_of(two_steps, PaintedController(), tmp_path), specs[1:], judge_end_state=False)
+    with pytest.raises(TaskFailed, match=r"ended as step_limit: the limit of 1 steps(.|\n)*task: short"):
+        carry_out(agent_of(two_steps, PaintedController(), tmp_path), specs, judge_end_state=False)
+
+
+def test_a_claim_that_nobody_can_judge_fails_and_is_told(tmp_path: Path) -> None:
+    agent = agent_of(ListPlanner([finished("I did it")]), PaintedController(), tmp_path)
+    specs = [TaskSpec("Buy apples", ("the basket shows 2 apples",))]
+    with pytest.raises(TaskFailed, match="1 of 1 claims not shown to hold\n  unsure: 'the basket shows 2 apples'"):
+        carry_out(agent, specs, judge_end_state=False)

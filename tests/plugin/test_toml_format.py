@@ -1,0 +1,185 @@
+"""Tests without Python: what a file says becomes tests, and what is wrong in it is told with its line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.plugin.toml_format import FileTest, read_task_file
+from support.gemini_server import GeminiServer, calls, text
+
+HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}))
+FAILS = text(json.dumps({"reason": "the basket is empty", "verdict": "fails", "box_2d": None}))
+CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
+
+BASKET = """\
+app = "python shop"
+steps = 30
+
+[[test]]
+name = "basket"
+task = "Add two {fruit} to the basket"
+expect = "the basket shows 2 {fruit}"
+parameters = { fruit = ["apples", "pears"] }
+
+[[test]]
+name = "sign in"
+task = ["Sign in with <secret:SHOP_PASSWORD>", "Sign out"]
+expect = ["nobody is signed in", "no error is shown"]
+steps = 5
+secrets = ["SHOP_PASSWORD"]
+policy = "shop.toml"
+"""
+
+
+def read(folder: Path, text: str) -> tuple[FileTest, ...]:
+    path = folder / "test_shop.vnc.toml"
+    path.write_text(text, encoding="utf-8")
+    (folder / "shop.toml").touch()
+    return read_task_file(path)
+
+
+def test_each_combination_of_parameters_is_a_test(tmp_path: Path) -> None:
+    apples, pears, _ = read(tmp_path, BASKET)
+    assert (apples.name, pears.name) == ("basket[apples]", "basket[pears]")
+    assert (pears.specs[0].task, pears.specs[0].expect) == (
+        "Add two pears to the basket",
+        ("the basket shows 2 pears",),
+    )
+    assert dict(pears.specs[0].settings) == {"app": "python shop", "steps": 30}
+
+
+def test_several_tasks_are_in_order_and_the_claims_are_the_last_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "geheim")
+    *_, sign_in = read(tmp_path, BASKET)
+    first, second = sign_in.specs
+    assert (first.task, first.expect) == ("Sign in with <secret:SHOP_PASSWORD>", ())
+    assert second.expect == ("nobody is signed in", "no error is shown")
+    assert first.secrets == {"SHOP_PASSWORD": "geheim"}
+    assert first.settings["steps"] == 5
+    assert first.settings["policy"] == str(tmp_path / "shop.toml")
+
+
+TEST = '[[test]]\nname = "a"\ntask = "Click it"\n'
+
+
+MISTAKES = [
+    ("", 1, "'test' is missing"),
+    ("app = python", 1, "not TOML: .*line 1"),
+    (TEST + 'task = "again"', 4, "not TOML: Cannot overwrite a value"),
+    (TEST.replace("[[test]]", "[test]"), 1, r"'test' begins with two brackets: write \[\[test\]\]"),
+    (TEST.replace("test", "tests"), 1, "'tests' is not known here"),
+    (TEST + "stepps = 3", 4, "'stepps' is not known here; known are steps, seconds"),
+    ("stepps = 3\n" + TEST, 1, "'stepps' is not known here"),
+    (TEST + "steps = 0", 4, "'steps' must be a whole number, at least 1, got 0"),
+    ("steps = 0\n" + TEST, 1, "'steps' must be a whole number, at least 1, got 0"),
+    (TEST + "votes = 2", 4, "'votes' must be an odd number, at least 1, got 2"),
+    (TEST + 'steps = "many"', 4, "'steps' must be a valid integer, got 'many'"),
+    (TEST + '\n[[test]]\nname = "b"', 5, "'task' is missing"),
+    (TEST + 'expect = [""]', 4, "'expect' must have at least 1 character, got ''"),
+    (TEST + "expect = 5", 4, "'expect' must be text, a list of texts, or false, got 5"),
+    (TEST.replace('"Click it"', "[]"), 3, r"'task' must have at least 1 item .*got \[\]"),
+    (TEST.replace("Click it", " "), 3, "'task' must have at least 1 character, got ' '"),
+    (TEST.replace('"a"', '"a::b"'), 2, "'name' must be letters, digits, spaces, - and _, got 'a::b'"),
+    (TEST + "\n" + TEST, 5, "the name of a test must be its own, got 'a' as in line 1"),
+    (TEST.replace("it", "{it}"), 1, "'{it}' stands for a parameter, .* parameters are: none"),
+    (TEST + 'parameters = { it = ["a"] }', 1, "'it' stands nowhere in task, expect or app: write {it}"),
+    (TEST + "[test.parameters]\nfruit = []", 4, "'parameters' .*at least 1 item"),
+    (TEST + 'parameters = { it = [["a"]] }', 4, "'parameters' must be lists of text, numbers, true or false, got"),
+    (TEST + 'secrets = ["PIN"]\npolicy = "none.toml"', 5, "'policy' must be a file, named from .*, got 'none.toml'"),
+    (TEST + "secrets = [3]", 4, "'secrets' must be a valid string, got 3"),
+    (TEST.replace("it", "<secret:PIN>"), 1, "'<secret:PIN>' stands for a secret: add 'PIN' to 'secrets'"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "told"), MISTAKES)
+def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, line: int, told: str) -> None:
+    with pytest.raises(SettingsError, match=told) as caught:
+        read(tmp_path, text)
+    first, *more = [problem for problem in str(caught.value).splitlines() if re.search(told, problem)]
+    assert (f"test_shop.vnc.toml:{line}:" in first, more) == (True, [])
+
+
+def test_each_mistake_is_told_once(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read(tmp_path, '[[test]]\nname = "a"\ntask = 5\nexpct = 3\nparameters = { it = [[1], {}] }\n')
+    assert len(str(caught.value).splitlines()) == 4
+
+
+def test_a_secret_itself_is_not_repeated(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="'secrets' must name environment variables") as caught:
+        read(tmp_path, TEST + 'secrets = ["geheim, sehr"]')
+    assert "geheim" not in str(caught.value)
+
+
+def test_a_file_as_other_programs_save_it(tmp_path: Path) -> None:
+    path = tmp_path / "test_shop.vnc.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + TEST.replace("\n", "\r\n").encode())
+    assert [test.name for test in read_task_file(path)] == ["a"]
+    path.write_bytes(TEST.encode("utf-16"))
+    with pytest.raises(SettingsError, match=r"test_shop\.vnc\.toml: must be saved as UTF-8: "):
+        read_task_file(path)
+
+
+def test_a_file_that_is_nested_too_deeply_is_told_as_such(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"test_shop\.vnc\.toml: .*nested too deeply"):
+        read(tmp_path, f"{TEST}x = {'[' * 100_000}")
+
+
+def test_an_empty_claim_is_told_once(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="'expect' must have at least 1 character") as raised:
+        read(tmp_path, f'{TEST}expect = ""\n')
+    assert "\n" not in str(raised.value)
+
+
+def test_a_task_of_several_lines(tmp_path: Path) -> None:
+    [test] = read(tmp_path, '[[test]]\nname = "a"\ntask = """\nClick it,\nand wait.\n"""\n')
+    assert test.specs[0].task == "Click it,\nand wait."
+
+
+# --- through pytest --------------------------------------------------------------------------------------------------
+
+
+def test_it_runs_like_a_marked_test(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makefile(".vnc.toml", test_pad='[[test]]\nname = "pad"\ntask = ["Click", "Look"]\nexpect = "it shows"\n')
+    server = model(CLICK, text("clicked"), HOLDS, text("looked"), HOLDS)
+    result = run(server, "-v")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["test_pad.vnc.toml::pad*", "*click(*"])
+    assert [server.requests[number].contents[0]["parts"][0]["text"] for number in (0, 3)] == ["Click", "Look"]
+
+
+def test_without_a_claim_its_end_state_is_judged_and_a_failure_names_file_and_line(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makefile(".vnc.toml", test_pad='\n\n[[test]]\nname = "pad"\ntask = "Click it"\n')
+    result = run(model(CLICK, text("clicked"), FAILS), "--junitxml=junit.xml", "-o", "junit_family=xunit1")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*1 of 1 claims not shown to hold*", "*the basket is empty*", "FAILED test_pad.vnc.toml::pad*"]
+    )
+
+
+def test_it_is_collected_where_nothing_is_set(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VNC_USE_WATCH")
+    monkeypatch.delenv("VNC_USE_REHEARSE")
+    pytester.makefile(".vnc.toml", test_pad='[[test]]\nname = "pad"\ntask = "Click it"\n')
+    result = pytester.runpytest_subprocess("--collect-only", "-q")
+    result.stdout.fnmatch_lines(["test_pad.vnc.toml::pad", "1 test collected*"])
+
+
+def test_a_wrong_file_is_a_collection_error(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".vnc.toml", test_pad='[[test]]\nname = "pad"\n')
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*test_pad.vnc.toml:1: 'task' is missing*"])
+    assert "Traceback" not in result.stdout.str()

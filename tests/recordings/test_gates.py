@@ -1,0 +1,201 @@
+"""Gates: what is seen, what is let through, and what they say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from pytest_vnc_use.recordings.format import Volatile, volatile
+from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, gate, mask_of, other_than, surroundings
+from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles
+from pytest_vnc_use.types import Click, Drag, KeyCombo, Region, TypeText
+from support.drawings import SIZE, drawn
+
+FAR_AWAY = (200, 150)
+"""Where the texts below are not."""
+
+
+def middle(before: Pixels, expected: Pixels, *targets: Region, touched: Mask | None = None) -> Gate:
+    """The gate before a step in the middle; no step before the last one changed anything but what is `touched`."""
+    changed = changed_tiles(before, expected)
+    return gate(expected, (), before=before, touched=changed if touched is None else changed | touched, targets=targets)
+
+
+@pytest.mark.parametrize(("recorded", "now"), [("total 3.00", "total 3.01"), ("0 1", "0 l"), (".", ","), ("a", "á")])
+def test_one_character_of_what_a_step_changed_is_seen(recorded: str, now: str) -> None:
+    closed = middle(drawn(""), drawn(recorded)).mismatch(drawn(now))
+    assert closed is not None
+    assert "what the step before changed is not as it was then" in closed.problem
+    assert closed.region.left >= 18
+
+
+@pytest.mark.parametrize(("levels", "is_seen"), [(1, False), (2, False), (3, True)])
+@pytest.mark.parametrize("channel", [0, 8, 16])
+def test_what_nobody_sees_is_no_difference(levels: int, channel: int, is_seen: bool) -> None:
+    screen = drawn("total 3.00") & 0xF0F0F0
+    now = screen.copy()
+    now[35, 25] += np.uint32(levels << channel)
+    closed = middle(drawn(""), screen).mismatch(now)
+    assert (closed is not None) == is_seen
+    if closed:
+        assert closed.region == Region(25, 35, 26, 36)
+        assert "(1 pixel from (25, 35) to (26, 36))" in closed.problem
+
+
+def test_the_same_picture_never_drifts() -> None:
+    for text in ("total 3.00", "ÄÖÜ", "x" * 40):
+        assert middle(drawn(""), drawn(text), Region(0, 0, 320, 200)).mismatch(drawn(text)) is None
+
+
+def test_the_targets_surroundings_are_compared_though_no_step_changed_them() -> None:
+    targets = surroundings(Click(30, 35), SIZE)
+    closed = middle(drawn("Add"), drawn("Add"), *targets).mismatch(drawn("Sub"))
+    assert closed is not None
+    assert closed.problem.startswith("the surroundings of its target look different")
+    assert middle(drawn("Add"), drawn("Add"), *surroundings(Click(*FAR_AWAY), SIZE)).mismatch(drawn("Sub")) is None
+
+
+def test_what_an_earlier_step_changed_is_compared_still() -> None:
+    touched = mask_of([Region(18, 30, 100, 50)], (SIZE[1], SIZE[0]))
+    closed = middle(drawn("Add"), drawn("Add"), touched=touched).mismatch(drawn("Adb"))
+    assert closed is not None
+    assert "it is other where no step has changed it, or an earlier one" in closed.problem
+
+
+def test_before_a_step_in_the_middle_the_rest_may_differ_up_to_a_limit_and_is_told() -> None:
+    before = drawn("Add")
+    open_gate = middle(before, before, *surroundings(Click(*FAR_AWAY), SIZE))
+    for share, is_open in ((0.04, True), (0.06, False)):
+        now = before.copy()
+        now[: int(200 * share), :] = 0x123456
+        assert (open_gate.mismatch(now) is None) == is_open, share
+        assert open_gate.elsewhere(now) == [Region(0, 0, 320, int(200 * share))]
+
+
+def test_at_the_end_one_pixel_anywhere_is_seen() -> None:
+    last = gate(drawn("3.00"), (), before=drawn(""), touched=None)
+    now = drawn("3.00").copy()
+    now[199, 319] ^= 0x80
+    closed = last.mismatch(now)
+    assert closed is not None
+    assert closed.region == Region(319, 199, 320, 200)
+
+
+def test_all_of_a_first_screen_must_be_as_it_was_but_what_was_known_to_move() -> None:
+    first = gate(drawn("pasword"), ())
+    assert first.mismatch(drawn("pasword")) is None
+    closed = first.mismatch(drawn("password"))
+    assert closed is not None
+    assert "before anything was done" in closed.problem
+    assert json.loads(f"{{{closed.mask}}}") == {"masks": [asdict(box) for box in closed.masks]}
+    assert gate(drawn("pasword"), (), masks=closed.masks).mismatch(drawn("password")) is None
+    assert gate(drawn("pasword"), (volatile(closed.region, "endless"),)).mismatch(drawn("password")) is None
+
+
+def test_a_mask_that_is_proposed_covers_all_that_differs() -> None:
+    now = drawn("pasword").copy()
+    now[150:160, 200:240] ^= 0xFFFFFF
+    now[10:12, 300:310] ^= 0xFFFFFF
+    closed = gate(drawn("pasword"), ()).mismatch(now)
+    assert closed is not None
+    assert set(closed.masks) == {Region(200, 150, 240, 160), Region(300, 10, 310, 12)}
+
+
+def test_a_caret_that_was_recorded_hides_nothing_of_the_text_beside_it() -> None:
+    caret = volatile(Region(75, 30, 77, 45), "caret")
+    first = gate(drawn("pasword"), (caret,))
+    assert first.mismatch(drawn("password")) is not None
+    blinked = drawn("pasword").copy()
+    blinked[30:45, 75:77] ^= 0xFFFFFF
+    assert first.mismatch(blinked) is None
+
+
+STATUS = Region(16, 24, 120, 56)
+
+
+def test_of_what_has_looks_no_other_is_let_through() -> None:
+    status = volatile(STATUS, "unstable", *(STATUS.part_of(drawn(text)) for text in ("READY", "")))
+    first = gate(drawn("READY"), (status,))
+    assert first.mismatch(drawn("READY")) is first.mismatch(drawn("")) is None
+    closed = first.mismatch(drawn("ERROR"))
+    assert closed is not None
+    assert closed.region == STATUS
+    assert "what it never showed in 2 recorded looks" in closed.problem
+
+
+def test_what_blinked_must_show_each_of_its_looks() -> None:
+    status = volatile(STATUS, "blinks", *(STATUS.part_of(drawn(text)) for text in ("READY", "")))
+    watch = BlinkWatch(gate(drawn("READY"), (status,)).blinking)
+    for _ in range(2):
+        missing = watch.look(drawn("READY"))
+        assert missing is not None
+        assert (missing.region, "has not shown all of its 2 recorded looks" in missing.problem) == (STATUS, True)
+    assert watch.look(drawn("")) is None
+
+
+CARET, MOVED = volatile(Region(20, 30, 21, 44), "caret"), volatile(Region(27, 30, 28, 44), "caret")
+
+
+def test_where_only_a_caret_moved_it_must_have_come_there() -> None:
+    screen = drawn("Add")
+    opened = gate(screen, (MOVED,), before=screen, parts_before=(CARET,))
+    assert (opened.tells, opened.caret) == (True, MOVED.region)
+    came = screen.copy()
+    came[30:44, 27] ^= 0xFFFFFF
+    assert opened.mismatch(came, screen) is None
+    closed = opened.mismatch(screen, screen)
+    assert closed is not None
+    assert closed.problem == "the caret has not come to where the step before moved it"
+    assert closed.region == MOVED.region
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ((CARET,), (CARET,)),
+        ((), (MOVED,)),
+        ((CARET,), ()),
+        ((CARET,), (MOVED, volatile(Region(90, 30, 91, 44), "caret"))),
+        ((CARET,), (volatile(Region(27, 30, 59, 62), "endless"),)),
+        ((volatile(Region(10, 20, 42, 52), "endless"),), (MOVED,)),
+    ],
+)
+def test_what_moves_by_itself_does_not_tell_that_a_step_was_done(
+    before: tuple[Volatile, ...], now: tuple[Volatile, ...]
+) -> None:
+    blinked = drawn("Add").copy()
+    for part in before:
+        part.region.part_of(blinked)[:] ^= 0xFFFFFF
+    opened = gate(drawn("Add"), now, before=blinked, parts_before=before)
+    assert opened.changed.any() == bool(before)
+    assert (opened.tells, opened.caret) == (False, None)
+
+
+def test_where_more_than_a_caret_changed_the_rest_tells() -> None:
+    opened = gate(drawn("Added"), (MOVED,), before=drawn("Add"), parts_before=(CARET,))
+    assert (opened.tells, opened.caret) == (True, None)
+
+
+def test_what_is_left_out_is_not_compared() -> None:
+    left_out = Region(15, 25, 100, 50)
+    assert gate(drawn("total 3.00"), (), masks=(left_out,)).mismatch(drawn("total 3.01")) is None
+    assert other_than(drawn("total 3.00"), drawn("total 3.01"), (volatile(left_out, "endless"),)) is None
+
+
+def test_evidence_is_the_whole_screen() -> None:
+    now = drawn("total 3.00").copy()
+    now[199, 319] ^= 0x80
+    mismatch = other_than(drawn("total 3.00"), now)
+    assert mismatch is not None
+    assert mismatch.region == Region(319, 199, 320, 200)
+    assert other_than(drawn("a"), np.zeros((10, 10), np.uint32)) is not None
+
+
+def test_surroundings_are_of_points_and_on_the_screen() -> None:
+    assert surroundings(Click(0, 0), SIZE) == (Region(0, 0, 120, 40),)
+    assert surroundings(TypeText("a", 319, 199), SIZE) == (Region(199, 159, 320, 200),)
+    assert len(surroundings(Drag(10, 10, 200, 100), SIZE)) == 2
+    assert surroundings(KeyCombo(("enter",)), SIZE) == surroundings(TypeText("a"), SIZE) == ()

@@ -1,0 +1,84 @@
+"""Claims without a model: only what the screen shows again holds again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use.errors import Inconclusive
+from pytest_vnc_use.runs.folder import RunFolder, read_trace
+from pytest_vnc_use.types import Region
+from support.fixed_judge import CLAIM, Says
+from support.tills import ADD, STEPS, Steps, Tills
+
+
+@pytest.fixture(scope="module")
+def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Tills:
+    """A recording with a claim that holds, one that fails, and a value that was read."""
+    tills = Tills(tmp_path_factory.mktemp("judged"))
+    with tills.agent("auto", Steps(*STEPS), judge=Says()) as played:
+        played.run()
+        assert played.agent.verify(CLAIM)
+        played.agent._judge = Says("fails")
+        assert not played.agent.verify("an error is shown")
+        assert played.agent.extract(int, "how many apples?") == 2
+        assert played.recorded.keep()
+    return tills
+
+
+def test_evidence_that_is_there_again_is_judged_alike_and_nobody_is_asked(judged_once: Tills) -> None:
+    judge = Says("unsure")
+    with judged_once.agent("auto", Steps(), judge=judge) as played:
+        played.run()
+        holds = played.agent.verify(CLAIM, votes=3)
+        assert (holds.kind, holds.model) == ("holds", "")
+        assert "as it was when this was said: it says so" in holds.reason
+        assert played.agent.verify("an error is shown").kind == "fails"
+        assert played.agent.extract(int, "how many apples?") == 2
+        assert not played.recorded.healed
+        assert not played.recorded.keep()
+    assert judge.asked == []
+
+
+def test_without_a_model_other_evidence_is_unsure_and_both_pictures_are_kept(judged_once: Tills) -> None:
+    with judged_once.agent("replay") as played:
+        result = played.run()
+        played.agent.click(*ADD)
+        verdict = played.agent.verify(CLAIM)
+        with pytest.raises(Inconclusive, match="nobody can read 'how many apples"):
+            played.agent.extract(int, "how many apples?")
+    assert verdict.kind == "unsure"
+    assert "it is not the screen that was judged" in verdict.reason
+    assert "and no model is there to look at it; have it judged anew" in verdict.reason
+    drift = read_trace(result.run_folder).drifts[0]
+    load = RunFolder(result.run_folder).load_png
+    assert load(drift.recorded) != load(drift.seen)
+    assert drift.region is not None
+    assert drift.region.meets(Region(60, 120, 460, 160))
+
+
+def test_what_was_never_judged_is_unsure(judged_once: Tills) -> None:
+    with judged_once.agent("replay") as played:
+        played.run()
+        verdict = played.agent.verify("the till is red")
+    assert (verdict.kind, "nothing is recorded of it" in verdict.reason) == ("unsure", True)
+
+
+def test_other_evidence_is_judged_anew_and_told_as_healed(judged_once: Tills, tmp_path: Any) -> None:
+    import shutil
+
+    shutil.copytree(judged_once.folder, tmp_path / "copy")
+    tills, judge = Tills(tmp_path / "copy"), Says()
+    with tills.agent("auto", Steps(), judge=judge) as played:
+        played.run()
+        played.agent.click(*ADD)
+        assert played.agent.verify(CLAIM)
+        assert judge.asked == [CLAIM]
+        (healed,) = played.recorded.healed
+        assert f"the evidence for {CLAIM!r} is not on the screen again" in healed
+        assert played.recorded.keep()
+    with tills.agent("replay") as played:
+        played.run()
+        played.agent.click(*ADD)
+        assert played.agent.verify(CLAIM).kind == "holds"

@@ -1,0 +1,157 @@
+"""The policy in whole runs: typing that goes on over turns, runs and processes, and what the model's service blocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.keyboard.keystrokes import Means
+from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, key_set
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import (
+    Click,
+    Confirmation,
+    Decision,
+    KeyCombo,
+    KeyDown,
+    OpenAddress,
+    Proposal,
+    Ruling,
+    RunResult,
+    Scroll,
+    TypeText,
+)
+from support.memory_desktop import ListPlanner, PaintedController, act, finished
+
+NO_RM = Rule("deny", "no rm", text=re.compile(r"rm\s+-rf"))
+NO_REBOOT = Rule("deny", "no reboot", keys=key_set("ctrl+alt+delete"))
+ASK_CLICKS = Rule("ask", "clicks", action="click")
+ALLOW_ALL = Rule("allow", "all", explanation=re.compile("."))
+BLOCK = Confirmation("it harms somebody", blocks=True)
+Make = Callable[..., VncUseAgent]
+
+
+@pytest.fixture
+def controller() -> PaintedController:
+    return PaintedController()
+
+
+@pytest.fixture
+def make(tmp_path: Path, controller: PaintedController) -> Make:
+    def agent(
+        *decisions: Decision, rules: tuple[Rule, ...] = (), policy: Policy | None = None, hitl_mode: bool = True
+    ) -> VncUseAgent:
+        planner = ListPlanner([*decisions, finished()])
+        settings = Settings(runs_dir=str(tmp_path / "runs"))
+        policy = policy or Policy(rules, unmatched="ask" if hitl_mode else "deny")
+        return VncUseAgent(
+            settings=settings, planner=planner, controller=controller, policy=policy, hitl_mode=hitl_mode
+        )
+
+    return agent
+
+
+def denied_by(result: RunResult) -> str:
+    assert result.outcome is Outcome.DENIED
+    return result.steps[-1].ruling.rule
+
+
+def test_typing_is_one_text_over_the_actions_of_a_turn_and_over_turns(
+    make: Make, controller: PaintedController
+) -> None:
+    pieces = [Proposal(TypeText("r")), Proposal(KeyCombo(("m",)))]
+    result = make(act(*pieces), act(Proposal(TypeText(" -r"))), act(Proposal(KeyCombo(("f",)))), rules=(NO_RM,)).run(
+        "go"
+    )
+    assert denied_by(result) == "rule 1 'no rm'"
+    assert controller.performed == [TypeText("r"), KeyCombo(("m",)), TypeText(" -r")]
+
+
+def test_typing_is_one_text_over_the_runs_of_an_agent(make: Make) -> None:
+    agent = make(rules=(NO_RM,))
+    assert agent.run("one", planner=ListPlanner([act(Proposal(TypeText("rm"))), finished()])).outcome is Outcome.DONE
+    result = agent.run("two", planner=ListPlanner([act(Proposal(TypeText(" -rf"))), finished()]))
+    assert denied_by(result) == "rule 1 'no rm'"
+
+
+def test_what_a_rule_denied_was_not_typed(make: Make) -> None:
+    no_rm = Rule("deny", "no rm", text=re.compile("rm"), on_deny="continue")
+    result = make(act(Proposal(TypeText("rm"))), act(Proposal(TypeText(" -rf"))), rules=(no_rm, NO_RM)).run("go")
+    assert result.outcome is Outcome.DONE
+    assert [step.ruling.kind for step in result.steps] == ["deny", "allow"]
+
+
+def test_typing_goes_on_where_another_process_goes_on(make: Make, controller: PaintedController) -> None:
+    """The agent that approves is another one than that which typed before."""
+    decisions = [act(Proposal(TypeText("rm"))), act(Proposal(Click(1, 1)), Proposal(TypeText(" -rf")))]
+    rules = (ASK_CLICKS, NO_RM)
+    waiting = make(*decisions, rules=rules).run("go")
+    assert waiting.outcome is Outcome.WAITING
+    result = make(*decisions, rules=rules).approve(waiting.run_id)
+    assert denied_by(result) == "rule 2 'no rm'"
+    assert controller.performed == [TypeText("rm"), Click(1, 1)]
+
+
+def test_the_agent_that_waited_counts_nothing_twice(make: Make) -> None:
+    twice = Rule("deny", "twice", text=re.compile("aa"))
+    decisions = [act(Proposal(TypeText("a"))), act(Proposal(Click(1, 1)), Proposal(KeyCombo(("end",))))]
+    agent = make(*decisions, rules=(ASK_CLICKS, twice))
+    waiting = agent.run("go")
+    assert agent.approve(waiting.run_id).outcome is Outcome.DONE
+
+
+def test_keys_that_are_held_count(make: Make) -> None:
+    held = [Proposal(KeyDown("ctrl")), Proposal(KeyDown("alt")), Proposal(KeyCombo(("delete",)))]
+    assert denied_by(make(act(*held), rules=(NO_REBOOT,)).run("go")) == "rule 1 'no reboot'"
+
+
+@pytest.mark.parametrize("hitl_mode", [True, False])
+@pytest.mark.parametrize("rules", [(), (ALLOW_ALL,), (ASK_CLICKS,)])
+def test_what_the_models_service_blocks_is_carried_out_under_no_rule(
+    make: Make, controller: PaintedController, rules: tuple[Rule, ...], hitl_mode: bool
+) -> None:
+    agent = make(act(Proposal(Click(1, 1), confirmation=BLOCK)), rules=rules, hitl_mode=hitl_mode)
+    assert denied_by(agent.run("go")) == "blocked by the model's service"
+    assert controller.performed == []
+
+
+def test_it_is_not_carried_out_by_a_yes_that_was_given_before(make: Make, controller: PaintedController) -> None:
+    """As of a run that was asked about by an older version, which asked a person."""
+
+    class Asking(Policy):
+        def review(self, proposal: Proposal, context: ReviewContext) -> Ruling:
+            return Ruling("ask", "clicks")
+
+    agent = make(act(Proposal(Click(1, 1), confirmation=BLOCK)), policy=Asking())
+    waiting = agent.run("go")
+    assert waiting.outcome is Outcome.WAITING
+    assert denied_by(agent.approve(waiting.run_id)) == "blocked by the model's service"
+    assert controller.performed == []
+
+
+def test_a_desktop_says_how_it_is_typed_at(make: Make, controller: PaintedController) -> None:
+    no_pages, no_paste = Rule("deny", keys=key_set("page_down")), Rule("deny", keys=key_set("shift+insert"))
+    scroll, text = act(Proposal(Scroll(1, 1, "down"))), act(Proposal(TypeText("é")))
+    assert make(scroll, rules=(no_pages,)).run("go").outcome is Outcome.DONE
+    assert make(text, rules=(no_paste,)).run("go").outcome is Outcome.DENIED
+    controller.means = Means("latin-1", wheel=False)  # type: ignore[attr-defined]
+    assert make(scroll, rules=(no_pages,)).run("go").outcome is Outcome.DENIED
+    assert make(text, rules=(no_paste,)).run("go").outcome is Outcome.DONE
+
+
+def test_where_a_browser_is_stands_with_the_step(make: Make, controller: PaintedController) -> None:
+    opened, clicked = act(Proposal(OpenAddress("http://shop/"))), act(Proposal(Click(1, 1)))
+    assert [step.url for step in make(opened, clicked).run("go").steps] == ["http://shop/", ""]
+    controller.page_url = lambda: "http://shop/basket"  # type: ignore[attr-defined]
+    assert [step.url for step in make(opened, clicked).run("go").steps] == ["http://shop/basket"] * 2
+
+
+def test_a_pattern_that_searches_for_years_ends_the_run_in_time(make: Make, controller: PaintedController) -> None:
+    trap = Rule("deny", "a trap", text=re.compile("(a|aa)+$"))
+    result = make(act(Proposal(TypeText("a" * 60 + "!"))), rules=(trap,)).run("go")
+    assert denied_by(result) == "rule 1 'a trap': /(a|aa)+$/ was not searched to the end within 2 s"
+    assert controller.performed == []

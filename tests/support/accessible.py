@@ -1,0 +1,44 @@
+"""A Qt program that tells of its widgets through AT-SPI, and what that takes on an X desktop."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+from pathlib import Path
+
+from support.vnc_servers import missing, require
+
+LAUNCHER = "/usr/libexec/at-spi-bus-launcher"
+PROGRAM = """
+import sys
+from pathlib import Path
+from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton, QVBoxLayout, QWidget
+application = QApplication([])
+window = QWidget()
+box = QVBoxLayout(window)
+hidden = QPushButton("Hidden")
+for widget in (QPushButton("Save", clicked=lambda: Path(sys.argv[1]).write_text("saved")), QLineEdit(), hidden):
+    box.addWidget(widget)
+hidden.hide()
+window.setGeometry(200, 150, 300, 120)
+window.show()
+application.exec()
+"""
+_START = f'{LAUNCHER} --launch-immediately & QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1 exec "$@"'
+
+
+def started(*command: str) -> list[str]:
+    """The command of a program after the launcher of AT-SPI's bus, on a session bus of their own."""
+    return ["dbus-run-session", "--", "sh", "-c", _START, "sh", *command]
+
+
+def needed() -> None:
+    """Skips where something of what AT-SPI needs is missing; fails in CI."""
+    if not Path(LAUNCHER).exists():
+        missing("at-spi2-core", "apt-get install at-spi2-core")
+    if subprocess.run(["/usr/bin/python3", "-c", "import gi"], stderr=subprocess.DEVNULL).returncode:
+        missing("python3-gi", "apt-get install python3-gi")
+    if importlib.util.find_spec("PySide6") is None:
+        missing("PySide6", "pip install pytest-vnc-use[demo]")
+    require("dbus-run-session")
+    require("xprop")

@@ -1,0 +1,128 @@
+"""Chromium with its DevTools open, and a site for it to show."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from pytest_vnc_use.backends.accessibility.elements import Element
+from pytest_vnc_use.backends.browser.devtools import Browser
+from pytest_vnc_use.errors import VncUseError
+from support.vnc_servers import VncServer, wait_for
+from support.witness_programs import openbox
+
+QUIET = [
+    *("--no-sandbox", "--no-first-run", "--disable-gpu", "--disable-sync", "--disable-background-networking"),
+    *("--disable-component-update", "--password-store=basic", "--disable-dev-shm-usage"),
+]
+SHOP = """<!doctype html><meta charset="utf-8"><title>The shop</title>
+<style>body { margin: 8px; font: 16px sans-serif } #late { visibility: hidden; transition: visibility 0s 0.3s }</style>
+<h1>Apples &amp; pears</h1>
+<p id="basket">The basket is empty.</p>
+<p style="display: none">nobody reads this</p>
+<button aria-label="Add an apple">+</button> <input placeholder="Coupon"> <a href="/second">To the second page</a>
+<button onclick="late.style.visibility = 'visible'">Slowly</button> <p id="late">Slowly shown</p>
+<iframe srcdoc="<button onclick='parent.tell(`framed`)'>Framed</button>" style="margin-left: 100px"></iframe>
+<div style="margin-top: 3000px"><button onclick="tell('far')">Far below</button></div>
+<script>
+  function tell(kind) { fetch("/told", {method: "POST", body: JSON.stringify(kind)}) }
+  document.querySelector("button").onclick = () => {
+    tell("apple")
+    setTimeout(() => basket.firstChild.data = "The basket holds 1 apple.", 100)
+  }
+  document.querySelector("input").onclick = () => tell("coupon")
+  const [basket, late] = ["basket", "late"].map(id => document.getElementById(id))
+</script>"""
+SECOND = (
+    """<!doctype html><title>Second</title><h1>The second page</h1><button onclick="alert('well?')">Alert</button>"""
+)
+
+
+@dataclass
+class Site:
+    """Two pages, `/` and `/second`; `/file` is a download, `/slow` does not answer. `told` is what pages tell."""
+
+    address: str = ""
+    told: list[Any] = field(default_factory=list)
+
+    def page(self, path: str) -> tuple[bytes, dict[str, str]]:
+        if path == "/file":
+            return b"file", {"Content-Disposition": "attachment"}
+        return (SECOND if path.startswith("/second") else SHOP).encode(), {"Content-Type": "text/html"}
+
+
+@contextmanager
+def site() -> Iterator[Site]:
+    """A running site."""
+    pages = Site()
+    end = threading.Event()
+
+    class Exchange(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/slow":
+                end.wait(60)
+            self._answer(*pages.page(self.path))
+
+        def do_POST(self) -> None:
+            pages.told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self._answer(b"", {})
+
+        def _answer(self, body: bytes, headers: dict[str, str]) -> None:
+            self.send_response(200)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is printed."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Exchange) as http:
+        thread = threading.Thread(target=http.serve_forever, daemon=True)
+        thread.start()
+        pages.address = f"http://127.0.0.1:{http.server_port}"
+        yield pages
+        end.set()
+        http.shutdown()
+        thread.join()
+
+
+@contextmanager
+def chromium(
+    server: VncServer, address: str, *options: str, window_manager: bool = False, timeout_s: float = 10.0
+) -> Iterator[Browser]:
+    """Chromium in a window away from the screen's corner, showing `address`."""
+    with ExitStack() as stack:
+        profile = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+        if window_manager:
+            stack.enter_context(openbox(server))
+        place = [f"--user-data-dir={profile}", "--window-position=30,40", "--window-size=800,640"]
+        stack.enter_context(server.run("chromium", *QUIET, *place, "--remote-debugging-port=0", *options, address))
+        port = Path(profile, "DevToolsActivePort")
+        wait_for(lambda: _lines(port) == 2, "Chromium's DevTools", 30)
+        browser = Browser(f"127.0.0.1:{port.read_text().split()[0]}", timeout_s=timeout_s)
+        wait_for(lambda: _shows(browser, address), f"Chromium showing {address}", 30)
+        yield browser
+
+
+def element(browser: Browser, name: str) -> Element:
+    """The first element in view with this name."""
+    return next(each for each in browser.elements() if each.name == name)
+
+
+def _lines(path: Path) -> int:
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def _shows(browser: Browser, address: str) -> bool:
+    try:
+        return browser.url.startswith(address) and bool(browser.text())
+    except VncUseError:
+        return False

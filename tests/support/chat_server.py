@@ -1,0 +1,271 @@
+"""A local stand-in for chat completions as LM Studio, vLLM and llama.cpp serve them, strict where one of them is.
+
+    with ChatServer([call("click", x=500, y=500), call("task_complete", summary="It is open.")]) as server:
+        planner = OpenAICompatible(server.url, "some-model")
+
+It answers request n with reply n of a script, or asks a function of the request. A request that a real server would
+refuse gets an error of status 400 and uses up no reply; `refusals` holds their messages.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from PIL import Image
+
+from support.json_server import JsonServer, Posted, Reply
+from support.strict_schemas import problems_of_format
+
+MODEL = "qwen3-vl-8b"
+FIELDS = {
+    *("model", "messages", "tools", "tool_choice", "max_tokens", "temperature", "parallel_tool_calls"),
+    "response_format",
+}
+ROLES = {"system", "user", "assistant", "tool"}
+
+JsonObject = Mapping[str, Any]
+Script = Callable[["ChatRequest"], Reply]
+
+# --- what a model says -----------------------------------------------------------------------------------------------
+
+
+def call(name: str, /, **arguments: Any) -> Reply:
+    """One tool call."""
+    return calls((name, arguments))
+
+
+def calls(*named: tuple[str, Any], words: str = "", finish_reason: str = "tool_calls", **message: Any) -> Reply:
+    """Tool calls of one answer; arguments that are text are sent as they are, others as JSON."""
+    tool_calls = [
+        {"id": f"id{number}", "type": "function", "function": {"name": name, "arguments": _encoded(arguments)}}
+        for number, (name, arguments) in enumerate(named)
+    ]
+    return said(words, finish_reason=finish_reason, tool_calls=tool_calls, **message)
+
+
+def _encoded(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def said(words: Any, *, finish_reason: str | None = "stop", **message: Any) -> Reply:
+    """One choice with these words, with the usage of a small turn."""
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": words, **message},
+        "finish_reason": finish_reason,
+    }
+    return Reply({"id": "chatcmpl-1", "object": "chat.completion", "model": MODEL, "choices": [choice], "usage": USAGE})
+
+
+USAGE = {
+    "prompt_tokens": 1500,
+    "completion_tokens": 100,
+    "total_tokens": 1600,
+    "prompt_tokens_details": {"cached_tokens": 300},
+    "completion_tokens_details": {"reasoning_tokens": 60},
+}
+
+
+def error(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Reply:
+    return Reply({"error": {"message": message, "type": kind, "param": None, "code": None}}, status, headers or {})
+
+
+# --- a request, and what is wrong with it ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """One request for a chat completion."""
+
+    body: JsonObject
+    size: int
+
+    @property
+    def messages(self) -> Sequence[JsonObject]:
+        return tuple(self.body["messages"])
+
+    def of(self, role: str) -> list[JsonObject]:
+        """The messages of one role, in order."""
+        return [message for message in self.messages if message["role"] == role]
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of each message, in order."""
+        return ["".join(part.get("text", "") for part in parts_of(message)) for message in self.messages]
+
+    @property
+    def images(self) -> tuple[bytes, ...]:
+        """Every picture of the request, in order."""
+        urls = [part["image_url"]["url"] for message in self.messages for part in parts_of(message) if _is_image(part)]
+        return tuple(base64.b64decode(url.partition(",")[2]) for url in urls)
+
+    @property
+    def tools(self) -> dict[str, JsonObject]:
+        """The functions offered, by name."""
+        return {tool["function"]["name"]: tool["function"] for tool in self.body["tools"]}
+
+
+def parts_of(message: JsonObject) -> list[JsonObject]:
+    content = message.get("content")
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
+
+
+def _is_image(part: JsonObject) -> bool:
+    return part.get("type") == "image_url"
+
+
+def problems_of(body: JsonObject) -> Iterator[str]:
+    """What real servers refuse about a request, in the order in which they look."""
+    for name in sorted(set(body) - FIELDS):
+        yield f"Unrecognized request argument supplied: {name}"
+    if not body.get("model"):
+        yield "you must provide a model parameter"
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        yield "[] is too short - 'messages'"
+        return
+    for number, message in enumerate(messages):
+        yield from (f"messages[{number}]: {problem}" for problem in _problems_of_message(message))
+    yield from _unpaired(messages)
+    if messages[-1]["role"] == "assistant":
+        yield "Cannot continue an assistant message."
+    for tool in body.get("tools", ()):
+        yield from _problems_of_tool(tool)
+    if "response_format" in body:
+        yield from _problems_of_response_format(body["response_format"])
+
+
+def _problems_of_message(message: JsonObject) -> Iterator[str]:
+    role = message.get("role")
+    if role not in ROLES:
+        yield f"Unexpected message role {role!r}."
+    if not message.get("content") and not message.get("tool_calls"):
+        yield "content must not be empty."
+    for part in parts_of(message):
+        if _is_image(part) and role != "user":
+            yield f"Image URLs are only allowed for messages with role 'user', but this message has role {role!r}."
+        if _is_image(part):
+            yield from _problems_of_image(part)
+        elif not isinstance(part.get("text"), str):
+            yield f"Invalid content part {part!r}."
+    if "<think>" in json.dumps(message):
+        yield "(ours) thoughts of earlier turns must not be sent back."
+    for tool_call in message.get("tool_calls", ()):
+        yield from _problems_of_call(tool_call)
+
+
+def _problems_of_image(part: JsonObject) -> Iterator[str]:
+    head, _, data = part["image_url"]["url"].partition(",")
+    if head != "data:image/png;base64":
+        yield f"'url' field must be a base64 encoded image, got {head!r}."
+        return
+    try:
+        with Image.open(io.BytesIO(base64.b64decode(data, validate=True))) as image:
+            image.load()
+    except (ValueError, OSError) as exc:
+        yield f"cannot decode the image: {exc}"
+
+
+def _problems_of_call(tool_call: JsonObject) -> Iterator[str]:
+    function = tool_call.get("function", {})
+    if tool_call.get("type") != "function" or not tool_call.get("id") or not function.get("name"):
+        yield f"Invalid tool call {tool_call!r}."
+    if not isinstance(function.get("arguments"), str):
+        yield "Invalid type for 'tool_calls[0].function.arguments': expected a string."
+        return
+    try:
+        arguments = json.loads(function["arguments"])
+    except ValueError as exc:
+        yield f"tool_calls[0].function.arguments cannot be parsed as JSON: {exc}"  # vLLM fails with 500 here
+        return
+    if not isinstance(arguments, dict):
+        yield "tool_calls[0].function.arguments is not an object."
+
+
+def _unpaired(messages: Sequence[JsonObject]) -> Iterator[str]:
+    """Each call is answered once, by the tool messages that directly follow it."""
+    waiting: list[str] = []
+    for number, message in enumerate(messages):
+        if message["role"] == "tool":
+            if message.get("tool_call_id") not in waiting:
+                yield f"messages[{number}]: 'tool' must be a response to a preceding message with 'tool_calls'."
+            else:
+                waiting.remove(message["tool_call_id"])
+            continue
+        if waiting:
+            yield f"tool_call_ids did not have response messages: {', '.join(waiting)}"
+        waiting = [str(tool_call.get("id")) for tool_call in message.get("tool_calls", ())]
+    if waiting:
+        yield f"tool_call_ids did not have response messages: {', '.join(waiting)}"
+
+
+def _problems_of_tool(tool: JsonObject) -> Iterator[str]:
+    function = tool.get("function", {})
+    parameters = function.get("parameters", {})
+    if tool.get("type") != "function" or not function.get("name") or parameters.get("type") != "object":
+        yield f"Invalid tool {tool!r}."
+    if not set(parameters.get("required", ())) <= set(parameters.get("properties", ())):
+        yield f"Invalid schema of {function.get('name')!r}: required names what properties lack."
+
+
+def _problems_of_response_format(said: JsonObject) -> Iterator[str]:
+    if said.get("type") not in ("json_schema", "text"):
+        yield "'response_format.type' must be 'json_schema' or 'text'"  # LM Studio takes no json_object
+    elif said["type"] == "json_schema":
+        yield from problems_of_format(said.get("json_schema", {}), "response_format")
+
+
+# --- the server ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class ChatServer:
+    """The service on a free port of this machine. With `api_key` it wants one, without it takes any or none.
+
+    `binds` says whether it binds answers to a schema, or refuses to.
+    """
+
+    script: Iterable[Reply] | Script = ()
+    api_key: str = ""
+    binds: bool = True
+    requests: list[ChatRequest] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._next = self.script if callable(self.script) else _in_order(iter(self.script))
+        self._http = JsonServer(self._answer)
+
+    def __enter__(self) -> ChatServer:
+        self._http.__enter__()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._http.__exit__(*exc_info)
+
+    @property
+    def url(self) -> str:
+        return f"{self._http.url}/v1"
+
+    def _answer(self, posted: Posted) -> Reply:
+        if posted.path != "/v1/chat/completions":
+            return error(404, "invalid_request_error", f"Unknown request URL: POST {posted.path}")
+        if self.api_key and posted.headers.get("authorization") != f"Bearer {self.api_key}":
+            return error(401, "invalid_api_key", f"Incorrect API key provided: {posted.headers.get('authorization')}")
+        problem = next(problems_of(posted.body), None)
+        if "response_format" in posted.body and not self.binds:
+            problem = "This response_format type is unavailable now"
+        if problem is not None:
+            self.refusals.append(problem)
+            return error(400, "invalid_request_error", problem)
+        self.requests.append(ChatRequest(posted.body, len(posted.raw)))
+        return self._next(self.requests[-1])
+
+
+def _in_order(replies: Iterator[Reply]) -> Script:
+    used_up = error(400, "invalid_request_error", "the test's script has no reply left")
+    return lambda request: next(replies, used_up)

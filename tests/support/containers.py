@@ -1,0 +1,71 @@
+"""The image of examples/desktop, built once for each content of that folder, and desktops that run it.
+
+Needs podman, and where no registry is to be reached, debootstrap and root: then Debian's base image is made here.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.desktops.kinds.container import ContainerDesktop
+from support.paths import EXAMPLES
+from support.vnc_servers import missing, require
+
+ENGINE = "podman"
+FOLDER = EXAMPLES / "desktop"
+BASE = "docker.io/library/debian:bookworm-slim"
+_BUILD_S = 900
+
+
+def started_container(*command: str, **options: Any) -> ContainerDesktop:
+    """A desktop in a container, with a program, if one is given."""
+    given = {"size": (1024, 768), "engine": ENGINE, "connect": connect, **options}
+    return ContainerDesktop(desktop_image(), command, **given)
+
+
+@functools.cache
+def desktop_image() -> str:
+    """The image's name; it is built where it is not here yet. Skips where it cannot be run here, fails in CI."""
+    require(ENGINE)
+    name = _name()
+    with FileLock(Path(tempfile.gettempdir(), "vnc-use-test-image.lock")):
+        if _failure(ENGINE, "image", "exists", name):
+            _have_base_image()
+            _do(ENGINE, "build", "-t", name, str(FOLDER))
+    _do(ENGINE, "run", "--rm", "--entrypoint", "true", name)
+    return name
+
+
+def _name() -> str:
+    content = b"".join(path.name.encode() + path.read_bytes() for path in sorted(FOLDER.iterdir()))
+    return f"localhost/vnc-use-test-desktop:{hashlib.sha256(content).hexdigest()[:16]}"
+
+
+def _have_base_image() -> None:
+    if not _failure(ENGINE, "image", "exists", BASE) or not _failure(ENGINE, "pull", "-q", BASE):
+        return
+    require("debootstrap")
+    with tempfile.TemporaryDirectory() as folder:
+        root, tar = f"{folder}/root", f"{folder}/root.tar"
+        _do("debootstrap", "--variant=minbase", "bookworm", root)
+        _do("tar", "-C", root, "-cf", tar, ".")
+        _do(ENGINE, "import", tar, BASE)
+
+
+def _do(*command: str) -> None:
+    """Skips where it fails, fails in CI: this machine cannot make or run containers."""
+    if failure := _failure(*command):
+        missing("what runs containers", f"{' '.join(command)!r} failed: {failure}")
+
+
+def _failure(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_BUILD_S)
+    return f"exit code {done.returncode}: {done.stderr[-2000:]}" if done.returncode else ""

@@ -1,0 +1,292 @@
+"""A local stand-in for Gemini's generateContent: what we believe of the service, in a form that refuses our mistakes.
+
+    with GeminiServer([calls(("click", {"x": 500, "y": 500})), text("Done.")]) as server:
+        planner = GeminiComputerUse(base_url=server.url, api_key=server.api_key)
+
+It answers request n with reply n of a script, or asks a function of the request. A request that Google would refuse
+gets Google's error, and uses up no reply: see `gemini_rules.py`. Whatever came in is kept in `requests`, in camelCase.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from support.gemini_rules import Refusal, Request, refusal_of, refusal_of_access
+
+API_KEY = "AIza-the-test-key"
+JsonObject = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer of the service: a status and a body, perhaps late (`hang_s`) or a byte at a time (`drip_s` apart)."""
+
+    body: JsonObject | bytes
+    status: int = 200
+    content_type: str = "application/json"
+    hang_s: float = 0.0
+    drip_s: float = 0.0
+    malformed: bool = False
+
+    def encoded(self) -> bytes:
+        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
+
+
+Script = Callable[[Request], Reply]
+
+# --- what a model says -----------------------------------------------------------------------------------------------
+
+
+def text(words: str) -> Reply:
+    """Words and no calls: the model believes it is done. Also the answer of a judge, as JSON text."""
+    return candidate([{"text": words}])
+
+
+def calls(*named: tuple[str, JsonObject], words: str = "", thought: str = "", signed: bool = True) -> Reply:
+    """Function calls of one turn, in order; the first carries the turn's thought signature, as Gemini 3 has it."""
+    parts: list[dict[str, Any]] = []
+    if thought:
+        parts.append({"text": thought, "thought": True})
+    if words:
+        parts.append({"text": words})
+    function_calls: list[dict[str, Any]] = [
+        {"functionCall": {"name": name, "args": dict(args)}} for name, args in named
+    ]
+    if signed and function_calls:
+        function_calls[0]["thoughtSignature"] = base64.b64encode(b"signed\xfb\xff" + repr(named).encode()).decode()
+    return candidate(parts + function_calls)
+
+
+def wants_confirmation(args: JsonObject, explanation: str, decision: str = "require_confirmation") -> JsonObject:
+    """Arguments of a call that the model wants confirmed: the decision stands among them, not on the candidate."""
+    return {**args, "safety_decision": {"decision": decision, "explanation": explanation}}
+
+
+def candidate(parts: list[dict[str, Any]], finish_reason: str = "STOP", **more: Any) -> Reply:
+    """One candidate with these parts, with the usage of a small turn."""
+    answered = {"index": 0, "finishReason": finish_reason, "content": {"role": "model", "parts": parts}}
+    return Reply({"candidates": [answered], "usageMetadata": USAGE, "responseId": "response", **more})
+
+
+USAGE = {
+    "promptTokenCount": 1500,
+    "cachedContentTokenCount": 300,
+    "candidatesTokenCount": 40,
+    "thoughtsTokenCount": 60,
+    "totalTokenCount": 1600,
+}
+
+# --- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+def empty() -> Reply:
+    """STOP and nothing said."""
+    return Reply({"candidates": [{"index": 0, "finishReason": "STOP", "content": {}}], "usageMetadata": USAGE})
+
+
+def stopped(finish_reason: str) -> Reply:
+    """An answer without content that ended for another reason than STOP: SAFETY, MAX_TOKENS …"""
+    return Reply({"candidates": [{"index": 0, "finishReason": finish_reason, "finishMessage": "so it is"}]})
+
+
+def blocked_prompt(reason: str = "SAFETY") -> Reply:
+    """No candidates: the prompt itself was blocked."""
+    return Reply({"promptFeedback": {"blockReason": reason, "blockReasonMessage": "blocked"}, "usageMetadata": USAGE})
+
+
+def error(code: int, status: str, message: str, *details: JsonObject) -> Reply:
+    """An error in the shape of google.rpc.Status."""
+    return Reply({"error": {"code": code, "message": message, "status": status, "details": list(details)}}, code)
+
+
+def rate_limited(retry_in_s: float | None) -> Reply:
+    """A quota per minute, which a wait refills."""
+    details = [quota_failure("GenerateRequestsPerMinutePerProjectPerModel-FreeTier")]
+    if retry_in_s is not None:
+        details.append({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{retry_in_s}s"})
+    return error(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota.", *details)
+
+
+def daily_quota() -> Reply:
+    """A quota per day; Google sends a RetryInfo here too, which is of no use."""
+    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.1s"}
+    failure = quota_failure("GenerateRequestsPerDayPerProjectPerModel-FreeTier")
+    return error(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota.", failure, retry)
+
+
+def quota_failure(quota_id: str) -> dict[str, Any]:
+    return {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": quota_id}]}
+
+
+def overloaded() -> Reply:
+    return error(503, "UNAVAILABLE", "The model is overloaded. Please try again later.")
+
+
+def html_502() -> Reply:
+    return Reply(b"<html><title>502 Bad Gateway</title></html>", 502, "text/html")
+
+
+def not_json() -> Reply:
+    return Reply(b'{"candidates": [{"ind', 200)
+
+
+def malformed(*parts: Any, **more: Any) -> Reply:
+    """Status 200 and STOP, and parts that no content may have."""
+    return replace(candidate(list(parts), **more), malformed=True)
+
+
+def hang(seconds: float = 60.0) -> Reply:
+    """Accepts the request and says nothing for so long."""
+    return replace(text("too late"), hang_s=seconds)
+
+
+def drip(seconds: float = 0.05) -> Reply:
+    """Sends a byte every so many seconds: no single read times out, yet the answer is late."""
+    return replace(text("too late, and slowly" * 50), drip_s=seconds)
+
+
+# --- the server ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class GeminiServer:
+    """The service on a free port of this machine; `refusals` holds the messages of the requests it refused."""
+
+    script: Iterable[Reply] | Script = ()
+    api_key: str = API_KEY
+    with_ids: bool = True
+    methods: tuple[str, ...] = ("generateContent", "countTokens")
+    """What the models are described as able to do."""
+    requests: list[Request] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    answered: list[JsonObject] = field(default_factory=list)
+    """The contents that were said, as they were: a history is held against them."""
+
+    def __post_init__(self) -> None:
+        self._next = self.script if callable(self.script) else _in_order(iter(self.script))
+        self._turn = threading.Condition()
+        self.closing = threading.Event()
+
+    def __enter__(self) -> GeminiServer:
+        server = self
+
+        class Handler(_Handler):
+            gemini = server
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closing.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    def wait_for_requests(self, count: int, timeout_s: float = 60.0) -> None:
+        """Return once so many requests have come in. Raises TimeoutError."""
+        with self._turn:
+            if not self._turn.wait_for(lambda: len(self.requests) >= count, timeout_s):
+                raise TimeoutError(f"{count} requests were awaited, {len(self.requests)} came within {timeout_s} s")
+
+    def reply_to(self, request: Request) -> Reply:
+        """The next reply of the script, or the refusal that the request deserves."""
+        with self._turn:
+            self.requests.append(request)
+            self._turn.notify_all()
+            refused = refusal_of(request, api_key=self.api_key, answered=self.answered)
+            if refused is not None:
+                self.refusals.append(refused.message)
+                return _refused(refused)
+            return self._said(self._next(request), request.model)
+
+    def description(self, path: str, key: str) -> Reply:
+        """What the service tells of the model that the path names; costs nothing, and is no request of the script's."""
+        _, version, _, model = path.split("/")
+        refused = refusal_of_access(version, model, key, api_key=self.api_key)
+        if refused is not None:
+            return _refused(refused)
+        return Reply({"name": f"models/{model}", "version": "001", "supportedGenerationMethods": self.methods})
+
+    def _said(self, reply: Reply, model: str) -> Reply:
+        """The reply with an id on each call and the model's version, remembered for the next request's check.
+
+        A malformed one stays as it is, and is not remembered: nobody is to send it back.
+        """
+        if isinstance(reply.body, bytes) or "error" in reply.body or reply.malformed:
+            return reply
+        body = json.loads(json.dumps({"modelVersion": f"{model}-001", **reply.body}))
+        for answer in body.get("candidates", ()):
+            content = answer.get("content", {})
+            parts = [part for part in content.get("parts", ()) if "functionCall" in part]
+            for number, part in enumerate(parts):
+                if self.with_ids:
+                    part["functionCall"].setdefault("id", f"call-{len(self.answered)}-{number}")
+            self.answered.append(content)
+        return replace(reply, body=body)
+
+
+def _in_order(replies: Iterator[Reply]) -> Script:
+    used_up = error(400, "FAILED_PRECONDITION", "the test's script has no reply left")
+    return lambda request: next(replies, used_up)
+
+
+def _refused(refusal: Refusal) -> Reply:
+    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": refusal.reason, "domain": "googleapis.com"}
+    return error(refusal.code, refusal.status, refusal.message, *([info] if refusal.reason else []))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    gemini: GeminiServer
+    protocol_version = "HTTP/1.1"
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # the client has stopped waiting, as some tests want it to
+            super().handle()
+
+    def do_GET(self) -> None:
+        self._send(self.gemini.description(self.path, self.headers.get("x-goog-api-key", "")))
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        request = Request.read(self.path, self.headers.get("x-goog-api-key", ""), body)
+        reply = self.gemini.reply_to(request)
+        self.gemini.closing.wait(reply.hang_s)
+        self._send(reply)
+
+    def _send(self, reply: Reply) -> None:
+        data = reply.encoded()
+        self.send_response(reply.status)
+        self.send_header("Content-Type", reply.content_type)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if not reply.drip_s:
+            self.wfile.write(data)
+            return
+        for byte in data:
+            self.wfile.write(bytes([byte]))
+            if self.gemini.closing.wait(reply.drip_s):
+                self.close_connection = True
+                return
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing on the terminal."""
+
+
+def digest(png: bytes) -> str:
+    """How a run folder names an image."""
+    return hashlib.sha256(png).hexdigest()

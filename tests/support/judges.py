@@ -1,0 +1,102 @@
+"""Judges and screens for tests of claims: answers in an order that the test says, on frames of one colour each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.errors import ModelUnavailable
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Frame, FrameRef, JsonObject, Reading, Region, Report, Usage, Verdict, VerdictKind
+from support.memory_desktop import ListPlanner, PaintedController, finished, painted
+
+OUTAGE = "outage"
+USAGE = Usage(input=1000, output=50)
+
+
+@dataclass
+class ListJudge:
+    """The ports Judge and Reader: vote n says what stands at n, or raises ModelUnavailable where that is an outage."""
+
+    answers: Iterable[Any]
+    asked: list[tuple[str, FrameRef]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._answers: Iterator[Any] = iter(self.answers)
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        kind = self._next(claim, frame)
+        return Verdict(claim, kind, f"I see it {kind}", Region(1, 2, 3, 4), model="list", usage=USAGE)
+
+    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+        value = self._next(question, frame)
+        return Reading(question, value, "it is written there", Region(1, 2, 3, 4), frame.ref, "list", USAGE)
+
+    def _next(self, asked: str, frame: Frame) -> Any:
+        self.asked.append((asked, frame.ref))
+        answer = next(self._answers)
+        if answer == OUTAGE:
+            raise ModelUnavailable("the model's service failed: 503")
+        return answer
+
+
+@dataclass
+class SightJudge:
+    """The port Judge, never wrong: a claim holds where the frame's shade is among those."""
+
+    shades: Sequence[int]
+    otherwise: VerdictKind = "fails"
+    asked: list[FrameRef] = field(default_factory=list)
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        self.asked.append(frame.ref)
+        holds = frame.ref in [painted(shade).ref for shade in self.shades]
+        return Verdict(claim, "holds" if holds else self.otherwise, "as it is painted", model="sight", usage=USAGE)
+
+
+class PassingController(PaintedController):
+    """A painted desktop that shows one shade after the other, each next one when somebody waits for a change.
+
+    `passed` are the shades that came and went since the last action.
+    """
+
+    def __init__(self, *shades: int, passed: Sequence[int] = ()) -> None:
+        super().__init__()
+        self._shades = list(shades) or [0]
+        self._passed = passed
+
+    @property
+    def shade(self) -> int:
+        return self._shades[0]
+
+    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+        if len(self._shades) > 1:
+            self._shades.pop(0)
+            return True
+        time.sleep(timeout_s)
+        return False
+
+    def passed_frames(self) -> tuple[Frame, ...]:
+        return tuple(map(painted, self._passed))
+
+
+def agent_before(
+    judge: Any,
+    folder: Path,
+    controller: PaintedController | None = None,
+    secrets: Mapping[str, str] | None = None,
+    **settings: Any,
+) -> VncUseAgent:
+    """An agent whose planner finishes at once, before a painted desktop."""
+    return VncUseAgent(
+        settings=Settings(runs_dir=str(folder / "runs"), **settings),
+        planner=ListPlanner([finished()]),
+        judge=judge,
+        controller=controller or PaintedController(),
+        hitl_mode=False,
+        secrets=secrets,
+    )

@@ -1,0 +1,291 @@
+"""What Anthropic's Messages API refuses: each rule a function of the request that says nothing, or how it would answer.
+
+Texts are Anthropic's own where one is documented; a rule marked (ours) stands for a documented demand whose text is
+not, or for one of ours. Sources: platform.claude.com/docs, "Computer use tool", "Handle tool calls", "Vision",
+"Preserved thinking", "Structured outputs"; the types of the anthropic SDK 2.12.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from PIL import Image
+
+from support.json_server import Posted
+
+JsonObject = Mapping[str, Any]
+
+TOOLSET = "computer_toolset_20260801"
+BETAS = {"computer_20251124": "computer-use-2025-11-24", "computer_20250124": "computer-use-2025-01-24"}
+NOT_FORCED = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-1")
+TOOLSET_ONLY = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-1")
+MEMBERS = {
+    *("screenshot", "zoom", "left_click", "right_click", "middle_click", "double_click", "triple_click"),
+    *("left_click_drag", "mouse_move", "left_mouse_down", "left_mouse_up", "cursor_position", "scroll", "type", "key"),
+    *("hold_key", "wait"),
+}
+WITHOUT_FORMAT = ("claude-3", "claude-opus-4-2", "claude-opus-4-1", "claude-sonnet-4-2")
+FIELDS = {
+    *("model", "max_tokens", "messages", "system", "tools", "cache_control", "thinking", "tool_choice", "metadata"),
+    "output_config",
+}
+SCHEMA_KEYWORDS = {
+    *("type", "properties", "required", "additionalProperties", "enum", "const", "anyOf", "allOf", "$ref", "$defs"),
+    *("items", "format", "description", "title"),
+}
+LARGEST = {TOOLSET: (2576, 4784), **dict.fromkeys(BETAS, (1568, 1568))}
+"""The longest side and the visual tokens, 28 x 28 pixels each, of a picture that is looked at as it is."""
+
+THINKING = ("thinking", "redacted_thinking")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a model said, and the request that it answered."""
+
+    content: Sequence[JsonObject]
+    request: JsonObject
+
+
+@dataclass(frozen=True)
+class Refusal:
+    message: str
+    status: int = 400
+    kind: str = "invalid_request_error"
+
+
+def refusal_of(posted: Posted, *, api_key: str, said: Sequence[Said], signs: bool = True) -> Refusal | None:
+    """How the service refuses the request, or None; `said` is what its models really said."""
+    if posted.path != "/v1/messages":
+        return Refusal(f"Not found: {posted.path}", 404, "not_found_error")
+    if posted.headers.get("x-api-key") != api_key:
+        return Refusal("invalid x-api-key", 401, "authentication_error")
+    if "anthropic-version" not in posted.headers:
+        return Refusal("anthropic-version: header is required")
+    request = posted.body
+    rules = chain(headers(posted), *(rule(request) for rule in RULES), history(request, said, signs))
+    return next((Refusal(message) for message in rules), None)
+
+
+# --- the request as a whole ------------------------------------------------------------------------------------------
+
+
+def headers(posted: Posted) -> Iterator[str]:
+    for tool in posted.body.get("tools", ()):
+        beta = BETAS.get(tool.get("type", ""))
+        if beta and beta not in posted.headers.get("anthropic-beta", ""):
+            yield f"tools.0: Input tag '{tool['type']}' found using 'type' does not match any of the expected tags"
+
+
+def fields(request: JsonObject) -> Iterator[str]:
+    for name in ("model", "max_tokens", "messages"):
+        if name not in request:
+            yield f"{name}: Field required"
+    for name in sorted(set(request) - FIELDS):
+        yield f"{name}: Extra inputs are not permitted"
+
+
+def tools(request: JsonObject) -> Iterator[str]:
+    names = [tool.get("name") for tool in request.get("tools", ())]
+    if len(names) != len(set(names)):
+        yield "tools: Tool names must be unique."
+    for tool in request.get("tools", ()):
+        kind = tool.get("type", "custom")
+        if kind == TOOLSET:
+            yield from toolset(tool)
+        elif kind in BETAS:
+            yield from older_tool(tool, request.get("model", ""))
+        elif kind != "custom" or tool.get("input_schema", {}).get("type") != "object":
+            yield f"tools: Input tag {kind!r} found using 'type' does not match any of the expected tags"
+
+
+def tool_choice(request: JsonObject) -> Iterator[str]:
+    choice = request.get("tool_choice", {"type": "auto"})
+    if choice["type"] in ("any", "tool") and request.get("model", "").startswith(NOT_FORCED):
+        yield 'tool_choice: type "tool" and "any" are not supported for this model.'
+    if choice["type"] == "tool" and choice.get("name") not in [tool.get("name") for tool in request.get("tools", ())]:
+        yield f"Tool '{choice.get('name')}' not found in provided tools"
+
+
+def output_format(request: JsonObject) -> Iterator[str]:
+    """What structured outputs do not support; the wording is ours."""
+    if "output_config" not in request:
+        return
+    if request.get("model", "").startswith(WITHOUT_FORMAT):
+        yield "output_config.format: this model does not support structured outputs."
+    described = request["output_config"].get("format", {})
+    if described.get("type") != "json_schema":
+        yield "output_config.format.type: Input should be 'json_schema'"
+    yield from (f"output_config.format.schema: {problem}" for problem in schema_problems(described.get("schema", {})))
+
+
+def schema_problems(schema: JsonObject) -> Iterator[str]:
+    for name in sorted(set(schema) - SCHEMA_KEYWORDS):
+        yield f"For '{schema.get('type')}' type, property '{name}' is not supported"
+    if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
+        yield "For 'object' type, 'additionalProperties' must be explicitly set to false"
+    named = [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values()]
+    for inner in [*named, *schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else [])]:
+        yield from schema_problems(inner)
+
+
+def toolset(tool: JsonObject) -> Iterator[str]:
+    for name in sorted(set(tool) - {"type", "configs", "cache_control"}):
+        yield f"tools.0.{TOOLSET}.{name}: Extra inputs are not permitted"
+    for name in sorted(set(tool.get("configs") or ()) - MEMBERS):
+        yield f"tools.0.{TOOLSET}.configs.{name}: Extra inputs are not permitted"
+
+
+def older_tool(tool: JsonObject, model: str) -> Iterator[str]:
+    if model.startswith(TOOLSET_ONLY):
+        yield f"'{model}' does not support tool types: {tool['type']}. Did you mean {TOOLSET}?"
+    for name in ("name", "display_width_px", "display_height_px"):
+        if name not in tool:
+            yield f"tools.0.{tool['type']}.{name}: Field required"
+
+
+# --- the messages ----------------------------------------------------------------------------------------------------
+
+
+def shape(request: JsonObject) -> Iterator[str]:
+    messages = request.get("messages") or []
+    if not messages:
+        yield "messages: at least one message is required"
+    elif messages[0]["role"] != "user":
+        yield "messages: first message must use the user role"
+    elif messages[-1]["role"] != "user":
+        yield "This model does not support assistant message prefill. The conversation must end with a user message."
+    for number, message in enumerate(messages):
+        if message["role"] not in ("user", "assistant"):
+            yield f"messages.{number}.role: Input should be 'user' or 'assistant'"
+        if not message["content"]:
+            yield f"messages.{number}: all messages must have non-empty content"
+    for text in (block["text"] for block in _blocks(messages) if block["type"] == "text"):
+        if not text.strip():
+            yield "messages: text content blocks must contain non-whitespace text"
+
+
+def pairing(request: JsonObject) -> Iterator[str]:
+    """Each tool_use has exactly one tool_result in the next message, before anything else in it."""
+    asked: list[JsonObject] = []
+    for number, message in enumerate(request.get("messages", ())):
+        results = [block for block in message["content"] if block["type"] == "tool_result"]
+        yield from unanswered(number, asked, results)
+        yield from misplaced(number, asked, message["content"], results)
+        asked = [block for block in message["content"] if block["type"] == "tool_use"]
+
+
+def unanswered(number: int, asked: list[JsonObject], results: list[JsonObject]) -> Iterator[str]:
+    missing = [use["id"] for use in asked if use["id"] not in [result["tool_use_id"] for result in results]]
+    if missing:
+        yield (
+            f"messages.{number - 1}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+            f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the next "
+            "message."
+        )
+
+
+def misplaced(
+    number: int, asked: list[JsonObject], content: Sequence[JsonObject], results: list[JsonObject]
+) -> Iterator[str]:
+    uses = {use["id"]: use for use in asked}
+    ids = [result["tool_use_id"] for result in results]
+    if len(ids) != len(set(ids)):
+        yield f"messages.{number}: each tool_use must have a single result. Found multiple `tool_result` blocks"
+    for result in results:
+        use = uses.get(result["tool_use_id"])
+        if use is None:
+            yield f"messages.{number}: unexpected `tool_use_id` found in `tool_result` blocks: {result['tool_use_id']}"
+        elif use.get("toolset_name") != result.get("toolset_name"):
+            yield f"(ours) messages.{number}: the tool_result must echo toolset_name {use.get('toolset_name')!r}"
+    if asked and list(content[: len(results)]) != results:
+        yield f"messages.{number}: `tool_result` blocks must come before other content"
+
+
+def pictures(request: JsonObject) -> Iterator[str]:
+    kinds = [tool["type"] for tool in request.get("tools", ()) if tool.get("type") in LARGEST]
+    for source in (block["source"] for block in _blocks(request.get("messages", ())) if block["type"] == "image"):
+        size = _size_of(source)
+        if size is None:
+            yield "Could not process image"
+        elif kinds and not _is_seen_as_it_is(size, *LARGEST[kinds[0]]):
+            yield f"(ours) a picture of {size} pixels is scaled down before the model sees it: its points are off"
+
+
+def _is_seen_as_it_is(size: tuple[int, int], side: int, tokens: int) -> bool:
+    return max(size) <= side and math.ceil(size[0] / 28) * math.ceil(size[1] / 28) <= tokens
+
+
+def _size_of(source: JsonObject) -> tuple[int, int] | None:
+    """The size of a picture that is what it says it is."""
+    try:
+        with Image.open(io.BytesIO(base64.b64decode(source["data"], validate=True))) as picture:
+            picture.load()
+            return picture.size if Image.MIME.get(picture.format or "") == source["media_type"] else None
+    except (OSError, binascii.Error):
+        return None
+
+
+RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (
+    fields,
+    tools,
+    tool_choice,
+    output_format,
+    shape,
+    pairing,
+    pictures,
+)
+
+# --- what was said ---------------------------------------------------------------------------------------------------
+
+
+def history(request: JsonObject, said: Sequence[Said], signs: bool) -> Iterator[str]:
+    """What a model said comes back as it was, but for thoughts, which may be left out from the first one on."""
+    known = [_without_thinking(each.content) for each in said]
+    for number, message in enumerate(request.get("messages", ())):
+        if message["role"] != "assistant":
+            continue
+        if _without_thinking(message["content"]) not in known:
+            yield f"(ours) messages.{number} is not what the model said"
+        for block in message["content"]:
+            if block["type"] in THINKING:
+                yield from thought(request, number, block, said, signs)
+
+
+def thought(request: JsonObject, number: int, block: JsonObject, said: Sequence[Said], signs: bool) -> Iterator[str]:
+    """A thinking block is good where it was said, and, for newer models, after what it was said after."""
+    where = f"messages.{number}.content.0: Invalid `signature` in `thinking` block."
+    origin = next((each for each in said if block in each.content), None)
+    if origin is None:
+        yield where
+    elif signs and _prefix(request, number) != _prefix(origin.request, len(origin.request["messages"])):
+        yield (
+            f"{where} The block is bound to a different conversation. Remove the block, or set "
+            '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+        )
+
+
+def _prefix(request: JsonObject, number: int) -> str:
+    return json.dumps([request.get("system"), request.get("tools"), request["messages"][:number]], sort_keys=True)
+
+
+def _without_thinking(content: Sequence[Any]) -> list[JsonObject]:
+    """What must come back of what was said, be that malformed."""
+    blocks = [block for block in content if isinstance(block, dict) and block.get("type") not in THINKING]
+    return [block for block in blocks if str(block.get("text", "…")).strip()]
+
+
+def _blocks(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
+    """Every content block, those inside of tool results too."""
+    for message in messages:
+        for block in message["content"]:
+            yield block
+            yield from block.get("content", ()) if block["type"] == "tool_result" else ()

@@ -1,0 +1,142 @@
+"""A local stand-in for Anthropic's Messages API: what we believe of the service, in a form that refuses our mistakes.
+
+    with MessagesServer([uses(("left_click", {"coordinate": [720, 450]})), text("Done.")]) as server:
+        planner = AnthropicComputer(base_url=server.url, api_key=server.api_key)
+
+It answers request n with reply n of a script, or asks a function of the request. A request that Anthropic would refuse
+gets Anthropic's error, and uses up no reply: see `messages_rules.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from support.json_server import JsonServer, Posted, Reply
+from support.messages_rules import Said, refusal_of
+
+API_KEY = "sk-ant-the-test-key"
+JsonObject = Mapping[str, Any]
+Script = Callable[[JsonObject], Reply]
+USAGE = {
+    "input_tokens": 900,
+    "cache_read_input_tokens": 500,
+    "cache_creation_input_tokens": 100,
+    "output_tokens": 100,
+    "output_tokens_details": {"thinking_tokens": 60},
+}
+
+# --- what a model says -----------------------------------------------------------------------------------------------
+
+
+def message(content: Any, stop_reason: str = "end_turn", **more: Any) -> Reply:
+    body = {"id": "msg_1", "type": "message", "role": "assistant", "content": content, "usage": USAGE, **more}
+    return Reply({**body, "stop_reason": stop_reason})
+
+
+def text(words: str) -> Reply:
+    """Words and no calls: the model believes it is done."""
+    return message([{"type": "text", "text": words}])
+
+
+def uses(
+    *named: tuple[str, JsonObject], words: str = "", thinking: str | None = None, toolset: str | None = "computer"
+) -> Reply:
+    """Calls of one turn, in order, of members of the toolset, or else of tools by these names."""
+    content: list[JsonObject] = []
+    if thinking is not None:
+        content.append({"type": "thinking", "thinking": thinking, "signature": ""})
+    if words:
+        content.append({"type": "text", "text": words})
+    member = {"toolset_name": toolset} if toolset else {}
+    content += [{"type": "tool_use", "id": "", "name": name, "input": args, **member} for name, args in named]
+    return message(content, "tool_use")
+
+
+def older(*actions: JsonObject) -> Reply:
+    """Calls of the older tool, which is one with a field `action`."""
+    return uses(*(("computer", action) for action in actions), toolset=None)
+
+
+def refused(category: str, explanation: str) -> Reply:
+    details = {"type": "refusal", "category": category, "explanation": explanation}
+    return message([], "refusal", stop_details=details)
+
+
+def error(status: int, kind: str, told: str, **headers: str) -> Reply:
+    return Reply({"type": "error", "error": {"type": kind, "message": told}}, status, headers)
+
+
+def rate_limited(retry_in_s: float) -> Reply:
+    return error(
+        429, "rate_limit_error", "This request would exceed your rate limit.", **{"retry-after": str(retry_in_s)}
+    )
+
+
+def overloaded() -> Reply:
+    return error(529, "overloaded_error", "Overloaded")
+
+
+# --- the server ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class MessagesServer:
+    """The service on a free port; `requests` are the bodies it got, `refusals` the messages of those it refused.
+
+    `signs` says whether a thinking block is good only after what stood before it, as newer models have it.
+    """
+
+    script: Iterable[Reply] | Script = ()
+    api_key: str = API_KEY
+    signs: bool = True
+    requests: list[Any] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        replies = iter(()) if callable(self.script) else iter(self.script)
+        used_up = error(400, "invalid_request_error", "the test's script has no reply left")
+        self._next: Script = self.script if callable(self.script) else lambda request: next(replies, used_up)
+        self._http = JsonServer(self._answer)
+
+    def __enter__(self) -> MessagesServer:
+        self._http.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._http.__exit__(*exc)
+
+    @property
+    def url(self) -> str:
+        return self._http.url
+
+    def _answer(self, posted: Posted) -> Reply:
+        request = posted.body
+        self.requests.append(request)
+        self.sizes.append(len(posted.raw))
+        refusal = refusal_of(posted, api_key=self.api_key, said=self.said, signs=self.signs)
+        if refusal is not None:
+            self.refusals.append(refusal.message)
+            return error(refusal.status, refusal.kind, refusal.message)
+        return self._signed(self._next(request), request)
+
+    def _signed(self, reply: Reply, request: Any) -> Reply:
+        """The reply with an id on each call and a signature on each thought, remembered for the next request's check.
+
+        A call or thought that is malformed stays as it is.
+        """
+        if isinstance(reply.body, bytes) or not isinstance(reply.body.get("content"), list):
+            return reply
+        content = json.loads(json.dumps(reply.body["content"]))
+        for number, block in enumerate(content):
+            tag = f"{len(self.said)}_{number}"
+            if isinstance(block, dict) and block.get("id") == "":
+                block["id"] = f"toolu_{tag}"
+            if isinstance(block, dict) and block.get("signature") == "":
+                block["signature"] = f"signed_{tag}"
+        self.said.append(Said(content, request))
+        return replace(reply, body={"model": f"{request['model']}-20260901", **reply.body, "content": content})

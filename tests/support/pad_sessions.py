@@ -1,0 +1,18 @@
+"""Sessions of pytest on the pad, and what their results say of each test."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from pytest_vnc_use.report.results import ItemResult, read_results
+from support.paths import PAD
+
+QUIET = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")
+ON_PAD = (*QUIET, "--vnc-server=qt", f"--vnc-app={shlex.join([sys.executable, str(PAD)])}", "--vnc-scope=session")
+
+
+def results() -> dict[str, ItemResult]:
+    """Return the results of the session in this folder, by each test's name without `test_`."""
+    return {test.test.rpartition("::test_")[2]: test for test in read_results(Path("runs/vnc-results.json")).tests}

@@ -1,0 +1,274 @@
+"""Programs that people use, each with a task for a planner, on TigerVNC desktops that are reset from run to run.
+
+A program is a shell's command line, in the desktop's working folder; `changed` are other versions of it, which no
+replay of the first may take for it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_vnc_use import RunResult, VncUseAgent
+from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.sharing.pool import ManagedDesktop, ManagedDesktops
+from pytest_vnc_use.errors import Inconclusive, RecordingDrifted
+from pytest_vnc_use.recordings.replay import NoPlanner
+from pytest_vnc_use.recordings.session import Mode, RecordedTest
+from pytest_vnc_use.recordings.store import Key
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import (
+    Action,
+    Click,
+    Decision,
+    Frame,
+    KeyCombo,
+    Observation,
+    Region,
+    Report,
+    TypeText,
+    Verdict,
+)
+from pytest_vnc_use.types.protocols import Controller, Planner
+from support.paths import PROGRAMS
+from support.tills import Steps
+
+PAGE = PROGRAMS / "order.html"
+SIZE = (1024, 768)
+CLAIM = "it is done"
+NOBODY = "nobody"
+
+
+@dataclass(frozen=True)
+class Program:
+    """`needs` are the commands that it consists of; `saves` is the file that the task leaves, and what is in it.
+
+    `shows` waits until it has come up, where that takes longer than its window does.
+    """
+
+    needs: tuple[str, ...]
+    command: str
+    changed: Mapping[str, str]
+    steps: tuple[Action, ...]
+    saves: tuple[str, str] = ("", "")
+    shows: Sequence[str] = ()
+
+    @property
+    def is_installed(self) -> bool:
+        return all(map(shutil.which, self.needs))
+
+
+def with_window(*search: str) -> tuple[str, ...]:
+    """A command that waits for a window and does something with it; xdotool breaks off where another window goes."""
+    found = shlex.join(["xdotool", "search", "--sync", "--onlyvisible", *search])
+    return "sh", "-c", f"until {found}; do :; done"
+
+
+def in_terminal(command: str) -> str:
+    return f"xterm -geometry 80x24+60+60 -e sh -c {shlex.quote(command)}"
+
+
+def nano(text: str, *options: str) -> str:
+    words = shlex.join(["nano", "--ignorercfiles", *options, "list.txt"])
+    return in_terminal(f"printf {shlex.quote(text)} > list.txt; exec {words}")
+
+
+def vim(text: str, *options: str) -> str:
+    words = shlex.join(["vim.tiny", "-u", "NONE", "-i", "NONE", *options, "list.txt"])
+    return in_terminal(f"printf {shlex.quote(text)} > list.txt; exec {words}")
+
+
+def mousepad(text: str, *settings: str, theme: str = "Adwaita") -> str:
+    """Its settings are its own, as is all that it keeps; its title would show the path of the working folder."""
+    kept = "\n".join(["[org/xfce/mousepad/preferences/window]", "path-in-title=false", *settings, ""])
+    own = f'export HOME="$PWD" XDG_CONFIG_HOME="$PWD" GSETTINGS_BACKEND=keyfile GTK_THEME={theme}'
+    files = f"printf {shlex.quote(kept)} > glib-2.0/settings/keyfile; printf {shlex.quote(text)} > notes.txt"
+    return f"{own}; mkdir -p glib-2.0/settings; {files}; exec mousepad notes.txt"
+
+
+def chromium(edit: str = "") -> str:
+    """`edit` is for sed."""
+    page = shlex.join(["sed", edit, str(PAGE)])
+    options = "--no-sandbox --no-first-run --disable-gpu --disable-dev-shm-usage --disable-sync --test-type"
+    private = "--user-data-dir=profile --password-store=basic --window-position=40,40 --window-size=800,600"
+    return f"{page} > page.html; exec chromium {options} {private} --app=file://$PWD/page.html"
+
+
+_FRUIT, _LETTER = "apples\npears\n", "Dear all,\n"
+PROGRAMS = {
+    "nano in xterm": Program(
+        ("xterm", "nano"),
+        nano(_FRUIT),
+        {"a word in the file": nano("apples\npeers\n"), "line numbers": nano(_FRUIT, "--linenumbers")},
+        (KeyCombo(("down",)), TypeText("bread\ntea\n"), KeyCombo(("ctrl", "o")), KeyCombo(("enter",))),
+        ("list.txt", "apples\nbread\ntea\npears\n"),
+    ),
+    "vim in xterm": Program(
+        ("xterm", "vim.tiny"),
+        vim(_FRUIT),
+        {"a line more in the file": vim(f"{_FRUIT}\n"), "line numbers": vim(_FRUIT, "+set number")},
+        (KeyCombo(("o",)), TypeText("bread"), KeyCombo(("escape",)), TypeText(":w\n"), TypeText("Gdd:w\n")),
+        ("list.txt", "apples\nbread\n"),
+    ),
+    "a page in chromium": Program(
+        ("chromium", "xdotool"),
+        chromium(),
+        {
+            "a word in the page": chromium("s/pieces are/articles are/"),
+            "a wrong sum": chromium("s/Number(.*)/1/"),
+            "the colour of a button": chromium("s/<style>/<style> button { color: navy }/"),
+        },
+        (
+            TypeText("apples", 150, 197),
+            KeyCombo(("enter",)),
+            TypeText("pears"),
+            TypeText("3", 350, 197, clear_first=True, press_enter=True),
+            Click(94, 342),
+        ),
+        shows=with_window("--name", "^Order$"),
+    ),
+    "mousepad": Program(
+        ("mousepad",),
+        mousepad(_LETTER),
+        {
+            "a word in the document": mousepad("Dear ail,\n"),
+            "another theme": mousepad(_LETTER, theme="HighContrast"),
+            "another option": mousepad(_LETTER, "statusbar-visible=true"),
+        },
+        (KeyCombo(("ctrl", "end")), TypeText("see you on Monday.\n"), KeyCombo(("ctrl", "s"))),
+        ("notes.txt", "Dear all,\nsee you on Monday.\n"),
+    ),
+}
+
+
+class GoesOn(Steps):
+    """Where a replay hands over to it, it leaves out the steps that were carried out already; it may take its time."""
+
+    def __init__(self, *actions: Action, thinks_s: float = 0.0) -> None:
+        super().__init__(*actions)
+        self._thinks_s = thinks_s
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        time.sleep(self._thinks_s)
+        done = observation.task.partition("the screen shows:")[2].count("\n")
+        return Steps(*self._actions[done:]).decide(observation, timeout_s=timeout_s)
+
+
+class Believes:
+    """The port Judge: whatever is claimed holds, by a part of the screen that shows nothing that moves."""
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        return Verdict(claim, "holds", "so it is believed", Region(300, 300, 700, 500), frame.ref, "believes")
+
+
+@dataclass
+class Driven:
+    """An agent on a desktop on which the program runs; `recorded.keep()` is for whoever uses it."""
+
+    agent: VncUseAgent
+    desktop: ManagedDesktop
+    recorded: RecordedTest
+
+    def run(self) -> RunResult:
+        return self.agent.run("Do what the script says")
+
+    def test(self, saves: tuple[str, str] = ("", "")) -> None:
+        """As a test does: a run, a claim, and what the program wrote; `saves` is as in Program."""
+        self.run()
+        assert self.agent.verify(CLAIM)
+        file, text = saves
+        assert not file or self.desktop.read_file(file) == text
+
+    def seen_by(self, saves: tuple[str, str] = ("", "")) -> str:
+        """Who sees, in such a test, that something is not as recorded: a gate, the claim, or its body; or nobody."""
+        try:
+            self.test(saves)
+        except RecordingDrifted as drifted:
+            return f"a gate: {str(drifted).partition('as recorded ')[2].partition('. If')[0]}"
+        except Inconclusive:
+            return f"the claim: {self.agent.verdicts[-1].reason.partition(';')[0]}"
+        except AssertionError:
+            return "the test's body"
+        return NOBODY
+
+
+@dataclass
+class Desk:
+    """One desktop that is kept from program to program, in a `with` statement; recordings and runs are in `folder`."""
+
+    folder: Path
+    size: tuple[int, int] = SIZE
+    environment: Mapping[str, str] = field(default_factory=dict)
+    desktops: ManagedDesktops = field(init=False)
+
+    def __enter__(self) -> Desk:
+        self._place = tempfile.TemporaryDirectory(prefix="desk-")  # a unix socket's path must be short
+        self.desktops = ManagedDesktops(1, self._start, Path(self._place.name))
+        return self
+
+    def _start(self, place: Path) -> XvncDesktop:
+        return XvncDesktop(size=self.size, place=place, environment=self.environment)
+
+    def __exit__(self, *_: object) -> None:
+        self.desktops.close()
+        self._place.cleanup()
+
+    def key(self, name: str) -> Key:
+        return Key(self.folder / "test_real.py", f"test_real.py::{name}")
+
+    def playing(self, name: str, mode: Mode, changed: str = "", **options: Any) -> AbstractContextManager[Driven]:
+        """One of `PROGRAMS`, or what is changed of it; where it is not only replayed, with the planner of its steps."""
+        program = PROGRAMS[name]
+        command = program.changed[changed] if changed else program.command
+        steps = () if mode == "replay" else program.steps
+        return self.driven(name, command, mode, steps, first=program.shows, **options)
+
+    @contextmanager
+    def driven(
+        self,
+        name: str,
+        command: str,
+        mode: Mode,
+        steps: Sequence[Action] = (),
+        *,
+        first: Sequence[str] = (),
+        gate_s: float = 30.0,
+        thinks_s: float = 0.0,
+        seen_through: Callable[[VNCController], Controller] | None = None,
+    ) -> Iterator[Driven]:
+        """The program started, and then the command `first` carried out.
+
+        `steps` are the planner's, if there is one, and `thinks_s` is what it takes for each. `seen_through` wraps the
+        agent's eyes and hands.
+        """
+        recorded = RecordedTest(self.key(name), mode)
+        planner: Planner = GoesOn(*steps, thinks_s=thinks_s) if steps else NoPlanner()
+        settings = Settings(runs_dir=str(self.folder / "runs"), watch=False, gate_seconds=gate_s)
+        desktop = self.desktops.lease(name, timeout_s=60)
+        try:
+            desktop.launch(["sh", "-c", command])
+            if first and (ran := desktop.run(first)).exit_code:
+                raise AssertionError(ran)
+            eyes = seen_through(connect(desktop.server, desktop.password)) if seen_through else None
+            with VncUseAgent(
+                settings=replace(settings, server=desktop.server),
+                vnc_password=desktop.password,
+                planner=planner,
+                judge=Believes(),
+                controller=eyes,
+                hitl_mode=False,
+                check=True,
+                desktop=desktop,
+                recorded=recorded,
+            ) as agent:
+                yield Driven(agent, desktop, recorded)
+        finally:
+            desktop.stop()

@@ -1,0 +1,218 @@
+"""RFB (RFC 6143) as a server speaks it, in bytes: a greeting, updates, pixels in each encoding; one that plays them.
+
+Pixels are arrays of shape (height, width) that hold 0x00RRGGBB.
+"""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import struct
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import numpy as np
+import numpy.typing as npt
+
+from support.wire import serving
+
+Pixels = npt.NDArray[np.uint32]
+RAW, COPY, TIGHT, ZRLE, CURSOR, DESKTOP_SIZE = 0, 1, 7, 16, -239, -223
+BGRX = struct.pack(">BBBBHHHBBBxxx", 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
+HELLO = b"RFB 003.008\n" + b"\x01\x01" + bytes(4)
+BELL = b"\x02"
+TILE = 64
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+
+def greeting(width: int, height: int, pixel_format: bytes = BGRX, name: bytes = b"scripted") -> bytes:
+    """All that a server says until it waits for requests, without a password."""
+    return HELLO + struct.pack(">HH16sI", width, height, pixel_format, len(name)) + name
+
+
+def update(*rectangles: bytes) -> bytes:
+    return struct.pack(">BxH", 0, len(rectangles)) + b"".join(rectangles)
+
+
+def rectangle(x: int, y: int, width: int, height: int, encoding: int, data: bytes = b"") -> bytes:
+    return struct.pack(">HHHHi", x, y, width, height, encoding) + data
+
+
+def drawn(pixels: Pixels, encoding: int, data: bytes, x: int = 0, y: int = 0) -> bytes:
+    """The rectangle of these pixels at a point, whose encoded form is `data`."""
+    return rectangle(x, y, pixels.shape[1], pixels.shape[0], encoding, data)
+
+
+def cut_text(length: int, text: bytes = b"") -> bytes:
+    return struct.pack(">Bxxxi", 3, length) + text
+
+
+def compact_length(length: int) -> bytes:
+    """As Tight writes lengths."""
+    if length < 1 << 7:
+        return bytes([length])
+    if length < 1 << 14:
+        return bytes([length & 127 | 128, length >> 7])
+    return bytes([length & 127 | 128, length >> 7 & 127 | 128, length >> 14])
+
+
+# --- pixels ----------------------------------------------------------------------------------------------------------
+
+
+def picture(width: int, height: int, colours: int, seed: int) -> Pixels:
+    """Runs and single pixels of so many colours, at random."""
+    chance = np.random.default_rng(seed)
+    palette = chance.integers(0, 1 << 24, colours, np.uint32)
+    lengths = chance.choice([1, 1, 2, 7, 300], width * height)
+    indices = np.repeat(chance.integers(0, colours, width * height), lengths)[: width * height]
+    return palette[indices].reshape(height, width)
+
+
+def blue_first(pixels: Pixels) -> bytes:
+    return np.ascontiguousarray(pixels.astype("<u4")[..., None].view(np.uint8)[..., :3]).tobytes()
+
+
+def red_first(pixels: Pixels) -> bytes:
+    return np.ascontiguousarray(pixels.astype(">u4")[..., None].view(np.uint8)[..., 1:]).tobytes()
+
+
+def channels(pixels: Pixels) -> npt.NDArray[np.uint8]:
+    """Of shape (height, width, 3): red, green, blue."""
+    return np.frombuffer(red_first(pixels), np.uint8).reshape(*pixels.shape, 3)
+
+
+def _indexed(pixels: Pixels) -> tuple[Pixels, npt.NDArray[np.uint8]]:
+    palette, indices = np.unique(pixels, return_inverse=True)
+    return palette, indices.reshape(pixels.shape).astype(np.uint8)
+
+
+def _packed(indices: npt.NDArray[np.uint8], bits: int) -> bytes:
+    """Rows of indices of so many bits, each row in whole bytes."""
+    singly = np.unpackbits(indices[..., None], axis=2)[..., 8 - bits :]
+    return np.packbits(singly.reshape(len(indices), -1), axis=1).tobytes()
+
+
+class ZrleStream:
+    """Encodes rectangles in the ways of ZRLE: raw, solid, packed, runs, palette_runs."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.compressobj()
+
+    def encode(self, pixels: Pixels, way: str) -> bytes:
+        corners = [(y, x) for y in range(0, len(pixels), TILE) for x in range(0, pixels.shape[1], TILE)]
+        tiles = b"".join(zrle_tile(pixels[y : y + TILE, x : x + TILE], way) for y, x in corners)
+        return self.wrap(tiles)
+
+    def wrap(self, tiles: bytes) -> bytes:
+        """The data of a rectangle whose tiles are these bytes."""
+        block = self._stream.compress(tiles) + self._stream.flush(zlib.Z_SYNC_FLUSH)
+        return struct.pack(">I", len(block)) + block
+
+
+def zrle_tile(pixels: Pixels, way: str) -> bytes:
+    palette, indices = _indexed(pixels)
+    match way:
+        case "raw":
+            return b"\0" + blue_first(pixels)
+        case "solid":
+            return b"\1" + blue_first(palette)
+        case "packed":
+            colours = max(len(palette), 2)
+            palette = np.resize(palette, colours)
+            bits = 1 if colours == 2 else 2 if colours <= 4 else 4
+            return bytes([colours]) + blue_first(palette) + _packed(indices, bits)
+        case "runs":
+            return b"\x80" + b"".join(blue_first(colour[None]) + _length(count) for colour, count in _runs(pixels))
+        case "palette_runs":
+            colours = max(len(palette), 2)
+            head = bytes([128 + colours]) + blue_first(np.resize(palette, colours))
+            return head + b"".join(
+                bytes([index]) if count == 1 else bytes([index | 128]) + _length(count)
+                for index, count in _runs(indices)
+            )
+    raise ValueError(way)
+
+
+def _runs(values: npt.NDArray[np.generic]) -> Iterator[tuple[np.generic, int]]:
+    flat = values.ravel()
+    starts = np.flatnonzero(np.append(True, flat[1:] != flat[:-1]))
+    return zip(flat[starts], np.diff(np.append(starts, len(flat))), strict=True)
+
+
+def _length(count: int) -> bytes:
+    return b"\xff" * int((count - 1) // 255) + bytes([int((count - 1) % 255)])
+
+
+class TightStream:
+    """Encodes rectangles in the ways of Tight: fill, copy, palette, gradient."""
+
+    def __init__(self) -> None:
+        self._streams = [zlib.compressobj() for _ in range(4)]
+
+    def encode(self, pixels: Pixels, way: str, stream: int = 0, *, reset: bool = False) -> bytes:
+        if reset:
+            self._streams[stream] = zlib.compressobj()
+        control = stream << 4 | (1 << stream if reset else 0)
+        match way:
+            case "fill":
+                return b"\x80" + red_first(pixels[:1, :1])
+            case "copy":
+                return bytes([control]) + self.wrap(stream, red_first(pixels))
+            case "palette":
+                palette, indices = _indexed(pixels)
+                rows = _packed(indices, 1) if len(palette) <= 2 else indices.tobytes()
+                head = bytes([control | 64, 1, len(palette) - 1]) + red_first(palette)
+                return head + self.wrap(stream, rows)
+            case "gradient":
+                return bytes([control | 64, 2]) + self.wrap(stream, _gradient(pixels))
+        raise ValueError(way)
+
+    def wrap(self, stream: int, data: bytes) -> bytes:
+        """Pixels or indices as they are sent: compressed, unless they are very few."""
+        if len(data) < 12:
+            return data
+        block = self._streams[stream].compress(data) + self._streams[stream].flush(zlib.Z_SYNC_FLUSH)
+        return compact_length(len(block)) + block
+
+
+def _gradient(pixels: Pixels) -> bytes:
+    rgb = channels(pixels).astype(np.int16)
+    padded = np.pad(rgb, ((1, 0), (1, 0), (0, 0)))
+    foretold = np.clip(padded[1:, :-1] + padded[:-1, 1:] - padded[:-1, :-1], 0, 255)
+    return ((rgb - foretold) & 255).astype(np.uint8).tobytes()
+
+
+# --- a server --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def playing(*sessions: bytes, then_silent: bool = False, again: bytes = b"") -> Iterator[str]:
+    """The address of a server that says each session to one client, in order, then `again` for ever, then hangs up.
+
+    With `then_silent` it does not hang up. What it is told it does not heed.
+    """
+    left = iter(sessions)
+
+    class Player(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            deaf = threading.Thread(target=self._drain, daemon=True)
+            deaf.start()
+            with suppress(OSError):
+                self.request.sendall(next(left))
+                while again:
+                    self.request.sendall(again)
+                if not then_silent:
+                    self.request.shutdown(socket.SHUT_WR)
+            deaf.join()
+
+        def _drain(self) -> None:
+            with suppress(OSError):
+                while self.request.recv(1 << 16):
+                    pass
+
+    with serving(Player) as address:
+        yield address

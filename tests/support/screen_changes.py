@@ -1,0 +1,119 @@
+"""What may be other from one day to the next, and is no fault of the program: a terminal that counts apples.
+
+A change is another command line, a command that is carried out once the program shows, or another theme of the
+window manager.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_vnc_use.recordings.session import Mode
+from pytest_vnc_use.triage.rules import Failure, rule_for
+from pytest_vnc_use.types import Action, Click, TypeText
+from support.programs_on_x import Desk, in_terminal, with_window
+
+NAME = "apples are counted"
+NEEDS = ("openbox", "xterm", "xclock", "xsetroot", "xdotool")
+COUNT = """n=0; while printf 'apples: '; read more; do {pause}
+n=$((n + more)); echo "$n apples, $((n * 250)) cents"; echo $n > total.txt; done"""
+SLOWLY = "sleep $(awk -v seed=$(date +%N) 'BEGIN { srand(seed); print 2 * rand() }')"
+MOVED_PX = (90, 120)
+CLOCK, MASK = "120x40+640+100", {"left": 620, "top": 60, "right": 800, "bottom": 180}
+
+
+def counting(*terminal: str, pause: str = "", colour: str = "#406080", zone: str = "") -> str:
+    """`terminal` are options of xterm's; with a time zone there is a clock beside it."""
+    clock = f"TZ={zone} xclock -digital -strftime '%H:%M:%S' -update 1 -geometry {CLOCK} &" if zone else ""
+    xterm = in_terminal(COUNT.format(pause=pause)).replace("xterm", shlex.join(["xterm", *terminal]), 1)
+    return f"xsetroot -solid '{colour}'; {clock} exec {xterm}"
+
+
+@dataclass(frozen=True)
+class Theme:
+    """One of openbox's themes, of which in each of its lines `old` is replaced by `new`."""
+
+    name: str
+    old: str = ""
+    new: str = ""
+
+    def environment(self, folder: Path) -> Mapping[str, str]:
+        """What lets openbox find it, among the settings of a system's administrator."""
+        theme = Path("/usr/share/themes", self.name, "openbox-3")
+        shutil.copytree(theme, folder / "theme" / theme.name)
+        text = (theme / "themerc").read_text(encoding="utf-8")
+        (folder / "theme" / theme.name / "themerc").write_text(text.replace(self.old, self.new), encoding="utf-8")
+        settings = Path("/etc/xdg/openbox/rc.xml").read_text(encoding="utf-8")
+        assert USUAL_THEME in settings
+        (folder / "openbox").mkdir()
+        themed = settings.replace(USUAL_THEME, f"<name>{folder / 'theme'}</name>", 1)
+        (folder / "openbox" / "rc.xml").write_text(themed, encoding="utf-8")
+        return {"XDG_CONFIG_DIRS": str(folder)}
+
+
+USUAL_THEME = "<name>Clearlooks</name>"
+STEPS = (Click(200, 200), TypeText("2\n"), TypeText("3\n"))
+TOTAL = ("total.txt", "5\n")
+RECORDED = counting()
+MOVED = with_window("--class", "XTerm", "windowmove", "--sync", "--relative", *map(str, MOVED_PX))
+
+
+@dataclass(frozen=True)
+class Change:
+    """What was recorded, with `masks`, and what is there now; `steps` are those that a planner finds there."""
+
+    command: str = RECORDED
+    first: Sequence[str] = ()
+    steps: tuple[Action, ...] = STEPS
+    recorded: str = RECORDED
+    masks: tuple[Mapping[str, int], ...] = ()
+    theme: Theme | None = None
+
+    def desk(self, folder: Path) -> Desk:
+        """A desktop on which the change is to be seen, with recordings and runs in `folder`."""
+        return Desk(folder, environment=self.theme.environment(folder) if self.theme else {})
+
+
+WITH_CLOCK, OTHER_TIME = counting(zone="UTC"), counting(zone="Asia/Kathmandu")
+AFTER_MOVED = (Click(STEPS[0].x + MOVED_PX[0], STEPS[0].y + MOVED_PX[1]), *STEPS[1:])
+CHANGES = {
+    "none": Change(),
+    "the window manager puts the window elsewhere": Change(first=MOVED, steps=AFTER_MOVED),
+    "the window manager has another theme": Change(theme=Theme("Onyx")),
+    "the window manager draws no shadow under its titles": Change(theme=Theme("Clearlooks", "shadow=y", "shadow=n")),
+    "a clock shows another time": Change(OTHER_TIME, recorded=WITH_CLOCK),
+    "a clock shows another time, behind a mask": Change(OTHER_TIME, recorded=WITH_CLOCK, masks=(MASK,)),
+    "a caret blinks that did not": Change(counting("-bc")),
+    "a caret blinks, as it did": Change(counting("-bc"), recorded=counting("-bc")),
+    "the desktop has another colour": Change(counting(colour="#804020")),
+    "the program has another theme": Change(counting("-bg", "ivory", "-fg", "navy")),
+    "up to 2 s before each reaction": Change(counting(pause=SLOWLY)),
+}
+
+
+def record(desk: Desk, change: Change) -> None:
+    """What the change is one of; the masks are put in by hand, as a user does it."""
+    with desk.driven(NAME, change.recorded, "rewrite", STEPS) as driven:
+        driven.test(TOTAL)
+        assert driven.recorded.keep()
+    file = desk.key(NAME).path
+    data = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(data | {"masks": change.masks}), encoding="utf-8")
+
+
+def replay(desk: Desk, change: Change, mode: Mode, *, gate_s: float = 30.0) -> tuple[str, str]:
+    """What a test comes to: `passed`, `healed` (and kept so), or the triage of its failure; and what was other."""
+    planner = change.steps if mode == "auto" else ()
+    with desk.driven(NAME, change.command, mode, planner, first=change.first, gate_s=gate_s) as driven:
+        try:
+            driven.test(TOTAL)
+        except Exception as exc:  # noqa: BLE001  # whatever it is, its triage is asked for
+            failure = Failure(exc, isinstance(exc, AssertionError), verdicts=tuple(driven.agent.verdicts))
+            return str(rule_for(failure).triage), str(exc)
+        driven.recorded.keep()
+        return "healed" if driven.recorded.healed else "passed", "; ".join(driven.recorded.healed)

@@ -1,0 +1,55 @@
+"""A real sshd on loopback that lets in who has the key of this test, into a home without startup files."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.vnc_servers import free_port, missing, require, running, wait_for
+
+CONFIG = """
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {folder}/host
+AuthorizedKeysFile {folder}/user.pub
+PidFile {folder}/pid
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+StrictModes no
+PermitRootLogin yes
+SetEnv HOME={folder}
+"""
+CLIENT = """
+Host desktop-host
+  HostName 127.0.0.1
+  User {user}
+  IdentityFile {folder}/user
+  UserKnownHostsFile {folder}/known
+  StrictHostKeyChecking accept-new
+  LogLevel ERROR
+"""
+
+
+@contextmanager
+def ssh_server(folder: Path) -> Iterator[str]:
+    """The command line that leads there, with {port} to be filled in, and with it the address of a desktop there."""
+    sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+    if sshd is None:
+        missing("sshd", "apt-get install openssh-server")
+    require("ssh")
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    port = free_port()
+    (folder / "sshd_config").write_text(CONFIG.format(port=port, folder=folder))
+    (folder / "ssh_config").write_text(CLIENT.format(user=getpass.getuser(), folder=folder))
+    if os.getuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # where sshd, as root, wants to shut itself in
+    with running(str(sshd), "-D", "-f", str(folder / "sshd_config")):
+        wait_for((folder / "pid").exists, "the start of sshd")
+        yield f"ssh -F {folder}/ssh_config -p {port} desktop-host"

@@ -1,0 +1,89 @@
+"""A folder with one test on the till, and its planner; pytest is run in it as by a user."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.tills import TILL
+
+TEST = """
+import pytest
+
+@pytest.mark.vnc_task("Enter alice, add two apples and pay")
+def test_till(vnc_desktop):
+    assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
+"""
+PLANS = """
+import pathlib, pytest
+from pytest_vnc_use.planners.local.scripted import AT_ITS_END, ScriptedPlanner
+from pytest_vnc_use.types import Click, TypeText
+
+NAME, ADD, MOVED, PAY = TypeText("alice", 200, 60), Click(140, 224), Click(240, 224), Click(380, 224)
+
+def next_turn(observation):
+    with pathlib.Path("asked.txt").open("a") as asked:
+        print("asked", file=asked)
+    healing = "carried out already" in observation.task
+    steps = [MOVED, MOVED, PAY] if healing else [NAME, ADD, ADD, PAY]
+    number = len(observation.turns)
+    return [steps[number]] if number < len(steps) else AT_ITS_END
+
+@pytest.fixture
+def vnc_planner():
+    return ScriptedPlanner(next_turn)
+"""
+
+
+@dataclass
+class Ended:
+    """How pytest ended, and all that it printed."""
+
+    code: int
+    out: str
+
+
+@dataclass
+class Project:
+    """A folder with tests. `file` is the recording of the only one."""
+
+    path: Path
+
+    def write(self, name: str, text: str) -> None:
+        (self.path / name).write_text(text, encoding="utf-8")
+
+    @property
+    def file(self) -> Path:
+        return self.path / "__vnc_recordings__" / "test_till" / "test_till.json"
+
+    @property
+    def asked(self) -> int:
+        """How often the planner was asked."""
+        asked = self.path / "asked.txt"
+        return len(asked.read_text(encoding="utf-8").splitlines()) if asked.exists() else 0
+
+    def run(self, *options: str, till: str = "", ci: str = "") -> Ended:
+        app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))} {till}"
+        desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options],
+            cwd=self.path,
+            env={"VNC_USE_REHEARSE": "0", **os.environ, "CI": ci},
+            capture_output=True,
+            text=True,
+            timeout=140,
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout + done.stderr)
+
+
+def project_in(path: Path) -> Project:
+    made = Project(path)
+    made.write("pytest.ini", "[pytest]\n")
+    made.write("test_till.py", TEST)
+    made.write("conftest.py", PLANS)
+    return made

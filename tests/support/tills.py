@@ -1,0 +1,122 @@
+"""The till on Qt's own VNC platform, and agents that record what they do there, or replay it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_vnc_use import RunResult, VncUseAgent
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.recordings.rehearsal import Rehearsal
+from pytest_vnc_use.recordings.replay import NoPlanner
+from pytest_vnc_use.recordings.session import Mode, RecordedTest
+from pytest_vnc_use.recordings.store import Key
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Action, Click, Decision, Observation, Proposal, TypeText
+from pytest_vnc_use.types.protocols import Judge, Planner
+from support.paths import PROGRAMS
+
+TILL = PROGRAMS / "till.py"
+LATER = TILL.with_name("later.py")
+TASK = "Enter alice, add two apples and pay"
+NAME, ADD, PAY = (200, 60), (140, 224), (380, 224)
+ADD_WHEN_MOVED = (240, 224)
+STEPS = (TypeText("alice", *NAME), Click(*ADD), Click(*ADD), Click(*PAY))
+
+
+class Steps:
+    """The port Planner: one action a turn, then finished; `seen` are the observations."""
+
+    name = "steps"
+
+    def __init__(self, *actions: Action) -> None:
+        self._actions = actions
+        self.seen: list[Observation] = []
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        self.seen.append(observation)
+        number = len(observation.turns)
+        if number == len(self._actions):
+            return Decision("finished", "paid")
+        return Decision("act", proposals=(Proposal(self._actions[number], f"step {number + 1}"),))
+
+
+@dataclass
+class Tills:
+    """Starts tills, one after the other, each for one agent; `runs` is where their runs leave their folders."""
+
+    folder: Path
+    program: Path = TILL
+
+    @property
+    def key(self) -> Key:
+        return Key(self.folder / "test_till.py", "test_till.py::test_till")
+
+    @property
+    def runs(self) -> Path:
+        return self.folder / "runs"
+
+    def agent(
+        self,
+        mode: Mode,
+        planner: Planner | None = None,
+        *till: str,
+        gate_s: float = 30.0,
+        size: tuple[int, int] = (800, 400),
+        judge: Judge | None = None,
+        secrets: Mapping[str, str] | None = None,
+        functions: Sequence[Callable[..., object]] = (),
+        rehearsal: Rehearsal | None = None,
+    ) -> Played:
+        key = Key(self.key.module, self.key.test, secrets=tuple(secrets or ()))
+        settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s)
+        recorded = RecordedTest(key, mode, rehearsal=rehearsal)
+        command = [sys.executable, str(self.program), *till]
+        return Played(settings, recorded, planner or NoPlanner(), command, size, judge, secrets, functions)
+
+
+class Played:
+    """A till and an agent on it, in a `with` statement; `recorded.keep()` is for whoever uses it."""
+
+    def __init__(
+        self, settings: Settings, recorded: RecordedTest, planner: Planner, command: Sequence[str], *rest: Any
+    ) -> None:
+        self.recorded = recorded
+        self._settings, self._planner, self._command = settings, planner, command
+        self._size, self._judge, self._secrets, self._functions = rest
+
+    def __enter__(self) -> Played:
+        self.desktop = QtDesktop(size=self._size)
+        try:
+            self.desktop.launch(self._command)
+            self.agent = VncUseAgent(
+                settings=replace(self._settings, server=self.desktop.server),
+                vnc_password=self.desktop.password,
+                planner=self._planner,
+                judge=self._judge,
+                hitl_mode=False,
+                secrets=self._secrets,
+                functions=self._functions,
+                check=True,
+                desktop=self.desktop,
+                recorded=self.recorded,
+            )
+        except BaseException:
+            self.desktop.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.agent.close()
+        self.desktop.stop()
+
+    def run(self, task: str = TASK) -> RunResult:
+        return self.agent.run(task)
+
+    @property
+    def total(self) -> str:
+        """What the till wrote."""
+        return self.desktop.read_file("total.txt")

@@ -1,0 +1,145 @@
+"""Programs that testify what the hands did: the Qt witness, xterm, and a page in chromium."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from support.paths import PROGRAMS
+from support.vnc_servers import VncServer, qt_on_x, qt_program, require, wait_for
+
+WITNESS = PROGRAMS / "witness.py"
+PAGE = PROGRAMS / "page.html"
+
+
+@dataclass
+class Witness:
+    """A running Qt witness and the folder it writes to."""
+
+    server: VncServer
+    folder: Path
+
+    def read(self, name: str) -> str:
+        path = self.folder / f"{name}.txt"
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    def expect(self, name: str, text: str) -> None:
+        """Wait until a file holds `text`; what it holds instead is the failure's message."""
+        assert_becomes(lambda: self.read(name), text)
+
+
+def assert_becomes(look: Callable[[], Any], expected: object, timeout_s: float = 10.0) -> None:
+    """Assert that `look()` gives `expected` within a time: programs are told of what the hands do a moment later."""
+    try:
+        wait_for(lambda: look() == expected, "", timeout_s)
+    except AssertionError:
+        assert look() == expected
+
+
+@contextmanager
+def witness_on_qt(folder: Path) -> Iterator[Witness]:
+    """The witness on Qt's own VNC server."""
+    with qt_program(WITNESS, str(folder)) as server:
+        yield Witness(server, folder)
+
+
+@contextmanager
+def witness_on_x(server: VncServer, folder: Path) -> Iterator[Witness]:
+    """The witness as a client of an X server behind VNC."""
+    with qt_on_x(server, WITNESS, str(folder)):
+        window_of(server, "witness")
+        yield Witness(server, folder)
+
+
+@contextmanager
+def xterm(server: VncServer, command: str, title: str = "terminal", geometry: str = "100x24+0+0") -> Iterator[None]:
+    """An xterm, in the top left corner if not told otherwise, that runs a shell command."""
+    with server.run("xterm", "-u8", "-fa", "DejaVu Sans Mono", "-geometry", geometry, "-T", title, "-e", command):
+        window_of(server, title)
+        yield
+
+
+@contextmanager
+def openbox(server: VncServer) -> Iterator[None]:
+    """The window manager openbox, once it manages windows."""
+    with server.run("openbox"):
+        wait_for(lambda: b"window id" in server.output_of("xprop", "-root", "_NET_SUPPORTING_WM_CHECK"), "openbox")
+        yield
+
+
+def window_of(server: VncServer, title: str) -> None:
+    """Wait until a window with `title` is on the screen."""
+    require("xwininfo")
+    environment = {**os.environ, **server.environment}
+
+    def is_shown() -> bool:
+        found = subprocess.run(["xwininfo", "-name", title], env=environment, capture_output=True, timeout=5)
+        return b"IsViewable" in found.stdout
+
+    wait_for(is_shown, f"a window {title!r}", timeout_s=30)  # under openbox some take 5 s to appear
+
+
+class Page:
+    """A page in chromium, and the messages that its script sent."""
+
+    def __init__(self, port: int, told: list[dict[str, Any]]) -> None:
+        self.address = f"http://127.0.0.1:{port}/"
+        self._told = told
+
+    def last(self, kind: str) -> Any:
+        """The newest message of a kind, or None."""
+        return next((message["value"] for message in reversed(self._told) if message["kind"] == kind), None)
+
+    def all(self, kind: str) -> list[Any]:
+        return [message["value"] for message in self._told if message["kind"] == kind]
+
+
+@contextmanager
+def page_server() -> Iterator[Page]:
+    """Serves the page and hears what it tells."""
+    told: list[dict[str, Any]] = []
+
+    class Exchange(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer(PAGE.read_bytes())
+
+        def do_POST(self) -> None:
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self._answer(b"")
+
+        def _answer(self, body: bytes) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is printed."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Exchange) as http:
+        thread = threading.Thread(target=http.serve_forever, daemon=True)
+        thread.start()
+        yield Page(http.server_port, told)
+        http.shutdown()
+        thread.join()
+
+
+@contextmanager
+def chromium_page(server: VncServer, profile: Path) -> Iterator[Page]:
+    """Chromium filling the screen with the page."""
+    quiet = ["--no-sandbox", "--no-first-run", "--disable-gpu", "--disable-sync", "--disable-background-networking",
+             "--disable-component-update", "--password-store=basic", "--disable-dev-shm-usage"]  # fmt: skip
+    with page_server() as page:
+        places = [f"--user-data-dir={profile}", "--window-position=0,0", "--window-size=1024,768"]
+        with server.run("chromium", *quiet, *places, "--kiosk", page.address):
+            wait_for(lambda: page.last("ready"), "the page's start", 30)
+            yield page
