@@ -1,6 +1,6 @@
 """How late a managed TigerVNC desktop takes input, against the same server started by hand. Run as a script:
 
-    PYTHONPATH=tests:tests/desktops python tests/bench/desktop_start.py [ROUNDS]
+    PYTHONPATH=tests python tests/bench/desktop_start.py [ROUNDS]
 
 By hand: a shell starts the server, polls the handshake every 10 ms, then starts openbox, polls for it where there is a
 program (which would else wait 5 s, as x_display.py says), and starts that. Both ways are taken in turn, in one run;

@@ -127,11 +127,11 @@ def measured(name: str, rounds: int) -> Measured:
 
 
 def measured_by(tree: Path, name: str, rounds: int) -> Measured:
-    """By the package of that checkout, in a process of its own."""
-    rooms = (tree, *(tree / "tests" / room for room in ("", "backends", "desktops", "programs", "recordings")))
+    """By the package and the script of that checkout, in a process of its own."""
+    script = tree / Path(__file__).resolve().relative_to(TREE)
     ended = subprocess.run(
-        [sys.executable, __file__, str(rounds), "--measure", name],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, rooms))},
+        [sys.executable, str(script), str(rounds), "--measure", name],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), str(tree / "tests")])},
         stdout=subprocess.PIPE,
         text=True,
         check=True,

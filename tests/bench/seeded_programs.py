@@ -1,7 +1,7 @@
 """Three programs with seeded bugs, on three toolkits: what a test does there, and which bugs there are.
 
 A walk is a task with the steps of a planner, a claim, and what the program then has in a file. The bugs themselves
-stand in tests/programs: `buggy_shop.py`, `buggy_form.py`, and `buggy_page.py` with its page.
+stand in tests/support/programs: `buggy_shop.py`, `buggy_form.py`, and `buggy_page.py` with its page.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import buggy_shop
-
 from pytest_vnc_use.types import Action, CallFunction, Click, Drag, KeyCombo, Region, Scroll, TypeText, Wait
 from support.paths import PROGRAMS
+from support.programs import buggy_shop
 
 PROGRAMS = PROGRAMS
 SCREEN = ("body", "claim", "end")

@@ -1,6 +1,6 @@
 """How long to wait for the screen, and how often that is right: ours against fixed sleeps. Run as a script:
 
-    PYTHONPATH=tests:tests/backends python tests/bench/settling.py [TRIALS [SCENARIO …]]
+    PYTHONPATH=tests python tests/bench/settling.py [TRIALS [SCENARIO …]]
 
 Twenty scenarios on TigerVNC with openbox, Chromium and xterm, three of them on GTK, which needs python3-gi and
 gir1.2-gtk-3.0. Right is a frame that still shows what the screen shows 2 s after the action, outside of what the

@@ -1,6 +1,6 @@
 """What a desktop costs a machine: the table of examples/many_machines/README.md, in Markdown. Run as a script:
 
-    PYTHONPATH=tests:tests/desktops python tests/bench/sizing.py [COUNT]
+    PYTHONPATH=tests python tests/bench/sizing.py [COUNT]
 
 Of every kind, COUNT (4 by default) are started one after the other and kept. Start is the median of the times until one
 is ready, memory the proportional set size of its processes, in which what several share is counted once, on average.

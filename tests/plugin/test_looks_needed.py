@@ -198,7 +198,7 @@ PLANS = "from pytest_vnc_use.planners.scripted import ScriptedPlanner\nfrom pyte
 
 
 @pytest.fixture(autouse=True)
-def _files(_nowhere: None, pytester: pytest.Pytester) -> None:
+def _files(nowhere: None, pytester: pytest.Pytester) -> None:
     helpers = pytester.path / "helpers.py"
     helpers.write_text(helpers.read_text(encoding="utf-8") + MORE_HELPERS, encoding="utf-8")
     pytester.path.joinpath("expected.txt").write_text("done", encoding="utf-8")
