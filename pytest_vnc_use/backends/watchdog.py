@@ -173,7 +173,7 @@ class Watchdog:
         if colour and not self._program_fault():
             raise ScreenBlank(
                 f"the screen of {self._desktop.server!r} has been one colour only ({colour}) for {self._blank_s:g} s: "
-                "start a program on it before the run, or wait longer with --vnc-blank-seconds"
+                "start a program on it before the run, or wait longer with vnc_blank_seconds"
             )
 
     def _check_answers(self) -> None:
@@ -186,7 +186,7 @@ class Watchdog:
                 f"the screen of {self._desktop.server!r} is frozen: no pixel has changed for {since_s:.0f} s, in which "
                 f"{len(self._unanswered)} actions were carried out, and a fresh picture is still the same. The server "
                 "answers; whether it takes no input, as a read-only one, or the program hangs cannot be seen. If a "
-                "screen may rest that long, raise --vnc-frozen-seconds"
+                "screen may rest that long, raise vnc_frozen_seconds"
             )
 
     def _seems_frozen(self) -> bool:

@@ -252,7 +252,7 @@ def _no_letter(controller: VNCController, before: set[bytes]) -> Finding:
             "FAIL",
             "typing",
             f"the key {LETTER!r} changed nothing, and {BEYOND[0]!r} was pasted: the desktop's keyboard layout has no "
-            "Latin letters, give --vnc-typing=clipboard or set another layout",
+            "Latin letters, give -o vnc_typing=clipboard or set another layout",
         )
     return Finding(
         "--",

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 from pytest_vnc_use.errors import InfraError, RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.runs.folder import read_trace
-from pytest_vnc_use.settings.settings import option_name
+from pytest_vnc_use.settings.settings import argument
 
 _STOPPED_WITHIN_S = 10.0
 """How long pytest may take to end its fixtures, and with them its desktops, once it is interrupted."""
@@ -61,7 +61,7 @@ class Suite:
         self._folder, self._runs_dir = folder, runs_dir.resolve()
         settings = {**options, "runs_dir": str(self._runs_dir)}
         self._arguments = [
-            *(f"{option_name(field)}={value}" for field, value in settings.items()),
+            *(argument(field, value) for field, value in settings.items()),
             *([f"-k={keyword}"] if keyword else []),
             *(_inside(folder, path) for path in paths),
         ]

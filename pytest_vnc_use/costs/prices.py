@@ -67,7 +67,7 @@ class Prices:
         if self.of(model) is None:
             raise SettingsError(
                 f"a limit in dollars needs the price of the model {model!r}, which is not known: give it in a file, "
-                f'--vnc-prices=prices.toml, as [[price]] models = ["{model}"] with input and output in dollars for a '
+                f'-o vnc_prices=prices.toml, as [[price]] models = ["{model}"] with input and output in dollars for a '
                 "million tokens; or set a limit in tokens"
             )
 
@@ -82,7 +82,7 @@ def load_prices(path: str = "", *, today: date | None = None) -> Prices:
 
 def _readable(path: str) -> bool:
     if not Path(path).is_file():
-        raise SettingsError(f"--vnc-prices must name a TOML file of prices, got {path!r}, which is no file")
+        raise SettingsError(f"vnc_prices must name a TOML file of prices, got {path!r}, which is no file")
     return True
 
 
@@ -90,11 +90,11 @@ def _rows(text: str, path: str) -> list[Price]:
     try:
         return _Table.model_validate(tomllib.loads(text)).price
     except tomllib.TOMLDecodeError as exc:
-        raise SettingsError(f"--vnc-prices={path!r} is no TOML: {exc}") from exc
+        raise SettingsError(f"vnc_prices={path!r} is no TOML: {exc}") from exc
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise SettingsError(f"--vnc-prices={path!r}: {place}: {first['msg']}, got {first['input']!r}") from exc
+        raise SettingsError(f"vnc_prices={path!r}: {place}: {first['msg']}, got {first['input']!r}") from exc
 
 
 def _valid_on(day: date, rows: list[Price]) -> Iterator[tuple[str, Price]]:

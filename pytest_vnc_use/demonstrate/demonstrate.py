@@ -19,7 +19,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.demonstrated import Shown
 from pytest_vnc_use.runs.logger import Redactor
 from pytest_vnc_use.runs.transcript import plain
-from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.settings.settings import Settings, argument
 from pytest_vnc_use.types.protocols import Controller
 
 _SOONER_S = 1.0
@@ -121,11 +121,11 @@ def _tell(wanted: Wanted, settings: Settings, say: Say) -> None:
     say(f"wrote {wanted.out} and {wanted.key.path}, with its pictures")
     default, (width, height) = Settings(), settings.screen_size
     shown = {
-        "--vnc-server": settings.server,
-        "--vnc-exec": settings.exec,
-        "--vnc-password-env": settings.password_env if settings.password_env != default.password_env else "",
-        "--vnc-screen-size": f"{width}x{height}" if settings.screen_size != default.screen_size else "",
+        "server": settings.server,
+        "exec": settings.exec,
+        "password_env": settings.password_env if settings.password_env != default.password_env else "",
+        "screen_size": f"{width}x{height}" if settings.screen_size != default.screen_size else "",
     }
-    replay = shlex.join(["pytest", str(wanted.out), *(f"{name}={value}" for name, value in shown.items() if value)])
+    replay = shlex.join(["pytest", str(wanted.out), *(argument(name, value) for name, value in shown.items() if value)])
     started = "" if settings.app else "bring the program back to where it was at the start, then "
     say(f"{started}replay it: {replay}")

@@ -66,10 +66,12 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     from pytest_vnc_use.plugin.on_demand import register_the_rest
-    from pytest_vnc_use.plugin.options import read_layers
+    from pytest_vnc_use.plugin.options import read_layers, warn_of_old_spellings
 
     config.addinivalue_line("markers", MARKER)
     something_is_set = read_layers(config)
+    if something_is_set:
+        warn_of_old_spellings(config)
     tests_are_elsewhere = config.getoption("dist", "no") != "no"
     if something_is_set or tests_are_elsewhere:
         register_the_rest(config)

@@ -1,4 +1,4 @@
-"""`--vnc-start-ahead`: while a test ends, the desktop of the test that comes next starts already.
+"""`vnc_start_ahead`: while a test ends, the desktop of the test that comes next starts already.
 
 A plugin, registered by on_demand.py. What a test that has begun its last replay, or has done its tasks, or is
 over, leaves to the machine serves the next one; whether that may use what was started is for `sharing` to say.

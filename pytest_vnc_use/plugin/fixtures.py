@@ -84,7 +84,7 @@ def _desktops(config: pytest.Config) -> Desktops:
 def vnc_functions(request: pytest.FixtureRequest, vnc_settings: Settings) -> Sequence[Callable[..., object]]:
     """Python functions that the model may call by name; docstring and type hints describe them.
 
-    With `--vnc-cdp` those that read the browser's page, with `--vnc-elements` one that lists what programs show.
+    With `vnc_cdp` those that read the browser's page, with `vnc_elements` one that lists what programs show.
     """
     if not vnc_settings.cdp and not vnc_settings.elements:
         return ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -9,31 +10,54 @@ from importlib import import_module
 
 import pytest
 
-from pytest_vnc_use.settings.settings import FIELDS, TOPICS, Settings, environment_layer, merge, option_name
+from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, Settings, environment_layer, merge, option_name
 
 LAYERS = pytest.StashKey[list[tuple[Mapping[str, object], Callable[[str], str]]]]()
 """The layers of settings of a session, weakest first, each with how it names a setting."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("vnc-use", "tests over VNC (pytest-vnc-use); what a project sets once is an ini option")
+    old_spellings = parser.getgroup("vnc-use-old")  # a group of their own: pytest compares each with all of its group
     for name, field in FIELDS.items():
-        if name in TOPICS:
-            group = parser.getgroup(f"vnc-use-{TOPICS[name]}", f"tests over VNC (pytest-vnc-use), {TOPICS[name]}")
-        about = field.metadata["help"]
+        about, metavar = field.metadata["help"], field.metadata["metavar"]
         default = "" if field.default in ("", (), None) else f" (default: {_shown(field.default)})"
-        shown = {"metavar": _metavar(name), "help": about + default}
-        group.addoption(option_name(name), dest=f"vnc_{name}", default=None, **shown)
-        parser.addini(f"vnc_{name}", f"{about}; as {option_name(name)}", default=None)
+        if metavar:
+            group.addoption(option_name(name), dest=f"vnc_{name}", metavar=metavar, help=about + default)
+            parser.addini(f"vnc_{name}", f"as {option_name(name)}", default=None)
+        else:
+            old_spellings.addoption(option_name(name), dest=f"vnc_{name}", help=argparse.SUPPRESS)
+            parser.addini(f"vnc_{name}", about + default, default=None)
 
 
 def read_layers(config: pytest.Config) -> bool:
     """Keep the layers of settings in the stash. Return whether one of them sets something."""
+    overrides = _overrides(config)
     config.stash[LAYERS] = [
-        ({name: _ini(config, name) for name in FIELDS}, lambda name: f"ini option vnc_{name}"),
+        (
+            {name: _ini(config, name) for name in FIELDS.keys() - overrides.keys()},
+            lambda name: f"ini option vnc_{name}",
+        ),
         environment_layer(),
+        (overrides, lambda name: f"-o vnc_{name}"),
         ({name: config.getoption(f"vnc_{name}") for name in FIELDS}, option_name),
     ]
     return any(value is not None for layer, _ in config.stash[LAYERS] for value in layer.values())
+
+
+def warn_of_old_spellings(config: pytest.Config) -> None:
+    """Say of each option that is an ini option by now what to write instead."""
+    for name in FIELDS.keys() - OPTIONS:
+        value = config.getoption(f"vnc_{name}")
+        if value is not None:
+            said = f"{option_name(name)} will go with 0.3: write -o vnc_{name}={value}, or vnc_{name} in the ini file"
+            config.issue_config_time_warning(pytest.PytestDeprecationWarning(said), stacklevel=2)
+
+
+def _overrides(config: pytest.Config) -> dict[str, str]:
+    """The settings that `-o vnc_…=…` sets for this run, over what the environment says."""
+    pairs = (each.partition("=") for each in config.getoption("override_ini") or () if each.startswith("vnc_"))
+    return {key.removeprefix("vnc_"): value for key, _, value in pairs if key.removeprefix("vnc_") in FIELDS}
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -53,12 +77,14 @@ def read_settings(config: pytest.Config) -> Settings:
     return settings
 
 
-def _metavar(name: str) -> str:
-    return name.split("_")[-1].upper()
-
-
 def _shown(value: object) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return (
+        "x".join(map(str, value))
+        if isinstance(value, tuple)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 def _ini(config: pytest.Config, name: str) -> object:

@@ -286,7 +286,7 @@ def _advice(drift: Drifted, item: pytest.Item) -> str:
     mask = f'"masks": {json.dumps([asdict(drift.region)])} in {str(key.path)!r}' if drift.region else "a mask"
     return (
         f"if that part changes by itself, leave it out: {mask}; if it comes late, let the task wait for it, or give a "
-        "longer --vnc-gate-seconds; if it is of an earlier run, reset that in a fixture; then record the test anew"
+        "longer vnc_gate_seconds; if it is of an earlier run, reset that in a fixture; then record the test anew"
     )
 
 

@@ -42,7 +42,7 @@ class ItemObserver:
         self._item = item
 
     def observe(self, event: RunEvent) -> None:
-        from pytest_vnc_use.code_places import lines_now
+        from pytest_vnc_use.body_checks.code_places import lines_now
         from pytest_vnc_use.types import Judged, RunEnded, RunStarted, StepFinished, StepStarted
 
         match event:

@@ -48,7 +48,7 @@ _LEAST_BAR_PX = 8
 _MOST_TRANSIENTS = 4
 """So many frames that may have come and gone are kept with a step."""
 _READING = frozenset({"get_browser_state", "list_elements"})
-"""Functions by which a model reads a page or a desktop, through `--vnc-cdp` and `--vnc-elements`."""
+"""Functions by which a model reads a page or a desktop, through `vnc_cdp` and `vnc_elements`."""
 VERIFY = "verify"
 """The function by which a model asks a judge; it changes nothing, and is not done again."""
 

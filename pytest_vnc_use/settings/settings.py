@@ -1,7 +1,7 @@
 """One frozen `Settings`, from defaults < ini < environment < command line < marker.
 
-Each field carries its own help text and the way it is read from a string, so that the ini option `vnc_<field>`, the
-environment variable `VNC_USE_<FIELD>` and the command line's `--vnc-<field>` are made from one list.
+Each field carries its own help text and the way it is read from a string. The ini option `vnc_<field>`, the environment
+variable `VNC_USE_<FIELD>` and, for what `OPTIONS` names, the command line's `--vnc-<field>` are made from one list.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def _planner(text: str) -> str:
     return text
 
 
-def _setting(default: Any, read: Callable[[str], Any], help_text: str) -> Any:
-    return dataclasses.field(default=default, metadata={"read": read, "help": help_text})
+def _setting(default: Any, read: Callable[[str], Any], help_text: str, metavar: str = "") -> Any:
+    """A field of Settings; with a `metavar` it is an option of the command line too."""
+    return dataclasses.field(default=default, metadata={"read": read, "help": help_text, "metavar": metavar})
 
 
 @dataclass(init=False, eq=False, repr=False)
@@ -56,31 +57,25 @@ class Settings:
     """
 
     server: str = _setting(
-        "",
-        str,
-        "VNC desktop: host::port, host:display or a unix socket, several with commas to share among the tests; "
-        "xvnc to start one on TigerVNC; qt to start --vnc-app on Qt's own VNC; container:IMAGE to start a container",
+        "", str, "desktop: host::port (several with commas), xvnc or qt to start one, or container:IMAGE", "WHERE"
     )
-    app: str = _setting("", str, "command line of the program under test, started on the desktop before the test")
+    app: str = _setting("", str, "the program under test, started on the desktop before the test", "COMMAND")
     exec: str = _setting(
         "",
         str,
-        "how to run a command on a given desktop: 'docker exec -i NAME' or 'ssh HOST'; {host} and {port} are filled in",
+        "runs a command on a given desktop: 'docker exec -i NAME', 'ssh HOST' ({host} and {port} are filled in)",
+        "COMMAND",
     )
-    screen_size: tuple[int, int] = _setting(
-        (1440, 900), _size, "WIDTHxHEIGHT of a desktop the plugin starts (a given desktop keeps its own size)"
-    )
+    screen_size: tuple[int, int] = _setting((1440, 900), _size, "size of a desktop that is started here", "WxH")
     depth: int = _setting(24, _depth, "bits a pixel of a desktop that xvnc starts: 16 or 24")
     scope: str = _setting(
-        "test",
-        _one_of("test", "module", "session"),
-        "how long a desktop is kept: test (each has its own), module or session",
+        "test", _one_of("test", "module", "session"), "a desktop is kept for a test, a module or the session", "SCOPE"
     )
     desktops: int = _setting(
         0,
         _count_or_none,
-        "at most so many desktops are started at once, by all processes of this user here; they are reset from test to "
-        "test instead of started anew (0: no limit, each anew)",
+        "start at most so many at once, on this machine, and reset them between tests (0: no limit)",
+        "N",
     )
     start_ahead: bool = _setting(
         False,
@@ -114,7 +109,7 @@ class Settings:
         False,
         _switch,
         "offer the model list_elements, what programs on an X desktop show and where; needs python3-gi, x11-utils and "
-        "at-spi2-core there, its at-spi-bus-launcher started before the program (with --vnc-cdp it has the page's "
+        "at-spi2-core there, its at-spi-bus-launcher started before the program (with vnc_cdp it has the page's "
         "anyway)",
     )
     encoding: EncodingChoice = _setting(
@@ -130,20 +125,14 @@ class Settings:
     planner: str = _setting(
         "",
         _planner,
-        "who decides what to do: gemini, anthropic or openai (asks the model, costs money), or package.module:name, a "
-        "callable of your own",
+        "decides what to do: gemini, anthropic, openai (asks a model, costs money) or package.module:name of yours",
+        "WHO",
     )
-    model: str = _setting(
-        "", str, "the planner's model (gemini-3.8-flash, claude-sonnet-5, gpt-5.5; must be given with --vnc-base-url)"
-    )
+    model: str = _setting("", str, "the planner's model (gemini-3.8-flash, claude-sonnet-5, gpt-5.5)", "NAME")
     environment: str = _setting(
         "desktop", _one_of("desktop", "browser"), "Computer Use environment the model is told of: desktop or browser"
     )
-    base_url: str = _setting(
-        "",
-        str,
-        "with --vnc-planner=openai: a server of your own that speaks chat completions, http://localhost:1234/v1",
-    )
+    base_url: str = _setting("", str, "with openai: a server of your own that speaks chat completions", "URL")
     api_key_env: str = _setting("VNC_USE_API_KEY", str, "environment variable that holds the key for --vnc-base-url")
     vocabulary: str = _setting(
         "commands",
@@ -176,16 +165,14 @@ class Settings:
         "most bytes of a screenshot that a model is sent, to plan or to judge; larger ones are scaled down (0: any)",
     )
     judge: str = _setting(
-        "", _one_of("", *PLANNERS), "who judges claims: gemini, anthropic or openai (the planner's, where not given)"
+        "", _one_of("", *PLANNERS), "judges claims: gemini, anthropic or openai (default: the planner's)", "WHO"
     )
     judge_model: str = _setting("", str, "the model that judges claims (the planner's, where not given)")
-    votes: int = _setting(
-        1, _odd, "by how many votes of the judge a claim is decided, an odd number: a majority must agree"
-    )
+    votes: int = _setting(1, _odd, "so many votes decide a claim, an odd number", "N")
     exclude: tuple[str, ...] = _setting((), _words, "actions of the model's that it may not use, comma-separated")
-    policy: str = _setting("", str, "TOML file that says which actions are allowed without a person")
-    steps: int = _setting(40, _count, "most actions of one run")
-    seconds: float = _setting(300.0, _seconds, "most seconds of one run")
+    policy: str = _setting("", str, "TOML file that says which actions are allowed without a person", "FILE")
+    steps: int = _setting(40, _count, "most actions of one run", "N")
+    seconds: float = _setting(300.0, _seconds, "most seconds of one run", "S")
     settle_first_seconds: float = _setting(
         0.5, _seconds, "how long to wait for the screen's first change after an action"
     )
@@ -207,25 +194,30 @@ class Settings:
         "type text by keys as far as the server takes them, or all of it by the clipboard, as where the desktop's "
         "keyboard layout has no Latin letters",
     )
-    tokens: int | None = _setting(None, _limit(_count), "most tokens of one test, in and out, its judge's too")
-    dollars: float | None = _setting(None, _limit(_dollars), "most US dollars that the models may cost in one test")
-    max_steps: int | None = _setting(None, _limit(_count), "most steps of the session, over all its processes")
-    max_seconds: float | None = _setting(None, _limit(_seconds), "seconds from its start in which the session asks")
-    max_tokens: int | None = _setting(None, _limit(_count), "most tokens of the session, over all its processes")
-    max_dollars: float | None = _setting(None, _limit(_dollars), "most US dollars of the session, over all processes")
+    tokens: int | None = _setting(None, _limit(_count), "most tokens of one test, the judge included", "N")
+    dollars: float | None = _setting(None, _limit(_dollars), "most US dollars of one test", "USD")
+    max_steps: int | None = _setting(None, _limit(_count), "most steps of the session, over all its processes", "N")
+    max_seconds: float | None = _setting(
+        None, _limit(_seconds), "no model is asked later than this in the session", "S"
+    )
+    max_tokens: int | None = _setting(None, _limit(_count), "most tokens of the session", "N")
+    max_dollars: float | None = _setting(None, _limit(_dollars), "most US dollars of the session", "USD")
     prices: str = _setting("", str, "TOML file with prices of models, over those that are known here")
     record: str = _setting(
         "",
         _one_of("", "auto", "replay", "rewrite", "demonstrate", "off"),
-        "recordings: replay (no model is asked), auto (replay; the model heals what is other, and what is new is "
-        "recorded), rewrite, demonstrate (rewrite, by a person who does each task in a VNC viewer), or off (auto where "
-        "a test has a recording, with CI=true replay there; else off)",
+        "recordings: replay, auto (replay, heal and record), rewrite, demonstrate (a person does the tasks) or off "
+        "(default: auto where there is one, replay with CI=true)",
+        "MODE",
     )
-    healed: str = _setting("pass", _one_of("pass", "fail"), "what becomes of a test that passed after it was healed")
+    healed: str = _setting(
+        "pass", _one_of("pass", "fail"), "a test that passed after it was healed is to pass or fail", "HOW"
+    )
     transients: str = _setting(
         "tell",
         _one_of("tell", "fail"),
-        "what becomes of a replay that passed and showed for a moment what its recording did not",
+        "tell or fail where a replay shows for a moment what its recording did not",
+        "HOW",
     )
     rehearse: int = _setting(
         2,
@@ -234,10 +226,10 @@ class Settings:
         "other now and then and to tell a test that will not repeat (0: never)",
     )
     gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits for the screen to be as recorded")
-    repeat: int = _setting(1, _count, "carry out each test so many times, and tell how reliable it is, as pass^k")
-    runs_dir: str = _setting("runs", str, "folder under which every run leaves its run folder")
+    repeat: int = _setting(1, _count, "carry out each test so many times, and print pass^k", "N")
+    runs_dir: str = _setting("runs", str, "folder of the run folders", "DIR")
     results: str = _setting(
-        "", str, "JSON file that tells how the tests of a session ended (vnc-results.json in the folder of the runs)"
+        "", str, "how the tests ended, as JSON (default: vnc-results.json in the folder of the runs)", "FILE"
     )
 
     def __init__(self, **given: Any) -> None:
@@ -260,15 +252,8 @@ class Settings:
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
-TOPICS = {
-    "server": "desktops",
-    "planner": "models",
-    "exclude": "runs",
-    "tokens": "costs",
-    "record": "recordings",
-    "repeat": "results",
-}
-"""What the settings are about, each from the named one on: the groups of `pytest --help`."""
+OPTIONS = frozenset(name for name, field in FIELDS.items() if field.metadata["metavar"])
+"""The settings that one sets for a run: options of the command line. A project sets the others, in its ini file."""
 TIMING = tuple(name for name, field in FIELDS.items() if field.metadata["read"] in (_seconds, _pause))
 """The settings that are durations, in seconds."""
 
@@ -276,6 +261,11 @@ TIMING = tuple(name for name, field in FIELDS.items() if field.metadata["read"] 
 def option_name(field: str) -> str:
     """`screen_size` -> `--vnc-screen-size`."""
     return "--vnc-" + field.replace("_", "-")
+
+
+def argument(field: str, value: object) -> str:
+    """`--vnc-steps=3`, or `-ovnc_depth=16` of what is no option: what sets a field for a session of pytest."""
+    return f"{option_name(field)}={value}" if field in OPTIONS else f"-ovnc_{field}={value}"
 
 
 def read_value(field: str, value: object, origin: str) -> Any:

@@ -1,4 +1,4 @@
-"""A browser through the whole stack: what a test, and what a model, are told of its page by --vnc-cdp."""
+"""A browser through the whole stack: what a test, and what a model, are told of its page by vnc_cdp."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_page_is_read_by_the_test_and_by_the_planner_and_opened_through_devtoo
         """
     )
     result = pytester.runpytest_inprocess(
-        *DESKTOP, f"--vnc-app={CHROMIUM} {shop}", "--vnc-cdp=profile/DevToolsActivePort"
+        *DESKTOP, f"--vnc-app={CHROMIUM} {shop}", "-ovnc_cdp=profile/DevToolsActivePort"
     )
     result.assert_outcomes(passed=1)
 
@@ -78,7 +78,7 @@ def test_without_the_option_the_browser_is_out_of_reach_and_says_how(pytester: p
     pytester.makepyfile("def test_it(vnc_desktop): vnc_desktop.browser.text()")
     result = pytester.runpytest_inprocess(*DESKTOP)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["settings: *--vnc-cdp does not say where they are*"])
+    result.stdout.fnmatch_lines(["settings: *vnc_cdp does not say where they are*"])
 
 
 # --- from the command line -------------------------------------------------------------------------------------------

@@ -347,7 +347,7 @@ def test_the_browser_by_the_file_in_its_profile(browser: Browser) -> None:
 @pytest.mark.parametrize(
     ("cdp", "error", "message"),
     [
-        ("", SettingsError, "--vnc-cdp does not say where"),
+        ("", SettingsError, "vnc_cdp does not say where"),
         ("profile/DevToolsActivePort", DesktopError, "no browser has been started with --remote-debugging-port=0 so"),
         ("nonsense", SettingsError, "got 'nonsense'"),
     ],

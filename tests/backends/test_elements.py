@@ -1,4 +1,4 @@
-"""Elements of a program that is no browser, through the whole stack: what --vnc-elements offers a model, and a test."""
+"""Elements of a program that is no browser, through the whole stack: what vnc_elements offers a model, and a test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from support import accessible, vnc_servers
 from support.vnc_servers import require
 
-DESKTOP = ("--vnc-elements=on", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
+DESKTOP = ("-ovnc_elements=on", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
 LISTS_THEN_CLICKS = """
     import re
     import pytest

@@ -372,7 +372,7 @@ def told_by_pytest(pytester: pytest.Pytester) -> Callable[[str], pytest.LineMatc
         pytester.makeconftest(CLICKS)
         pytester.makepyfile(MARKED)
         own = ["-p", "no:cacheprovider", "-p", "no:pytest-vnc"]
-        result = pytester.runpytest_inprocess(f"--vnc-server={address}", "--vnc-blank-seconds=0.2", *own)
+        result = pytester.runpytest_inprocess(f"--vnc-server={address}", "-ovnc_blank_seconds=0.2", *own)
         result.assert_outcomes(failed=1)
         result.stdout.no_fnmatch_line("*AssertionError*")
         return result.stdout

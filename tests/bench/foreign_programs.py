@@ -210,7 +210,7 @@ def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str], options: S
     seen: dict[tuple[str, str], str] = {}
     for first in range(0, len(names), PROGRAMS_AT_A_TIME):
         some = names[first : first + PROGRAMS_AT_A_TIME]
-        came = suite.replay(some, len(kinds), [f"--vnc-gate-seconds={GATE_S}", *options], kinds)
+        came = suite.replay(some, len(kinds), [f"-ovnc_gate_seconds={GATE_S}", *options], kinds)
         seen |= {(replay.name, replay.kind): replay.seen_by for replay in came}
         passed = sum(who == NOBODY for who in seen.values())
         print(f"{passed} of {len(seen)} changed replays passed", file=sys.stderr, flush=True)

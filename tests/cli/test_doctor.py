@@ -313,7 +313,7 @@ def test_a_keyboard_layout_without_latin_letters(
         lost = finding(Settings(server=tigervnc.address), "typing", typing=True)
         pasted = finding(Settings(server=tigervnc.address, typing="clipboard"), "typing", typing=True)
     assert lost.word == "FAIL"
-    assert "the desktop's keyboard layout has no Latin letters, give --vnc-typing=clipboard" in lost.said
+    assert "the desktop's keyboard layout has no Latin letters, give -o vnc_typing=clipboard" in lost.said
     assert pasted == Finding("ok", "typing", "a letter showed and was taken back; all text goes by the clipboard")
 
 

@@ -164,7 +164,7 @@ def test_another_program_fails(shown_once: Path, tmp_path: Path, fault: str) -> 
         source.replace(APP, f"{APP} --fault={shlex.quote(fault)}"), encoding="utf-8"
     )
     (tmp_path / "__vnc_recordings__").symlink_to(shown_once / "__vnc_recordings__")
-    done = replayed(tmp_path, "--vnc-server=qt", "--vnc-gate-seconds=3")
+    done = replayed(tmp_path, "--vnc-server=qt", "-ovnc_gate_seconds=3")
     assert done.code == 1, done.out
     assert "inconclusive" in done.out
 

@@ -106,9 +106,7 @@ def test_a_model_without_a_price() -> None:
 @pytest.mark.parametrize(("test", "session"), [(Most(dollars=9.0), Most()), (Most(), Most("--vnc-max-", dollars=9.0))])
 def test_a_model_without_a_price_is_not_asked_where_dollars_are_limited(test: Most, session: Most) -> None:
     budget = Budget(PRICES, test, session)
-    with pytest.raises(
-        SettingsError, match=r"the price of the model 'qwen3-vl-8b', which is not known: .*--vnc-prices"
-    ):
+    with pytest.raises(SettingsError, match=r"the price of the model 'qwen3-vl-8b', which is not known: .*vnc_prices"):
         budget.before(ModelAsked("judge", "qwen3-vl-8b", 300, 0, 100))
     budget.before(SMALL)
 

@@ -91,5 +91,5 @@ def test_a_table_that_makes_no_sense(tmp_path: Path, text: str, problem: str) ->
 
 
 def test_a_file_that_is_not_there() -> None:
-    with pytest.raises(SettingsError, match=r"--vnc-prices must name a TOML file of prices, got 'nowhere.toml'"):
+    with pytest.raises(SettingsError, match=r"vnc_prices must name a TOML file of prices, got 'nowhere.toml'"):
         load_prices("nowhere.toml")

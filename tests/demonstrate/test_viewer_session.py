@@ -171,7 +171,7 @@ def replayed(start: Callable[..., Session], source: str, **environment: str) -> 
 def test_what_a_person_does_is_recorded_and_replays(
     start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
 ) -> None:
-    done = done_by(demonstrate(PAID, "--vnc-step-delay=0.01"))
+    done = done_by(demonstrate(PAID, "-ovnc_step_delay=0.01"))
     assert done.code == 0, done.out
     assert f"\n{TASK}\n" in done.out
     assert "vnc-use: 1 recording written" in done.out
@@ -185,7 +185,7 @@ def test_what_a_person_does_is_recorded_and_replays(
 
 
 def test_a_rehearsal_needs_nobody(demonstrate: Callable[..., Session]) -> None:
-    done = done_by(demonstrate(CLAIMED, "--vnc-rehearse=1", answers="yes, it says paid\n"))
+    done = done_by(demonstrate(CLAIMED, "-ovnc_rehearse=1", answers="yes, it says paid\n"))
     assert done.code == 0, done.out
     assert done.out.count("vncviewer") == 1
     assert "vnc-use: 1 recording repeated in 1 rehearsal" in done.out

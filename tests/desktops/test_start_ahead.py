@@ -1,4 +1,4 @@
-"""`--vnc-start-ahead`: the next test's desktop starts while a test ends, serves that one only, and never stays."""
+"""`vnc_start_ahead`: the next test's desktop starts while a test ends, serves that one only, and never stays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.vnc_servers import require, wait_for
 
 PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(PROGRAMS / 'pad.py'))}"
 QUIET = ("-c", os.devnull, "-p", "no:cacheprovider", "-p", "no:pytest-vnc")
-ON = "--vnc-start-ahead=true"
+ON = "-ovnc_start_ahead=true"
 CONFTEST = """
 import os
 import signal
@@ -215,7 +215,7 @@ def test_a_program_that_ended_meanwhile_fails_the_test_that_gets_it_with_its_las
     ends = "echo last words; exit 3"
     app = f'if grep -q "body test_one" {folder}/log.txt; then {ends}; else exec {PAD}; fi'
     told = {}
-    for option in ("--vnc-start-ahead=false", ON):
+    for option in ("-ovnc_start_ahead=false", ON):
         (folder / "log.txt").unlink(missing_ok=True)
         output = Session(folder, TWO, option, app=app).end()
         assert "1 passed, 1 error" in output

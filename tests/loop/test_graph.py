@@ -416,7 +416,7 @@ print({call}.outcome)
 
 def in_another_process(tmp_path: Path, call: str, decisions: str, controller: str) -> subprocess.CompletedProcess[str]:
     program = PROGRAM.format(decisions=decisions, runs=str(tmp_path), controller=controller, call=call)
-    environment = os.environ | {"PYTHONPATH": str(TESTS)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), str(Path(__file__).parent)])}
     return subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
     )

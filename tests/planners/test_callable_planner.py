@@ -86,7 +86,7 @@ def answered(answer: Any) -> Decision:
 )
 def test_whatever_acts_is_a_planner_named_after_where_it_stands(thing: Any, name: str, history: History) -> None:
     assert decide(thing, history).proposals == (Proposal(Click(1, 2)),)
-    assert as_planner(thing).name == f"callable (test_callable_planner:{name})"
+    assert as_planner(thing).name == f"callable ({__name__}:{name})"
 
 
 def test_a_planner_stays_as_it_is() -> None:
@@ -110,7 +110,7 @@ async def awaited(observation: Observation) -> Answer:
         (None, "got None"),
         (awaited, "(no `async def`)"),
         (WithoutName(), "must have a `name` for the report too"),
-        (NeedsModel, "'test_callable_planner:NeedsModel' must be made without arguments: TypeError"),
+        (NeedsModel, f"'{__name__}:NeedsModel' must be made without arguments: TypeError"),
         (ActingPlanner, "must be made without arguments: TypeError"),
     ],
 )
@@ -152,7 +152,7 @@ def test_numbers_of_another_kind_become_whole_ones() -> None:
     ],
 )
 def test_any_other_answer_is_the_planners_error(answer: Any, problem: str) -> None:
-    with pytest.raises(PlannerError, match=r"an answer of callable \(test_callable_planner:plan_with\)") as caught:
+    with pytest.raises(PlannerError, match=rf"an answer of callable \({__name__}:plan_with\)") as caught:
         answered(answer)
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)

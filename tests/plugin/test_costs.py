@@ -105,7 +105,7 @@ def test_a_request_that_nobody_answered_may_have_been_paid(pytester: pytest.Pyte
     pytester.makepyfile(CLICKS.format(marker=", expect=None"))
     (pytester.path / "prices.toml").write_text(A_DOLLAR_A_MILLION)
     with GeminiServer(lambda request: hang()) as silent:
-        result = run(silent, option, "--vnc-request-seconds=1", "--vnc-prices=prices.toml")
+        result = run(silent, option, "-ovnc_request_seconds=1", "-ovnc_prices=prices.toml")
     result.assert_outcomes(failed=1)
     assert len(silent.requests) == 1
     result.stdout.fnmatch_lines(
@@ -170,7 +170,7 @@ def test_a_planner_whose_model_has_no_price_asks_nothing_where_dollars_are_limit
     result.assert_outcomes(failed=2)
     assert never_done.requests == []
     told = "*settings: a limit in dollars needs the price of the model 'gemini-9-new', which is not known: *"
-    result.stdout.fnmatch_lines([f"{told}--vnc-prices=*"] * 2)
+    result.stdout.fnmatch_lines([f"{told}-o vnc_prices=*"] * 2)
 
 
 def test_the_tokens_of_a_test_run_out_where_its_judge_is_asked(
@@ -199,8 +199,8 @@ def test_four_workers_share_the_dollars_of_a_session(
         ("--vnc-dollars=-1", "--vnc-dollars must be a number of US dollars above 0, got '-1'"),
         ("--vnc-tokens=0", "--vnc-tokens must be a whole number, at least 1, got '0'"),
         ("--vnc-max-dollars=1 --vnc-model=gemini-9-new", "needs the price of the model 'gemini-9-new'"),
-        ("--vnc-prices=prices.toml", "price.0.input: Input should be greater than or equal to 0, got -1"),
-        ("--vnc-prices=nowhere.toml", "--vnc-prices must name a TOML file of prices, got '*nowhere.toml'"),
+        ("-ovnc_prices=prices.toml", "price.0.input: Input should be greater than or equal to 0, got -1"),
+        ("-ovnc_prices=nowhere.toml", "vnc_prices must name a TOML file of prices, got '*nowhere.toml'"),
     ],
 )
 def test_bad_input_is_a_usage_error_before_anything_is_asked(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
-from pytest_vnc_use.settings.settings import TOPICS
+from pytest_vnc_use.settings.settings import FIELDS, OPTIONS
 from support.gemini_server import GeminiServer, Reply, calls, daily_quota, hang, text, wants_confirmation
 from support.paths import PROGRAMS
 from support.vnc_servers import VncServer
@@ -835,13 +835,37 @@ def test_other_plugins_live_beside_it(pytester: pytest.Pytester, pad: QtDesktop,
     result.stdout.fnmatch_lines(["plugins: *recording-* vnc-2* vnc-use-* timeout-*"])
 
 
+def test_an_option_that_became_an_ini_option_still_works_and_says_what_to_write(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(vnc_settings): assert vnc_settings.depth == 16")
+    result = pytester.runpytest_subprocess("-p", "no:pytest-vnc", "--vnc-depth=16")
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*--vnc-depth will go with 0.3: write -o vnc_depth=16, or vnc_depth in the ini file"])
+
+
+def test_an_ini_option_given_for_this_run_goes_before_the_environment(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VNC_USE_STALL", "5")
+    pytester.makeini("[pytest]\nvnc_stall = 4\n")
+    pytester.makepyfile("def test_it(vnc_settings): print('stall', vnc_settings.stall)")
+    for options, stall in (((), 5), (("-o", "vnc_stall=7"), 7), (("-ovnc_stall=7", "--vnc-stall=8"), 8)):
+        result = pytester.runpytest_subprocess("-s", *options)
+        result.stdout.fnmatch_lines([f"*stall {stall}"])
+    result = pytester.runpytest_subprocess("-ovnc_stall=none")
+    result.stderr.fnmatch_lines(["ERROR: -o vnc_stall must be *, got 'none'"])
+
+
 def test_help_markers_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
     told = pytester.runpytest_subprocess("--help").stdout.str()
-    assert "--vnc-server=SERVER" in told
+    assert "--vnc-server=WHERE" in told
     assert "(default: None)" not in told
-    topics = re.findall(r"^tests over VNC \(pytest-vnc-use\), (\w+):\n  (--[\w-]+)", told, re.MULTILINE)
-    assert ("desktops", "--vnc-server") in topics
-    assert [topic for topic, _ in topics] == list(TOPICS.values())
+    ours = told.partition("tests over VNC (pytest-vnc-use)")[2].partition("\n\n")[0]
+    assert len(ours.splitlines()) <= 50, "our part fits on one screen"
+    assert re.findall(r"^  --vnc-([\w-]+)=", ours, re.MULTILINE) == [
+        name.replace("_", "-") for name in FIELDS if name in OPTIONS
+    ]
+    assert "--vnc-depth" not in told
+    assert "vnc_depth (string)" in told
     assert "vnc_server (string)" in told
     assert "@pytest.mark.vnc_task(task, *, expect=()" in pytester.runpytest_subprocess("--markers").stdout.str()
     fixtures = pytester.runpytest_subprocess("--fixtures").stdout.str()

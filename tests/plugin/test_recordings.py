@@ -52,7 +52,7 @@ def recorded(recorded_once: Path, tmp_path: Path) -> Project:
 
 
 MOVED = "--fault='moved button'"
-SOON = "--vnc-gate-seconds=5"
+SOON = "-ovnc_gate_seconds=5"
 
 
 def test_without_the_option_nothing_is_recorded(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""`--vnc-rehearse`: a new recording is replayed on fresh desktops, with pytest in a process of its own."""
+"""`vnc_rehearse`: a new recording is replayed on fresh desktops, with pytest in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.results import ItemResult, read_results
 from support.till_project import Ended, Project, project_in
 
-QUICK = "--vnc-gate-seconds=3"
+QUICK = "-ovnc_gate_seconds=3"
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_state_that_is_left_behind_is_told(project: Project) -> None:
 
 def test_a_module_s_fixtures_are_made_anew_where_the_test_was_their_last(project: Project) -> None:
     project.write("test_till.py", STATE)
-    ended = recorded(project, "--vnc-rehearse=1", "--reruns=2", "-x", "-v")
+    ended = recorded(project, "-ovnc_rehearse=1", "--reruns=2", "-x", "-v")
     assert ended.code == 0, ended.out
     assert "repeated in 1 rehearsal" in ended.out
     assert "1 passed" in ended.out
@@ -134,7 +134,7 @@ def test_a_rehearsal_that_fails_is_no_failure_to_other_plugins(project: Project)
     ("options", "reason"),
     [
         (["--vnc-scope=session"], "with --vnc-scope=session no desktop is fresh"),
-        (["--vnc-rehearse=0"], ""),
+        (["-ovnc_rehearse=0"], ""),
     ],
 )
 def test_without_a_fresh_desktop_there_is_none(project: Project, options: list[str], reason: str) -> None:
@@ -170,7 +170,7 @@ def test_a_file_of_tasks_is_rehearsed_too_and_nobody_judges_it_again(project: Pr
     project.write("test_till.vnc.toml", TASK_FILE)
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.write("conftest.py", conftest + JUDGED)
-    ended = recorded(project, "--vnc-rehearse=1", till="--fault-from=2 --fault='shaky text'")
+    ended = recorded(project, "-ovnc_rehearse=1", till="--fault-from=2 --fault='shaky text'")
     assert ended.code == 0, ended.out
     assert "vnc-use: 1 recording repeated in 1 rehearsal" in ended.out
     assert "LEARNT test_till.vnc.toml::till: another look" in ended.out

@@ -245,8 +245,8 @@ WRITER = """
 import sys
 from itertools import count
 from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from test_trace import STARTED, begun, decided, finished
+sys.path += sys.argv[2:]
+from test_folder import STARTED, begun, decided, finished
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import Wait
 
@@ -261,7 +261,7 @@ for number in count(1):
 
 
 def test_after_a_kill_the_folder_reads_up_to_the_last_step(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WRITER, str(tmp_path), str(TESTS)]
+    command = [sys.executable, "-c", WRITER, str(tmp_path), str(TESTS), str(Path(__file__).parent)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         told = [int(writer.stdout.readline()) for _ in range(50)]

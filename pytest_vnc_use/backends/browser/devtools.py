@@ -211,8 +211,8 @@ def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 
     """
     if not cdp:
         raise SettingsError(
-            "the page of a browser is read through Chrome's DevTools, and --vnc-cdp does not say where they are: start "
-            "Chrome with --remote-debugging-port=9222 and pass --vnc-cdp=127.0.0.1:9222 (other programs cannot be read)"
+            "the page of a browser is read through Chrome's DevTools, and vnc_cdp does not say where they are: start "
+            "Chrome with --remote-debugging-port=9222, pass -o vnc_cdp=127.0.0.1:9222 (other programs cannot be read)"
         )
     if not cdp.endswith(_PORT_FILE):
         return Browser(cdp, timeout_s=timeout_s)

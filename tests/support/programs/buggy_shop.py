@@ -1,4 +1,4 @@
-"""The examples' shop with a seeded bug: `python tests/support/programs/buggy_shop.py wrong_total`; their list without a name.
+"""The examples' shop with a seeded bug: `python tests/support/programs/buggy_shop.py wrong_total`; alone, their list.
 
 Each is a bug as products have them: a wrong sum, a label in another language, a button without effect. It is put in
 from outside, so that the shop itself knows nothing of it. What shows each one is a walk through examples/test_shop.py.
