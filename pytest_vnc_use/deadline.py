@@ -11,7 +11,7 @@ from typing import TypeVar
 from pytest_vnc_use.errors import ModelUnavailable
 
 Result = TypeVar("Result")
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 _MEANWHILE_S = 1.0
 _LATE_S = 2.0
@@ -72,7 +72,7 @@ class Deadline:
             raise error
         return result  # type: ignore[return-value]  # without an error it is what work returned
 
-    def _awaited(self, answer: queue.SimpleQueue[Answer], meanwhile: Callable[[], None]) -> Answer:
+    def _awaited(self, answer: queue.SimpleQueue[T], meanwhile: Callable[[], None]) -> T:
         while True:
             try:
                 return answer.get(timeout=min(self.remaining_s, _MEANWHILE_S))

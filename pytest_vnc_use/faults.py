@@ -196,7 +196,7 @@ def _folders_of_python() -> frozenset[Path]:
     return frozenset(Path(folder).resolve() for folder in folders if folder)
 
 
-def told_of_users(error: BaseException) -> str:
+def text_of_users_error(error: BaseException) -> str:
     """`the planner raised KeyError: 'basket' at shop_plan.py:2, in look`; "" where none of the user's raised it."""
     who = asked(error)
     lines = [f"at {line}" for line in users_lines(error, Path())[:1]]

@@ -35,7 +35,7 @@ from pytest_vnc_use.safety.rules import Policy, ReviewContext
 from pytest_vnc_use.settings.paths import absolute_files
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import failure_text
-from pytest_vnc_use.triage.rules import RunEnd, broken_end, end_of, failure_of
+from pytest_vnc_use.triage.rules import RunEnd, broken_end, end_of, error_for_run
 from pytest_vnc_use.types import (
     NO_FRAME,
     CUAState,
@@ -222,7 +222,7 @@ class VncUseAgent(Claims, Hands, GoesOn):
 
     def _checked(self, result: RunResult, check: bool | None) -> RunResult:
         if (self._check if check is None else check) and result.outcome is not Outcome.DONE:
-            raise failure_of(result)
+            raise error_for_run(result)
         return result
 
     def _drive(
@@ -285,7 +285,7 @@ class VncUseAgent(Claims, Hands, GoesOn):
             announce=lambda screen: emit(dataclasses.replace(started, screen=screen, planner=planner.name)),
             emit=emit,
             limits=started.limits,
-            conceal=self._declared.hide_in,
+            to_placeholders=self._declared.hide_in,
             hide=self._redactor.hide_in,
             crash=lambda: failure_text.crash_of(self._desktop) if self._desktop else "",
             watch=self.settings.watch,

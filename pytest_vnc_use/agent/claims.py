@@ -15,7 +15,7 @@ from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.sightings import SIGHTINGS
 from pytest_vnc_use.types import (
-    Answer,
+    AskedVerdict,
     Extracted,
     Frame,
     FrameRef,
@@ -30,7 +30,7 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.protocols import Controller, Judge
 from pytest_vnc_use.verification.extraction import Form, unread
-from pytest_vnc_use.verification.verifier import Verifier, check_asked, end_state_claim, failure_of
+from pytest_vnc_use.verification.verifier import Verifier, check_asked, end_state_claim, error_for_verdicts
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Claims(ABC):
     settings: Settings
 
     def __init__(self) -> None:
-        self.verdicts: list[Answer] = []
+        self.verdicts: list[AskedVerdict] = []
         """Every verdict so far, oldest first; those whose `holds` is false are not shown to hold."""
         self.extracted: list[Reading] = []
         """All that was read so far, oldest first, each with its reason and the region that it came from."""
@@ -128,7 +128,7 @@ class Claims(ABC):
             verdicts.append(self._judged(claim, frame, votes))
             if verdicts[-1].holds:
                 break
-        return self._told(verdicts[-1], verdicts, [frame])
+        return self._remembered(verdicts[-1], verdicts, [frame])
 
     def saw(self, claim: str, *, steps: int = 1, votes: int | None = None) -> Verdict:
         """Judge whether a claim held at any time since the last step began, or since the last `steps` of a run.
@@ -149,7 +149,7 @@ class Claims(ABC):
             if verdicts[-1].holds:
                 break
         decided = verdicts[-1] if verdicts[-1].holds else _unseen(verdicts)
-        return self._told(decided, verdicts, frames[: len(verdicts)])
+        return self._remembered(decided, verdicts, frames[: len(verdicts)])
 
     def check(self, claim: str | object, message: str = "", *, within_s: float = 0.0, votes: int | None = None) -> bool:
         """A soft check: the test goes on, and fails at its end where one is not met. Returns whether this one is.
@@ -177,7 +177,7 @@ class Claims(ABC):
         if not failed:
             return None
         lines = [f"{len(failed)} of {len(checks)} checks not met", *(told for _, told in failed)]
-        return failure_of([kind for kind, _ in failed])("\n  ".join(lines))
+        return error_for_verdicts([kind for kind, _ in failed])("\n  ".join(lines))
 
     def _ignored(self) -> list[tuple[VerdictKind, str]]:
         new, self._counted = self.verdicts[self._counted :], len(self.verdicts)
@@ -191,7 +191,7 @@ class Claims(ABC):
         self._will_judge()
         frame = self._end_frame or self.controller.frame()
         verdict = self._judged(end_state_claim(self._concealed(task)), frame, self._votes(votes))
-        return self._told(verdict, [verdict], [frame])
+        return self._remembered(verdict, [verdict], [frame])
 
     def take_unproven(self) -> LastTask | None:
         """The last task, once, if nothing that was judged since holds, and the test did not say `expect=None`."""
@@ -224,17 +224,17 @@ class Claims(ABC):
         again = self._judged(claim, frame, CONFIRMING_VOTES)
         return replace(again, usage=verdict.usage + again.usage)
 
-    def _told(self, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> Answer:
+    def _remembered(self, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> AskedVerdict:
         usage = sum((each.usage for each in all_of_it), Usage())
         told = self._hidden(replace(verdict, looks=len(all_of_it), usage=usage))
         told = replace(told, reason=cut(told.reason))  # in this order: half a secret would not be known as one
-        self.verdicts.append(Answer.of(told))
+        self.verdicts.append(AskedVerdict.of(told))
         self._record(Judged(told), frames)
         return self.verdicts[-1]
 
     def _kept(self, steps: int) -> Iterator[Frame]:
         """The screen now and what was kept of it since then, newest first; what is seen twice comes twice."""
-        passed = self.controller.passed_frames()
+        passed = self.controller.transient_frames()
         yield self.controller.frame()
         yield from reversed(passed)
         yield from self._frames_of_run(steps)

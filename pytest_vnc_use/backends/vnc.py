@@ -12,7 +12,7 @@ from typing_extensions import assert_never
 from pytest_vnc_use.backends.input.devices import Keyboard, Pointer
 from pytest_vnc_use.backends.input.typist import EFFECT, Writer
 from pytest_vnc_use.backends.rfb.connection import Connection
-from pytest_vnc_use.backends.rfb.server_quirks import Abilities
+from pytest_vnc_use.backends.rfb.server_quirks import ServerQuirks
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.backends.screen.settle import SettleRules
 from pytest_vnc_use.errors import ActionError, SettingsError
@@ -92,13 +92,13 @@ class VNCController:
         self._connection = connection
         self._screen = connection.framebuffer
         self._pointer = Pointer(connection)
-        self._abilities = connection.abilities if type_by == "keys" else connection.abilities.pasting()
-        self._keyboard = Keyboard(connection, self._abilities)
-        self._writer = Writer(connection, self._keyboard, self._abilities)
+        self._quirks = connection.quirks if type_by == "keys" else connection.quirks.pasting()
+        self._keyboard = Keyboard(connection, self._quirks)
+        self._writer = Writer(connection, self._keyboard, self._quirks)
         self._name = connection.name
         self._rules = settle_rules
         self._show_pointer = show_pointer
-        self._has_wheel = scroll_by == "wheel" and self._abilities.wheel
+        self._has_wheel = scroll_by == "wheel" and self._quirks.wheel
         self._clicked = False
         self._screen.mark_connected()
 
@@ -120,19 +120,19 @@ class VNCController:
         return self._name
 
     @property
-    def abilities(self) -> Abilities:
+    def quirks(self) -> ServerQuirks:
         """What the server is known to take; in words as a string."""
-        return self._abilities
+        return self._quirks
 
     @property
     def means(self) -> Means:
         """What the hands make of an action, for who looks at it before."""
-        return replace(self._abilities, wheel=self._has_wheel)
+        return replace(self._quirks, wheel=self._has_wheel)
 
     @property
     def doubles_only_near(self) -> bool:
         """Whether two clicks at different places are a double click in no program there."""
-        return self._abilities.doubles_only_near
+        return self._quirks.doubles_only_near
 
     @property
     def screen(self) -> Framebuffer:
@@ -191,7 +191,7 @@ class VNCController:
         self._connection.round_trip(_ANSWER_S)
         return self._screen.glance(pointer=self._show_pointer)
 
-    def passed_frames(self) -> tuple[Frame, ...]:
+    def transient_frames(self) -> tuple[Frame, ...]:
         """Frames that came, stayed for 0.2 s or longer, and went between those that were taken; oldest first, once."""
         return tuple(passed.frame() for passed in self._screen.passed())
 
@@ -269,19 +269,19 @@ class VNCController:
         if chord.text and not self._keyboard.held:
             self.type_text(chord.text)
             return
-        possible = self._abilities.chord(chord)
+        possible = self._quirks.chord(chord)
         with self._typing(enters=chord.enters):
             self._keyboard.strike(possible)
 
     def key_down(self, key: str) -> None:
         """Press one key and keep it pressed."""
-        keysym = self._abilities.keysym(parse_key(key))
+        keysym = self._quirks.keysym(parse_key(key))
         with self._typing():
             self._keyboard.press(keysym)
 
     def key_up(self, key: str) -> None:
         """Release one key."""
-        keysym = self._abilities.keysym(parse_key(key))
+        keysym = self._quirks.keysym(parse_key(key))
         with self._typing():
             self._keyboard.release(keysym)
 

@@ -26,7 +26,7 @@ UNANSWERED_ACTIONS = 3
 _BETWEEN_ATTEMPTS_S = 0.1
 _SHORTEST_ATTEMPT_S = 1.0
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 class Watched(Controller, Protocol):
@@ -132,9 +132,9 @@ class Watchdog:
         """Return what the screen shows now, without taking a frame. Raises DesktopError."""
         return self._surviving(lambda: self._desktop.glance())
 
-    def passed_frames(self) -> tuple[Frame, ...]:
+    def transient_frames(self) -> tuple[Frame, ...]:
         """Frames that came and went between those that were taken; those of a lost connection are lost."""
-        return self._desktop.passed_frames()
+        return self._desktop.transient_frames()
 
     def close(self) -> None:
         """End the connection; nothing is made anew from here on. A second call does nothing."""
@@ -204,7 +204,7 @@ class Watchdog:
 
     # --- a lost connection ---
 
-    def _surviving(self, work: Callable[[], Answer]) -> Answer:
+    def _surviving(self, work: Callable[[], T]) -> T:
         """The answer of what may be asked again over a new connection; not so while an action is in doubt."""
         try:
             return work()

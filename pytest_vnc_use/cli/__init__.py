@@ -43,7 +43,7 @@ from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import FIELDS, Settings, environment_layer, read_value
-from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, harmless
+from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, sanitize
 from pytest_vnc_use.types import RunResult
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(arguments.command(arguments))
     except VncUseError as exc:
-        print(cut(harmless(f"error: {exc}", hide=str), LONGEST_ERROR), file=sys.stderr)
+        print(cut(sanitize(f"error: {exc}", hide=str), LONGEST_ERROR), file=sys.stderr)
         return USAGE
 
 
@@ -325,7 +325,7 @@ def _typable(execution: Execution, arguments: argparse.Namespace) -> Mapping[str
 def _policy_check(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.safety.policy_file import explain, load_policy
 
-    print(harmless(explain(load_policy(arguments.file)), hide=str))
+    print(sanitize(explain(load_policy(arguments.file)), hide=str))
     return 0
 
 
@@ -333,7 +333,7 @@ def _policy_test(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.safety.policy_file import load_policy, replay_rulings
 
     rulings = replay_rulings(load_policy(arguments.file), [Path(run) for run in arguments.run])
-    print(harmless(rulings, hide=str))
+    print(sanitize(rulings, hide=str))
     return 0
 
 

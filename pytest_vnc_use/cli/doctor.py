@@ -193,7 +193,7 @@ def _given(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
         yield from _security(facts)
         yield _pixels(facts)
         tried = _typing(controller, server) if typing else Finding("--", "typing", "not tried: --no-typing")
-        yield Finding(tried.word, tried.about, f"{tried.said}; {controller.abilities}")
+        yield Finding(tried.word, tried.about, f"{tried.said}; {controller.quirks}")
 
 
 def _security(facts: ServerFacts) -> Iterator[Finding]:
@@ -239,15 +239,15 @@ def _letter_there_and_back(controller: VNCController) -> Finding:
         return Finding(
             "FAIL", "typing", f"{LETTER!r} changed the screen, BackSpace did not undo it: focus an empty text field"
         )
-    if controller.abilities.text == "clipboard":
+    if controller.quirks.text == "clipboard":
         return _pasted_there_and_back(controller, before)
-    which = ", which one the desktop's keyboard layout decides," if controller.abilities.text == "ascii" else ""
+    which = ", which one the desktop's keyboard layout decides," if controller.quirks.text == "ascii" else ""
     return Finding("ok", "typing", f"a letter showed{which} and was taken back")
 
 
 def _no_letter(controller: VNCController, before: set[bytes]) -> Finding:
     """Whether what no key makes arrives nevertheless."""
-    if controller.abilities.text == "clipboard" and _pasted_there_and_back(controller, before).word == "ok":
+    if controller.quirks.text == "clipboard" and _pasted_there_and_back(controller, before).word == "ok":
         return Finding(
             "FAIL",
             "typing",
@@ -332,7 +332,7 @@ def _lines_typed(desktop: Desktop) -> Finding:
         arrived = desktop.run(_TELLS_THE_LINES, timeout_s=LIMIT_S).stdout
     if arrived == f"{LINE}\n{BEYOND}\n":
         said = f"{len(LINE)} signs arrived in xterm as they were typed, {BEYOND!r} by the clipboard"
-        return Finding("ok", "typing", f"{said}; {controller.abilities}")
+        return Finding("ok", "typing", f"{said}; {controller.quirks}")
     return Finding("FAIL", "typing", f"typed {LINE!r} and {BEYOND!r}, arrived in xterm {arrived!r}")
 
 

@@ -80,7 +80,7 @@ AnyContext = Context[Any, Any]
 
 
 @contextmanager
-def _told_in_a_line(hide: Callable[[str], str], runs: Sequence[Path] = ()) -> Iterator[None]:
+def _errors_on_one_line(hide: Callable[[str], str], runs: Sequence[Path] = ()) -> Iterator[None]:
     """What this package raises, as the error of a tool; the last of the runs is named."""
     try:
         yield
@@ -224,7 +224,7 @@ class Tools:
 
         `steps` and `seconds` limit the run. Risky actions are put to the user first. Costs model calls, thus money.
         """
-        with _told_in_a_line(self._redactor.hide):
+        with _errors_on_one_line(self._redactor.hide):
             advance = self._answered(ctx) if ctx.request_state else self._first(task, expect, steps, seconds)
             trace = await self._advanced(ctx, advance)
             while trace.asked and not trace.ended:
@@ -258,7 +258,7 @@ class Tools:
         return await self.desk.do(partial(self._drive, agent, advance), watch.stop)
 
     def _drive(self, agent: VncUseAgent, advance: Callable[[VncUseAgent], RunResult]) -> Trace:
-        with _told_in_a_line(self._redactor.hide, agent.runs), agent:
+        with _errors_on_one_line(self._redactor.hide, agent.runs), agent:
             result = advance(agent)
             claims = read_trace(result.run_folder).started.expect if result.outcome is Outcome.DONE else ()
             for claim in claims:
@@ -270,7 +270,7 @@ class Tools:
 
         Returns counts, and of each failed test its id, why it failed, and the ids of its runs, for `read_run`.
         """
-        with _told_in_a_line(self._redactor.hide):
+        with _errors_on_one_line(self._redactor.hide):
             suite = Suite(Path.cwd(), self._runs_dir, paths, keyword, self._given)
             result = await self.desk.do(partial(suite.run, seconds), suite.stop)
             hidden: SuiteResult = self._redactor.hide_in(result)
@@ -284,12 +284,12 @@ class Tools:
 
     def read_run(self, run_id: str) -> RunStory:
         """What happened in a run: its outcome, its message, the verdicts on its claims, its steps."""
-        with _told_in_a_line(self._redactor.hide):
+        with _errors_on_one_line(self._redactor.hide):
             return story_of(self._trace(run_id))
 
     def step_picture(self, run_id: str, step: int, when: Literal["before", "after"] = "before") -> Image:
         """The screen before a step of a run, with the point it acted on marked, or after it."""
-        with _told_in_a_line(self._redactor.hide):
+        with _errors_on_one_line(self._redactor.hide):
             trace = self._trace(run_id)
             shown, folder = _step(trace, step), RunFolder(trace.path)
             if when == "after":
@@ -299,7 +299,7 @@ class Tools:
 
     def propose_test(self, run_id: str, name: str) -> str:
         """Python source of a pytest test that does what a run did and judges its claims; nothing is written."""
-        with _told_in_a_line(self._redactor.hide):
+        with _errors_on_one_line(self._redactor.hide):
             return proposed_test(self._trace(run_id), name)
 
     def get_timing(self) -> dict[str, float]:
@@ -308,7 +308,7 @@ class Tools:
 
     def set_timing(self, name: str, seconds: float) -> dict[str, float]:
         """Change one of them; it holds from the next task, or run of the tests, on. Returns all of them."""
-        with _told_in_a_line(self._redactor.hide):
+        with _errors_on_one_line(self._redactor.hide):
             if name not in TIMING:
                 raise SettingsError(f"the name of a timing must be one of {', '.join(TIMING)}, got {name!r}")
             self._settings = merge((vars(self._settings), str), ({name: seconds}, str))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_vnc_use import assembly
 from pytest_vnc_use.errors import InfraError
-from pytest_vnc_use.triage.failure_text import harmless
+from pytest_vnc_use.triage.failure_text import sanitize
 
 OPTIONS = {
     "--vnc": "server",
@@ -74,16 +74,16 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], add_optio
 
 
 def _record(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.demonstrate.codegen import Wanted
+    from pytest_vnc_use.demonstrate.codegen import CodegenRequest
     from pytest_vnc_use.demonstrate.demonstrate import demonstrate
 
     settings = assembly.settings_of({field: getattr(arguments, field) for field in OPTIONS.values()})
     names = tuple(dict.fromkeys(arguments.secret))
-    wanted = Wanted(arguments.task, Path(arguments.out), tuple(arguments.expect), names, settings.app)
+    wanted = CodegenRequest(arguments.task, Path(arguments.out), tuple(arguments.expect), names, settings.app)
     try:
         done = demonstrate(wanted, settings, arguments.listen, partial(print, flush=True), _ask)
     except InfraError as exc:
-        print(harmless(f"infra: {type(exc).__name__}: {exc}; nothing is written", hide=str), file=sys.stderr)
+        print(sanitize(f"infra: {type(exc).__name__}: {exc}; nothing is written", hide=str), file=sys.stderr)
         return INFRA
     except KeyboardInterrupt:
         print("interrupted: nothing is written", file=sys.stderr)

@@ -10,7 +10,7 @@ from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.errors import InfraError, VncUseError
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.transcript import line, plain, step_line
-from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, harmless
+from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, sanitize
 from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
 from pytest_vnc_use.types.protocols import Approver
 
@@ -66,13 +66,13 @@ def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str
     except VncUseError:
         raise
     except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a claim that fails
-        if told := faults.told_of_users(exc):
+        if told := faults.text_of_users_error(exc):
             return _broken(agent, "infra", f"infra: {told}", INFRA)
         return _broken(agent, "defect", f"{type(exc).__name__}: {exc}; please report it with the run folder", DEFECT)
 
 
 def _broken(agent: VncUseAgent, word: str, message: str, code: int) -> int:
-    print(cut(harmless(message, hide=str), LONGEST_ERROR), file=sys.stderr)
+    print(cut(sanitize(message, hide=str), LONGEST_ERROR), file=sys.stderr)
     print(word, *(plain(str(run)) for run in agent.runs[-1:]))
     return code
 

@@ -44,9 +44,9 @@ class Most:
             ("dollars", self.dollars, used.dollars, expected.dollars),
         ):
             if limit is not None and (so_far + next_call > limit or so_far >= limit):
-                raise BudgetExceeded(self._told(name, limit, so_far, next_call))
+                raise BudgetExceeded(self._message(name, limit, so_far, next_call))
 
-    def _told(self, name: str, limit: float, so_far: float, next_call: float) -> str:
+    def _message(self, name: str, limit: float, so_far: float, next_call: float) -> str:
         more = f", and the next call may take {_number(next_call)}" if name in ("tokens", "dollars") else ""
         whose = "session" if self.of.endswith("max-") else "test"
         return (

@@ -21,7 +21,7 @@ from pytest_vnc_use.types import Region
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CodegenRequest:
     """What is to be shown, and where the test goes. `expect` are claims, `secrets` names of environment variables.
 
     `app` is the program that the test starts, if it does.
@@ -61,7 +61,7 @@ class Wanted:
                 raise SettingsError(f"{str(path)!r} exists and is not written over: give another --out, or remove it")
 
 
-def write(wanted: Wanted, shown: Shown) -> None:
+def write(wanted: CodegenRequest, shown: Shown) -> None:
     """Write the test and its recording; at least one step. Raises RunFolderUnwritable."""
     changed = what_changed(shown.steps[0].screen, shown.end)
     claims = wanted.expect or (f"the screen shows that this is done: {wanted.task}",)
@@ -79,7 +79,7 @@ def what_changed(start: Screen, end: Screen) -> Region | None:
     return box_of(differs) if differs.any() else None
 
 
-def _recording(wanted: Wanted, shown: Shown, claims: Sequence[str], changed: Region | None) -> Recording:
+def _recording(wanted: CodegenRequest, shown: Shown, claims: Sequence[str], changed: Region | None) -> Recording:
     told = "this was said of it when it was shown" if wanted.expect else "proposed when it was shown, judged by nobody"
     height, width = shown.end.pixels().shape
     run = RecordedRun(
@@ -98,7 +98,7 @@ def _recording(wanted: Wanted, shown: Shown, claims: Sequence[str], changed: Reg
     return Recording(test=key.test, secrets=key.secrets, screen_size=(width, height), runs=(run,))
 
 
-def _source(wanted: Wanted, claims: Sequence[str], changed: Region | None) -> str:
+def _source(wanted: CodegenRequest, claims: Sequence[str], changed: Region | None) -> str:
     given = {"expect": list(claims), "secrets": sorted(wanted.secrets) or None, "app": wanted.app or None}
     arguments = [_literal(wanted.task), *(f"{name}={_literal(value)}" for name, value in given.items() if value)]
     where = f"from {changed.left, changed.top} to {changed.right, changed.bottom}" if changed else "nowhere"

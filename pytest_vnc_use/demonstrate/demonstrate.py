@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pytest_vnc_use import assembly
 from pytest_vnc_use.backends import vnc
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.demonstrate.codegen import Wanted, write
-from pytest_vnc_use.demonstrate.viewer_session import Say, Session, Showing
+from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
+from pytest_vnc_use.demonstrate.viewer_session import Say, Showing, ViewerSession
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.demonstrated import Shown
 from pytest_vnc_use.runs.logger import Redactor
@@ -61,7 +61,9 @@ class ShownTasks:
 # --- a test that is written ------------------------------------------------------------------------------------------
 
 
-def demonstrate(wanted: Wanted, settings: Settings, listen: str, say: Say, ask: Callable[[], Sequence[str]]) -> bool:
+def demonstrate(
+    wanted: CodegenRequest, settings: Settings, listen: str, say: Say, ask: Callable[[], Sequence[str]]
+) -> bool:
     """Have a task shown through a viewer that connects to `listen`, and write the test; False where nothing was done.
 
     `ask` is asked for claims where none were given. Raises SettingsError, DesktopError, RunFolderError.
@@ -100,7 +102,7 @@ def _shown(settings: Settings, redactor: Redactor, listen: str, say: Say) -> Sho
 
 
 @contextmanager
-def _ends(session: Session) -> Iterator[None]:
+def _ends(session: ViewerSession) -> Iterator[None]:
     """Ctrl-C ends the session, after what was done before; once more, and nothing is kept."""
     before = signal.getsignal(signal.SIGINT)
 
@@ -115,7 +117,7 @@ def _ends(session: Session) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _tell(wanted: Wanted, settings: Settings, say: Say) -> None:
+def _tell(wanted: CodegenRequest, settings: Settings, say: Say) -> None:
     if not wanted.expect:
         say("no claim was given: the one that is proposed holds where the screen ends as it did now; say it better")
     say(f"wrote {wanted.out} and {wanted.key.path}, with its pictures")

@@ -57,7 +57,7 @@ class Demonstrated:
 
 
 @dataclass(frozen=True)
-class Deed:
+class GestureAction:
     """What is to be done on the desktop now; with `begins`, a new action begins, after the screen is looked at."""
 
     action: DesktopAction
@@ -79,13 +79,13 @@ class Demonstration:
         self._way: list[tuple[int, int]] = []
         self._is_open = False
 
-    def deeds(self, motion: Motion, at_s: float) -> Iterator[Deed]:
-        """What an event asks for; each deed is to be done before the next is asked for."""
+    def actions(self, motion: Motion, at_s: float) -> Iterator[GestureAction]:
+        """What an event asks for; each action is to be done before the next is asked for."""
         match motion:
             case Move(x, y):
                 if self._pressed:
                     self._way.append((x, y))
-                    yield Deed(motion)
+                    yield GestureAction(motion)
             case MouseDown():
                 yield from self._press(motion, at_s)
             case MouseUp():
@@ -99,7 +99,7 @@ class Demonstration:
             case _:
                 assert_never(motion)
 
-    def end(self, at_s: float) -> Iterator[Deed]:
+    def end(self, at_s: float) -> Iterator[GestureAction]:
         """Let go of all that is held: nobody is there any more who could."""
         if self._pressed:
             x, y = self._way[-1]
@@ -117,7 +117,7 @@ class Demonstration:
         self.steps[-1:-1] = moves
 
     def take_back(self) -> None:
-        """The last deed could not be done."""
+        """The last action could not be done."""
         last = self.steps[-1]
         if isinstance(last.action, TypeText) and len(last.action.text) > 1:
             last.action = replace(last.action, text=last.action.text[:-1])
@@ -137,7 +137,7 @@ class Demonstration:
 
     # --- the pointer ---
 
-    def _press(self, down: MouseDown, at_s: float) -> Iterator[Deed]:
+    def _press(self, down: MouseDown, at_s: float) -> Iterator[GestureAction]:
         if self._pressed:  # a second button, which no action has
             return
         last, before_s = self._open, self._pressed_s
@@ -145,11 +145,11 @@ class Demonstration:
         self._pressed, self._pressed_s, self._way = down, at_s, [(down.x, down.y)]
         if last and isinstance(last.action, Click) and _is_one_more(last.action, down, at_s - before_s):
             last.action = replace(last.action, count=last.action.count + 1)
-            yield Deed(down)
+            yield GestureAction(down)
         else:
-            yield Deed(down, self._begin(Click(down.x, down.y, down.button), at_s, is_open=True))
+            yield GestureAction(down, self._begin(Click(down.x, down.y, down.button), at_s, is_open=True))
 
-    def _release(self, up: MouseUp, at_s: float) -> Iterator[Deed]:
+    def _release(self, up: MouseUp, at_s: float) -> Iterator[GestureAction]:
         down, self._pressed = self._pressed, None
         if down is None or down.button != up.button:
             self._pressed = down
@@ -160,33 +160,33 @@ class Demonstration:
             is_exact = step.action == Click(*start) and not _is_bent(self._way, start, (up.x, up.y))
             self.inexact += [] if is_exact else [len(self.steps)]
             step.action, self._is_open = Drag(*start, up.x, up.y), False
-            yield Deed(up)
+            yield GestureAction(up)
         elif moved or at_s - self._pressed_s >= LONG_S:
             step.action = down
-            yield Deed(up, self._begin(up, at_s))
+            yield GestureAction(up, self._begin(up, at_s))
         else:
-            yield Deed(up)
+            yield GestureAction(up)
 
-    def _turn(self, notch: Scroll, at_s: float) -> Iterator[Deed]:
+    def _turn(self, notch: Scroll, at_s: float) -> Iterator[GestureAction]:
         yield from self._hold_modifiers(at_s)
         last = self._open
         if last and isinstance(last.action, Scroll) and _goes_on(last.action, notch, at_s - last.at_s):
             last.action, last.at_s = replace(last.action, clicks=last.action.clicks + 1), at_s
-            yield Deed(notch)
+            yield GestureAction(notch)
         else:
-            yield Deed(notch, self._begin(notch, at_s, is_open=True))
+            yield GestureAction(notch, self._begin(notch, at_s, is_open=True))
 
-    def _hold_modifiers(self, at_s: float) -> Iterator[Deed]:
+    def _hold_modifiers(self, at_s: float) -> Iterator[GestureAction]:
         """What is held while a button is pressed, or the wheel turned, is held on the desktop too."""
         for key in self._modifiers:
             self._modifiers[key] = True
             if key not in self._on_desktop:
                 self._on_desktop.append(key)
-                yield Deed(KeyDown(key), self._begin(KeyDown(key), at_s))
+                yield GestureAction(KeyDown(key), self._begin(KeyDown(key), at_s))
 
     # --- the keyboard ---
 
-    def _key(self, key: str, at_s: float) -> Iterator[Deed]:
+    def _key(self, key: str, at_s: float) -> Iterator[GestureAction]:
         if key in _MODIFIERS:
             self._modifiers.setdefault(key, False)
             return
@@ -202,16 +202,16 @@ class Demonstration:
         else:
             made_by = [held for held in chord if held != "altgr"] if len(key) == 1 else chord
             combo = KeyCombo((*made_by, "space" if key == " " else key.lower()))
-            yield Deed(combo, self._begin(combo, at_s))
+            yield GestureAction(combo, self._begin(combo, at_s))
 
-    def _type(self, character: str, typed: Demonstrated | None, at_s: float) -> Deed:
+    def _type(self, character: str, typed: Demonstrated | None, at_s: float) -> GestureAction:
         typing = TypeText(character)
         if typed is None:
-            return Deed(typing, self._begin(typing, at_s, is_open=True))
+            return GestureAction(typing, self._begin(typing, at_s, is_open=True))
         typed.action = TypeText(_text(typed) + character)
-        return Deed(typing)
+        return GestureAction(typing)
 
-    def _finish(self, key: str, typed: Demonstrated, at_s: float) -> Deed:
+    def _finish(self, key: str, typed: Demonstrated, at_s: float) -> GestureAction:
         """Enter ends a text; what is deleted of it was never typed, but for its first character."""
         combo, text = KeyCombo((key,)), _text(typed)
         if key == "return":
@@ -219,16 +219,16 @@ class Demonstration:
         elif len(text) > 1:
             typed.action = TypeText(text[:-1])
         else:
-            return Deed(combo, self._begin(combo, at_s))
-        return Deed(combo)
+            return GestureAction(combo, self._begin(combo, at_s))
+        return GestureAction(combo)
 
-    def _let_go(self, key: str, at_s: float) -> Iterator[Deed]:
+    def _let_go(self, key: str, at_s: float) -> Iterator[GestureAction]:
         was_of_use = self._modifiers.pop(key, True)
         if key in self._on_desktop:
             self._on_desktop.remove(key)
-            yield Deed(KeyUp(key), self._begin(KeyUp(key), at_s))
+            yield GestureAction(KeyUp(key), self._begin(KeyUp(key), at_s))
         elif not was_of_use and key in _MEAN_SOMETHING_ALONE:
-            yield Deed(KeyCombo((key,)), self._begin(KeyCombo((key,)), at_s))
+            yield GestureAction(KeyCombo((key,)), self._begin(KeyCombo((key,)), at_s))
 
 
 def _is_one_more(click: Click, down: MouseDown, after_s: float) -> bool:

@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pytest_vnc_use.backends.rfb.server import Stage
+from pytest_vnc_use.backends.rfb.server import ViewerServer
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
-from pytest_vnc_use.demonstrate.gestures import Deed, Demonstrated, Demonstration, Motion, near
+from pytest_vnc_use.demonstrate.gestures import Demonstrated, Demonstration, GestureAction, Motion, near
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.errors import ActionError, SettingsError
 from pytest_vnc_use.recordings.demonstrated import Shown, ShownStep
@@ -22,7 +22,7 @@ from pytest_vnc_use.recordings.format import Screen
 from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.recordings.recorder import Moving, screen_at_rest
 from pytest_vnc_use.runs.logger import Redactor
-from pytest_vnc_use.runs.transcript import told_action
+from pytest_vnc_use.runs.transcript import format_action
 from pytest_vnc_use.safety.rules import points
 from pytest_vnc_use.types import Action, DesktopAction, Frame, KeyDown, KeyUp, Move, Scroll, TypeText
 
@@ -37,7 +37,7 @@ _LOOKS = 8
 """So often the screen is looked at while nothing is done, and so many of the last looks are kept."""
 
 
-class Session:
+class ViewerSession:
     """Carries out on a desktop what a viewer does, and keeps what it comes to."""
 
     def __init__(self, desktop: VNCController, say: Say, limit_s: float) -> None:
@@ -84,10 +84,10 @@ class Session:
     def _take(self, motion: Motion, at_s: float) -> None:
         if isinstance(motion, Move):
             self._hovers = (motion.x, motion.y), at_s
-        if isinstance(motion, Scroll) and not self._desktop.abilities.wheel:
+        if isinstance(motion, Scroll) and not self._desktop.quirks.wheel:
             self._say("not done: this VNC server has no wheel; scroll with the keys")
         elif not self._is_late_repetition(motion):
-            self._do(self.shown.deeds(motion, at_s))
+            self._do(self.shown.actions(motion, at_s))
 
     def _is_late_repetition(self, motion: Motion) -> bool:
         """Whether a key that is held down has repeated itself while there was still something else to do."""
@@ -98,12 +98,12 @@ class Session:
             self._down.discard(motion.key)
         return repeated and not self._motions.empty()
 
-    def _do(self, deeds: Iterable[Deed]) -> None:
-        for deed in deeds:
-            if deed.begins:
-                deed.begins.screen = self._look(deed.action, self._screen)
+    def _do(self, gestures: Iterable[GestureAction]) -> None:
+        for gesture in gestures:
+            if gesture.begins:
+                gesture.begins.screen = self._look(gesture.action, self._screen)
             try:
-                self._perform(deed.action)
+                self._perform(gesture.action)
             except ActionError as exc:
                 self._say(f"not done: {exc}")
                 self.shown.take_back()
@@ -181,21 +181,21 @@ class Showing:
         self,
         desktop: VNCController,
         limit_s: float = math.inf,
-        until: Callable[[Session], AbstractContextManager[object]] = nullcontext,
+        until: Callable[[ViewerSession], AbstractContextManager[object]] = nullcontext,
     ) -> Shown:
         """What a person does with the desktop until they close the viewer, or `until` ends the session.
 
-        What is recorded of it is said. Raises as Session.run does.
+        What is recorded of it is said. Raises as ViewerSession.run does.
         """
-        session = Session(desktop, self.say, limit_s)
+        session = ViewerSession(desktop, self.say, limit_s)
         screen_at_rest(desktop)  # what moves by itself is known from the start
-        stage = Stage(desktop.screen, desktop.name, self.listen, self.password, session.hear)
+        stage = ViewerServer(desktop.screen, desktop.name, self.listen, self.password, session.hear)
         with closing(stage), until(session):
             self.say(f"{self.invitation}: vncviewer {stage.address}")
             end = session.run()
-        return Shown(self._told(session.shown), end)
+        return Shown(self._steps_of(session.shown), end)
 
-    def _told(self, shown: Demonstration) -> tuple[ShownStep, ...]:
+    def _steps_of(self, shown: Demonstration) -> tuple[ShownStep, ...]:
         steps = tuple(
             ShownStep(self._hidden(number, step.action), step.screen)
             for number, step in enumerate(shown.steps, 1)
@@ -203,7 +203,7 @@ class Showing:
         )
         self._check_pieces(steps)
         for number, step in enumerate(steps, 1):
-            self.say(f"{number} {told_action(step.action)}")
+            self.say(f"{number} {format_action(step.action)}")
             if number in shown.inexact:
                 self.say(_INEXACT)
         return steps

@@ -84,7 +84,7 @@ class Actor:
     def first_look(self) -> FrameRef:
         """The screen as a run begins, stored in its folder; what passed before is forgotten. Raises DesktopError."""
         frame = self.capture()
-        self.controller.passed_frames()
+        self.controller.transient_frames()
         return frame
 
     def capture(self) -> FrameRef:
@@ -145,7 +145,7 @@ class Actor:
 
     def _passed(self, *seen: FrameRef) -> tuple[FrameRef, ...]:
         """What came and went, stored in the run folder; each once, and not what was `seen` all the same."""
-        stored = dict.fromkeys(map(self.folder.store, self.controller.passed_frames()))
+        stored = dict.fromkeys(map(self.folder.store, self.controller.transient_frames()))
         return tuple(ref for ref in stored if ref not in seen)
 
     def _settle(self, action: Action, deadline: Deadline, *, briefly: bool) -> SettledReason | None:
@@ -226,7 +226,7 @@ def perform_text(controller: Controller, action: DesktopAction, *, holds_secret:
         raise ActionError("the desktop cannot take a character of this text, which holds a secret") from None
 
 
-def bounded(step: Step) -> Step:
+def truncated(step: Step) -> Step:
     """The step with no more of what was said and told than a model, or a reader of the report, can do with."""
     return dataclasses.replace(
         step,

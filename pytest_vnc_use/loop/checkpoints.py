@@ -50,7 +50,7 @@ class SealedCheckpoints:
 
 
 @contextmanager
-def damage_told(run_id: str) -> Iterator[None]:
+def damage_as_error(run_id: str) -> Iterator[None]:
     """Read checkpoints within. Raises RunFolderError where they are damaged; a full disk is told as it is."""
     try:
         yield

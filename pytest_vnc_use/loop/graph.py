@@ -28,10 +28,10 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, PlannerError, ProgramCrashed, RunFolderError
-from pytest_vnc_use.loop.actor import LONGEST_TOLD, Actor, bounded, readable
-from pytest_vnc_use.loop.checkpoints import SealedCheckpoints, damage_told
+from pytest_vnc_use.loop.actor import LONGEST_TOLD, Actor, readable, truncated
+from pytest_vnc_use.loop.checkpoints import SealedCheckpoints, damage_as_error
 from pytest_vnc_use.loop.history import History
-from pytest_vnc_use.loop.staleness import RUN_ENDS, STALE, Answer, answer_about
+from pytest_vnc_use.loop.staleness import RUN_ENDS, STALE, TimelyAnswer, answer_about
 from pytest_vnc_use.loop.stall import STALLED, fingerprint, repeats
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import from_json, to_json
@@ -74,9 +74,9 @@ HALTED = "not carried out: an earlier action of this turn failed"
 class Parts:
     """What a run works with.
 
-    `announce` is told the first frame. `conceal` takes declared secrets out of what will be acted on, which the actor
-    reveals again; `hide` takes all secrets out of what is told and kept. `crash` says that a signal ended the program
-    under test, and which. With `watch`, a model whose answer comes when the screen has changed is asked again.
+    `announce` is told the first frame. `to_placeholders` takes declared secrets out of what will be acted on; the actor
+    reveals them again. `hide` takes all secrets out of what is told and kept. `crash` says that a signal ended the
+    program under test, and which. With `watch`, a model whose answer comes when the screen has changed is asked again.
     `request_s` as in Observation. `trust` also a checkpoint that another wrote.
     """
 
@@ -86,7 +86,7 @@ class Parts:
     announce: Callable[[FrameRef], None]
     emit: Callable[[RunEvent], None]
     limits: Limits
-    conceal: Callable[[Any], Any]
+    to_placeholders: Callable[[Any], Any]
     hide: Callable[[Any], Any]
     crash: Callable[[], str] = str
     watch: bool = True
@@ -126,7 +126,7 @@ class TaskGraph:
 
         Raises RunFolderError where there is nothing to go on with, or nobody was asked.
         """
-        with damage_told(self._run_id), self._compiled() as (graph, config):
+        with damage_as_error(self._run_id), self._compiled() as (graph, config):
             snapshot = graph.get_state(config)
             self._check_resumable(snapshot, answered=answer is not None)
             if answer is not None and not snapshot.interrupts:
@@ -251,7 +251,7 @@ class TaskGraph:
         self._moved_on = not same_screen(load_png(last), load_png(now))
         return now
 
-    def _answer_about(self, frame: FrameRef, state: CUAState) -> Answer:
+    def _answer_about(self, frame: FrameRef, state: CUAState) -> TimelyAnswer:
         return answer_about(
             frame,
             ask=lambda seen: self._deadline.call(lambda: self._ask(state, seen), meanwhile=self._parts.actor.watch),
@@ -281,7 +281,7 @@ class TaskGraph:
             case "act":
                 if not decision.proposals:
                     raise PlannerError(f"{self._parts.planner.name} decided to act, and proposed nothing to do")
-                pending = [to_json(self._parts.conceal(proposal)) for proposal in decision.proposals]
+                pending = [to_json(self._parts.to_placeholders(proposal)) for proposal in decision.proposals]
                 return self._next(pending, steps=state["step"])
             case _:
                 assert_never(decision.kind)
@@ -324,7 +324,7 @@ class TaskGraph:
         step = self._carried_out(step, self._model_s if first_of_turn else 0.0, watched=watched)
         if (times := repeats(step, state)) >= self._parts.limits.stall:
             step = dataclasses.replace(step, note=STALLED.format(times=times))
-        told = bounded(self._parts.hide(step))  # in this order: half a secret would not be known as one
+        told = truncated(self._parts.hide(step))  # in this order: half a secret would not be known as one
         self.history.add(told)
         self._parts.emit(StepFinished(told))
         return told

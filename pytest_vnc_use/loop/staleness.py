@@ -17,7 +17,7 @@ STALE = "the screen had changed again while this was decided: see whether the ac
 
 
 @dataclass(frozen=True)
-class Answer:
+class TimelyAnswer:
     """What was decided about a frame; `cut_short` is why it could not be asked again, though it had to be."""
 
     decision: Decision
@@ -27,7 +27,7 @@ class Answer:
 
 def answer_about(
     frame: FrameRef, *, ask: Callable[[FrameRef], Decision], other_than: Callable[[FrameRef], FrameRef | None]
-) -> Answer:
+) -> TimelyAnswer:
     """The planner's answer about the screen as it is when it comes, at first about `frame`.
 
     `other_than` says what the screen shows by now, where that is another one than a frame. Asked again are models only,
@@ -41,10 +41,10 @@ def answer_about(
         except RUN_ENDS as exc:
             if not answers:
                 raise
-            return Answer(_last_of(answers), frame, cut_short=exc)
+            return TimelyAnswer(_last_of(answers), frame, cut_short=exc)
         now = other_than(frame) if _may_be_stale(answers[-1]) else None
         if now is None or len(answers) > MOST_AGAIN:
-            return Answer(replace(_last_of(answers), stale=now is not None), frame)
+            return TimelyAnswer(replace(_last_of(answers), stale=now is not None), frame)
         frame = now
 
 

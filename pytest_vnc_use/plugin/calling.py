@@ -31,7 +31,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
     agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
     tell = functools.partial(pyfuncitem.add_report_section, "call", "checks")
-    with tasks.checks_told(agent, tell, skips=(pytest.skip.Exception, SkipTest)):
+    with tasks.checks_failed(agent, tell, skips=(pytest.skip.Exception, SkipTest)):
         if specs := markers.tasks_of(pyfuncitem):
             tasks.carry_out(agent, specs, judge_end_state=not proofs.body_asserts(pyfuncitem))
         pyfuncitem.stash[stash.BEFORE_BODY] = len(agent.runs)

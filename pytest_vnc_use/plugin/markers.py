@@ -28,9 +28,9 @@ def read(item: pytest.Item) -> None:
     try:
         item.stash[SPECS] = _specs(item)
     except SettingsError as exc:
-        from pytest_vnc_use.triage.failure_text import harmless
+        from pytest_vnc_use.triage.failure_text import sanitize
 
-        problem = harmless(f"{item.nodeid}: {exc}", str)
+        problem = sanitize(f"{item.nodeid}: {exc}", str)
         if not hasattr(item.config, "workerinput"):
             raise pytest.UsageError(problem) from exc
         item.stash[_PROBLEM] = problem

@@ -71,9 +71,9 @@ def read_settings(config: pytest.Config) -> Settings:
 
             load_policy(settings.policy)
     except SettingsError as exc:
-        from pytest_vnc_use.triage.failure_text import harmless
+        from pytest_vnc_use.triage.failure_text import sanitize
 
-        raise pytest.UsageError(harmless(str(exc), str)) from exc
+        raise pytest.UsageError(sanitize(str(exc), str)) from exc
     return settings
 
 

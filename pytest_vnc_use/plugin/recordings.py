@@ -134,11 +134,11 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], pas
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
     from pytest_vnc_use.demonstrate.demonstrate import ShownTasks
-    from pytest_vnc_use.triage.failure_text import harmless
+    from pytest_vnc_use.triage.failure_text import sanitize
 
     def say(line: str) -> None:
         with _at_the_terminal(item.config):
-            sys.stdout.write(f"{harmless(line, str)}\n")
+            sys.stdout.write(f"{sanitize(line, str)}\n")
             sys.stdout.flush()
 
     return ShownTasks(settings, secrets, password, say)
@@ -229,7 +229,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
     _list(terminalreporter, HEALED, "healed: look whether the product may differ so")
     _list(terminalreporter, TRANSIENT, "showed something for a moment, and not when it was recorded")
-    written = [told for report in _reports(terminalreporter, "teardown") for told in _told(report, WRITTEN)]
+    written = [told for report in _reports(terminalreporter, "teardown") for told in _property_values(report, WRITTEN)]
     for told in sorted(set(written)):
         count = written.count(told)
         terminalreporter.write_line(line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {told}"))
@@ -238,14 +238,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _list(terminalreporter: pytest.TerminalReporter, name: str, title: str) -> None:
     from pytest_vnc_use.plain_text import line
 
-    found = [(report.nodeid, told) for report in _reports(terminalreporter, "call") for told in _told(report, name)]
+    found = [
+        (report.nodeid, told)
+        for report in _reports(terminalreporter, "call")
+        for told in _property_values(report, name)
+    ]
     if found:
         terminalreporter.section(f"{len({nodeid for nodeid, _ in found})} {title}", yellow=True)
     for nodeid, told in found:
         terminalreporter.write_line(line(f"{name.removeprefix('vnc_').upper()} {nodeid}: {told}"), yellow=True)
 
 
-def _told(report: Any, name: str) -> list[str]:
+def _property_values(report: Any, name: str) -> list[str]:
     return [str(value) for key, value in report.user_properties if key == name]
 
 

@@ -60,12 +60,12 @@ class _Again:
     @property
     def runs(self) -> list[dict[str, Any]]:
         """The figures of its runs, as the newest report has them."""
-        told = {run["folder"]: run for report in self.reports for run in session_results.runs_told(report)}
+        told = {run["folder"]: run for report in self.reports for run in session_results.runs_attached_to(report)}
         return [dict(run) for run in told.values()]
 
     @property
     def dollars(self) -> float | None:
-        spent = [session_results.told(report)["dollars"] for report in self.reports]
+        spent = [session_results.attached_to(report)["dollars"] for report in self.reports]
         counted = [each for each in spent if each is not None]
         return sum(counted) if counted else None
 
@@ -261,7 +261,7 @@ def _figures(number: int, again: _Again, item: pytest.Item) -> RehearsalFigures:
     bad = again.bad[0]
     found = _drift_in(again.runs)
     if found is None:
-        message = session_results.told(bad)["message"] or f"the test was {bad.outcome} in its {bad.when}"
+        message = session_results.attached_to(bad)["message"] or f"the test was {bad.outcome} in its {bad.when}"
         return replace(figures, problem=plain(message), advice=_STATE)
     drift, folder = found
     recorded, seen = (str(folder / "screens" / f"{ref.digest}.png") for ref in (drift.recorded, drift.seen))
@@ -310,7 +310,9 @@ def _add_extras(report: Any, again: _Again) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List what will not repeat, with both pictures and what to do; then where looks were learnt, and how many did."""
     reports = [report for of_kind in terminalreporter.stats.values() for report in of_kind]
-    rehearsed = [(report.nodeid, each) for report in reports for each in session_results.told(report)["rehearsals"]]
+    rehearsed = [
+        (report.nodeid, each) for report in reports for each in session_results.attached_to(report)["rehearsals"]
+    ]
     unrepeated = [(nodeid, each) for nodeid, each in rehearsed if not each["repeated"]]
     if unrepeated:
         terminalreporter.section(f"{len(unrepeated)} recorded, but did not repeat", yellow=True)

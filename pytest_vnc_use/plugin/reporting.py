@@ -171,16 +171,16 @@ _PASSED_THOUGH_XFAIL = Found("inconclusive", "the test passed, and was expected 
 def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -> None:
     """What the desktop's processes printed goes into the test's run folders, before the report reads them."""
     from pytest_vnc_use.runs.program_logs import keep_logs
-    from pytest_vnc_use.triage.failure_text import harmless
+    from pytest_vnc_use.triage.failure_text import sanitize
 
     # a user's own vnc_desktop need not keep any
     logs_of = getattr(desktop_of(item), "logs", dict)
     try:
-        logs = {role: harmless(text, item.stash[HIDE]) for role, text in logs_of().items()}
+        logs = {role: sanitize(text, item.stash[HIDE]) for role, text in logs_of().items()}
         for run in runs:
             keep_logs(run, logs)
     except Exception as exc:  # noqa: BLE001  # a user's own vnc_desktop may raise anything; pytest would end for it
-        report.sections.append(("desktop's logs", f"not kept: {harmless(str(exc), item.stash[HIDE])}"))
+        report.sections.append(("desktop's logs", f"not kept: {sanitize(str(exc), item.stash[HIDE])}"))
 
 
 def _add_extras(report: Any, config: pytest.Config, runs: list[Path]) -> None:
@@ -225,7 +225,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         run["folder"]: run["planner"]
         for reports in terminalreporter.stats.values()
         for report in reports
-        for run in session_results.runs_told(report)
+        for run in session_results.runs_attached_to(report)
         if run["planner"]
     }
     planners = [*planner_of.values()]

@@ -45,21 +45,21 @@ def attach_rehearsals(
     report: pytest.TestReport, rehearsals: Sequence[object], runs: Sequence[object], dollars: float | None
 ) -> None:
     """Add the rehearsals of the test's recording to what was attached, in JSON's own types, their runs and dollars."""
-    before = told(report)
+    before = attached_to(report)
     spent = before["dollars"] if dollars is None else (before["dollars"] or 0.0) + dollars
     more = {"runs": [*before["runs"], *runs], "dollars": spent, "rehearsals": rehearsals}
     setattr(report, _TOLD, {**before, **more})
 
 
-def told(report: object) -> Mapping[str, Any]:
+def attached_to(report: object) -> Mapping[str, Any]:
     """What was attached to a report; nothing to one of another test."""
     attached: Mapping[str, Any] = getattr(report, _TOLD, _NOTHING)
     return attached
 
 
-def runs_told(report: object) -> Sequence[Mapping[str, Any]]:
+def runs_attached_to(report: object) -> Sequence[Mapping[str, Any]]:
     """The figures of runs that were attached to a report; none to one of another test."""
-    runs: Sequence[Mapping[str, Any]] = told(report)["runs"]
+    runs: Sequence[Mapping[str, Any]] = attached_to(report)["runs"]
     return runs
 
 
@@ -149,7 +149,7 @@ def _tell_github(results: SessionResults) -> None:
 
 def _after(result: ItemResult, report: Any) -> ItemResult:
     """The result of a test after one more of its reports: of setup, call or teardown, in perhaps several attempts."""
-    properties, message = dict(report.user_properties), told(report)["message"]
+    properties, message = dict(report.user_properties), attached_to(report)["message"]
     result = _with_figures(result, report)
     if report.outcome == "rerun":
         return replace(result, retried_for=(*result.retried_for, str(properties.get(TRIAGE))))
@@ -169,7 +169,7 @@ def _with_figures(result: ItemResult, report: Any) -> ItemResult:
     from pytest_vnc_use.report.results import RehearsalFigures, RunFigures
     from pytest_vnc_use.runs.folder import from_json
 
-    new = told(report)
+    new = attached_to(report)
     runs = {run.folder: run for run in (*result.runs, *from_json(tuple[RunFigures, ...], new["runs"]))}
     rehearsals = from_json(tuple[RehearsalFigures, ...], new["rehearsals"])
     dollars = result.dollars if new["dollars"] is None else (result.dollars or 0.0) + new["dollars"]

@@ -10,12 +10,12 @@ from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.agent.claims import LastTask
 from pytest_vnc_use.errors import Inconclusive, TaskFailed
 from pytest_vnc_use.plugin.task_spec import TaskSpec
-from pytest_vnc_use.runs.transcript import plain, told_failure
+from pytest_vnc_use.runs.transcript import format_run_failure, plain
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.settings import Settings, merge
 from pytest_vnc_use.triage import rules
 from pytest_vnc_use.types import Limits, Outcome, RunResult, Verdict
-from pytest_vnc_use.verification.verifier import failure_of
+from pytest_vnc_use.verification.verifier import error_for_verdicts
 
 WAYS_OUT = (
     "nothing independent says what the task came to; one of these does: an assertion after it, in the test's body, on "
@@ -54,7 +54,7 @@ def judge_last_task(agent: VncUseAgent, is_proven: Callable[[LastTask], bool]) -
         raise Inconclusive(f"the last task broke, and the test went on\n  task: {plain(last.task)}\n  {WAYS_OUT}")
     if last.result.outcome is not Outcome.DONE:
         headline = f"the last task ended as {last.result.outcome.value}, and the test went on"
-        raise type(rules.failure_of(last.result))(f"{told_failure(headline, last.result)}\n  {WAYS_OUT}")
+        raise type(rules.error_for_run(last.result))(f"{format_run_failure(headline, last.result)}\n  {WAYS_OUT}")
     judge_end(agent, last.result, agent.settings.votes)
 
 
@@ -62,17 +62,19 @@ def judge_end(agent: VncUseAgent, result: RunResult, votes: int) -> None:
     """Have a run's end state judged. Raises ProductFailed, Inconclusive, InfraError."""
     verdict = agent.verify_end_state(result.task, votes=votes)
     if verdict.kind == "unsure":
-        raise Inconclusive(f"{told_failure(told_verdicts([verdict]), result)}\n  {WAYS_OUT}")
+        raise Inconclusive(f"{format_run_failure(format_verdicts([verdict]), result)}\n  {WAYS_OUT}")
     _check_hold([verdict], result)
 
 
 def _check_hold(verdicts: Sequence[Verdict], result: RunResult) -> None:
     if not all(verdict.holds for verdict in verdicts):
-        raise failure_of([verdict.kind for verdict in verdicts])(told_failure(told_verdicts(verdicts), result))
+        raise error_for_verdicts([verdict.kind for verdict in verdicts])(
+            format_run_failure(format_verdicts(verdicts), result)
+        )
 
 
 @contextmanager
-def checks_told(
+def checks_failed(
     agent: VncUseAgent, tell: Callable[[str], None], *, skips: tuple[type[BaseException], ...] = ()
 ) -> Iterator[None]:
     """Raises, at its end, what the agent's soft checks come to, also in the place of one of `skips`.
@@ -103,7 +105,7 @@ def policy_of(settings: Settings, spec: TaskSpec) -> Policy | None:
     return assembly.build_policy(settings) if "policy" in spec.settings else None
 
 
-def told_verdicts(verdicts: Sequence[Verdict]) -> str:
+def format_verdicts(verdicts: Sequence[Verdict]) -> str:
     """How many claims do not hold, and a line for each claim."""
     failed = sum(not verdict.holds for verdict in verdicts)
     lines = [plain(str(verdict)) for verdict in verdicts]

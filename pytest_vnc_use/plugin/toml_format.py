@@ -108,7 +108,9 @@ def read_task_file(path: Path) -> tuple[FileTest, ...]:
         raise SettingsError(f"{path}: not TOML that can be read: it is nested too deeply") from exc
     except ValidationError as exc:
         errors = [dict(error) for error in exc.errors(include_url=False)]
-        told = [_told(path, text, error) for error in errors if error["type"] != "literal_error"]  # of `expect`: twice
+        told = [
+            _format_error(path, text, error) for error in errors if error["type"] != "literal_error"
+        ]  # of `expect`: twice
         raise SettingsError("\n".join(dict.fromkeys(told))) from exc
     _check_limits(path, text, file, ())
     tests = [test for number, table in enumerate(file.test) for test in _tests_of(path, text, number, file, table)]
@@ -216,7 +218,7 @@ def _check_names(path: Path, tests: list[FileTest]) -> None:
 # --- where a mistake stands ------------------------------------------------------------------------------------------
 
 
-def _told(path: Path, text: str, error: Mapping[str, Any]) -> str:
+def _format_error(path: Path, text: str, error: Mapping[str, Any]) -> str:
     place = error["loc"]
     depth = 3 if place[:1] == ("test",) else 1
     key = place[:depth][-1] if isinstance(place[:depth][-1], str) else "test"

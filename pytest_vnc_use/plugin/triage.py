@@ -60,7 +60,7 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
         _tell_plainly(item, report, error, decisive, rule)
     else:
         _tell_beside(item, report, decisive, rule)
-    message = line(failure_text.harmless(_headline(report, word), item.stash.get(HIDE, str)))
+    message = line(failure_text.sanitize(_headline(report, word), item.stash.get(HIDE, str)))
     item.stash.setdefault(FOUND, Found(word, rule.when, message))
     _let_know(item, call, error, rule, message)
 
@@ -108,7 +108,7 @@ def _tell_plainly(
     from pytest_vnc_use.triage.rules import SETTINGS, word_on_run
 
     places = [*_places(item, error), *filter(None, [word_on_run(known, rule)])]
-    told = failure_text.told(error, known.fault, places, item.stash.get(HIDE, str))
+    told = failure_text.format_failure(error, known.fault, places, item.stash.get(HIDE, str))
     word = rule.triage or SETTINGS
     plain = pytest.fail.Exception(f"{word}: {told}", pytrace=False).with_traceback(error.__traceback__)
     report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
@@ -117,7 +117,7 @@ def _tell_plainly(
 def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: Failure, rule: Rule) -> None:
     """What else is known of it is shown below what the test itself raised."""
     from pytest_vnc_use.faults import named
-    from pytest_vnc_use.triage.failure_text import harmless
+    from pytest_vnc_use.triage.failure_text import sanitize
     from pytest_vnc_use.triage.rules import broken_before, word_on_run
 
     hide, fault = item.stash.get(HIDE, str), known.fault
@@ -125,13 +125,13 @@ def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: Failure, r
     if add_section is None:
         return
     if fault:
-        add_section("program under test" if fault.of_program else "desktop", harmless(str(fault), hide))
+        add_section("program under test" if fault.of_program else "desktop", sanitize(str(fault), hide))
     if known.cause is not known.error:
-        add_section("what led to it", harmless(named(known.cause), hide))
+        add_section("what led to it", sanitize(named(known.cause), hide))
     if broken := broken_before(known):
-        add_section("what broke before", harmless(cut("\n".join(map(str, broken))), hide))
+        add_section("what broke before", sanitize(cut("\n".join(map(str, broken))), hide))
     if word := word_on_run(known, rule):
-        add_section("run", harmless(word, hide))
+        add_section("run", sanitize(word, hide))
 
 
 def _headline(report: pytest.TestReport, word: str) -> str:

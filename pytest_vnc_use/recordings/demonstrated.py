@@ -93,7 +93,7 @@ class ShownRun:
     def glance(self) -> Glance:
         return Glance(self.screen().pixels()) if self._screens else self._desktop.glance()
 
-    def passed_frames(self) -> tuple[Frame, ...]:
+    def transient_frames(self) -> tuple[Frame, ...]:
         return ()
 
 

@@ -342,12 +342,12 @@ def parse(text: str, where: str) -> Recording:
         return Recording.model_validate(_upgraded(data, where))
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
-        place = _told_place(first["loc"]) or "it"
+        place = _format_place(first["loc"]) or "it"
         got = cut(repr(first["input"]), _LONGEST_TOLD)
         raise RecordingError(f"{where} is damaged: {place}: {first['msg']}, got {got}; {ANEW}") from exc
 
 
-def _told_place(parts: Iterable[str | int]) -> str:
+def _format_place(parts: Iterable[str | int]) -> str:
     """`("runs", 0, "steps", 1, "action")` is `runs 1, steps 2, action`, counted as people do."""
     return "".join(f" {part + 1}" if isinstance(part, int) else f", {part}" for part in parts).removeprefix(", ")
 

@@ -150,8 +150,8 @@ class PatientEyes:
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
         return self._desktop.wait_changed(moment_s, timeout_s)
 
-    def passed_frames(self) -> tuple[Frame, ...]:
-        return self._desktop.passed_frames()
+    def transient_frames(self) -> tuple[Frame, ...]:
+        return self._desktop.transient_frames()
 
     # --- hands -------------------------------------------------------------------------------------------------------
 

@@ -299,7 +299,7 @@ class RecordedTest:
             self._tell_transients(run, when, step.frame_after)
 
     def _look_for_passed(self, run: RunState, desktop: Controller) -> None:
-        for frame in desktop.passed_frames():
+        for frame in desktop.transient_frames():
             self._tell_transients(run, "after the last step", run.folder.store(frame))
 
     def _tell_transients(self, run: RunState, when: str, ref: FrameRef) -> None:

@@ -10,7 +10,7 @@ from pytest_vnc_use.types import Action, Outcome, RunResult, Step
 LAST_STEPS = 5
 
 
-def told_action(action: Action) -> str:
+def format_action(action: Action) -> str:
     """`click(x=10, y=20)`."""
     values = {name: value for name, value in vars(action).items() if name != "kind"}
     given = ", ".join(f"{name}={value!r}" for name, value in values.items() if value is not None and value is not False)
@@ -20,7 +20,7 @@ def told_action(action: Action) -> str:
 def step_line(step: Step) -> str:
     """`3 click(x=10, y=20): open the basket` and, where there is one, the error."""
     reason = line(step.proposal.intent or step.words)
-    told = f"{step.number} {told_action(step.proposal.action)}" + (f": {reason}" if reason else "")
+    told = f"{step.number} {format_action(step.proposal.action)}" + (f": {reason}" if reason else "")
     if step.asked_again:
         told += f"\n  asked again {times(step.asked_again)}: the screen changed while the model thought"
     return told + (f"\n  failed: {line(step.error)}" if step.error else "")
@@ -36,7 +36,7 @@ def transcript(steps: Sequence[Step]) -> str:
     return "\n".join(map(step_line, steps))
 
 
-def told_failure(headline: str, result: RunResult) -> str:
+def format_run_failure(headline: str, result: RunResult) -> str:
     """A failure in a few lines: what, the task, the last steps with their reasons, where the run folder is."""
     lines = transcript(result.steps[-LAST_STEPS:]).splitlines()
     steps = [f"last steps of {len(result.steps)}:", *(f"  {each}" for each in lines)] if lines else ["no step was made"]
@@ -50,7 +50,7 @@ ADVICE = {
 }
 
 
-def told_end(result: RunResult) -> str:
+def format_end(result: RunResult) -> str:
     """The failure of a run that did not end as done, and what would help where a setting may."""
-    told = told_failure(f"the task ended as {result.outcome}: {line(result.message)}", result)
+    told = format_run_failure(f"the task ended as {result.outcome}: {line(result.message)}", result)
     return f"{told}\n  {ADVICE[result.outcome]}" if result.outcome in ADVICE else told

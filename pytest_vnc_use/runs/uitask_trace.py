@@ -108,7 +108,7 @@ class ExecutionLog:
 
     def _add(self, step: Step) -> None:
         """A step that a resumed run did again counts as it was done last."""
-        if (lines := self._told()) is not None:
+        if (lines := self._lines_so_far()) is not None:
             lines.pop(step.number, None)
             if not step.error:
                 lines[step.number] = _joined(map(_json, _records(step)))
@@ -116,7 +116,7 @@ class ExecutionLog:
 
     def _end(self, event: RunEnded) -> None:
         self._keep_error(event.traceback or event.error)
-        if event.outcome and self._told() is not None:
+        if event.outcome and self._lines_so_far() is not None:
             finish = _record(FINISH, {"params": self._params}) | {"message": event.message}
             self._write_partial(*[finish] if event.outcome is Outcome.DONE else [])
             _rename(self._partial, self._final)
@@ -127,7 +127,7 @@ class ExecutionLog:
         else:
             self._error.unlink(missing_ok=True)
 
-    def _told(self) -> dict[int, str] | None:
+    def _lines_so_far(self) -> dict[int, str] | None:
         """What was written so far, by step, also by another process; None where the run never saw a screen."""
         if self._lines is None and self._partial.is_file():
             self._lines = {}

@@ -89,7 +89,7 @@ def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
     return fault if (number in _OF_ITSELF if of_itself else 0 < number < 32) else ""
 
 
-def told(error: BaseException, fault: Fault, places: Sequence[str], hide: Callable[[str], str]) -> str:
+def format_failure(error: BaseException, fault: Fault, places: Sequence[str], hide: Callable[[str], str]) -> str:
     """The error, where it happened, and the `fault`; first the one of the two that explains the other."""
     ended = str(fault) if fault else ""
     where = [f"  {place}" for place in places]
@@ -106,7 +106,7 @@ def told(error: BaseException, fault: Fault, places: Sequence[str], hide: Callab
             lines = [text_of(error), *where, ended]
         case _:
             lines = [f"the {asked(error) or 'test'} raised {named(error)}", *where, ended]
-    return cut(harmless("\n".join(filter(None, lines)), hide), LONGEST_ERROR)
+    return cut(sanitize("\n".join(filter(None, lines)), hide), LONGEST_ERROR)
 
 
 def lines_in(file: Path, error: BaseException) -> list[str]:
@@ -115,6 +115,6 @@ def lines_in(file: Path, error: BaseException) -> list[str]:
     return [f"at {file.name}:{frame.lineno}" for frame in frames[-1:]]
 
 
-def harmless(text: str, hide: Callable[[str], str]) -> str:
+def sanitize(text: str, hide: Callable[[str], str]) -> str:
     """The text without secrets and control characters."""
     return "\n".join(map(plain, hide(text).splitlines()))

@@ -41,7 +41,7 @@ from pytest_vnc_use.errors import (
     VncUseError,
 )
 from pytest_vnc_use.loop.stall import STALLED
-from pytest_vnc_use.runs.transcript import LAST_STEPS, plain, told_end
+from pytest_vnc_use.runs.transcript import LAST_STEPS, format_end, plain
 from pytest_vnc_use.triage.failure_text import Fault
 from pytest_vnc_use.types import Outcome, RunResult, Step, TakeScreenshot, Verdict, Wait
 
@@ -66,9 +66,9 @@ _STOOD_STILL = STALLED.partition("{")[0]
 # --- how a run ended --------------------------------------------------------------------------------------------------
 
 
-def failure_of(result: RunResult) -> VncUseError:
+def error_for_run(result: RunResult) -> VncUseError:
     """The exception for a run that did not end as done."""
-    told = told_end(result)
+    told = format_end(result)
     match result.outcome:
         case Outcome.GAVE_UP:
             return AgentFailed(told)
@@ -208,7 +208,7 @@ def word_on_run(failure: Failure, rule: Rule) -> str:
 
 def end_of(result: RunResult, *, replayed: bool = False) -> RunEnd:
     """How a run ended that ended with an outcome."""
-    rule = None if result.outcome is Outcome.DONE else rule_for(Failure(failure_of(result)))
+    rule = None if result.outcome is Outcome.DONE else rule_for(Failure(error_for_run(result)))
     return RunEnd(result.outcome, rule, result.message, _done_in(result.steps), replayed)
 
 

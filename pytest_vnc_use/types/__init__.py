@@ -70,7 +70,7 @@ from pytest_vnc_use.types.model import (
     report_to_nobody as report_to_nobody,
 )
 from pytest_vnc_use.types.verdicts import (
-    Answer as Answer,
+    AskedVerdict as AskedVerdict,
     Reading as Reading,
     Usage as Usage,
     Verdict as Verdict,

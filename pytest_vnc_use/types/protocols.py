@@ -47,7 +47,7 @@ class Watching(Protocol):
     def glance(self) -> Glance:
         """Return what the screen shows now; it does not count as a frame that was taken. Raises DesktopError."""
 
-    def passed_frames(self) -> tuple[Frame, ...]:
+    def transient_frames(self) -> tuple[Frame, ...]:
         """Frames that came and went between those that were taken, oldest first; each told once.
 
         Came, stayed for 0.2 s or longer, and went: a toast, a page that says it loads. What moves by itself makes none.

@@ -69,13 +69,13 @@ class Verdict:
         return f"<Verdict {self}>"
 
 
-class Answer(Verdict):
+class AskedVerdict(Verdict):
     """A verdict in the hands of a test, which notices whether it is `asked` for its truth: its `holds` or `kind`."""
 
     asked = False
 
     @classmethod
-    def of(cls, verdict: Verdict) -> Answer:
+    def of(cls, verdict: Verdict) -> AskedVerdict:
         return cls(**{each.name: vars(verdict)[each.name] for each in fields(verdict)})
 
     @property
@@ -89,7 +89,7 @@ class Answer(Verdict):
         return super().__getattribute__(name)
 
     def __eq__(self, other: object) -> bool:
-        return self.plain == (other.plain if isinstance(other, Answer) else other)
+        return self.plain == (other.plain if isinstance(other, AskedVerdict) else other)
 
     def __hash__(self) -> int:
         return hash(self.plain)

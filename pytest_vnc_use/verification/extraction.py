@@ -66,7 +66,7 @@ class Form(Generic[T]):
         try:
             self.filled(reading)
         except ValidationError as exc:
-            return "; ".join(_told(error) for error in exc.errors(include_url=False))
+            return "; ".join(_format_error(error) for error in exc.errors(include_url=False))
         return ""
 
     def filled(self, reading: Reading) -> T:
@@ -74,7 +74,7 @@ class Form(Generic[T]):
         return self.adapter.validate_json(json.dumps(reading.value))
 
 
-def _told(error: Mapping[str, Any]) -> str:
+def _format_error(error: Mapping[str, Any]) -> str:
     place = ".".join(map(str, error["loc"]))
     return f"{place}: {error['msg']}, got {error['input']!r}" if place else f"{error['msg']}, got {error['input']!r}"
 

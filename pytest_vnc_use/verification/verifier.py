@@ -81,15 +81,16 @@ class NoJudge:
 
 
 def verify_function(
-    judge: Callable[[], Judge], look: Callable[[], Frame], report: Report, conceal: Callable[[str], str] = str
+    judge: Callable[[], Judge], look: Callable[[], Frame], report: Report, to_placeholders: Callable[[str], str] = str
 ) -> Callable[[str], str]:
     """`verify(question)` as a function for a model that plans: the answer of one who sees only the screen.
 
-    It is `holds: …`, `fails: …` or `unsure: …`, and no verdict of the test's. `conceal` hides secrets in the question.
+    It is `holds: …`, `fails: …` or `unsure: …`, and no verdict of the test's. `to_placeholders` hides secrets in the
+    question.
     """
 
     def verify(question: str) -> str:
-        verdict = Verifier(judge(), report).verify(conceal(question), look())
+        verdict = Verifier(judge(), report).verify(to_placeholders(question), look())
         return f"{verdict.kind}: {verdict.reason}"
 
     return verify
@@ -113,6 +114,6 @@ def check_asked(claim: object, votes: object, within_s: object = 0.0) -> None:
         raise SettingsError(f"within_s must be a number of seconds, 0 for now, got {within_s!r}")
 
 
-def failure_of(kinds: Sequence[VerdictKind]) -> type[TaskFailed]:
+def error_for_verdicts(kinds: Sequence[VerdictKind]) -> type[TaskFailed]:
     """What claims are, of which not all hold: the product's fault where one fails, else nothing is shown."""
     return ProductFailed if "fails" in kinds else Inconclusive

@@ -139,7 +139,7 @@ def test_enough_votes_need_not_be_confirmed(tmp_path: Path) -> None:
 class Toasting(PaintedController):
     """Each action shows a toast for a moment, in a shade of its own: 101 the first, 102 the second …"""
 
-    def passed_frames(self) -> tuple[Frame, ...]:
+    def transient_frames(self) -> tuple[Frame, ...]:
         return (painted(100 + len(self.performed)),) if self.performed else ()
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import Inconclusive, InfraError, ProductFailed
 from pytest_vnc_use.plugin.task_spec import TaskSpec
-from pytest_vnc_use.plugin.tasks import carry_out, checks_told
+from pytest_vnc_use.plugin.tasks import carry_out, checks_failed
 from pytest_vnc_use.verification.verifier import Verifier
 from support.judges import OUTAGE, ListJudge, PassingController, agent_before
 
@@ -69,7 +69,7 @@ def test_nothing_was_seen_that_a_majority_did_not_confirm(said: list[str], passe
 
 def carried_out(agent: VncUseAgent, ways: Sequence[str]) -> None:
     """A test that puts a claim in these ways, one after the other, and ends as the plugin ends it."""
-    with checks_told(agent, tell=lambda told: None):
+    with checks_failed(agent, tell=lambda told: None):
         for way in ways:
             match way:
                 case "assert":

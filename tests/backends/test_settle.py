@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vnc_use.assembly.desktops import settle_rules
 from pytest_vnc_use.backends.screen.activity import Activity
-from pytest_vnc_use.backends.screen.settle import Mark, SettleRules, judge
+from pytest_vnc_use.backends.screen.settle import ActionWindow, SettleRules, decide
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.settings.settings import Settings
 from support import vnc_servers
@@ -31,38 +31,38 @@ def seen(*changes: tuple[int, int, float]) -> Activity:
 
 
 def test_without_a_change_it_waits_for_the_first() -> None:
-    judgement = judge(seen(), Mark(10.0, 10.02), RULES, 10.1)
-    assert (judgement.reason, judgement.at_s) == ("nothing_changed", 10.5)
+    decision = decide(seen(), ActionWindow(10.0, 10.02), RULES, 10.1)
+    assert (decision.reason, decision.at_s) == ("nothing_changed", 10.5)
 
 
 def test_a_long_action_is_waited_out_and_a_quiet_time_more() -> None:
-    assert judge(seen(), Mark(10.0, 14.0), RULES, 14.0).at_s == pytest.approx(14.2)
-    assert judge(seen((0, 0, 11.0)), Mark(10.0, 14.0), RULES, 14.0).at_s == pytest.approx(14.2)
+    assert decide(seen(), ActionWindow(10.0, 14.0), RULES, 14.0).at_s == pytest.approx(14.2)
+    assert decide(seen((0, 0, 11.0)), ActionWindow(10.0, 14.0), RULES, 14.0).at_s == pytest.approx(14.2)
 
 
 def test_each_change_begins_the_quiet_anew() -> None:
-    assert judge(seen((0, 0, 10.1)), Mark(10.0, 10.0), RULES, 10.2).at_s == pytest.approx(10.3)
-    assert judge(seen((0, 0, 10.1), (99, 99, 10.2)), Mark(10.0, 10.0), RULES, 10.2).at_s == pytest.approx(10.4)
+    assert decide(seen((0, 0, 10.1)), ActionWindow(10.0, 10.0), RULES, 10.2).at_s == pytest.approx(10.3)
+    assert decide(seen((0, 0, 10.1), (99, 99, 10.2)), ActionWindow(10.0, 10.0), RULES, 10.2).at_s == pytest.approx(10.4)
 
 
 def test_a_change_before_the_action_is_not_its_answer() -> None:
-    assert judge(seen((0, 0, 9.9)), Mark(10.0, 10.0), RULES, 10.0).reason == "nothing_changed"
+    assert decide(seen((0, 0, 9.9)), ActionWindow(10.0, 10.0), RULES, 10.0).reason == "nothing_changed"
 
 
 SPINNER = [(0, 0, 10.0 + number * 0.05) for number in range(9)]
 
 
 def test_what_began_to_move_is_left_out() -> None:
-    assert judge(seen(*SPINNER), Mark(10.0, 10.0), RULES, 10.4).reason == "animated"
-    answered = judge(seen((100, 100, 10.1), *SPINNER), Mark(10.0, 10.0), RULES, 10.4)
+    assert decide(seen(*SPINNER), ActionWindow(10.0, 10.0), RULES, 10.4).reason == "animated"
+    answered = decide(seen((100, 100, 10.1), *SPINNER), ActionWindow(10.0, 10.0), RULES, 10.4)
     assert (answered.reason, answered.at_s) == ("animated", pytest.approx(10.3))
 
 
 @pytest.mark.parametrize(("count", "span_s"), [(5, 0.8), (20, 0.3)])
 def test_few_or_quick_changes_are_no_animation(count: int, span_s: float) -> None:
     changes = [(0, 0, 10.0 + span_s * number / (count - 1)) for number in range(count)]
-    judgement = judge(seen(*changes), Mark(10.0, 10.0), RULES, 10.0 + span_s)
-    assert (judgement.reason, judgement.at_s) == ("settled", pytest.approx(10.2 + span_s))
+    decision = decide(seen(*changes), ActionWindow(10.0, 10.0), RULES, 10.0 + span_s)
+    assert (decision.reason, decision.at_s) == ("settled", pytest.approx(10.2 + span_s))
 
 
 def test_what_moved_before_the_action_is_left_out_from_its_first_change_on() -> None:
@@ -70,10 +70,10 @@ def test_what_moved_before_the_action_is_left_out_from_its_first_change_on() -> 
     activity.learn(10.5)
     activity.restart()
     activity.add(0, 0, WHOLE, 10.6)
-    judgement = judge(activity, Mark(10.5, 10.5), RULES, 10.6)
-    assert (judgement.reason, judgement.at_s) == ("nothing_changed", pytest.approx(11.0))
+    decision = decide(activity, ActionWindow(10.5, 10.5), RULES, 10.6)
+    assert (decision.reason, decision.at_s) == ("nothing_changed", pytest.approx(11.0))
     activity.add(100, 100, WHOLE, 10.6)
-    assert judge(activity, Mark(10.5, 10.5), RULES, 10.6).reason == "animated"
+    assert decide(activity, ActionWindow(10.5, 10.5), RULES, 10.6).reason == "animated"
 
 
 @pytest.mark.parametrize("interval_s", [0.5, 1.0])
@@ -93,28 +93,28 @@ def test_what_came_to_rest_has_changed() -> None:
 
 
 def test_a_button_that_was_pressed_has_not_answered_yet() -> None:
-    pressed = Mark(10.0, 10.0, (100, 100))
-    assert judge(seen((90, 90, 10.02)), pressed, RULES, 10.1).at_s == pytest.approx(10.5)
-    assert judge(seen((90, 90, 10.4)), pressed, RULES, 10.4).at_s == pytest.approx(10.6)
-    assert judge(seen((90, 90, 10.02), (90, 200, 10.03)), pressed, RULES, 10.1).at_s == pytest.approx(10.23)
+    pressed = ActionWindow(10.0, 10.0, (100, 100))
+    assert decide(seen((90, 90, 10.02)), pressed, RULES, 10.1).at_s == pytest.approx(10.5)
+    assert decide(seen((90, 90, 10.4)), pressed, RULES, 10.4).at_s == pytest.approx(10.6)
+    assert decide(seen((90, 90, 10.02), (90, 200, 10.03)), pressed, RULES, 10.1).at_s == pytest.approx(10.23)
     any_change = SettleRules(any_change=True)
-    assert judge(seen((90, 90, 10.02)), pressed, any_change, 10.1).at_s == pytest.approx(10.22)
+    assert decide(seen((90, 90, 10.02)), pressed, any_change, 10.1).at_s == pytest.approx(10.22)
 
 
-ENTERED = Mark(10.0, 10.0, entered=True)
+ENTERED = ActionWindow(10.0, 10.0, entered=True)
 
 
 def test_what_was_entered_has_not_been_answered_where_it_only_shows() -> None:
     echo = [(10, 100, 10.01), (10, 120, 10.02)]  # the line, and the caret or a prompt below it
-    assert judge(seen(*echo), ENTERED, RULES, 10.1).at_s == pytest.approx(10.5)
-    assert judge(seen(*echo), Mark(10.0, 10.0), RULES, 10.1).at_s == pytest.approx(10.22)
-    assert judge(seen(*echo), ENTERED, SettleRules(any_change=True), 10.1).at_s == pytest.approx(10.22)
+    assert decide(seen(*echo), ENTERED, RULES, 10.1).at_s == pytest.approx(10.5)
+    assert decide(seen(*echo), ActionWindow(10.0, 10.0), RULES, 10.1).at_s == pytest.approx(10.22)
+    assert decide(seen(*echo), ENTERED, SettleRules(any_change=True), 10.1).at_s == pytest.approx(10.22)
 
 
 @pytest.mark.parametrize("answer", [(10, 10, 10.3), (200, 250, 10.3)], ids=["above", "below"])
 def test_what_was_entered_is_answered_by_more_than_a_line(answer: tuple[int, int, float]) -> None:
-    assert judge(seen((10, 100, 10.01), answer), ENTERED, RULES, 10.3).at_s == pytest.approx(10.5)
-    assert judge(seen((10, 100, 10.01), (10, 250, 10.05)), ENTERED, RULES, 10.1).at_s == pytest.approx(10.25)
+    assert decide(seen((10, 100, 10.01), answer), ENTERED, RULES, 10.3).at_s == pytest.approx(10.5)
+    assert decide(seen((10, 100, 10.01), (10, 250, 10.05)), ENTERED, RULES, 10.1).at_s == pytest.approx(10.25)
 
 
 def test_what_moves_beside_a_line_that_was_entered_is_no_answer() -> None:
@@ -123,19 +123,19 @@ def test_what_moves_beside_a_line_that_was_entered_is_no_answer() -> None:
     activity.restart()
     activity.add(10, 290, WHOLE, 10.51)
     activity.add(0, 0, WHOLE, 10.55)
-    assert judge(activity, Mark(10.5, 10.5, entered=True), RULES, 10.6).at_s == pytest.approx(11.0)
+    assert decide(activity, ActionWindow(10.5, 10.5, entered=True), RULES, 10.6).at_s == pytest.approx(11.0)
 
 
 def test_who_watches_on_waits_shorter() -> None:
     briefly = RULES.shortened()
-    assert judge(seen(), Mark(10.0, 10.0), briefly, 10.0).at_s == pytest.approx(10.3)
-    assert judge(seen((0, 0, 10.1)), Mark(10.0, 10.0), briefly, 10.1).at_s == pytest.approx(10.2)
+    assert decide(seen(), ActionWindow(10.0, 10.0), briefly, 10.0).at_s == pytest.approx(10.3)
+    assert decide(seen((0, 0, 10.1)), ActionWindow(10.0, 10.0), briefly, 10.1).at_s == pytest.approx(10.2)
 
 
 def test_both_waits_are_settings() -> None:
     rules = settle_rules(Settings(settle_first_seconds=2.0, settle_quiet_seconds=1.0))
-    assert judge(seen(), Mark(10.0, 10.0), rules, 10.0).at_s == pytest.approx(12.0)
-    assert judge(seen((0, 0, 10.5)), Mark(10.0, 10.0), rules, 10.5).at_s == pytest.approx(11.5)
+    assert decide(seen(), ActionWindow(10.0, 10.0), rules, 10.0).at_s == pytest.approx(12.0)
+    assert decide(seen((0, 0, 10.5)), ActionWindow(10.0, 10.0), rules, 10.5).at_s == pytest.approx(11.5)
 
 
 def test_text_beside_a_caret_is_no_blink() -> None:
@@ -146,7 +146,7 @@ def test_text_beside_a_caret_is_no_blink() -> None:
     activity.learn(12.1)
     activity.restart()
     activity.add(4, 4, WHOLE, 12.2)
-    assert judge(activity, Mark(12.1, 12.1), RULES, 12.2).reason == "settled"
+    assert decide(activity, ActionWindow(12.1, 12.1), RULES, 12.2).reason == "settled"
 
 
 def test_changes_are_counted_in_every_tile_they_touch() -> None:

@@ -17,7 +17,7 @@ from pytest_vnc_use.backends.screen.activity import TILE_PX
 from pytest_vnc_use.backends.screen.capture import Capture, regions
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.backends.screen.rectangles import Area, Sent
-from pytest_vnc_use.backends.screen.transients import MOST_A_TILE, MOST_FRAMES, SHOWN_S, PassedFrames
+from pytest_vnc_use.backends.screen.transients import MOST_A_TILE, MOST_FRAMES, SHOWN_S, TransientFrames
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.types import Frame, Region
 from support.vnc_servers import VncServer
@@ -31,7 +31,7 @@ class Screen:
     """A screen of 4 x 20 tiles, on which tiles are painted at given times."""
 
     def __init__(self) -> None:
-        self.passed = PassedFrames()
+        self.passed = TransientFrames()
         self.pixels = np.zeros((ROWS * TILE_PX, COLUMNS * TILE_PX), np.uint32)
         self.last_s = np.zeros((ROWS, COLUMNS))
         self.moving = np.zeros((ROWS, COLUMNS), np.bool_)
@@ -197,13 +197,13 @@ def passing_toast(hands: VNCController) -> tuple[Frame, Frame, Frame]:
     hands.click(100, 100)
     hands.settle()
     before = hands.frame()
-    hands.passed_frames()
+    hands.transient_frames()
     hands.key_combo("enter")
     assert hands.wait_changed(before.taken_s, 10)
     came_s = hands.changed_s
     assert hands.wait_changed(came_s, 10)
     after = hands.frame()
-    (toast,) = hands.passed_frames()
+    (toast,) = hands.transient_frames()
     return before, toast, after
 
 

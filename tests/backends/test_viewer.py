@@ -11,7 +11,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from pytest_vnc_use.backends.rfb.server import Motion, Stage
+from pytest_vnc_use.backends.rfb.server import Motion, ViewerServer
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.backends.screen.pointer_shape import PointerShape
 from pytest_vnc_use.backends.screen.rectangles import Area, Sent
@@ -35,7 +35,7 @@ class Shown:
         self.screen.resize(WIDTH, HEIGHT)
         self.draw(PIXELS)
         self._heard: queue.SimpleQueue[Motion | None] = queue.SimpleQueue()
-        self.stage = Stage(self.screen, "shown", listen, password, lambda motion, _: self._heard.put(motion))
+        self.stage = ViewerServer(self.screen, "shown", listen, password, lambda motion, _: self._heard.put(motion))
 
     def draw(self, pixels: rfb_server.Pixels, x: int = 0, y: int = 0) -> None:
         height, width = pixels.shape

@@ -18,7 +18,7 @@ import pytest
 
 from pytest_vnc_use import cli
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.demonstrate.codegen import Wanted
+from pytest_vnc_use.demonstrate.codegen import CodegenRequest
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.recordings.store import load
@@ -431,8 +431,8 @@ def test_what_is_wrong_is_told_before_anything_is_done(
 
 
 def test_the_name_of_the_test_is_that_of_its_file(tmp_path: Path) -> None:
-    assert Wanted("Go", tmp_path / "test_a-b.py").test == "test_a_b"
-    assert Wanted("Go", tmp_path / "basket.py").test == "test_basket"
+    assert CodegenRequest("Go", tmp_path / "test_a-b.py").test == "test_a_b"
+    assert CodegenRequest("Go", tmp_path / "basket.py").test == "test_basket"
 
 
 # --- hovering --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from itertools import count
 import pytest
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.demonstrate.viewer_session import HOVER_S, Session
+from pytest_vnc_use.demonstrate.viewer_session import HOVER_S, ViewerSession
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.recordings.recorder import QUIET_S
 from pytest_vnc_use.types import Frame, KeyDown, KeyUp, MouseDown, MouseUp, Move
@@ -41,7 +41,7 @@ def known_to_blink(frame: Frame) -> bool:
 
 
 def test_a_caret_is_one_however_fast_somebody_works(till: VNCController) -> None:
-    session = Session(till, print, 60)
+    session = ViewerSession(till, print, 60)
     for at_s, key in zip(count(), ("a", "l", "tab"), strict=False):
         session.hear(KeyDown(key), at_s)
         session.hear(KeyUp(key), at_s)
@@ -57,7 +57,7 @@ def test_a_caret_is_one_however_fast_somebody_works(till: VNCController) -> None
 
 
 def test_the_end_is_watched_where_the_pointer_came_to_rest_before_it_too(till: VNCController) -> None:
-    session = Session(till, print, 60)
+    session = ViewerSession(till, print, 60)
     session.hear(MouseDown(140, 224), 0.0)
     session.hear(MouseUp(140, 224), 0.0)
     session.hear(Move(600, 350), 1.0)

@@ -30,8 +30,8 @@ def shown(*events: tuple[Motion, float]) -> tuple[list[Action], list[DesktopActi
     """The actions, and what was done on the desktop, until the person is gone."""
     demonstration, done = Demonstration(), list[DesktopAction]()
     for motion, at_s in events:
-        done += [deed.action for deed in demonstration.deeds(motion, at_s)]
-    done += [deed.action for deed in demonstration.end(100.0)]
+        done += [action.action for action in demonstration.actions(motion, at_s)]
+    done += [action.action for action in demonstration.end(100.0)]
     return [step.action for step in demonstration.steps], done
 
 
@@ -108,7 +108,7 @@ def test_a_way_with_the_left_button_is_a_drag() -> None:
 def test_a_drag_that_is_not_straight_is_told(detour: tuple[int, int], inexact: list[int]) -> None:
     demonstration = Demonstration()
     for motion in (MouseDown(10, 20), Move(*detour), MouseUp(110, 60)):
-        list(demonstration.deeds(motion, 0.0))
+        list(demonstration.actions(motion, 0.0))
     assert demonstration.inexact == inexact
     assert demonstration.steps[0].action == Drag(10, 20, 110, 60)
 
@@ -228,7 +228,7 @@ def test_each_action_begins_once() -> None:
     demonstration, begun = Demonstration(), 0
     events = [*press(1, 2, 0.0), *press(1, 2, 0.2), *typed("ab"), *struck("tab"), *press(1, 2, 5.0)]
     for motion, at_s in events:
-        begun += sum(deed.begins is not None for deed in demonstration.deeds(motion, at_s))
+        begun += sum(action.begins is not None for action in demonstration.actions(motion, at_s))
     assert begun == len(demonstration.steps) == 4
 
 
@@ -244,6 +244,6 @@ def test_each_action_begins_once() -> None:
 def test_what_could_not_be_done_is_taken_back(events: Events, left: list[Action]) -> None:
     demonstration = Demonstration()
     for motion, at_s in events:
-        list(demonstration.deeds(motion, at_s))
+        list(demonstration.actions(motion, at_s))
     demonstration.take_back()
     assert [step.action for step in demonstration.steps] == left

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.desktops.kinds.given import AddressDesktop
-from pytest_vnc_use.desktops.processes.remote_exec import Reach
+from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
 from pytest_vnc_use.desktops.sharing.leases import LeasedDesktop, lease
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, ProgramCrashed, ProgramMissing, VncUseError
 from pytest_vnc_use.types.protocols import Desktop
@@ -33,9 +33,9 @@ import sys
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.desktops.kinds.given import AddressDesktop
 from pytest_vnc_use.desktops.sharing.leases import LeasedDesktop, lease
-from pytest_vnc_use.desktops.processes.remote_exec import Reach
+from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
 server, display, folder = sys.argv[1:]
-desktop = AddressDesktop(server, Reach(["env", "-C", folder, f"DISPLAY={display}"]), connect)
+desktop = AddressDesktop(server, RemoteExec(["env", "-C", folder, f"DISPLAY={display}"]), connect)
 desktop.launch(["sh", "-c", "setsid sleep 300 & echo $$ $! >pids; exec xterm"])
 print(desktop.read_file("pids"), flush=True)
 sys.stdin.read()
@@ -51,8 +51,8 @@ def desktop(tigervnc: VncServer, tmp_path: Path) -> Iterator[AddressDesktop]:
     desktop.stop()
 
 
-def reach_of(server: VncServer, folder: Path) -> Reach:
-    return Reach(["env", "-C", str(folder), f"DISPLAY={server.display}"])
+def reach_of(server: VncServer, folder: Path) -> RemoteExec:
+    return RemoteExec(["env", "-C", str(folder), f"DISPLAY={server.display}"])
 
 
 def screen_of(server: VncServer) -> bytes:
@@ -174,7 +174,7 @@ def test_a_reset_that_does_not_find_the_first_screen_fails(
 
 
 def test_without_eyes_there_is_neither_launch_nor_reset(tmp_path: Path) -> None:
-    desktop = AddressDesktop("lab-7:1", Reach(["env", "-C", str(tmp_path)]))
+    desktop = AddressDesktop("lab-7:1", RemoteExec(["env", "-C", str(tmp_path)]))
     desktop.write_file("list.txt", "apples")
     for wish in (lambda: desktop.launch(["xterm"]), desktop.reset):
         with pytest.raises(DesktopError, match=r"what shows on the screen is not known here; give `connect`"):
@@ -183,7 +183,7 @@ def test_without_eyes_there_is_neither_launch_nor_reset(tmp_path: Path) -> None:
 
 def test_a_desktop_that_does_not_answer_is_told_at_once() -> None:
     with pytest.raises(DesktopRefused, match=r"127.0.0.1::1"):
-        AddressDesktop("127.0.0.1::1", Reach(["env"]), connect)
+        AddressDesktop("127.0.0.1::1", RemoteExec(["env"]), connect)
 
 
 def test_nothing_outlives_the_process_that_launched_it(tigervnc: VncServer, tmp_path: Path) -> None:

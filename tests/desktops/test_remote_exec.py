@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.processes.remote_exec import Reach, reach_of
+from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec, reach_of
 from pytest_vnc_use.errors import DesktopError, SettingsError
 from support.ssh_server import ssh_server
 from support.vnc_servers import wait_for
@@ -25,10 +25,10 @@ def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(params=["a folder", "ssh"])
-def reach(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reach:
+def reach(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteExec:
     """Each way, into an empty folder."""
     if request.param == "a folder":
-        return Reach(["env", "-C", str(tmp_path)])
+        return RemoteExec(["env", "-C", str(tmp_path)])
     return reach_of(f"{request.getfixturevalue('ssh')} env -C {tmp_path}", "desktop-host:1")
 
 
@@ -51,36 +51,36 @@ def said(process: Path) -> bytes:
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
-def test_a_command_arrives_word_by_word(reach: Reach) -> None:
+def test_a_command_arrives_word_by_word(reach: RemoteExec) -> None:
     words = ["two words", "", "it's", '"$HOME"', "*", "a\nb", "-n", "Äpfel"]
     ran = reach.run(["printf", "[%s]", *words], 30)
     assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "".join(f"[{word}]" for word in words), "")
 
 
-def test_output_and_exit_code_come_back_apart(reach: Reach) -> None:
+def test_output_and_exit_code_come_back_apart(reach: RemoteExec) -> None:
     ran = reach.run(["sh", "-c", "echo here; echo no >&2; exit 7"], 30)
     assert (ran.exit_code, ran.stdout, ran.stderr) == (7, "here\n", "no\n")
 
 
-def test_an_exit_code_of_a_program_that_found_nothing_is_its_own(reach: Reach) -> None:
+def test_an_exit_code_of_a_program_that_found_nothing_is_its_own(reach: RemoteExec) -> None:
     ran = reach.run(["sh", "-c", "no-such-program"], 30)
     assert ran.exit_code == 127
     assert "no-such-program" in ran.stderr
 
 
-def test_a_signal_is_told_from_an_exit_code(reach: Reach) -> None:
+def test_a_signal_is_told_from_an_exit_code(reach: RemoteExec) -> None:
     script = "sh -c 'kill -SEGV $$'; exit $?"
     assert reach.run(["sh", "-c", script], 30).exit_code == -11
 
 
-def test_a_program_that_is_not_there_is_told(reach: Reach) -> None:
+def test_a_program_that_is_not_there_is_told(reach: RemoteExec) -> None:
     with pytest.raises(DesktopError, match="cannot start 'no-such-command'"):
         reach.run(["no-such-command"], 30)
     assert not reach.has("no-such-command")
     assert reach.has("sh")
 
 
-def test_a_command_that_does_not_end_is_killed_there_with_all_that_it_started(reach: Reach) -> None:
+def test_a_command_that_does_not_end_is_killed_there_with_all_that_it_started(reach: RemoteExec) -> None:
     mine, its_childs = f"3{os.getpid()}", f"4{os.getpid()}"
     script = f"setsid sleep {its_childs} & exec sleep {mine}"
     with pytest.raises(DesktopError, match=r"'?sh -c .* has not ended within 0.5 s; give it a longer timeout_s"):
@@ -88,7 +88,7 @@ def test_a_command_that_does_not_end_is_killed_there_with_all_that_it_started(re
     wait_for(lambda: not running_with(mine) and not running_with(its_childs), "the end of both")
 
 
-def test_one_part_is_ended_and_then_the_rest(reach: Reach) -> None:
+def test_one_part_is_ended_and_then_the_rest(reach: RemoteExec) -> None:
     one, other = f"5{os.getpid()}", f"6{os.getpid()}"
     for part, duration in (("program", one), ("other", other)):
         script = f"setsid sleep {duration} >/dev/null 2>&1 </dev/null &"
@@ -105,13 +105,13 @@ def test_one_part_is_ended_and_then_the_rest(reach: Reach) -> None:
 
 
 @pytest.mark.parametrize("name", ["list.txt", "a folder/deep/it's.csv", "-n", "a/../b.txt"])
-def test_a_file_comes_back_as_it_was_written(reach: Reach, name: str) -> None:
+def test_a_file_comes_back_as_it_was_written(reach: RemoteExec, name: str) -> None:
     text = "Äpfel;2\r\nno end of line \0 $HOME"
     reach.write(name, text)
     assert reach.read(name) == text
 
 
-def test_a_file_that_is_not_there_is_told_with_those_that_are(reach: Reach) -> None:
+def test_a_file_that_is_not_there_is_told_with_those_that_are(reach: RemoteExec) -> None:
     with pytest.raises(FileNotFoundError, match=r"no file 'orders.csv'; it has no files"):
         reach.read("orders.csv")
     reach.write("b.txt", "")
@@ -120,7 +120,7 @@ def test_a_file_that_is_not_there_is_told_with_those_that_are(reach: Reach) -> N
         reach.read("orders.csv")
 
 
-def test_what_is_no_text_file_is_told(reach: Reach) -> None:
+def test_what_is_no_text_file_is_told(reach: RemoteExec) -> None:
     reach.write("folder/file", "")
     with pytest.raises(DesktopError, match=r"cannot read 'folder' .*: .*[Dd]irectory"):
         reach.read("folder")
@@ -132,7 +132,7 @@ def test_what_is_no_text_file_is_told(reach: Reach) -> None:
 
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../secret", ".."])
-def test_a_name_never_leads_out_of_the_folder(reach: Reach, name: str) -> None:
+def test_a_name_never_leads_out_of_the_folder(reach: RemoteExec, name: str) -> None:
     with pytest.raises(DesktopError, match="must lie in the program's working folder"):
         reach.read(name)
     with pytest.raises(DesktopError, match="must lie in the program's working folder"):
@@ -140,7 +140,7 @@ def test_a_name_never_leads_out_of_the_folder(reach: Reach, name: str) -> None:
 
 
 def test_a_way_that_hands_no_input_on_is_told(tmp_path: Path) -> None:
-    deaf = Reach(["sh", "-c", 'cd "$0" && exec "$@" </dev/null', str(tmp_path)])
+    deaf = RemoteExec(["sh", "-c", 'cd "$0" && exec "$@" </dev/null', str(tmp_path)])
     with pytest.raises(DesktopError, match=r"cannot write 'list.txt': 0 of 6 bytes arrived; .* 'docker exec -i'"):
         deaf.write("list.txt", "apples")
 
@@ -159,7 +159,7 @@ NOWHERE = {
 
 @pytest.mark.parametrize(("command", "message"), NOWHERE.values(), ids=NOWHERE.keys())
 def test_a_way_that_leads_nowhere_is_told_with_the_clients_last_words(command: list[str], message: str) -> None:
-    reach = Reach(command)
+    reach = RemoteExec(command)
     for use in (lambda: reach.run(["true"], 30), lambda: reach.read("a"), lambda: reach.has("sh"), reach.end):
         with pytest.raises(DesktopError, match=message):
             use()
@@ -168,7 +168,7 @@ def test_a_way_that_leads_nowhere_is_told_with_the_clients_last_words(command: l
 def test_an_ssh_that_is_refused_asks_nobody_for_a_password(ssh: str, tmp_path: Path) -> None:
     config = Path(ssh.split()[2]).read_text().replace("IdentityFile", "#")
     (tmp_path / "config").write_text(config)
-    stranger = Reach(["ssh", "-F", str(tmp_path / "config"), *ssh.split()[3:]])
+    stranger = RemoteExec(["ssh", "-F", str(tmp_path / "config"), *ssh.split()[3:]])
     with pytest.raises(DesktopError, match=r"does not lead to the desktop: .*Permission denied \(publickey"):
         stranger.run(["true"], 30)
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
-from pytest_vnc_use.planners.common.http_json import MOST_BYTES, Service, post_json, presentable, retry_after_s
+from pytest_vnc_use.planners.common.http_json import MOST_BYTES, Service, loggable, post_json, retry_after_s
 from pytest_vnc_use.planners.common.retry import Attempt, Failure
 from support.json_server import JsonServer, Reply
 
@@ -193,4 +193,4 @@ def test_an_exchange_shows_neither_keys_nor_pictures(ask: Ask) -> None:
 
 def test_what_is_no_picture_is_shown_as_it_is() -> None:
     body = {"url": "data:text/plain;base64,aGk=", "type": "base32", "data": "aGk=", "n": [1, None, True]}
-    assert presentable(body, key="") == body
+    assert loggable(body, key="") == body

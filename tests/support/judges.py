@@ -80,7 +80,7 @@ class PassingController(PaintedController):
         time.sleep(timeout_s)
         return False
 
-    def passed_frames(self) -> tuple[Frame, ...]:
+    def transient_frames(self) -> tuple[Frame, ...]:
         return tuple(map(painted, self._passed))
 
 

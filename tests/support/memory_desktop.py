@@ -71,7 +71,7 @@ class PaintedController:
     def glance(self) -> Glance:
         return Glance(pixels_in(self.frame()))
 
-    def passed_frames(self) -> tuple[Frame, ...]:
+    def transient_frames(self) -> tuple[Frame, ...]:
         return ()
 
     def close(self) -> None:

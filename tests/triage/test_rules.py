@@ -41,7 +41,7 @@ from pytest_vnc_use.plugin.task_spec import TaskSpec
 from pytest_vnc_use.plugin.tasks import carry_out
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage.failure_text import Fault, fault_of
-from pytest_vnc_use.triage.rules import CLASSES, RULES, TRIAGES, Failure, failure_of, rule_for
+from pytest_vnc_use.triage.rules import CLASSES, RULES, TRIAGES, Failure, error_for_run, rule_for
 from pytest_vnc_use.types import (
     Click,
     Confirmation,
@@ -178,17 +178,17 @@ def result_of(outcome: Outcome, *notes: str) -> RunResult:
     ],
 )
 def test_the_end_of_a_run_is(outcome: Outcome, kind: type[VncUseError]) -> None:
-    failure = failure_of(result_of(outcome))
+    failure = error_for_run(result_of(outcome))
     assert type(failure) is kind
     assert "run folder: runs" in str(failure)
 
 
 def test_a_limit_that_was_reached_in_circles_is_the_agents() -> None:
     stalled = graph.STALLED.format(times=3)
-    assert type(failure_of(result_of(Outcome.STEP_LIMIT, "", stalled))) is AgentFailed
-    assert type(failure_of(result_of(Outcome.TIME_LIMIT, stalled))) is AgentFailed
+    assert type(error_for_run(result_of(Outcome.STEP_LIMIT, "", stalled))) is AgentFailed
+    assert type(error_for_run(result_of(Outcome.TIME_LIMIT, stalled))) is AgentFailed
     long_ago = [stalled, *[""] * 5]
-    assert type(failure_of(result_of(Outcome.STEP_LIMIT, *long_ago))) is BudgetExceeded
+    assert type(error_for_run(result_of(Outcome.STEP_LIMIT, *long_ago))) is BudgetExceeded
 
 
 # --- whatever happens -------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def test_an_unsure_verdict_never_reads_as_product(before: list[Verdict], text: s
 @UNHURRIED
 @given(st.sampled_from(sorted(Outcome)), st.lists(st.sampled_from(["", graph.STALLED.format(times=4)])))
 def test_no_end_of_a_run_alone_reads_as_product(outcome: Outcome, notes: list[str]) -> None:
-    failure = Failure(failure_of(result_of(outcome, *notes)))
+    failure = Failure(error_for_run(result_of(outcome, *notes)))
     assert rule_for(failure).triage not in ("product", None)
 
 

@@ -11,7 +11,7 @@ import pytest
 from pytest_vnc_use.errors import Inconclusive, ModelUnavailable, ProductFailed, SettingsError
 from pytest_vnc_use.types import Frame, FrameRef, Report, Verdict
 from pytest_vnc_use.types.protocols import Judge
-from pytest_vnc_use.verification.verifier import NoJudge, Verifier, check_asked, end_state_claim, failure_of
+from pytest_vnc_use.verification.verifier import NoJudge, Verifier, check_asked, end_state_claim, error_for_verdicts
 from support.judges import OUTAGE, USAGE, ListJudge
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -149,5 +149,5 @@ def test_times_that_cannot_be_waited(within_s: object) -> None:
 
 
 def test_a_claim_that_fails_is_the_products_fault_and_an_unsure_one_nobodys() -> None:
-    assert failure_of(["holds", "unsure", "fails"]) is ProductFailed
-    assert failure_of(["holds", "unsure"]) is Inconclusive
+    assert error_for_verdicts(["holds", "unsure", "fails"]) is ProductFailed
+    assert error_for_verdicts(["holds", "unsure"]) is Inconclusive

@@ -105,9 +105,9 @@ class BrowsingController:
         """Return what the screen shows now, without taking a frame. Raises DesktopError."""
         return self.hands.glance()
 
-    def passed_frames(self) -> tuple[Frame, ...]:
+    def transient_frames(self) -> tuple[Frame, ...]:
         """Frames that came and went since the last action began."""
-        return self.hands.passed_frames()
+        return self.hands.transient_frames()
 
     def close(self) -> None:
         """End the connection; a second call does nothing."""

@@ -55,7 +55,7 @@ _SHOWS = """new Promise(done => {
 })"""
 """Looks again whenever the document changes; resolves to `shown`, `late`, or `hidden` where another tab is shown."""
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 class Browser:
@@ -158,7 +158,7 @@ class Browser:
 
     # --- which page ---
 
-    def _read(self, ask: Callable[[Page], Answer]) -> Answer:
+    def _read(self, ask: Callable[[Page], T]) -> T:
         """What the shown page answers; where it closes meanwhile, the one shown then, so `ask` must change nothing."""
         deadline = Deadline(self._timeout_s)
         gone: Target | None = None

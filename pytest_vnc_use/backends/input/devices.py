@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from pytest_vnc_use.backends.rfb.connection import Connection
 from pytest_vnc_use.backends.rfb.scancodes import key_event
-from pytest_vnc_use.backends.rfb.server_quirks import Abilities
+from pytest_vnc_use.backends.rfb.server_quirks import ServerQuirks
 from pytest_vnc_use.errors import ActionError, DesktopError
 from pytest_vnc_use.keyboard.keystrokes import KeyEvent, scroll_chords, stroke
 from pytest_vnc_use.keyboard.keysyms import Chord
@@ -139,9 +139,9 @@ class Keyboard:
     A chord goes out in one write: a release that came late would let the server repeat the key.
     """
 
-    def __init__(self, connection: Connection, abilities: Abilities) -> None:
+    def __init__(self, connection: Connection, quirks: ServerQuirks) -> None:
         self._connection = connection
-        self._abilities = abilities
+        self._quirks = quirks
         self._held: list[int] = []
 
     @property
@@ -160,7 +160,7 @@ class Keyboard:
     def strike(self, *chords: Chord) -> None:
         """Chord after chord, press the keys in order and release them in reverse; a modifier that is held stays so."""
         strokes = [stroke(chord, self._held) for chord in chords]
-        for events in strokes if self._abilities.event_s else [[event for each in strokes for event in each]]:
+        for events in strokes if self._quirks.event_s else [[event for each in strokes for event in each]]:
             self._send(events)
         released = {keysym for events in strokes for keysym, down in events if not down}
         self._held = [held for held in self._held if held not in released]
@@ -176,9 +176,9 @@ class Keyboard:
                 self.release(keysym)
 
     def _send(self, events: Sequence[KeyEvent]) -> None:
-        data = b"".join(key_event(keysym, down, self._abilities.scancodes.get(keysym, 0)) for keysym, down in events)
+        data = b"".join(key_event(keysym, down, self._quirks.scancodes.get(keysym, 0)) for keysym, down in events)
         self._connection.send(self._connection.protocol.transport.write, data)
-        self._connection.framebuffer.pause(len(events) * self._abilities.event_s)
+        self._connection.framebuffer.pause(len(events) * self._quirks.event_s)
 
 
 def _mask(button: Button) -> int:

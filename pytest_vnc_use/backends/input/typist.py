@@ -8,7 +8,7 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use.backends.input.devices import Keyboard
 from pytest_vnc_use.backends.rfb.connection import Connection
-from pytest_vnc_use.backends.rfb.server_quirks import Abilities
+from pytest_vnc_use.backends.rfb.server_quirks import ServerQuirks
 from pytest_vnc_use.backends.screen.settle import SettleRules
 from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.keyboard.keystrokes import PASTE, SELECT_ALL
@@ -25,11 +25,11 @@ _PASTED = SettleRules(first_change_s=4.0, quiet_s=0.1, limit_s=5.0)
 class Writer:
     """Puts text into the focused program."""
 
-    def __init__(self, connection: Connection, keyboard: Keyboard, abilities: Abilities) -> None:
+    def __init__(self, connection: Connection, keyboard: Keyboard, quirks: ServerQuirks) -> None:
         self._connection = connection
         self._screen = connection.framebuffer
         self._keyboard = keyboard
-        self._reach = abilities.text
+        self._reach = quirks.text
 
     def plan(self, text: str) -> tuple[Piece, ...]:
         """What to `write`. Raises ActionError where the server cannot take a character."""

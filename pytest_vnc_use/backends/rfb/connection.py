@@ -16,7 +16,7 @@ from vncdotool.command import parse_server
 from pytest_vnc_use.backends.rfb.keepalive import Pulse
 from pytest_vnc_use.backends.rfb.protocol import DesktopFactory, DesktopProtocol
 from pytest_vnc_use.backends.rfb.reactor import reactor, start_reactor
-from pytest_vnc_use.backends.rfb.server_quirks import Abilities, abilities_of
+from pytest_vnc_use.backends.rfb.server_quirks import ServerQuirks, quirks_of
 from pytest_vnc_use.backends.screen.capture import Capture
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, DesktopSilent, SettingsError
@@ -76,10 +76,10 @@ class Connection:
         return bytes(self.protocol.name).decode("utf-8", "replace")
 
     @property
-    def abilities(self) -> Abilities:
+    def quirks(self) -> ServerQuirks:
         """What the server is known to take."""
         protocol = self.protocol
-        return abilities_of(
+        return quirks_of(
             self.name,
             protocol.security_types,
             announces_clipboard=protocol.announces_clipboard,

@@ -46,18 +46,20 @@ Talk = Generator[int, bytes, None]
 """A conversation: yields how many bytes it needs next, and is sent them."""
 
 
-Heard = Callable[[Union[Motion, None], float], None]
+MotionListener = Callable[[Union[Motion, None], float], None]
 """Is told of each event and its moment on the monotonic clock, and of None once the viewer is gone; by the reactor."""
 
 
-class Stage:
+class ViewerServer:
     """Shows `screen` to the one viewer that connects to `listen`, such as `localhost::5930`; port 0 is any free one.
 
     With a password the viewer is asked for it. Without one nobody from another machine is let in: raises SettingsError
     for such an address, and where it cannot be listened at.
     """
 
-    def __init__(self, screen: Framebuffer, name: str, listen: str, password: str | None, heard: Heard) -> None:
+    def __init__(
+        self, screen: Framebuffer, name: str, listen: str, password: str | None, heard: MotionListener
+    ) -> None:
         host, port = _address(listen, password)
         self.screen, self.name, self.password, self.heard = screen, name, password, heard
         self.viewer: _Viewer | None = None
@@ -117,7 +119,7 @@ class _Viewer(Protocol):
 
     transport: Any
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: ViewerServer) -> None:
         self._stage = stage
         self._screen = stage.screen
         self._received = bytearray()

@@ -58,7 +58,7 @@ _WORDS: Mapping[TextReach, str] = {
 
 
 @dataclass(frozen=True)
-class Abilities(Means):
+class ServerQuirks(Means):
     """The means of a server, and its pace: a key event takes it `event_s`; `scancodes` are sent along with keysyms.
 
     `doubles_only_near` as in the port ClickRules.
@@ -68,7 +68,7 @@ class Abilities(Means):
     scancodes: Mapping[int, int] = field(default_factory=dict)
     doubles_only_near: bool = False
 
-    def pasting(self) -> Abilities:
+    def pasting(self) -> ServerQuirks:
         """The same, with all text pasted. Raises SettingsError where the server has no clipboard for that."""
         if self.text != "clipboard":
             raise SettingsError(
@@ -82,14 +82,14 @@ class Abilities(Means):
         return _WORDS[self.text] + (", scan codes of a US keyboard" if self.scancodes else "") + pace
 
 
-def abilities_of(
+def quirks_of(
     desktop_name: str, security_types: bytes, *, announces_clipboard: bool, takes_scancodes: bool
-) -> Abilities:
+) -> ServerQuirks:
     """What a server takes, told from its desktop's name, the security types it offered, and what it confirmed."""
     if desktop_name == _QT_DESKTOP:
-        return Abilities("latin-1", wheel=False, only_keysyms=_QT_KEYS, doubles_only_near=True)
+        return ServerQuirks("latin-1", wheel=False, only_keysyms=_QT_KEYS, doubles_only_near=True)
     if desktop_name.startswith(_QEMU):
-        return Abilities(
+        return ServerQuirks(
             "ascii",
             substitutes=KEYPAD_CHARACTERS,
             only_keysyms=frozenset(US_KEYBOARD),
@@ -97,7 +97,7 @@ def abilities_of(
             scancodes=US_KEYBOARD if takes_scancodes else {},
         )
     if announces_clipboard:
-        return Abilities("clipboard")
+        return ServerQuirks("clipboard")
     if _TIGHT_SECURITY in security_types:
-        return Abilities("latin-1")
-    return Abilities("ascii", substitutes=KEYPAD_CHARACTERS)
+        return ServerQuirks("latin-1")
+    return ServerQuirks("ascii", substitutes=KEYPAD_CHARACTERS)

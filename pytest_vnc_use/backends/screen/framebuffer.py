@@ -15,8 +15,8 @@ from pytest_vnc_use.backends.screen.activity import REST_S, TILE_PX, Activity, T
 from pytest_vnc_use.backends.screen.capture import Capture, regions
 from pytest_vnc_use.backends.screen.pointer_shape import PointerShape, ShownPointer
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels, Rectangle
-from pytest_vnc_use.backends.screen.settle import Mark, SettleRules, judge
-from pytest_vnc_use.backends.screen.transients import PassedFrames
+from pytest_vnc_use.backends.screen.settle import ActionWindow, SettleRules, decide
+from pytest_vnc_use.backends.screen.transients import TransientFrames
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types import Glance, Region, Settled
 
@@ -30,10 +30,10 @@ class Framebuffer:
         self._missing = np.zeros((0, 0), np.bool_)
         self._complete = False
         self._activity = Activity(0, 0)
-        self._mark = Mark(0.0, 0.0)
+        self._mark = ActionWindow(0.0, 0.0)
         self._acting = False
         self._error: DesktopError | None = None
-        self._passed = PassedFrames()
+        self._passed = TransientFrames()
         self._looked_s = -np.inf
         self._pointer_shape: PointerShape | None = None
         self._pointer_at: tuple[int, int] | None = None
@@ -210,7 +210,7 @@ class Framebuffer:
         """Nothing was done yet: a program that has just been started may still be drawing its first screen."""
         with self._condition:
             now_s = time.monotonic()
-            self._mark = Mark(now_s, now_s)
+            self._mark = ActionWindow(now_s, now_s)
 
     def mark_began(self) -> None:
         """An action, or a part of one, begins now: what changes from here on may be its answer."""
@@ -218,13 +218,13 @@ class Framebuffer:
             now_s = time.monotonic()
             if not self._acting:
                 self._activity.learn(now_s)
-            self._mark = Mark(now_s, now_s)
+            self._mark = ActionWindow(now_s, now_s)
             self._acting = True
 
     def mark_ended(self, *, clicked: tuple[int, int] | None = None, entered: bool = False) -> None:
-        """The action is carried out, as a Mark tells of it; animation is looked for from here on."""
+        """The action is carried out, as a ActionWindow tells of it; animation is looked for from here on."""
         with self._condition:
-            self._mark = Mark(self._mark.began_s, time.monotonic(), clicked, entered)
+            self._mark = ActionWindow(self._mark.began_s, time.monotonic(), clicked, entered)
             self._activity.restart()
             self._acting = False
 
@@ -232,7 +232,7 @@ class Framebuffer:
         """The action was only a wait: what moved meanwhile did so by itself."""
         with self._condition:
             now_s = time.monotonic()
-            self._mark = Mark(self._mark.began_s, now_s)
+            self._mark = ActionWindow(self._mark.began_s, now_s)
             self._activity.learn(now_s)
             self._acting = False
 
@@ -261,9 +261,9 @@ class Framebuffer:
             while True:
                 self.raise_if_lost()
                 now_s = time.monotonic()
-                judgement = judge(self._activity, self._mark, rules, now_s)
-                if now_s >= judgement.at_s:
-                    return Settled(judgement.reason, now_s - started_s)
+                decision = decide(self._activity, self._mark, rules, now_s)
+                if now_s >= decision.at_s:
+                    return Settled(decision.reason, now_s - started_s)
                 if now_s >= started_s + rules.limit_s:
                     return Settled("limit", now_s - started_s)
-                self._condition.wait(min(judgement.at_s, started_s + rules.limit_s) - now_s)
+                self._condition.wait(min(decision.at_s, started_s + rules.limit_s) - now_s)

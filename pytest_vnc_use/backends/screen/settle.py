@@ -1,4 +1,4 @@
-"""When a screen counts as settled after an action: the rules, and the judgement as a pure function of what was seen."""
+"""When a screen counts as settled after an action: the rules, and the decision as a pure function of what was seen."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SettleRules:
 
 
 @dataclass(frozen=True)
-class Mark:
+class ActionWindow:
     """When the last action began and ended, on the monotonic clock; which pixel it `clicked`, whether it `entered`.
 
     An action enters where its last key is the one that has a line of text answered, and a default button pressed.
@@ -43,28 +43,28 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class SettleDecision:
     """Why the screen counts as settled, from `at_s` on unless it changes before."""
 
     reason: SettledReason
     at_s: float
 
 
-def judge(activity: Activity, mark: Mark, rules: SettleRules, now_s: float) -> Judgement:
+def decide(activity: Activity, mark: ActionWindow, rules: SettleRules, now_s: float) -> SettleDecision:
     """What to make of a screen that changes no more."""
     moving = activity.moving(now_s)
     last_change_s = activity.last_change_s(except_tiles=moving)
     quiet_s = max(last_change_s, mark.ended_s) + rules.quiet_s
     shows_the_action = np.False_ if rules.any_change else _shows(activity, mark, moving)
     if activity.last_change_s(except_tiles=moving | shows_the_action) >= mark.began_s:
-        return Judgement("animated" if moving.any() else "settled", quiet_s)
+        return SettleDecision("animated" if moving.any() else "settled", quiet_s)
     awaited_s = max(quiet_s, mark.began_s + rules.first_change_s)
     if last_change_s >= mark.began_s:
-        return Judgement("animated" if moving.any() else "settled", awaited_s)
-    return Judgement("animated" if (moving & ~activity.known).any() else "nothing_changed", awaited_s)
+        return SettleDecision("animated" if moving.any() else "settled", awaited_s)
+    return SettleDecision("animated" if (moving & ~activity.known).any() else "nothing_changed", awaited_s)
 
 
-def _shows(activity: Activity, mark: Mark, moving: Tiles) -> Tiles:
+def _shows(activity: Activity, mark: ActionWindow, moving: Tiles) -> Tiles:
     """The tiles in which a screen shows the action itself, and no answer to it yet."""
     if mark.entered:
         return activity.line_since(mark.began_s, except_tiles=moving)

@@ -50,7 +50,7 @@ class _Passed:
         return bool(self.part.size) and within_caret(differs)
 
 
-class PassedFrames:
+class TransientFrames:
     """Keeps what passes, the newest of it, bounded in number and bytes. For one thread at a time."""
 
     def __init__(self) -> None:

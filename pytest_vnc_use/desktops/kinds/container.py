@@ -14,7 +14,7 @@ from pytest_vnc_use.desktops.kinds.container_engine import Run, find_engine
 from pytest_vnc_use.desktops.kinds.local import check_linux, check_size
 from pytest_vnc_use.desktops.processes import cleanup
 from pytest_vnc_use.desktops.processes.ports import greets_with_rfb
-from pytest_vnc_use.desktops.processes.remote_exec import Reach
+from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
 from pytest_vnc_use.desktops.processes.remote_program import ReachedDesktop
 from pytest_vnc_use.desktops.processes.screen_wait import await_screen, is_blank
 from pytest_vnc_use.desktops.processes.session import Session
@@ -103,7 +103,7 @@ class ContainerDesktop(ReachedDesktop):
             end = self._engine.end(self.container)
         except DesktopError as exc:  # somebody removed it, or the engine is gone
             return str(exc)
-        return self._told(end) if end else ""
+        return self._message(end) if end else ""
 
     def logs(self) -> Mapping[str, str]:
         """What the container has printed, as `container`, and the program under test, as `program`."""
@@ -127,7 +127,7 @@ class ContainerDesktop(ReachedDesktop):
 
     def _begin(self) -> None:
         self._session = Session({}, self._place)
-        self._reach = Reach([self._engine.path, "exec", "-i", self.container])
+        self._remote = RemoteExec([self._engine.path, "exec", "-i", self.container])
         try:
             self._run()
             self._published_port = self._engine.published_port(self.container, self._port)
@@ -168,12 +168,12 @@ class ContainerDesktop(ReachedDesktop):
 
     def _check_running(self) -> None:
         if end := self._engine.end(self.container):
-            raise DesktopError(self._told(f"{end} and had not shown a desktop"))
+            raise DesktopError(self._message(f"{end} and had not shown a desktop"))
 
     def _late(self, what: str) -> DesktopRefused:
-        return DesktopRefused(self._told(f"is not ready after {self._start_timeout_s:g} s: {what}"))
+        return DesktopRefused(self._message(f"is not ready after {self._start_timeout_s:g} s: {what}"))
 
-    def _told(self, what: str) -> str:
+    def _message(self, what: str) -> str:
         last = "\n".join(self._printed().splitlines()[-_SHOWN_LINES:])
         return f"the container of the image {self._image!r} {what}\n{last or '(it printed nothing)'}"
 
@@ -183,10 +183,10 @@ class ContainerDesktop(ReachedDesktop):
         except DesktopError as exc:  # it was removed, or the engine is gone: what else there is to tell comes first
             return str(exc)
 
-    def _reach_to(self, wish: str) -> Reach:
+    def _reach_to(self, wish: str) -> RemoteExec:
         if self._kept_logs is not None:
             raise DesktopError(f"cannot {wish}: the desktop is stopped, and its container gone; do it before that")
-        return self._reach
+        return self._remote
 
 
 def _check_image(image: str) -> None:

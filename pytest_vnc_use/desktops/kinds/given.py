@@ -6,7 +6,7 @@ from contextlib import closing
 from functools import partial
 
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.desktops.processes.remote_exec import Reach
+from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
 from pytest_vnc_use.desktops.processes.remote_program import ReachedDesktop
 from pytest_vnc_use.desktops.processes.screen_wait import await_screen
 from pytest_vnc_use.errors import DesktopError
@@ -27,10 +27,10 @@ class AddressDesktop(ReachedDesktop):
     where the desktop does not answer.
     """
 
-    def __init__(self, server: str, reach: Reach | None = None, connect: Connect | None = None) -> None:
+    def __init__(self, server: str, reach: RemoteExec | None = None, connect: Connect | None = None) -> None:
         super().__init__(connect)
         self._server = server
-        self._reach = reach
+        self._remote = reach
         self._reached = False
         self._start = self._look() if reach and connect else b""
 
@@ -61,9 +61,9 @@ class AddressDesktop(ReachedDesktop):
     def stop(self) -> None:
         """End what was launched and run; the desktop itself, which this test did not start, it does not end."""
         self._end_program()
-        if self._reach and self._reached:
+        if self._remote and self._reached:
             self._reached = False
-            self._reach.end()
+            self._remote.end()
 
     def _look(self) -> bytes:
         with closing(self._screen("look at the desktop")) as screen:
@@ -71,12 +71,12 @@ class AddressDesktop(ReachedDesktop):
             screen.settle()
             return screen.frame().png
 
-    def _reach_to(self, wish: str) -> Reach:
-        if self._reach is None:
+    def _reach_to(self, wish: str) -> RemoteExec:
+        if self._remote is None:
             raise DesktopError(
                 f"cannot {wish}: the desktop at {self._server!r} is reached through VNC only; say how to run a command "
                 "there (--vnc-exec='docker exec -i NAME' or 'ssh HOST'), or let the test start a desktop "
                 "(--vnc-server=xvnc, qt or container:IMAGE)"
             )
         self._reached = True
-        return self._reach
+        return self._remote

@@ -78,7 +78,7 @@ class StartedDesktop:
             return self._last_fault
         if not (self._program and self._program.end) or self.fault():
             return ""
-        return self._program.told(self._program.end)
+        return self._program.message(self._program.end)
 
     def program_hangs(self) -> bool:
         """Whether the program under test runs, and answers nothing; False where that cannot be told."""
@@ -120,7 +120,7 @@ class StartedDesktop:
 
     def _ended_early(self, process: Process, undone: str) -> VncUseError:
         """The error for a process that ended before it showed anything: the program under test, or one of our own."""
-        told = process.told(f"{process.end} and {undone}{'' if process.exit_code else STAY}")
+        told = process.message(f"{process.end} and {undone}{'' if process.exit_code else STAY}")
         if process is not self._program or self.fault():
             return DesktopError(self.fault() or told)
         return early_end(told, process.exit_code, process.output_tail())

@@ -93,7 +93,7 @@ class QtDesktop(StartedDesktop):
             if port := vnc_port(program.popen.pid, timeout_s=_GREETING_TIMEOUT_S):
                 return port
             time.sleep(_POLL_S)
-        raise DesktopRefused(program.told(f"opened no VNC server within {self._timeout_s:g} s; is it a Qt program?"))
+        raise DesktopRefused(program.message(f"opened no VNC server within {self._timeout_s:g} s; is it a Qt program?"))
 
 
 def _qt_environment(size: tuple[int, int]) -> dict[str, str]:

@@ -170,7 +170,7 @@ class XvncDesktop(StartedDesktop):
                 raise self._late(server, "had not taken connections")
             if not (piece := os.read(descriptor, 16)):
                 server.popen.wait()
-                raise DesktopError(server.told(f"{server.end} and had not taken connections"))
+                raise DesktopError(server.message(f"{server.end} and had not taken connections"))
             line += piece
         return int(line)
 
@@ -182,9 +182,9 @@ class XvncDesktop(StartedDesktop):
                 client.connect(self.server)
                 greets = client.recv(4) == b"RFB "
         except OSError as exc:
-            raise DesktopRefused(server.told(f"cannot be reached over VNC: {exc}")) from exc
+            raise DesktopRefused(server.message(f"cannot be reached over VNC: {exc}")) from exc
         if not greets:
-            raise DesktopRefused(server.told("does not greet over VNC"))
+            raise DesktopRefused(server.message("does not greet over VNC"))
 
     def _start_window_manager(self) -> Process | None:
         """None where none is installed, or wanted."""
@@ -204,7 +204,7 @@ class XvncDesktop(StartedDesktop):
                 raise self._late(process, undone)
 
     def _late(self, process: Process, undone: str) -> DesktopRefused:
-        return DesktopRefused(process.told(f"{undone} within {self._timeout_s:g} s"))
+        return DesktopRefused(process.message(f"{undone} within {self._timeout_s:g} s"))
 
 
 def _installed_server() -> str:

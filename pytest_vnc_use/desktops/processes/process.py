@@ -57,9 +57,9 @@ class Process:
     @property
     def end(self) -> str:
         """How it ended, such as `exited with -11 (SIGSEGV)`; empty while it runs."""
-        return "" if self.exit_code is None else f"exited with {_told_exit_code(self.exit_code)}"
+        return "" if self.exit_code is None else f"exited with {_format_exit_code(self.exit_code)}"
 
-    def told(self, what: str) -> str:
+    def message(self, what: str) -> str:
         """A sentence about it, and the last lines of its output."""
         return f"{self.title} {what}\n{self.output_tail() or '(it printed nothing)'}"
 
@@ -81,7 +81,7 @@ def text_of(file: IO[bytes]) -> str:
     return (head + sitter.CUT % left_out + file.read(sitter.TAIL)).decode("utf-8", "replace")
 
 
-def _told_exit_code(code: int) -> str:
+def _format_exit_code(code: int) -> str:
     """`3`, or `-11 (SIGSEGV)`."""
     if code >= 0:
         return str(code)

@@ -55,7 +55,7 @@ done
 """
 
 
-class Reach:
+class RemoteExec:
     """The way to a desktop: `command` with a command appended runs it there, in the desktop's working folder.
 
     For `ssh` what is appended is quoted, since the shell there reads it once more. Files are read and written as UTF-8.
@@ -174,7 +174,7 @@ class Reach:
             raise DesktopError(f"{problem} (exit code {done.returncode}); try it in a shell, with 'true' appended")
 
 
-def reach_of(command_line: str, server: str) -> Reach:
+def reach_of(command_line: str, server: str) -> RemoteExec:
     """The reach that `--vnc-exec` names, with {host} and {port} filled in from the desktop's address.
 
     Raises SettingsError where the command line makes no sense.
@@ -186,7 +186,7 @@ def reach_of(command_line: str, server: str) -> Reach:
         raise SettingsError(f"--vnc-exec must be a command line, got {command_line!r}: {exc}") from exc
     if not words:
         raise SettingsError(f"--vnc-exec must be a command line, such as 'docker exec -i NAME', got {command_line!r}")
-    return Reach(words)
+    return RemoteExec(words)
 
 
 def _filled(word: str, known: dict[str, str], server: str) -> str:

@@ -10,7 +10,7 @@ from contextlib import closing
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.processes import cleanup
-from pytest_vnc_use.desktops.processes.remote_exec import Reach
+from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
 from pytest_vnc_use.desktops.processes.screen_wait import await_screen
 from pytest_vnc_use.desktops.processes.session import Session
 from pytest_vnc_use.desktops.processes.start_faults import STAY, early_end
@@ -28,7 +28,7 @@ class Program:
     leads there or it ends first without a fault, DesktopRefused where nothing shows in `timeout_s`.
     """
 
-    def __init__(self, command: Sequence[str], reach: Reach, screen: Controller, timeout_s: float) -> None:
+    def __init__(self, command: Sequence[str], reach: RemoteExec, screen: Controller, timeout_s: float) -> None:
         if not reach.has(command[0]):
             raise ProgramMissing(f"cannot start {command[0]!r}: the desktop has no such program on its PATH")
         self._kept: tuple[str, str] | None = None
@@ -47,7 +47,7 @@ class Program:
     @property
     def fault(self) -> str:
         """How it ended, and its last output; "" while it runs. Once stopped, what it was before."""
-        return self._kept[0] if self._kept else self._process.told(self._process.end) if self._process.end else ""
+        return self._kept[0] if self._kept else self._process.message(self._process.end) if self._process.end else ""
 
     @property
     def output(self) -> str:
@@ -65,16 +65,16 @@ class Program:
 
         def shows(png: bytes) -> bool:
             if program.end:
-                told = program.told(f"{program.end} and had not shown a window{'' if program.exit_code else STAY}")
+                told = program.message(f"{program.end} and had not shown a window{'' if program.exit_code else STAY}")
                 raise early_end(told, program.exit_code, program.output_tail(), elsewhere=True)
             return not same_screen(before, png)
 
         if not await_screen(screen, shows, Deadline(timeout_s)):
-            raise DesktopRefused(program.told(f"had not shown a window within {timeout_s:g} s"))
+            raise DesktopRefused(program.message(f"had not shown a window within {timeout_s:g} s"))
 
 
 class ReachedDesktop(ABC):
-    """Its files and commands, by way of a Reach; `connect` shows what a program that is launched changes."""
+    """Its files and commands, by way of a RemoteExec; `connect` shows what a program that is launched changes."""
 
     def __init__(self, connect: Connect | None, launch_timeout_s: float = 20.0) -> None:
         self._connect = connect
@@ -92,7 +92,7 @@ class ReachedDesktop(ABC):
         """What its VNC server asks for; None where it asks for nothing, or nobody but the user knows."""
 
     @abstractmethod
-    def _reach_to(self, wish: str) -> Reach:
+    def _reach_to(self, wish: str) -> RemoteExec:
         """The way there. Raises DesktopError that says why `wish` cannot be."""
 
     def read_file(self, name: str) -> str:

@@ -124,7 +124,7 @@ class Session:
     def fault(self) -> str:
         """How something that is there to stay has ended, and its last output; "" while all of it runs."""
         ended = next((process for process in self._staying if process.end), None)
-        return ended.told(ended.end) if ended else ""
+        return ended.message(ended.end) if ended else ""
 
     def reset(self) -> None:
         """End all that was started since `mark_start()`, and empty the working folder but for the logs of what stays.

@@ -20,7 +20,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from pytest_vnc_use.desktops.kinds.given import AddressDesktop
-from pytest_vnc_use.desktops.processes.remote_exec import Reach
+from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
 from pytest_vnc_use.errors import DesktopError, DesktopRefused
 from pytest_vnc_use.types.protocols import Connect
 
@@ -34,7 +34,7 @@ _REMEDY = "remove what is there, or set TMPDIR to a folder of your own"
 class LeasedDesktop(AddressDesktop):
     """A given desktop that nobody else uses until it is stopped, which gives it back."""
 
-    def __init__(self, lease: Lease, reach: Reach | None = None, connect: Connect | None = None) -> None:
+    def __init__(self, lease: Lease, reach: RemoteExec | None = None, connect: Connect | None = None) -> None:
         super().__init__(lease.server, reach, connect)
         self._lease = lease
 
@@ -53,7 +53,7 @@ class LeasedDesktop(AddressDesktop):
     def _leave_as_found(self) -> None:
         program = self._program
         try:
-            if self._reach:
+            if self._remote:
                 self.reset()
         except DesktopError as exc:
             warnings.warn(f"{exc}; the next test finds it so", stacklevel=3)

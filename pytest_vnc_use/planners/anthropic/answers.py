@@ -25,7 +25,7 @@ WHOLE = frozenset({"end_turn", "tool_use", "stop_sequence"})
 
 
 @dataclass(frozen=True)
-class Answer:
+class ClaudeAnswer:
     """One answer: its content blocks as they came, and what can be read from them."""
 
     content: Sequence[JsonObject]
@@ -36,7 +36,7 @@ class Answer:
     model: str
 
 
-def read_answer(body: JsonObject) -> Answer | Failure:
+def read_answer(body: JsonObject) -> ClaudeAnswer | Failure:
     """A response of the Messages API, or why it cannot be used: refused, or worth asking again at once."""
     reason = str(body.get("stop_reason") or "no stop reason")
     content = body.get("content")
@@ -48,7 +48,7 @@ def read_answer(body: JsonObject) -> Answer | Failure:
         return malformed(f"its stop reason is {reason!r}")
     if not _is_content(content):
         return malformed(f"its content is {content!r}")
-    answer = Answer(
+    answer = ClaudeAnswer(
         content=content,
         words=_joined(content, "text", "text"),
         thoughts=_joined(content, "thinking", "thinking"),

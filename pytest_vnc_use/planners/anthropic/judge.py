@@ -13,7 +13,7 @@ from pytest_vnc_use.planners.anthropic.messages import rebuild_messages
 from pytest_vnc_use.planners.anthropic.planner import API_URL, API_VERSION, KEY_VARIABLE, LARGER, URL_VARIABLE
 from pytest_vnc_use.planners.common.endpoint import found_key, found_url
 from pytest_vnc_use.planners.common.http_json import Service
-from pytest_vnc_use.planners.common.judge_answers import Grid, Said
+from pytest_vnc_use.planners.common.judge_answers import Grid, JudgeReply
 from pytest_vnc_use.planners.common.pixels import PictureLimit, SentScreen
 from pytest_vnc_use.planners.common.retry import Backoff, Failure
 from pytest_vnc_use.planners.common.service_judge import ServiceJudge
@@ -54,9 +54,9 @@ class AnthropicJudge(ServiceJudge):
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
         return {"output_config": {"format": {"type": "json_schema", "schema": _uncounted(schema)}}}
 
-    def _read(self, body: JsonObject) -> Said | Failure:
+    def _read(self, body: JsonObject) -> JudgeReply | Failure:
         answer = read_answer(body)
-        return answer if isinstance(answer, Failure) else Said(answer.words, answer.model, answer.usage)
+        return answer if isinstance(answer, Failure) else JudgeReply(answer.words, answer.model, answer.usage)
 
 
 def _uncounted(schema: Any) -> Any:

@@ -65,7 +65,7 @@ def _messages_of(turn: Turn, picture: JsonObject, *, without_thinking: bool) -> 
     content: Sequence[JsonObject] = turn.decision.provider_details.get("content") or ()
     blocks = [block for block in content if block["type"] == "tool_use"]
     if calls is None or len(calls) != len(blocks):
-        yield {"role": "user", "content": [_text(prompts.told_in_words(turn)), picture]}
+        yield {"role": "user", "content": [_text(prompts.format_turn(turn)), picture]}
         return
     results = [_result(*each) for each in zip(blocks, calls, skipped(calls), strict=True)]
     results[-1]["content"].append(picture)

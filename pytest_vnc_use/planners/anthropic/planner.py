@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.anthropic.actions import MEMBERS, UNAVAILABLE, read_calls
-from pytest_vnc_use.planners.anthropic.answers import TOOLSET, Answer, read_answer, usage_of
+from pytest_vnc_use.planners.anthropic.answers import TOOLSET, ClaudeAnswer, read_answer, usage_of
 from pytest_vnc_use.planners.anthropic.messages import rebuild_messages
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.calls import GIVE_UP
@@ -135,7 +135,7 @@ class AnthropicComputer:
             "display_height_px": sent.height,
         }
 
-    def _decision(self, answer: Answer, observation: Observation, sent: SentScreen) -> Decision:
+    def _decision(self, answer: ClaudeAnswer, observation: Observation, sent: SentScreen) -> Decision:
         decided = partial(Decision, model=answer.model, usage=answer.usage, stop_at_error=True)
         gave_up = next((call for call in answer.calls if call.name == GIVE_UP.name), None)
         if gave_up is not None:

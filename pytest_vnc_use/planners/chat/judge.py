@@ -9,7 +9,7 @@ from pytest_vnc_use.planners.chat.messages import user_message
 from pytest_vnc_use.planners.chat.service import chat_service
 from pytest_vnc_use.planners.common.boxes import GRID, Coordinates
 from pytest_vnc_use.planners.common.json_answers import malformed
-from pytest_vnc_use.planners.common.judge_answers import Grid, Said
+from pytest_vnc_use.planners.common.judge_answers import Grid, JudgeReply
 from pytest_vnc_use.planners.common.retry import Backoff, Failure
 from pytest_vnc_use.planners.common.service_judge import ServiceJudge
 from pytest_vnc_use.types import FrameRef, JsonObject, Observation
@@ -51,10 +51,10 @@ class ChatJudge(ServiceJudge):
         described = {"name": name, "strict": True, "schema": schema}
         return {"response_format": {"type": "json_schema", "json_schema": described}}
 
-    def _read(self, body: JsonObject) -> Said | Failure:
+    def _read(self, body: JsonObject) -> JudgeReply | Failure:
         answer = read_answer(body)
         if isinstance(answer, Failure):
             return answer
         if answer.cut_off:
             return malformed(f"it was cut off at max_tokens={self._max_tokens}")
-        return Said(answer.words, answer.model or self._service.model, answer.usage)
+        return JudgeReply(answer.words, answer.model or self._service.model, answer.usage)

@@ -42,7 +42,7 @@ def _messages_of(turn: Turn, png: bytes | None) -> Iterator[Message]:
     said = turn.decision.provider_details.get("chat") or {"message": {}, "actions": []}
     screen = prompts.NEWER_SCREEN if png is not None else prompts.OLDER_SCREEN
     if not said["actions"] or sum(said["actions"]) != len(turn.steps):
-        yield user_message(f"{_cut(prompts.told_in_words(turn))}\n{screen}", png)
+        yield user_message(f"{_cut(prompts.format_turn(turn))}\n{screen}", png)
         return
     yield said["message"]
     steps = iter(turn.steps)

@@ -23,7 +23,7 @@ import httpx
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
-from pytest_vnc_use.planners.common.json_answers import NotJson, blotted, read_json
+from pytest_vnc_use.planners.common.json_answers import NotJson, read_json, redact_key
 from pytest_vnc_use.planners.common.retry import Attempt, Failure
 from pytest_vnc_use.types import JsonObject, Usage
 
@@ -51,7 +51,7 @@ DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Service:
-    """Where to post, with which headers. `key` is blotted out of all that is told, and stands in `headers` too."""
+    """Where to post, with which headers. `key` is redact_key out of all that is told, and stands in `headers` too."""
 
     url: str
     model: str
@@ -80,8 +80,8 @@ def post_json(
     Takes no longer than `timeout_s`, also where an answer comes a byte at a time. Raises nothing.
     """
     response, failure = _asked(service, body, timeout_s)
-    shown = presentable(response, key=service.key) if response else None
-    return Attempt(presentable(body, key=service.key), shown, failure or read(response), service.usage_of(response))
+    shown = loggable(response, key=service.key) if response else None
+    return Attempt(loggable(body, key=service.key), shown, failure or read(response), service.usage_of(response))
 
 
 def _asked(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonObject, Failure | None]:
@@ -100,8 +100,8 @@ def _asked(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonOb
         unavailable, unsent = f"the model's service cannot be reached: {exc!r}", isinstance(exc, UNSENT)
     except Exception as exc:  # noqa: BLE001  # whatever it is: the frames that it came through hold the API key
         problem = f"the model's service could not be asked: {exc!r}"
-        return {}, Failure(PlannerError(blotted(problem, key=service.key)), unbilled=True)
-    return {}, Failure(ModelUnavailable(blotted(unavailable, key=service.key)), again=True, unbilled=unsent)
+        return {}, Failure(PlannerError(redact_key(problem, key=service.key)), unbilled=True)
+    return {}, Failure(ModelUnavailable(redact_key(unavailable, key=service.key)), again=True, unbilled=unsent)
 
 
 def _posted(service: Service, body: JsonObject, timeout_s: float) -> _Response:
@@ -131,8 +131,8 @@ def _read(service: Service, response: _Response) -> tuple[JsonObject, Failure | 
     body = read_json(response.text) if response.status == 200 else _error_body(response.text)
     if response.status == 200 and not body.get("error"):
         return body, None
-    shown = presentable(body, key=service.key)
-    status = _status_told(shown) if response.status == 200 else response.status
+    shown = loggable(body, key=service.key)
+    status = _status_in(shown) if response.status == 200 else response.status
     return shown, failure_of_error(status, shown, model=service.model, after_s=retry_after_s(response.headers))
 
 
@@ -146,7 +146,7 @@ def _error_body(text: str) -> JsonObject:
     return first if isinstance(first, dict) else {"message": str(first)[:2000]}
 
 
-def _status_told(body: JsonObject) -> int:
+def _status_in(body: JsonObject) -> int:
     """The status that an error in a body of status 200 names, or 500: nothing else is known of it."""
     code = body["error"].get("code") if isinstance(body["error"], dict) else None
     return code if isinstance(code, int) and 400 <= code <= 599 else 500
@@ -202,8 +202,8 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 # --- for the run folder ----------------------------------------------------------------------------------------------
 
 
-def presentable(body: JsonObject, *, key: str) -> JsonObject:
-    """A request or response for the run folder: the key blotted out, each image as `sha256:<hex>` of its bytes.
+def loggable(body: JsonObject, *, key: str) -> JsonObject:
+    """A request or response for the run folder: the key redact_key out, each image as `sha256:<hex>` of its bytes.
 
     Images are those of `data:` URLs, and of Anthropic's `{"type": "base64", "data": …}`.
     """
@@ -214,11 +214,11 @@ def presentable(body: JsonObject, *, key: str) -> JsonObject:
 def _shown(value: Any, key: str) -> Any:
     if isinstance(value, str):
         image = DATA_URL.fullmatch(value)
-        return _digest(image[2]) if image else blotted(value, key=key)
+        return _digest(image[2]) if image else redact_key(value, key=key)
     if isinstance(value, Mapping):
         is_image = value.get("type") == "base64" and isinstance(value.get("data"), str)
         image_data = {"data": _digest(value["data"])} if is_image else {}
-        return {blotted(str(name), key=key): _shown(inner, key) for name, inner in {**value, **image_data}.items()}
+        return {redact_key(str(name), key=key): _shown(inner, key) for name, inner in {**value, **image_data}.items()}
     return [_shown(inner, key) for inner in value] if isinstance(value, (list, tuple)) else value
 
 

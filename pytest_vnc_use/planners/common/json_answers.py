@@ -41,5 +41,5 @@ def shortened(message: Any, limit: int = 500) -> str:
     return text if len(text) <= limit else f"{text[:limit]} …"
 
 
-def blotted(text: str, *, key: str) -> str:
+def redact_key(text: str, *, key: str) -> str:
     return text.replace(key, "[api key]") if key else text

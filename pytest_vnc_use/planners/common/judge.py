@@ -12,8 +12,8 @@ from pytest_vnc_use.planners.common.judge_answers import (
     SCHEMA,
     AnyAnswer,
     Grid,
+    JudgeReply,
     Opinion,
-    Said,
     Value,
     answered,
     unreadable,
@@ -63,7 +63,7 @@ class ScreenJudge(ABC):
 
     def _answered(
         self, form: type[AnyAnswer], asked: Question, timeout_s: float, report: Report
-    ) -> tuple[AnyAnswer | None, Said]:
+    ) -> tuple[AnyAnswer | None, JudgeReply]:
         return answered(form, partial(self._ask, asked, report), timeout_s=timeout_s)
 
     @abstractmethod
@@ -71,5 +71,5 @@ class ScreenJudge(ABC):
         """What the model is asked to count in."""
 
     @abstractmethod
-    def _ask(self, asked: Question, report: Report, timeout_s: float) -> Said:
+    def _ask(self, asked: Question, report: Report, timeout_s: float) -> JudgeReply:
         """What the model says. Raises PlannerError."""

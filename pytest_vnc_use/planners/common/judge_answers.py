@@ -40,26 +40,26 @@ def value_schema(schema: JsonObject) -> JsonObject:
     return {**whole, "$defs": schema["$defs"]} if "$defs" in schema else whole
 
 
-class Answer(BaseModel):
+class JudgeAnswer(BaseModel):
     """What every answer of a judge has; `box_2d` is in the grid that it was asked for."""
 
     reason: str = Field(min_length=1)
     box_2d: tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat] | None = None
 
 
-class Opinion(Answer):
+class Opinion(JudgeAnswer):
     """Whether a claim holds."""
 
     verdict: Literal["holds", "fails", "unsure"]
 
 
-class Value(Answer):
+class Value(JudgeAnswer):
     """What stands on the screen; None where it is not there."""
 
     value: Any
 
 
-AnyAnswer = TypeVar("AnyAnswer", bound=Answer)
+AnyAnswer = TypeVar("AnyAnswer", bound=JudgeAnswer)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Said:
+class JudgeReply:
     """A judge's answer as it came, and what it cost."""
 
     text: str
@@ -98,7 +98,9 @@ class Said:
     usage: Usage = field(default_factory=Usage)
 
 
-def answered(form: type[AnyAnswer], ask: Callable[[float], Said], *, timeout_s: float) -> tuple[AnyAnswer | None, Said]:
+def answered(
+    form: type[AnyAnswer], ask: Callable[[float], JudgeReply], *, timeout_s: float
+) -> tuple[AnyAnswer | None, JudgeReply]:
     """The answer, asked for once more where it cannot be read, and then None; the usage is that of both.
 
     `ask` gets the seconds that are left of `timeout_s`.
@@ -124,6 +126,6 @@ def answer_in(text: str, form: type[AnyAnswer]) -> AnyAnswer | None:
         return None
 
 
-def unreadable(said: Said) -> str:
+def unreadable(said: JudgeReply) -> str:
     """What is told of an answer that was given twice and not read."""
     return f"the judge's answer was not the JSON that was asked for, twice; got {said.text[:200]!r}"

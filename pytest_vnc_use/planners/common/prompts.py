@@ -73,18 +73,18 @@ def task_in_words(task: str, earlier: Sequence[Turn]) -> str:
 def _earlier_in_words(turns: Sequence[Turn]) -> str:
     """A line for each of the newest steps of these turns, and how many came before them; nothing where none did."""
     steps = [step for turn in turns for step in turn.steps]
-    lines = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …" for line in map(_told, steps)]
+    lines = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …" for line in map(_format_step, steps)]
     left_out = len(lines) - MOST_TOLD_STEPS
     first = [f"- ({left_out} earlier steps)"] if left_out > 0 else []
     return "\n".join(["What was done so far:", *first, *lines[-MOST_TOLD_STEPS:]]) if steps else ""
 
 
-def told_in_words(turn: Turn) -> str:
+def format_turn(turn: Turn) -> str:
     """A turn as the user tells it, where the model's own words cannot be sent back."""
-    return "\n".join(["So far, in one turn:", *(_told(step) for step in turn.steps), "Go on from here."])
+    return "\n".join(["So far, in one turn:", *(_format_step(step) for step in turn.steps), "Go on from here."])
 
 
-def _told(step: Step) -> str:
+def _format_step(step: Step) -> str:
     reason = f" ({step.proposal.intent})" if step.proposal.intent else ""
     return f"- {call_in_words(step)}{reason}: {result_in_words(step)}"
 

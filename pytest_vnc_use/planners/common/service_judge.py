@@ -9,7 +9,7 @@ from functools import partial
 from pytest_vnc_use.errors import PlannerError
 from pytest_vnc_use.planners.common.http_json import Service, post_json
 from pytest_vnc_use.planners.common.judge import Question, ScreenJudge
-from pytest_vnc_use.planners.common.judge_answers import Said
+from pytest_vnc_use.planners.common.judge_answers import JudgeReply
 from pytest_vnc_use.planners.common.retry import Attempt, Backoff, Failure, ask, request_size
 from pytest_vnc_use.types import JsonObject, Observation, Report
 
@@ -35,16 +35,16 @@ class ServiceJudge(ScreenJudge):
         """The part of a request that binds the answer to the schema."""
 
     @abstractmethod
-    def _read(self, body: JsonObject) -> Said | Failure:
+    def _read(self, body: JsonObject) -> JudgeReply | Failure:
         """What a response says, or why it cannot be used."""
 
-    def _ask(self, asked: Question, report: Report, timeout_s: float) -> Said:
+    def _ask(self, asked: Question, report: Report, timeout_s: float) -> JudgeReply:
         screen = asked.frame.ref
         body = self._body(asked.part, Observation(asked.words, screen, screen, (), lambda _: asked.frame.png, report))
         send = partial(self._send, asked, body)
         return ask(send, asked=request_size("judge", body), timeout_s=timeout_s, report=report, backoff=self._backoff)
 
-    def _send(self, asked: Question, body: JsonObject, attempt_s: float) -> Attempt[Said]:
+    def _send(self, asked: Question, body: JsonObject, attempt_s: float) -> Attempt[JudgeReply]:
         bound = {} if asked.name in self._unbound else self._binding(asked.name, asked.schema)
         attempt = post_json(self._service, {**body, **bound}, timeout_s=attempt_s, read=self._read)
         failure = attempt.result

@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused, KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
 from pytest_vnc_use.planners.common.calls import FunctionCall
-from pytest_vnc_use.planners.common.json_answers import blotted, malformed, shortened
+from pytest_vnc_use.planners.common.json_answers import malformed, redact_key, shortened
 from pytest_vnc_use.planners.common.retry import Failure
 from pytest_vnc_use.types import JsonObject, Usage
 
@@ -43,7 +43,7 @@ PASSING = frozenset({408, 429, 499, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True)
-class Answer:
+class GeminiAnswer:
     """One answer: the model's `content` as it came, and what can be read from it.
 
     `words` leave out thoughts. `block_reason` is why the prompt was blocked, or empty.
@@ -59,12 +59,12 @@ class Answer:
     model: str = ""
 
 
-def read_answer(body: JsonObject) -> Answer:
+def read_answer(body: JsonObject) -> GeminiAnswer:
     """The first candidate of a generateContent response; an empty answer where there is none."""
     candidate = _object(_first(body.get("candidates")))
     content = _object(candidate.get("content"))
     parts = _objects(content.get("parts"))
-    return Answer(
+    return GeminiAnswer(
         content=content,
         words=_joined(parts, thoughts=False),
         thoughts=_joined(parts, thoughts=True),
@@ -85,7 +85,7 @@ def extract_function_calls(content: JsonObject) -> tuple[FunctionCall, ...]:
     )
 
 
-def failure_of(answer: Answer, *, detects_injection: bool = False) -> Failure | None:
+def answer_failure(answer: GeminiAnswer, *, detects_injection: bool = False) -> Failure | None:
     """Why an answer with status 200 cannot be used: refused by the service, or worth asking again at once.
 
     Where it `detects_injection`, an answer without content is a refusal too: how it tells of one is undocumented.
@@ -101,7 +101,7 @@ def failure_of(answer: Answer, *, detects_injection: bool = False) -> Failure | 
     return malformed(why)
 
 
-def _is_withheld(answer: Answer) -> bool:
+def _is_withheld(answer: GeminiAnswer) -> bool:
     silent = answer.finish_reason in WHOLE and not answer.content.get("parts")
     return silent or answer.finish_reason == "OTHER"
 
@@ -184,9 +184,9 @@ def _objects(value: Any) -> list[JsonObject]:
 # --- for the run folder ----------------------------------------------------------------------------------------------
 
 
-def presentable(body: Any, *, key: str) -> JsonObject:
-    """A request or response for the run folder: the key blotted out, each image as `sha256:<hex>` of its bytes."""
-    shown: JsonObject = _without_images(json.loads(blotted(json.dumps(body), key=key)))
+def loggable(body: Any, *, key: str) -> JsonObject:
+    """A request or response for the run folder: the key redact_key out, each image as `sha256:<hex>` of its bytes."""
+    shown: JsonObject = _without_images(json.loads(redact_key(json.dumps(body), key=key)))
     return shown
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_vnc_use.planners.common.endpoint import Endpoint, found_key, found_url
 from pytest_vnc_use.planners.common.judge import Question, ScreenJudge
-from pytest_vnc_use.planners.common.judge_answers import Grid, Said
+from pytest_vnc_use.planners.common.judge_answers import Grid, JudgeReply
 from pytest_vnc_use.planners.common.retry import Backoff
 from pytest_vnc_use.planners.gemini.planner import base_config, generate, start_contents
 from pytest_vnc_use.types import FrameRef, Report
@@ -31,7 +31,7 @@ class GeminiJudge(ScreenJudge):
     def _grid(self, screen: FrameRef) -> Grid:
         return GRID
 
-    def _ask(self, asked: Question, report: Report, timeout_s: float) -> Said:
+    def _ask(self, asked: Question, report: Report, timeout_s: float) -> JudgeReply:
         config = base_config(
             system_instruction=asked.part,
             max_output_tokens=self._max_output_tokens,
@@ -42,4 +42,4 @@ class GeminiJudge(ScreenJudge):
         answer = generate(
             self._endpoint, self._model, contents, config, purpose="judge", timeout_s=timeout_s, report=report
         )
-        return Said(answer.words, answer.model, answer.usage)
+        return JudgeReply(answer.words, answer.model, answer.usage)

@@ -24,16 +24,16 @@ from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.calls import DONE, GIVE_UP, FunctionCall, ending_of
 from pytest_vnc_use.planners.common.endpoint import UNSENT, Endpoint, found_key, found_url, http_errors
 from pytest_vnc_use.planners.common.functions import Declaration, declare_all
-from pytest_vnc_use.planners.common.json_answers import NotJson, blotted, malformed, read_json
+from pytest_vnc_use.planners.common.json_answers import NotJson, malformed, read_json, redact_key
 from pytest_vnc_use.planners.common.retry import Attempt, Backoff, Failure, ask, request_size
 from pytest_vnc_use.planners.common.turn_results import KEPT_TURNS, newest_pictured, removed_of
 from pytest_vnc_use.planners.gemini.actions import PREDEFINED_FUNCTIONS, Known, denorm_x, denorm_y, read_proposal
 from pytest_vnc_use.planners.gemini.answers import (
-    Answer,
+    GeminiAnswer,
+    answer_failure,
     extract_function_calls,
-    failure_of,
     failure_of_error,
-    presentable,
+    loggable,
     read_answer,
     usage_of,
     without,
@@ -74,7 +74,7 @@ def generate(
     purpose: str,
     timeout_s: float,
     report: Report,
-) -> Answer:
+) -> GeminiAnswer:
     """The first usable answer to the contents, asked for as often as `endpoint.backoff` allows. Raises PlannerError.
 
     Every attempt is bounded by the time that is left, also where an answer comes a byte at a time.
@@ -85,11 +85,11 @@ def generate(
         response = client.models.generate_content(model=model, contents=list(contents), config=config)
         return (response.sdk_http_response and response.sdk_http_response.body) or ""
 
-    def send(attempt_s: float) -> Attempt[Answer]:
+    def send(attempt_s: float) -> Attempt[GeminiAnswer]:
         sent: list[bytes] = []
         body, failure = _asked(endpoint, model, respond, attempt_s, sent)
-        request = presentable(json.loads(sent[-1]), key=endpoint.api_key) if sent else {"model": model}
-        response = presentable(body, key=endpoint.api_key) if body else None
+        request = loggable(json.loads(sent[-1]), key=endpoint.api_key) if sent else {"model": model}
+        response = loggable(body, key=endpoint.api_key) if body else None
         result = failure or _read(body, detects_injection=_detects_injection(config))
         return Attempt(request, response, result, usage_of(body))
 
@@ -122,7 +122,7 @@ def _asked(
             return read_json(Deadline(timeout_s).call(partial(respond, client))), None
     except errors.APIError as exc:
         said = exc.details if isinstance(exc.details, dict) else {"message": exc.details}
-        details = presentable(said, key=endpoint.api_key)
+        details = loggable(said, key=endpoint.api_key)
         return details, failure_of_error(exc.code, details, model=model)
     except NotJson as exc:
         unavailable = str(exc)
@@ -132,14 +132,14 @@ def _asked(
         unavailable, unsent = f"the model's service cannot be reached: {exc!r}", isinstance(exc, http_errors(UNSENT))
     except Exception as exc:  # noqa: BLE001  # whatever it is: the frames that it came through hold the API key
         problem = f"the model's service could not be asked: {exc!r}"
-        return {}, Failure(PlannerError(blotted(problem, key=endpoint.api_key)), unbilled=True)
-    return {}, Failure(ModelUnavailable(blotted(unavailable, key=endpoint.api_key)), again=True, unbilled=unsent)
+        return {}, Failure(PlannerError(redact_key(problem, key=endpoint.api_key)), unbilled=True)
+    return {}, Failure(ModelUnavailable(redact_key(unavailable, key=endpoint.api_key)), again=True, unbilled=unsent)
 
 
-def _read(body: JsonObject, *, detects_injection: bool) -> Answer | Failure:
+def _read(body: JsonObject, *, detects_injection: bool) -> GeminiAnswer | Failure:
     """The answer, if it is one, and one that can be sent back in the next turn."""
     answer = read_answer(body)
-    failure = failure_of(answer, detects_injection=detects_injection)
+    failure = answer_failure(answer, detects_injection=detects_injection)
     if failure is not None:
         return failure
     try:
@@ -247,7 +247,7 @@ def _contents_of(turn: Turn, png_after: Callable[[Step], bytes | None], with_url
     content = turn.decision.provider_details.get("content") or {}
     calls = extract_function_calls(content)
     if len(calls) != len(turn.steps) or any(map(_unacknowledged, turn.steps)):
-        yield _users_words(prompts.told_in_words(turn), png_after(turn.steps[-1]))
+        yield _users_words(prompts.format_turn(turn), png_after(turn.steps[-1]))
         return
     responses = [
         build_function_response(call, step, png_after(step), with_url=with_url)
@@ -343,7 +343,7 @@ class GeminiComputerUse:
         answer = ask(purpose="planner", timeout_s=timeout_s, report=observation.report)
         return self._decision(answer, observation.frame)
 
-    def _decision(self, answer: Answer, screen: FrameRef) -> Decision:
+    def _decision(self, answer: GeminiAnswer, screen: FrameRef) -> Decision:
         calls = answer.calls
         decided = partial(
             Decision, model=answer.model, usage=answer.usage, provider_details={"content": dict(answer.content)}

@@ -93,7 +93,9 @@ def named_planner(address: str) -> Planner:
     try:
         thing = pkgutil.resolve_name(address)
     except Exception as exc:  # a user's own module may raise anything
-        raise SettingsError(f"the planner {address!r} must be importable (see PYTHONPATH): {_told(exc)}") from exc
+        raise SettingsError(
+            f"the planner {address!r} must be importable (see PYTHONPATH): {_format_error(exc)}"
+        ) from exc
     return as_planner(thing)
 
 
@@ -101,7 +103,9 @@ def _made(planner: type) -> object:
     try:
         return planner()
     except Exception as exc:  # a user's own class may raise anything
-        raise SettingsError(f"the planner {_address(planner)!r} must be made without arguments: {_told(exc)}") from exc
+        raise SettingsError(
+            f"the planner {_address(planner)!r} must be made without arguments: {_format_error(exc)}"
+        ) from exc
 
 
 def _address(thing: Any) -> str:
@@ -111,7 +115,7 @@ def _address(thing: Any) -> str:
     return f"{named.__module__}:{named.__qualname__}"
 
 
-def _told(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     """The error on one line, with the innermost line of the first file of the user's that it came through."""
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     users = [file for file in files if file not in _NOT_THE_USERS and not file.startswith("<")]

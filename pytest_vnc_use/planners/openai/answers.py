@@ -19,7 +19,7 @@ CALLS = ("computer_call", "function_call")
 
 
 @dataclass(frozen=True)
-class Answer:
+class OpenAIAnswer:
     """One answer: its output items as they came, and what can be read from them."""
 
     output: Sequence[JsonObject]
@@ -30,7 +30,7 @@ class Answer:
     model: str
 
 
-def read_answer(body: JsonObject) -> Answer | Failure:
+def read_answer(body: JsonObject) -> OpenAIAnswer | Failure:
     """A response, or why it cannot be used: refused, or worth asking again at once."""
     details = body.get("incomplete_details")
     reason = str(details.get("reason") or "") if isinstance(details, dict) else ""
@@ -44,7 +44,7 @@ def read_answer(body: JsonObject) -> Answer | Failure:
     refusal = _texts(output, "refusal")
     if refusal:
         return Failure(AnswerRefused(f"the model refused to answer: {refusal}"))
-    answer = Answer(
+    answer = OpenAIAnswer(
         output=output,
         words=_texts(output, "text"),
         thoughts=_summaries(output),

@@ -55,7 +55,7 @@ def _items_of(turn: Turn, url: str) -> Iterator[JsonObject]:
     asked = [item for item in output if item["type"] in CALLS]
     calls = steps_by_call(turn)
     if calls is None or len(calls) != len(asked) or not _is_acknowledged(asked, calls):
-        yield _users(prompts.told_in_words(turn), url)
+        yield _users(prompts.format_turn(turn), url)
         return
     yield from output
     yield from (_output_of(item, steps, url) for item, steps in zip(asked, calls, strict=True))
@@ -63,7 +63,7 @@ def _items_of(turn: Turn, url: str) -> Iterator[JsonObject]:
     if not on_screen:
         yield _users(prompts.NEWER_SCREEN, url)
     elif any(result_of_call(steps) != "ok" for steps in on_screen):
-        yield _users(prompts.told_in_words(turn))
+        yield _users(prompts.format_turn(turn))
 
 
 def _is_acknowledged(asked: Sequence[JsonObject], calls: Sequence[CallSteps]) -> bool:

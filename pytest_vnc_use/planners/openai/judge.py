@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_vnc_use.planners.common.endpoint import found_key, found_url
 from pytest_vnc_use.planners.common.http_json import Service
-from pytest_vnc_use.planners.common.judge_answers import Grid, Said
+from pytest_vnc_use.planners.common.judge_answers import Grid, JudgeReply
 from pytest_vnc_use.planners.common.pixels import SentScreen
 from pytest_vnc_use.planners.common.retry import Backoff, Failure
 from pytest_vnc_use.planners.common.service_judge import ServiceJudge
@@ -45,6 +45,6 @@ class OpenAIJudge(ServiceJudge):
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
         return {"text": {"format": {"type": "json_schema", "name": name, "strict": True, "schema": schema}}}
 
-    def _read(self, body: JsonObject) -> Said | Failure:
+    def _read(self, body: JsonObject) -> JudgeReply | Failure:
         answer = read_answer(body)
-        return answer if isinstance(answer, Failure) else Said(answer.words, answer.model, answer.usage)
+        return answer if isinstance(answer, Failure) else JudgeReply(answer.words, answer.model, answer.usage)

@@ -27,7 +27,7 @@ from pytest_vnc_use.planners.openai.actions import (
     read_computer_call,
     read_function_call,
 )
-from pytest_vnc_use.planners.openai.answers import Answer, read_answer, usage_of
+from pytest_vnc_use.planners.openai.answers import OpenAIAnswer, read_answer, usage_of
 from pytest_vnc_use.planners.openai.items import rebuild_items
 from pytest_vnc_use.types import CallFunction, Decision, JsonObject, Observation, Proposal
 
@@ -105,7 +105,7 @@ class OpenAIComputer:
         )
         return self._decision(answer, observation)
 
-    def _decision(self, answer: Answer, observation: Observation) -> Decision:
+    def _decision(self, answer: OpenAIAnswer, observation: Observation) -> Decision:
         decided = partial(Decision, model=answer.model, usage=answer.usage, stop_at_error=True)
         gave_up = next((call for call in answer.calls if call.get("name") == GIVE_UP.name), None)
         if gave_up is not None:
