@@ -1,66 +1,65 @@
-"""`VncUseAgent`: carries out a task on a desktop, judges claims about it, and lends its hands to a test."""
+"""`VncUseAgent`: carries out tasks on a desktop, judges claims about it, and acts by itself where a test says so."""
 
 from __future__ import annotations
 
 import dataclasses
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timezone
-from functools import lru_cache, partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import TypedDict, TypeVar, Union
 
-from pytest_vnc_use import assembly, faults
-from pytest_vnc_use.agent import resume
-from pytest_vnc_use.agent.claims import Claims
-from pytest_vnc_use.agent.manual_actions import Hands
-from pytest_vnc_use.agent.resume import Again, AnyPlanner, Given, GoesOn
-from pytest_vnc_use.agent.reviewer import Reviewer
+from typing_extensions import Unpack
+
+from pytest_vnc_use import assembly
+from pytest_vnc_use.agent.claims import ClaimContext, Claims, LastTask
+from pytest_vnc_use.agent.manual_actions import ManualActions
 from pytest_vnc_use.body_checks.code_places import places_now
 from pytest_vnc_use.costs.budget import Budget
-from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.loop import graph
-from pytest_vnc_use.loop.actor import LONGEST_TOLD, Actor, check_known, functions_by_name, page_url_of
-from pytest_vnc_use.loop.history import History
-from pytest_vnc_use.loop.lock import only_driver
-from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.errors import SettingsError, TaskFailed
+from pytest_vnc_use.loop.actor import functions_by_name
+from pytest_vnc_use.loop.runner import RunContext, Runner
 from pytest_vnc_use.planners.local.reenact import Reenactment
 from pytest_vnc_use.recordings.session import RecordedTest
-from pytest_vnc_use.runs.folder import RunFolder, new_run_id, read_trace, to_json
-from pytest_vnc_use.runs.logger import Redactor, RunLogger
-from pytest_vnc_use.runs.transcript import transcript
+from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
-from pytest_vnc_use.safety.rules import Policy, ReviewContext
+from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.paths import absolute_files
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.triage import failure_text
 from pytest_vnc_use.triage.rules import RunEnd, broken_end, end_of, error_for_run
 from pytest_vnc_use.types import (
-    NO_FRAME,
-    CUAState,
-    Extracted,
+    AskedVerdict,
+    Button,
+    Click,
+    DesktopAction,
+    Direction,
+    Drag,
     Frame,
-    Judged,
+    KeyCombo,
     Limits,
-    ModelAsked,
+    Observation,
     Outcome,
-    Report,
-    RunEnded,
-    RunEvent,
+    Reading,
     RunResult,
-    RunStarted,
-    Step,
-    Usage,
+    Scroll,
     Verdict,
 )
 from pytest_vnc_use.types.protocols import Approver, Controller, Desktop, Judge, Planner, RunObserver
 from pytest_vnc_use.verification.verifier import check_asked, verify_function
 
+T = TypeVar("T")
 Self = TypeVar("Self", bound="VncUseAgent")
+AnyPlanner = Union[Planner, Callable[[Observation], object]]
 
 
-class VncUseAgent(Claims, Hands, GoesOn):
+class Again(TypedDict, total=False):
+    """What a run had of its own, and is given again. `trust` goes on with a run that came from elsewhere."""
+
+    policy: Policy | None
+    planner: AnyPlanner | None
+    trust: bool
+
+
+class VncUseAgent:
     """Drives one VNC desktop. Connects on first use; close it, or use it in a `with` statement.
 
     `vnc_server` is `host::port`, `host:display` or the path of a unix socket. `excluded_actions` are names of the
@@ -77,10 +76,6 @@ class VncUseAgent(Claims, Hands, GoesOn):
     may be replaced: all but `start_seconds` and `lease_seconds` holds from the next run, look or claim on.
     `recorded` is replayed, or recorded anew.
     """
-
-    _connected_as: Settings | None = None
-    _logger: RunLogger | None = None
-    _newest_steps: tuple[Step, ...] = ()
 
     def __init__(
         self,
@@ -106,33 +101,55 @@ class VncUseAgent(Claims, Hands, GoesOn):
         budget: Budget | None = None,
         recorded: RecordedTest | None = None,
     ) -> None:
-        super().__init__()
         given = {"server": vnc_server, "screen_size": screen_size, "steps": step_limit, "seconds": seconds_timeout}
         settings = settings or assembly.settings_of({**given, "exclude": excluded_actions, "planner": "gemini"})
         self.settings = absolute_files(settings, Path.cwd())
-        self._password, self._secrets = vnc_password, dict(secrets or {})
-        self._request_s_at_first = self.settings.request_seconds
-        self._declared = Redactor(self._secrets, numbers=False)
-        self._start_redactor = Redactor({**self._secrets, **assembly.api_keys()})
-        self._redactor = Redactor({**self._secrets, **assembly.ambient_secrets(self.settings, vnc_password)})
-        self._reviewer = Reviewer(hitl_mode=hitl_mode)
-        self._policy, self._has_policy = policy or assembly.build_policy(self.settings, ask=hitl_mode), bool(policy)
-        self._own_policies: dict[str, Policy] = {}
-        self._own_planners: dict[str, Planner] = {}
-        self._place = desktop or assembly.given_desktop(self.settings)
-        offered = assembly.desktop_functions(self.settings, self._place) if functions is None else functions
-        self._functions = functions_by_name(offered)
-        self._planner = assembly.given_planner(planner) if planner is not None else None
-        self._build_planner = lru_cache(1)(assembly.build_planner)
-        self._build_judge = lru_cache(1)(assembly.build_judge)
-        self._judge, self._controller, self._recorded = judge, controller, recorded
-        self._observers = [*observers, recorded] if recorded else [*observers]
-        self._test_id, self._check, self._desktop = test_id, check, desktop
         self.budget = budget or assembly.build_budget(self.settings)
         """What this agent's models have used so far, and may use."""
-        self.runs: list[Path] = []
         self.ends: list[RunEnd] = []
-        """Run folders of this agent, and how its runs ended, oldest first."""
+        """How the runs of this agent ended, oldest first."""
+        self._check, self._recorded, self._follows_code = check, recorded, bool(test_id)
+        ambient = assembly.ambient_secrets(self.settings, vnc_password)
+        self._secrets = Secrets.of(secrets or {}, assembly.api_keys(), ambient)
+        self._connection = assembly.Connection(lambda: self.settings, vnc_password, desktop, controller)
+        if functions is None:
+            functions = assembly.desktop_functions(self.settings, self._connection.place)
+        self._functions = functions_by_name(functions)
+        self._models = assembly.LiveModels(lambda: self.settings, self._functions, planner, judge)
+        self._runner = Runner(
+            RunContext(
+                settings=lambda: self.settings,
+                desktop=self._connection,
+                models=self._models,
+                verify=lambda look, emit: verify_function(lambda: self.judge, look, emit, self._secrets.declared.hide),
+                secrets=self._secrets,
+                functions=self._functions,
+                policy=policy or assembly.build_policy(self.settings, ask=hitl_mode),
+                given_policy=bool(policy),
+                hitl_mode=hitl_mode,
+                budget=self.budget,
+                observers=[*observers, recorded] if recorded else [*observers],
+                recorded=recorded,
+                test_id=test_id,
+            )
+        )
+        self._claims = Claims(
+            ClaimContext(
+                settings=lambda: self.settings,
+                controller=lambda: self.controller,
+                judge=lambda: self.judge,
+                runner=self._runner,
+                secrets=self._secrets,
+                will_judge=lambda: recorded.conclude() if recorded else None,
+            )
+        )
+        self._actions = ManualActions(
+            self._connection,
+            self._secrets,
+            leaves_replay=lambda: recorded.leave() if recorded else None,
+            acts=self._claims.will_act,
+            acted=self._acted,
+        )
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
@@ -159,28 +176,13 @@ class VncUseAgent(Claims, Hands, GoesOn):
             raise SettingsError(f"the task must be a sentence, got {task!r}")
         for claim in expect or ():
             check_asked(claim, votes=1)
-        folder = RunFolder.create(Path(self.settings.runs_dir), run_id or new_run_id())
-        started = RunStarted(
-            run_id=folder.path.name,
-            task=self._declared.hide(task),
-            started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            planner="",
-            screen=NO_FRAME,
-            server=self.server,
-            test_id=self._test_id,
-            limits=limits or Limits(self.settings.steps, self.settings.seconds, self.settings.stall),
-            expect=tuple(expect or ()),
-            body_checks=expect is None,
-            settings=to_json(self.settings),
-            own_policy=policy is not None or self._has_policy,
-            own_judge=self._judge is not None,
-            secrets=tuple(self._secrets),
-            functions=tuple(self._functions),
+        own = self._own(planner)
+        return self._noted(
+            lambda: self._runner.run(
+                task, expect=expect, limits=limits, policy=policy, planner=own, approver=approver, run_id=run_id
+            ),
+            check,
         )
-        self._keep_own(folder.path.name, policy, planner)
-        with only_driver(folder):
-            result = self._drive(folder, started, History(), approver, lambda run: run.start(started.task))
-        return self._checked(result, check)
 
     def reenact(self, path: Path, *, approver: Approver | None = None, check: bool | None = None) -> RunResult:
         """Carry out the actions of a run folder or its execution.json again, unchecked, up to the first that fails.
@@ -188,230 +190,205 @@ class VncUseAgent(Claims, Hands, GoesOn):
         Nothing is judged. Raises as `run` does, and SettingsError where a secret of the trace is none of the agent's.
         """
         execution = read_execution(path)
-        secrets_of(execution, self._secrets)
+        secrets_of(execution, self._secrets.values)
         again = Reenactment(execution, self._functions)
         limits = again.limits(self.settings.seconds)
         return self.run(again.task, limits=limits, planner=again, approver=approver, check=check)
 
+    def approve(
+        self, run_id: str, *, step: int | None = None, approver: Approver | None = None, **again: Unpack[Again]
+    ) -> RunResult:
+        """Carry out the action that a run waits with, and go on; also in another process than the run's first.
+
+        With `step`, only if it is that step's action that the run waits with. Another process must be given again all
+        that the run was started with; what was the run's own, as `policy` or `planner` here. `trust=True` goes on also
+        with a run that this user did not make on this machine. Raises RunFolderError, SettingsError.
+        """
+        return self._go_on(run_id, True, step, approver, again)
+
+    def deny(self, run_id: str, *, step: int | None = None, **again: Unpack[Again]) -> RunResult:
+        """Refuse the action that a run waits with; the run ends as `denied`, or goes on where the policy says so."""
+        return self._go_on(run_id, False, step, None, again)
+
+    def resume(self, run_id: str, *, approver: Approver | None = None, **again: Unpack[Again]) -> RunResult:
+        """Go on with a run that was interrupted or killed, from its last step; a waiting one still waits."""
+        return self._go_on(run_id, None, None, approver, again)
+
     def _go_on(
         self, run_id: str, answer: bool | None, step: int | None, approver: Approver | None, again: Again
     ) -> RunResult:
-        folder, trust = RunFolder.open(Path(self.settings.runs_dir, run_id)), again.get("trust", False)
-        with only_driver(folder):
-            trace = read_trace(folder.path)
-            resume.check_origin(trace, trust=trust)
-            resume.check_step(trace, step)
-            ends_here = answer is False and trace.asked is not None and trace.asked.ruling.ends_run
-            self._keep_own(run_id, again.get("policy"), assembly.no_planner() if ends_here else again.get("planner"))
-            if not ends_here and folder.path not in self.runs:
-                has_policy = self._has_policy or run_id in self._own_policies
-                planner, has_judge = self._own_planners.get(run_id) or self._planner, self._judge is not None
-                given = Given(self._secrets, self._functions, planner, lambda: self.planner, has_policy, has_judge)
-                resume.check_needs(trace.started, self.settings, given)
-                self.budget.recall(trace.exchanges, len(trace.steps))
-            history = History.of(trace)
-            result = self._drive(folder, trace.started, history, approver, lambda run: run.resume(answer), trust=trust)
-        return self._checked(result, None)
+        policy, planner, trust = again.get("policy"), self._own(again.get("planner")), again.get("trust", False)
+        return self._noted(
+            lambda: self._runner.go_on(
+                run_id, answer, step=step, policy=policy, planner=planner, approver=approver, trust=trust
+            ),
+            None,
+        )
 
-    def _keep_own(self, run_id: str, policy: Policy | None, planner: AnyPlanner | None) -> None:
-        """What holds for one run in place of the agent's."""
-        if policy:
-            self._own_policies[run_id] = policy
-        if planner is not None:
-            self._own_planners[run_id] = assembly.given_planner(planner)
+    def _own(self, planner: AnyPlanner | None) -> Planner | None:
+        return None if planner is None else self._models.as_planner(planner)
 
-    def _checked(self, result: RunResult, check: bool | None) -> RunResult:
+    def _noted(self, advance: Callable[[], RunResult], check: bool | None) -> RunResult:
+        """Advance a run, and note how it ended."""
+        runs_before, result = len(self.runs), None
+        try:
+            result = advance()
+        except BaseException as exc:
+            if len(self.runs) > runs_before:
+                self.ends.append(broken_end(exc, self._runner.history.steps))
+                self._secrets.everything.hide_in_error(exc)
+            raise
+        else:
+            replayed = bool(self._recorded and self._recorded.has_replayed(result.run_id))
+            self.ends.append(end_of(result, replayed=replayed))
+        finally:
+            if len(self.runs) > runs_before and self._runner.started:
+                places = places_now() if self._follows_code else ()
+                self._claims.task_ended(len(self.runs), self._runner.started, result, places)
         if (self._check if check is None else check) and result.outcome is not Outcome.DONE:
             raise error_for_run(result)
         return result
 
-    def _drive(
-        self,
-        folder: RunFolder,
-        started: RunStarted,
-        history: History,
-        approver: Approver | None,
-        advance: Callable[[graph.TaskGraph], CUAState],
-        *,
-        trust: bool = False,
-    ) -> RunResult:
-        """Advance a run until it ends or waits; whatever breaks it is written down."""
-        self._logger = RunLogger(folder, self._redactor, self._start_redactor)
-        self.runs.append(folder.path)
-        self._newest_steps, result = (), None
-        emit = partial(self._tell, self._logger)
-        try:
-            run = graph.TaskGraph(dataclasses.replace(self._parts(folder, started, emit), trust=trust), history)
-            self._reviewer.begin(folder.path.name, self.controller, history.steps)
-            state = advance(run)
-            while "outcome" not in state:
-                question = self._redactor.hide_in(graph.asked(state))
-                emit(question)
-                if approver is None:
-                    break
-                state = run.resume(approver.approve(question))
-        except BaseException as exc:  # whatever ended the run, Ctrl-C included, is written down before it goes on
-            told = cut(self._redactor.hide(faults.named(exc)), LONGEST_TOLD)
-            way = cut(self._redactor.hide(traceback.format_exc()), 10 * LONGEST_TOLD)
-            emit(RunEnded(None, "the run broke", told, way))
-            self.ends.append(broken_end(exc, history.steps))
-            self._redactor.hide_in_error(exc)
-            raise
-        else:
-            return (result := self._result(state, folder, started.task, history, emit))
-        finally:
-            self._end(len(self.runs), started, result, places_now() if self._test_id else ())
+    @property
+    def runs(self) -> list[Path]:
+        """The run folders of this agent, oldest first."""
+        return self._runner.folders
 
-    def _parts(self, folder: RunFolder, started: RunStarted, emit: Callable[[RunEvent], None]) -> graph.Parts:
-        policy = self._own_policies.get(started.run_id, self._policy)
-        context = ReviewContext(test_id=started.test_id, task=started.task)
-        planner, controller = self._own_planners.get(started.run_id) or self.planner, self.controller
-        if self._recorded and started.run_id not in self._own_planners:
-            planner, controller = self._recorded.begin(started, planner, controller, folder, emit)
-        self._await_rest(controller)
-        verify = verify_function(lambda: self.judge, self.controller.frame, emit, self._declared.hide)
-        functions = {"verify": verify, **self._functions}
-        return graph.Parts(
-            actor=Actor(
-                controller,
-                folder,
-                functions,
-                self._declared.reveal,
-                self.settings.step_delay,
-                page_url_of(self.controller),
-            ),
-            planner=planner,
-            review=partial(self._reviewer.review, policy, context),
-            announce=lambda screen: emit(dataclasses.replace(started, screen=screen, planner=planner.name)),
-            emit=emit,
-            limits=started.limits,
-            to_placeholders=self._declared.hide_in,
-            hide=self._redactor.hide_in,
-            crash=lambda: failure_text.crash_of(self._desktop) if self._desktop else "",
-            watch=self.settings.watch,
-            request_s=self._request_s,
-        )
-
-    def _result(
-        self, state: CUAState, folder: RunFolder, task: str, history: History, emit: Callable[[RunEvent], None]
-    ) -> RunResult:
-        if "outcome" in state:
-            outcome, message = Outcome(state["outcome"]), state["message"]
-            emit(RunEnded(outcome, message))
-            params = self._redactor.hide_json(history.turns[-1].decision.params) if history.turns else {}
-        else:
-            outcome, message, params = Outcome.WAITING, graph.asked(state).ruling.explanation, {}
-        usage = sum((turn.decision.usage for turn in history.turns), Usage())
-        self._newest_steps = steps = tuple(history.steps)
-        run = RunResult(folder.path.name, outcome, message, folder.path, task, steps, usage, transcript(steps), params)
-        self.ends.append(end_of(run, replayed=bool(self._recorded and self._recorded.has_replayed(run.run_id))))
-        return run
-
-    def _tell(self, logger: RunLogger | None, event: RunEvent) -> None:
-        event = self.budget.hear(event)
-        if isinstance(event, ModelAsked):
-            return
-        self._reviewer.hear(event)
-        if logger:
-            logger.observe(event)
-        for observer in self._observers:
-            observer.observe(event)
-
-    # --- claims and hands --------------------------------------------------------------------------------------------
+    # --- claims ------------------------------------------------------------------------------------------------------
 
     @property
-    def _report(self) -> Report:
-        return partial(self._tell, self._logger)
+    def verdicts(self) -> list[AskedVerdict]:
+        """Every verdict so far, oldest first. Those whose `holds` is false are not shown to hold."""
+        return self._claims.verdicts
 
-    def _record(self, event: Judged | Extracted, frames: Sequence[Frame]) -> None:
-        if self._logger:
-            for frame in frames:
-                self._logger.folder.store(frame)
-        self._tell(self._logger, self._redactor.hide_in(event))
+    @property
+    def extracted(self) -> list[Reading]:
+        """All that was read so far, oldest first, each with its reason and the region that it came from."""
+        return self._claims.extracted
 
-    def _hidden(self, verdict: Verdict) -> Verdict:
-        return self._redactor.hide_in(verdict)  # type: ignore[no-any-return]  # of the same class
+    def verify(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
+        """Judge a claim about the screen. The verdict is true where it holds, false where it fails.
 
-    def _frames_of_run(self, steps: int) -> Iterator[Frame]:
-        for step in reversed(self._newest_steps[-steps:]):
-            for ref in (step.frame_after, *reversed(step.passed)):
-                yield Frame(ref, RunFolder(self.runs[-1]).load_png(ref))
+        Where the judge is unsure, its `bool()` raises Inconclusive. That something is absent is claimed as it is, "no
+        error is shown": of `not verify("an error is shown")`, what the judge overlooks would pass for absent.
+        With `within_s` the claim may come to hold within so many seconds: it is judged again whenever the screen has
+        changed and come to rest, the last time on what the screen was when the time was up. `votes` is odd: the judge
+        is asked until a majority of so many agrees, and is unsure where none does.
+        Raises SettingsError before anything is asked; InfraError where the judge or the desktop is not there.
+        """
+        return self._claims.verify(claim, within_s=within_s, votes=votes)
 
-    def _concealed(self, text: str) -> str:
-        return self._declared.hide(text)
+    def saw(self, claim: str, *, steps: int = 1, votes: int | None = None) -> Verdict:
+        """Judge whether a claim held at any time since the last step began, or since the last `steps` of a run.
 
-    def _typed(self, text: str) -> str:
-        check_known(text, self._declared.reveal)
-        return self._declared.reveal(text)
+        It is judged on the screen now and on the frames that were kept, newest first, at most `claims.MOST_FRAMES`.
+        Among them are those that were there for half a second only. One on which the claim seems to hold decides, once
+        `claims.CONFIRMING_VOTES` have said so too. Where it holds on none, it is unsure where it is unsure on one.
+        """
+        return self._claims.saw(claim, steps=steps, votes=votes)
 
-    def _will_act(self) -> None:
-        if self._recorded:
-            self._recorded.leave()
+    def check(self, claim: str | object, message: str = "", *, within_s: float = 0.0, votes: int | None = None) -> bool:
+        """A soft check: the test goes on, and fails at its end where one is not met. Returns whether this one is.
 
-    def _will_judge(self) -> None:
-        if self._recorded:
-            self._recorded.conclude()
+        A string is a claim for the judge, as in `verify`; all else is a condition, and `message` says what it means. A
+        verdict, as of `saw`, speaks for itself.
+        """
+        return self._claims.check(claim, message, within_s=within_s, votes=votes)
+
+    def unmet(self) -> TaskFailed | None:
+        """Return one error that names all soft checks that are not met so far; they then count no more.
+
+        A verdict that does not hold, and that nobody asked whether it does, is one of them. The error is ProductFailed
+        where at least one fails, Inconclusive where the judge was unsure and none fails.
+        """
+        return self._claims.unmet()
+
+    def extract(self, model: type[T], question: str) -> T:
+        """Read a value off the screen: a pydantic model, or whatever else pydantic can make of JSON.
+
+        What was seen, and where, is the newest of `extracted`. Raises SettingsError, before anything is asked, for a
+        type without a JSON Schema; Inconclusive, which shows what was read, where that is none of the type, or nothing;
+        InfraError.
+        """
+        return self._claims.extract(model, question)
+
+    def verify_end_state(self, task: str, *, votes: int | None = None) -> Verdict:
+        """Judge whether the end state of a task is on the screen, or was before the test acted by itself."""
+        return self._claims.verify_end_state(task, votes=votes)
+
+    def take_unproven(self) -> LastTask | None:
+        """Return the last task, once, if nothing judged since holds, and the test did not say `expect=None`."""
+        return self._claims.take_unproven()
 
     def end_body(self) -> None:
         """Say that the test's body is over: a replay's end must still be on the screen. Raises RecordingDrifted."""
         if self._recorded:
             self._recorded.end_body(self.controller)
 
+    # --- manual actions: each waits for the screen to answer and returns it ------------------------------------------
+
+    def perform(self, action: DesktopAction) -> Frame:
+        """Carry out one action. Raises ActionError, DesktopError."""
+        return self._actions.perform(action)
+
+    def click(self, x: int, y: int, button: Button = "left", count: int = 1) -> Frame:
+        """Click at a point of the screen, in pixels."""
+        return self.perform(Click(x, y, button, count))
+
+    def type_text(self, text: str, *, press_enter: bool = False, clear_first: bool = False) -> Frame:
+        """Type at the focus. `<secret:NAME>` is typed as the secret's value."""
+        return self._actions.type_text(text, press_enter=press_enter, clear_first=clear_first)
+
+    def key(self, combination: str) -> Frame:
+        """Press keys together: `enter`, `ctrl+a`."""
+        return self.perform(KeyCombo((combination,)))
+
+    def scroll(self, x: int, y: int, direction: Direction, clicks: int = 3) -> Frame:
+        """Turn the wheel at a point."""
+        return self.perform(Scroll(x, y, direction, clicks))
+
+    def drag(self, x: int, y: int, to_x: int, to_y: int) -> Frame:
+        """Drag with the left button from one point to another."""
+        return self.perform(Drag(x, y, to_x, to_y))
+
+    def screenshot(self) -> bytes:
+        """Return the screen now, as PNG."""
+        return self.controller.frame().png
+
     def _acted(self) -> None:
-        self._newest_steps = ()
+        self._runner.forget_frames()
         self.ends[-1:] = [dataclasses.replace(end, did=end.did + 1) for end in self.ends[-1:]]
 
     # --- parts, built on first use -----------------------------------------------------------------------------------
 
     @property
     def controller(self) -> Controller:
-        there = dataclasses.replace(self.settings, server=self.server)
-        if self._connected_as and not assembly.same_connection(self._connected_as, there):
-            self.close()
-            self._controller = None
-        if self._controller is None:
-            self._connected_as, self._is_at_rest = there, False
-            read_file = self._place.read_file
-            self._controller = assembly.connect(there, self._password, program_fault=self._fault, read_file=read_file)
-        return self._controller
-
-    def _fault(self) -> str:
-        return failure_text.fault_of(self._desktop).text if self._desktop else ""
+        """The eyes and hands on the desktop, connected on first use. Raises DesktopError."""
+        return self._connection.controller
 
     @property
     def server(self) -> str:
-        """Where the desktop is that is driven."""
-        return self._desktop.server if self._desktop else self.settings.server
+        """The address of the desktop."""
+        return self._connection.server
 
     @property
     def planner(self) -> Planner:
-        """The one that was given, or what the settings say by now."""
-        if self._planner is not None:
-            return self._planner
-        return self._build_planner(self.settings, tuple(self._functions.values()))
-
-    @property
-    def _request_s(self) -> float | None:
-        """How long one request may take, where the settings say another time than when the planner was given."""
-        now = self.settings.request_seconds
-        return now if now != self._request_s_at_first else None
+        """The planner that was given, or the one that the settings name by now. Raises SettingsError."""
+        return self._models.planner
 
     @property
     def judge(self) -> Judge:
-        """The one that was given, or what the settings say by now."""
-
-        def live() -> Judge:
-            return self._judge if self._judge is not None else self._build_judge(self.settings)
-
-        return self._recorded.judge(live, lambda: self.controller, self._redactor.hide) if self._recorded else live()
+        """The judge that was given, or the one that the settings name by now; recorded evidence is asked before it."""
+        if self._recorded is None:
+            return self._models.judge
+        return self._recorded.judge(lambda: self._models.judge, lambda: self.controller, self._secrets.everything.hide)
 
     def __repr__(self) -> str:
         return f"<VncUseAgent at {self.server}>"
 
     def close(self) -> None:
         """End the connection; a second call does nothing."""
-        if self._controller is not None:
-            self._controller.close()
+        self._connection.close()
 
     def __enter__(self: Self) -> Self:
         return self

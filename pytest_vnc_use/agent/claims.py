@@ -1,9 +1,8 @@
-"""What a test says of the screen: claims that are judged, now or within some time, and values that are read off it."""
+"""The claims of a test about the screen, judged now or within some time, and the values that it reads off it."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
@@ -11,7 +10,9 @@ from typing import TypeVar
 from pytest_vnc_use.body_checks.code_places import Place
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import SettingsError, TaskFailed
+from pytest_vnc_use.loop.runner import Runner
 from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.sightings import SIGHTINGS
 from pytest_vnc_use.types import (
@@ -21,7 +22,6 @@ from pytest_vnc_use.types import (
     FrameRef,
     Judged,
     Reading,
-    Report,
     RunResult,
     RunStarted,
     Usage,
@@ -57,91 +57,55 @@ class LastTask:
     looks: int = 0
 
 
-class Claims(ABC):
-    """The part of an agent that says what the screen shows; `settings.votes` hold where a call names none."""
+@dataclass(frozen=True)
+class ClaimContext:
+    """The things that an agent lends to its claims. The functions return what holds by now.
 
-    settings: Settings
+    `will_judge` is called before the screen is looked at for a judge.
+    """
 
-    def __init__(self) -> None:
+    settings: Callable[[], Settings]
+    controller: Callable[[], Controller]
+    judge: Callable[[], Judge]
+    runner: Runner
+    secrets: Secrets
+    will_judge: Callable[[], None]
+
+
+class Claims:
+    """The claims and values of a test. `settings.votes` hold where a call names none."""
+
+    def __init__(self, context: ClaimContext) -> None:
+        self._context = context
         self.verdicts: list[AskedVerdict] = []
-        """Every verdict so far, oldest first; those whose `holds` is false are not shown to hold."""
         self.extracted: list[Reading] = []
-        """All that was read so far, oldest first, each with its reason and the region that it came from."""
         self._checks: list[tuple[VerdictKind, str]] = []
         self._counted = 0
         """So many of the verdicts were looked through for those that nobody asked."""
         self._last_task: LastTask | None = None
         self._end_frame: Frame | None = None
 
-    # --- what the agent lends ----------------------------------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def controller(self) -> Controller: ...
-
-    @property
-    @abstractmethod
-    def judge(self) -> Judge: ...
-
-    @property
-    @abstractmethod
-    def _report(self) -> Report:
-        """Who is told of each exchange with a model."""
-
-    @abstractmethod
-    def _record(self, event: Judged | Extracted, frames: Sequence[Frame]) -> None:
-        """Tell of an event, and keep its frames, where they are kept."""
-
-    @abstractmethod
-    def _hidden(self, verdict: Verdict) -> Verdict:
-        """The verdict without secrets."""
-
-    @abstractmethod
-    def _concealed(self, text: str) -> str:
-        """The text with placeholders for the values of its secrets."""
-
-    @abstractmethod
-    def _frames_of_run(self, steps: int) -> Iterator[Frame]:
-        """Kept frames of the last steps of the newest run, newest first; none once something was done after it."""
-
-    @abstractmethod
-    def _will_judge(self) -> None:
-        """Is called before the screen is looked at for a judge."""
-
     # --- claims ------------------------------------------------------------------------------------------------------
 
     def verify(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
-        """Judge a claim about the screen. The verdict is true where it holds, false where it fails.
-
-        Where the judge is unsure, its `bool()` raises Inconclusive. That something is absent is claimed as it is, "no
-        error is shown": of `not verify("an error is shown")`, what the judge overlooks would pass for absent.
-        With `within_s` the claim may come to hold within so many seconds: it is judged again whenever the screen has
-        changed and come to rest, the last time on what the screen was when the time was up. `votes` is odd: the judge
-        is asked until a majority of so many agrees, and is unsure where none does.
-        Raises SettingsError before anything is asked; InfraError where the judge or the desktop is not there.
-        """
+        """Judge a claim, as `VncUseAgent.verify` says."""
         votes = self._votes(votes)
         check_asked(claim, votes, within_s)
-        self._will_judge()
+        self._context.will_judge()
         verdicts = []
-        for frame in looks_within(self.controller, within_s):
+        for frame in looks_within(self._context.controller(), within_s):
             verdicts.append(self._judged(claim, frame, votes))
             if verdicts[-1].holds:
                 break
         return self._remembered(verdicts[-1], verdicts, [frame])
 
     def saw(self, claim: str, *, steps: int = 1, votes: int | None = None) -> Verdict:
-        """Judge whether a claim held at any time since the last step began, or since the last `steps` of a run.
-
-        Looked through, newest first, are the screen now and the frames that were kept, also those that were only there
-        for half a second: at most `MOST_FRAMES`. One on which the claim seems to hold decides, once `CONFIRMING_VOTES`
-        have said so too. Where it holds on none, it is unsure where it is unsure on one of them.
-        """
+        """Judge whether a claim held before, as `VncUseAgent.saw` says."""
         votes = self._votes(votes)
         check_asked(claim, votes)
         if steps < 1:
             raise SettingsError(f"steps must be at least 1, got {steps!r}")
-        self._will_judge()
+        self._context.will_judge()
         frames = list(islice(_distinct(self._kept(steps)), MOST_FRAMES))
         verdicts = []
         for frame in frames:
@@ -152,11 +116,7 @@ class Claims(ABC):
         return self._remembered(decided, verdicts, frames[: len(verdicts)])
 
     def check(self, claim: str | object, message: str = "", *, within_s: float = 0.0, votes: int | None = None) -> bool:
-        """A soft check: the test goes on, and fails at its end where one is not met. Returns whether this one is.
-
-        A string is a claim for the judge, as in `verify`; all else is a condition, and `message` says what it means. A
-        verdict, as of `saw`, speaks for itself.
-        """
+        """Note a soft check, as `VncUseAgent.check` says."""
         if isinstance(claim, str):
             claim = self.verify(claim, within_s=within_s, votes=votes)
         if not message and not isinstance(claim, Verdict):
@@ -167,11 +127,7 @@ class Claims(ABC):
         return kind == "holds"
 
     def unmet(self) -> TaskFailed | None:
-        """What the soft checks so far come to, in one error that names all that are not met; they then count no more.
-
-        A verdict that does not hold, and that nobody asked whether it does, is one of them.
-        ProductFailed where at least one fails, Inconclusive where the judge was unsure and none fails.
-        """
+        """Return the error of all soft checks so far, as `VncUseAgent.unmet` says."""
         checks, self._checks = [*self._checks, *self._ignored()], []
         failed = [(kind, told) for kind, told in checks if kind != "holds"]
         if not failed:
@@ -187,35 +143,36 @@ class Claims(ABC):
     # --- the end of a task -------------------------------------------------------------------------------------------
 
     def verify_end_state(self, task: str, *, votes: int | None = None) -> Verdict:
-        """Judge whether the end state of a task is on the screen, or was before the agent's hands did something."""
-        self._will_judge()
-        frame = self._end_frame or self.controller.frame()
-        verdict = self._judged(end_state_claim(self._concealed(task)), frame, self._votes(votes))
+        """Judge the end state of a task, as `VncUseAgent.verify_end_state` says."""
+        self._context.will_judge()
+        frame = self._end_frame or self._context.controller().frame()
+        verdict = self._judged(end_state_claim(self._context.secrets.declared.hide(task)), frame, self._votes(votes))
         return self._remembered(verdict, [verdict], [frame])
 
     def take_unproven(self) -> LastTask | None:
-        """The last task, once, if nothing that was judged since holds, and the test did not say `expect=None`."""
+        """Return the last task if nothing proves it, as `VncUseAgent.take_unproven` says."""
         last, self._last_task = self._last_task, None
         if last is None or last.body_checks:
             return None
         return None if any(verdict.plain.holds for verdict in self.verdicts[last.verdicts :]) else last
 
-    def _end(self, number: int, started: RunStarted, result: RunResult | None, places: tuple[Place, ...]) -> None:
+    def task_ended(self, number: int, started: RunStarted, result: RunResult | None, places: tuple[Place, ...]) -> None:
         """Note that a task has ended."""
         self._end_frame = None
         seen = len(self.verdicts), places, SIGHTINGS.count
         self._last_task = LastTask(number, started.task, started.body_checks, result, *seen)
 
-    def _acts(self) -> None:
+    def will_act(self) -> None:
+        """Keep the frame of a task's end before the test acts by itself."""
         if self._last_task and self._end_frame is None:
-            self._end_frame = self.controller.frame()
+            self._end_frame = self._context.controller().frame()
 
     def _votes(self, votes: int | None) -> int:
-        return self.settings.votes if votes is None else votes
+        return self._context.settings().votes if votes is None else votes
 
     def _judged(self, claim: str, frame: Frame, votes: int) -> Verdict:
-        verifier = Verifier(self.judge, self._report)
-        return verifier.verify(claim, frame, votes=votes, timeout_s=self.settings.seconds)
+        verifier = Verifier(self._context.judge(), self._context.runner.emit)
+        return verifier.verify(claim, frame, votes=votes, timeout_s=self._context.settings().seconds)
 
     def _confirmed(self, claim: str, frame: Frame, votes: int) -> Verdict:
         verdict = self._judged(claim, frame, votes)
@@ -226,45 +183,46 @@ class Claims(ABC):
 
     def _remembered(self, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> AskedVerdict:
         usage = sum((each.usage for each in all_of_it), Usage())
-        told = self._hidden(replace(verdict, looks=len(all_of_it), usage=usage))
+        told = self._context.secrets.everything.hide_in(replace(verdict, looks=len(all_of_it), usage=usage))
         told = replace(told, reason=cut(told.reason))  # in this order: half a secret would not be known as one
         self.verdicts.append(AskedVerdict.of(told))
-        self._record(Judged(told), frames)
+        self._context.runner.record(Judged(told), frames)
         return self.verdicts[-1]
 
     def _kept(self, steps: int) -> Iterator[Frame]:
-        """The screen now and what was kept of it since then, newest first; what is seen twice comes twice."""
-        passed = self.controller.transient_frames()
-        yield self.controller.frame()
+        """Yield the screen now and the kept frames, newest first. A frame that is kept twice comes twice."""
+        passed = self._context.controller().transient_frames()
+        yield self._context.controller().frame()
         yield from reversed(passed)
-        yield from self._frames_of_run(steps)
+        yield from self._context.runner.newest_frames(steps)
 
     # --- values ------------------------------------------------------------------------------------------------------
 
     def extract(self, model: type[T], question: str) -> T:
-        """Read a value off the screen: a pydantic model, or whatever else pydantic can make of JSON.
-
-        What was seen, and where, is the newest of `extracted`. Raises SettingsError, before anything is asked, for a
-        type without a JSON Schema; Inconclusive, which shows what was read, where that is none of the type, or nothing;
-        InfraError.
-        """
+        """Read a value off the screen, as `VncUseAgent.extract` says."""
         form = Form.of(model)
         if not question.strip():
             raise SettingsError(f"a question must say what is to be read, got {question!r}")
-        self._will_judge()
-        frame = self.controller.frame()
-        reading = form.read(self.judge, question, frame, timeout_s=self.settings.seconds, report=self._report)
+        self._context.will_judge()
+        frame = self._context.controller().frame()
+        reading = form.read(
+            self._context.judge(),
+            question,
+            frame,
+            timeout_s=self._context.settings().seconds,
+            report=self._context.runner.emit,
+        )
         problem = form.problem(reading)
         reading, problem = replace(reading, reason=cut(reading.reason)), cut(problem)
         self.extracted.append(reading)
-        self._record(Extracted(reading, form.name, problem), [frame])
+        self._context.runner.record(Extracted(reading, form.name, problem), [frame])
         if problem:
             raise unread(form.name, reading, problem)
         return form.filled(reading)
 
 
 def looks_within(controller: Controller, within_s: float) -> Iterator[Frame]:
-    """The screen now, and anew each time that it has changed and come to rest, until the time is up.
+    """Yield the screen now, and again each time that it has changed and come to rest, until the time is up.
 
     What changed while nobody looked is looked at, also once the time is up. Raises DesktopError.
     """
@@ -291,7 +249,7 @@ def _distinct(frames: Iterator[Frame]) -> Iterator[Frame]:
 
 
 def _unseen(verdicts: Sequence[Verdict]) -> Verdict:
-    """What is said of a claim that holds on none of the frames."""
+    """Return the verdict on a claim that holds on none of the frames."""
     verdict = next((each for each in verdicts if each.kind == "unsure"), verdicts[0])
     where = f"on none of {len(verdicts)} frames" if len(verdicts) > 1 else "not on the only frame there is"
     return replace(verdict, reason=f"{where}; {verdict.reason}")

@@ -1,90 +1,51 @@
-"""The hands of an agent, for the parts of a test that need no model."""
+"""Manual actions: those of a test itself, for the parts of it that need no model."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from pytest_vnc_use.loop.actor import perform_text
-from pytest_vnc_use.types import Button, Click, DesktopAction, Direction, Drag, Frame, KeyCombo, Scroll, TypeText
-from pytest_vnc_use.types.protocols import Controller
+from pytest_vnc_use.loop.actor import check_known, perform_text
+from pytest_vnc_use.loop.runner import DesktopAccess
+from pytest_vnc_use.runs.secrets import Secrets
+from pytest_vnc_use.types import DesktopAction, Frame, TypeText
 
 
-class Hands(ABC):
-    """The part of an agent that acts by itself. Each method waits for the screen to answer and returns it so.
+@dataclass(frozen=True)
+class ManualActions:
+    """Acts on a desktop, and returns the screen once it has answered.
 
-    The first one waits until the program's first screen is at rest.
+    The first action waits until the program's first screen is at rest. `leaves_replay` is called before that wait,
+    `acts` right before the action, `acted` right after it.
     """
 
-    _is_at_rest = False
-
-    @property
-    @abstractmethod
-    def controller(self) -> Controller: ...
-
-    @abstractmethod
-    def _typed(self, text: str) -> str:
-        """The text with the values of its secrets."""
-
-    @abstractmethod
-    def _will_act(self) -> None:
-        """Is called before the hands do anything, and may wait."""
-
-    @abstractmethod
-    def _acts(self) -> None:
-        """Is called before an action is carried out."""
-
-    @abstractmethod
-    def _acted(self) -> None:
-        """Is called once an action was carried out."""
-
-    def _await_rest(self, acting: Controller) -> None:
-        """Before the first action, wait until the screen is quiet, as after any. Raises DesktopError.
-
-        Where another than the agent's own controller is `acting`, that does it: a replay, or a person.
-        """
-        if acting is self.controller and not self._is_at_rest:
-            acting.settle()
-            self._is_at_rest = True
+    desktop: DesktopAccess
+    secrets: Secrets
+    leaves_replay: Callable[[], None]
+    acts: Callable[[], None]
+    acted: Callable[[], None]
 
     def perform(self, action: DesktopAction) -> Frame:
-        """Carry out one action and wait for the screen to answer. Raises ActionError, DesktopError."""
-        self._will_act()
-        self._await_rest(self.controller)
-        self._acts()
-        self.controller.perform(action)
+        """Carry out one action. Raises ActionError, DesktopError."""
+        self._begin()
+        self.desktop.controller.perform(action)
         return self._settled_frame()
+
+    def type_text(self, text: str, *, press_enter: bool, clear_first: bool) -> Frame:
+        """Type at the focus. A secret's placeholder is typed as its value. Raises ActionError, DesktopError."""
+        check_known(text, self.secrets.declared.reveal)
+        revealed = self.secrets.declared.reveal(text)
+        self._begin()
+        action = TypeText(revealed, press_enter=press_enter, clear_first=clear_first)
+        perform_text(self.desktop.controller, action, holds_secret=revealed != text)
+        return self._settled_frame()
+
+    def _begin(self) -> None:
+        self.leaves_replay()
+        self.desktop.await_rest(self.desktop.controller)
+        self.acts()
 
     def _settled_frame(self) -> Frame:
-        self._acted()
-        self.controller.settle()
-        return self.controller.frame()
-
-    def click(self, x: int, y: int, button: Button = "left", count: int = 1) -> Frame:
-        """Click at a point of the screen, in pixels."""
-        return self.perform(Click(x, y, button, count))
-
-    def type_text(self, text: str, *, press_enter: bool = False, clear_first: bool = False) -> Frame:
-        """Type at the focus."""
-        shown = self._typed(text)
-        self._will_act()
-        self._await_rest(self.controller)
-        action = TypeText(shown, press_enter=press_enter, clear_first=clear_first)
-        self._acts()
-        perform_text(self.controller, action, holds_secret=shown != text)
-        return self._settled_frame()
-
-    def key(self, combination: str) -> Frame:
-        """Press keys together: `enter`, `ctrl+a`."""
-        return self.perform(KeyCombo((combination,)))
-
-    def scroll(self, x: int, y: int, direction: Direction, clicks: int = 3) -> Frame:
-        """Turn the wheel at a point."""
-        return self.perform(Scroll(x, y, direction, clicks))
-
-    def drag(self, x: int, y: int, to_x: int, to_y: int) -> Frame:
-        """Drag with the left button from one point to another."""
-        return self.perform(Drag(x, y, to_x, to_y))
-
-    def screenshot(self) -> bytes:
-        """The screen now, as PNG."""
-        return self.controller.frame().png
+        self.acted()
+        self.desktop.controller.settle()
+        return self.desktop.controller.frame()

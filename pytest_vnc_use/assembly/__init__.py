@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pytest_vnc_use.assembly.connection import Connection as Connection
 from pytest_vnc_use.assembly.desktops import (
     browsable as browsable,
     connect as connect,
@@ -19,6 +20,7 @@ from pytest_vnc_use.assembly.desktops import (
     start_ahead as start_ahead,
     vnc_behind as vnc_behind,
 )
+from pytest_vnc_use.assembly.live_models import LiveModels as LiveModels
 from pytest_vnc_use.assembly.models import (
     API_KEY_VARIABLES as API_KEY_VARIABLES,
     GEMINI_KEY_VARIABLES as GEMINI_KEY_VARIABLES,

@@ -34,11 +34,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vnc_use import assembly
-from pytest_vnc_use.agent.agent import VncUseAgent
-from pytest_vnc_use.agent.resume import Again, check_origin
+from pytest_vnc_use.agent.agent import Again, VncUseAgent
 from pytest_vnc_use.cli import record
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
 from pytest_vnc_use.errors import SettingsError, VncUseError
+from pytest_vnc_use.loop.resume import check_origin
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.runs.transcript import plain

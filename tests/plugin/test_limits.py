@@ -256,8 +256,7 @@ def vnc_judge():
 
 @pytest.fixture
 def vnc_agent(vnc_agent):
-    vnc_agent._controller = PaintedController()
-    vnc_agent._connected_as = None
+    vnc_agent._connection._controller = PaintedController()
     return vnc_agent
 """
 

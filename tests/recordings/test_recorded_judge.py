@@ -20,7 +20,7 @@ def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Tills:
     with tills.agent("auto", Steps(*STEPS), judge=Says()) as played:
         played.run()
         assert played.agent.verify(CLAIM)
-        played.agent._judge = Says("fails")
+        played.agent._models.given_judge = Says("fails")
         assert not played.agent.verify("an error is shown")
         assert played.agent.extract(int, "how many apples?") == 2
         assert played.recorded.keep()

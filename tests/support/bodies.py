@@ -17,7 +17,7 @@ import pytest
 from pytest_vnc_use import assembly
 sys.path.append(TESTS)
 from support.memory_desktop import PaintedController
-assembly.connect = lambda *args, **options: PaintedController()
+assembly.connection.connect = lambda *args, **options: PaintedController()
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.types import Decision, Verdict
 

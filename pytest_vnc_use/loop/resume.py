@@ -1,74 +1,29 @@
-"""Whether an agent may go on with a run: it is the user's own, and the agent has all that the run was started with.
+"""The checks before a run goes on: it is the user's own, and all that it was started with is there again.
 
-A run folder holds the names of secrets and functions, never themselves; nor a planner, a policy or a judge that was an
-object. What is missing must be given again: without it, it would be another run.
+A run folder holds the names of secrets and functions, never their values. It holds no planner, policy or judge that was
+an object. These must be given again: without them it would be another run.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import TypedDict, Union
-
-from typing_extensions import Unpack
 
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.runs.folder import Trace
 from pytest_vnc_use.runs.transcript import plain
-from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.settings import FIELDS, Settings
-from pytest_vnc_use.types import Observation, RunResult, RunStarted
-from pytest_vnc_use.types.protocols import Approver, Planner
+from pytest_vnc_use.types import RunStarted
+from pytest_vnc_use.types.protocols import Planner
 
 _HARMLESS = frozenset(
     {"server", "screen_size", "runs_dir", "steps", "seconds", "scope", "results", "repeat", "record", "healed"}
 )
 
 
-AnyPlanner = Union[Planner, Callable[[Observation], object]]
-
-
-class Again(TypedDict, total=False):
-    """What was a run's own, and is given again; and whether one from elsewhere is trusted."""
-
-    policy: Policy | None
-    planner: AnyPlanner | None
-    trust: bool
-
-
-class GoesOn(ABC):
-    """The part of an agent that goes on with a run."""
-
-    @abstractmethod
-    def _go_on(
-        self, run_id: str, answer: bool | None, step: int | None, approver: Approver | None, again: Again
-    ) -> RunResult:
-        """Go on with a run; `answer` is a person's yes or no where it waits for one."""
-
-    def approve(
-        self, run_id: str, *, step: int | None = None, approver: Approver | None = None, **again: Unpack[Again]
-    ) -> RunResult:
-        """Carry out the action that a run waits with, and go on; also in another process than the run's first.
-
-        With `step`, only if it is that step's action that the run waits with. Another process must be given again all
-        that the run was started with; what was the run's own, as `policy` or `planner` here. `trust=True` goes on also
-        with a run that this user did not make on this machine. Raises RunFolderError, SettingsError.
-        """
-        return self._go_on(run_id, True, step, approver, again)
-
-    def deny(self, run_id: str, *, step: int | None = None, **again: Unpack[Again]) -> RunResult:
-        """Refuse the action that a run waits with; the run ends as `denied`, or goes on where the policy says so."""
-        return self._go_on(run_id, False, step, None, again)
-
-    def resume(self, run_id: str, *, approver: Approver | None = None, **again: Unpack[Again]) -> RunResult:
-        """Go on with a run that was interrupted or killed, from its last step; a waiting one still waits."""
-        return self._go_on(run_id, None, None, approver, again)
-
-
 @dataclass(frozen=True)
 class Given:
-    """What an agent has: names of secrets and functions, and the planner it was given; else `would_plan` makes one."""
+    """The things that an agent was given. `would_plan` makes the planner where none was given."""
 
     secrets: Collection[str]
     functions: Collection[str]
@@ -79,7 +34,7 @@ class Given:
 
 
 def check_origin(trace: Trace, *, trust: bool) -> None:
-    """Raises SettingsError for a run that came from elsewhere, or was changed, where that is not to be trusted."""
+    """Raise SettingsError for a run from elsewhere, or one that was changed, unless the caller trusts it."""
     if trace.is_own or trust:
         return
     named = ", ".join(_named_settings(trace.started)) or "nothing beside its task"
@@ -90,7 +45,7 @@ def check_origin(trace: Trace, *, trust: bool) -> None:
 
 
 def _named_settings(started: RunStarted) -> Iterator[str]:
-    """The settings that it would go on with, where they are not the defaults."""
+    """Yield the settings that it would go on with and that are not the defaults."""
     if started.server:
         yield f"server={plain(started.server)!r}"
     for name, value in started.settings.items():
@@ -100,14 +55,14 @@ def _named_settings(started: RunStarted) -> Iterator[str]:
 
 
 def check_step(trace: Trace, step: int | None) -> None:
-    """Raises RunFolderError where it is not this step that the run waits with."""
+    """Raise RunFolderError if the run does not wait with this step."""
     if step is not None and (trace.asked is None or trace.asked.number != step):
         run_id = trace.path.name
         raise RunFolderError(f"run {run_id!r} does not wait with step {step!r}; look at what it waits with now")
 
 
 def check_needs(started: RunStarted, settings: Settings, given: Given) -> None:
-    """Raises SettingsError that names all that the run was started with and is not given again, and how to give it."""
+    """Raise SettingsError if something is missing that the run was started with; name it, and how to give it."""
     missing = "; ".join(_missing(started, settings, given))
     if missing:
         raise SettingsError(f"run {started.run_id!r} cannot go on as it was started: {missing}")
@@ -129,7 +84,7 @@ def _missing(started: RunStarted, settings: Settings, given: Given) -> Iterator[
 
 
 def _other_planner(started: RunStarted, settings: Settings, would_plan: Callable[[], Planner]) -> Iterator[str]:
-    """What is other of the planner that the settings name; the run was planned by who is named in `started`."""
+    """Yield how the planner that the settings name differs from the one that planned the run."""
     try:
         name = would_plan().name
     except VncUseError:  # there is none, or its key is missing, which is told as such where it is the right one

@@ -1,4 +1,4 @@
-"""Reviews the proposals of an agent's runs: by a policy, with what was done at the keyboard before, in all its runs."""
+"""The review of proposals by a policy. It knows what was typed before, in all runs of an agent."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Reviewer:
         self._runs: set[str] = set()
 
     def begin(self, run_id: str, controller: Controller, before: Iterable[Step]) -> None:
-        """Take into account that a run begins, or goes on, with these hands; `before` are its steps so far."""
+        """Note that a run begins or goes on; `controller` acts in it, `before` are its steps so far."""
         if isinstance(controller, TellsMeans):
             self._keyboard = replace(self._keyboard, means=controller.means)
         if run_id not in self._runs:  # of the others it has heard
             self._keyboard = self._keyboard.after_steps(before)
         self._runs.add(run_id)
 
-    def hear(self, event: RunEvent) -> None:
-        """Take a step that is over into account."""
+    def observe(self, event: RunEvent) -> None:
+        """Note a step that is over."""
         if isinstance(event, StepFinished):
             self._keyboard = self._keyboard.after_steps([event.step])
 

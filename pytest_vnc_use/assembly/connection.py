@@ -1,0 +1,72 @@
+"""The connection of an agent to its desktop."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from pytest_vnc_use.assembly.desktops import connect, given_desktop, same_connection
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.triage import failure_text
+from pytest_vnc_use.types.protocols import Controller, Desktop
+
+
+class Connection:
+    """The eyes and hands on a desktop, connected on first use.
+
+    They are connected anew where the settings, or a `desktop` that was reset, name another place by then. A given
+    `controller` replaces the first of them.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        password: str | None,
+        desktop: Desktop | None,
+        controller: Controller | None,
+    ) -> None:
+        self._settings, self._password, self._desktop = settings, password, desktop
+        self.place = desktop or given_desktop(settings())
+        """The desktop whose files and commands are used."""
+        self._controller = controller
+        self._connected_as: Settings | None = None
+        self._is_at_rest = False
+
+    @property
+    def server(self) -> str:
+        """The address of the desktop."""
+        return self._desktop.server if self._desktop else self._settings().server
+
+    @property
+    def controller(self) -> Controller:
+        """The eyes and hands as the settings are now. Raises DesktopError."""
+        there = dataclasses.replace(self._settings(), server=self.server)
+        if self._connected_as and not same_connection(self._connected_as, there):
+            self.close()
+            self._controller = None
+        if self._controller is None:
+            self._connected_as, self._is_at_rest = there, False
+            read_file = self.place.read_file
+            self._controller = connect(there, self._password, program_fault=self._fault, read_file=read_file)
+        return self._controller
+
+    def await_rest(self, acting: Controller) -> None:
+        """Wait before the first action until the screen is quiet, as after any action. Raises DesktopError.
+
+        A replay or a person that is `acting` waits by itself.
+        """
+        if acting is self.controller and not self._is_at_rest:
+            acting.settle()
+            self._is_at_rest = True
+
+    def crash(self) -> str:
+        """Return how a signal ended the program under test; "" while it runs."""
+        return failure_text.crash_of(self._desktop) if self._desktop else ""
+
+    def _fault(self) -> str:
+        return failure_text.fault_of(self._desktop).text if self._desktop else ""
+
+    def close(self) -> None:
+        """End the connection. A second call does nothing."""
+        if self._controller is not None:
+            self._controller.close()

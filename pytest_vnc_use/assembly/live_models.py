@@ -1,0 +1,53 @@
+"""The planner and the judge of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from pytest_vnc_use.assembly.models import build_judge, build_planner, given_planner, no_planner
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types.protocols import Judge, Planner
+
+
+class LiveModels:
+    """The planner and the judge that were given, or those that the settings name by now."""
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        functions: Mapping[str, Callable[..., object]],
+        planner: object | None,
+        judge: Judge | None,
+    ) -> None:
+        self._settings, self._functions = settings, functions
+        self._request_s_at_first = settings().request_seconds
+        self.given_planner = self.as_planner(planner) if planner is not None else None
+        self.given_judge = judge
+        self._build_planner, self._build_judge = lru_cache(1)(build_planner), lru_cache(1)(build_judge)
+
+    @property
+    def planner(self) -> Planner:
+        """The planner of a run that brings none of its own. Raises SettingsError."""
+        if self.given_planner is not None:
+            return self.given_planner
+        return self._build_planner(self._settings(), tuple(self._functions.values()))
+
+    @property
+    def judge(self) -> Judge:
+        """The judge of claims. Raises SettingsError."""
+        return self.given_judge if self.given_judge is not None else self._build_judge(self._settings())
+
+    @property
+    def request_s(self) -> float | None:
+        """The seconds that one request may take, if the settings have changed since the planner was given."""
+        now_s = self._settings().request_seconds
+        return now_s if now_s != self._request_s_at_first else None
+
+    def as_planner(self, thing: object) -> Planner:
+        """Return a user's planner as it is, or a callable as a planner. Raises SettingsError."""
+        return given_planner(thing)
+
+    def nobody(self) -> Planner:
+        """Return the planner of a run that ends without being asked."""
+        return no_planner()

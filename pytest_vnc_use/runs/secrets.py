@@ -1,0 +1,32 @@
+"""The secrets of an agent: those of its tasks, and those of the environment that no run folder may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pytest_vnc_use.runs.logger import Redactor
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """The values by name that a task may use, and three redactors.
+
+    `declared` knows these values only, and puts them back when they are typed. `at_start` also knows API keys.
+    `everything` knows all keys and passwords: it redacts whatever is kept or reported.
+    """
+
+    values: Mapping[str, str]
+    declared: Redactor
+    at_start: Redactor
+    everything: Redactor
+
+    @classmethod
+    def of(cls, values: Mapping[str, str], api_keys: Mapping[str, str], ambient: Mapping[str, str]) -> Secrets:
+        """Return the secrets of a task with the API keys and the other ambient secrets of the environment."""
+        return cls(
+            dict(values),
+            Redactor(values, numbers=False),
+            Redactor({**values, **api_keys}),
+            Redactor({**values, **ambient}),
+        )
