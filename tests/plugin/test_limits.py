@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.desktops.processes.remote_exec import Reach
+from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
 from pytest_vnc_use.desktops.processes.working_folder import MOST_BYTES, WorkingFolder
 from pytest_vnc_use.errors import DesktopError, Inconclusive, ModelUnavailable
 from pytest_vnc_use.loop.actor import LONGEST_TOLD
@@ -172,14 +172,16 @@ def assert_harmless(text: str) -> None:
 
 
 @pytest.fixture(params=["here", "there"])
-def files(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkingFolder | Reach:
+def files(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> WorkingFolder | RemoteExec:
     if sys.platform == "win32":
         pytest.skip("Windows has no pipes in folders")
     monkeypatch.chdir(tmp_path)
-    return WorkingFolder(tmp_path) if request.param == "here" else Reach(["env"])
+    return WorkingFolder(tmp_path) if request.param == "here" else RemoteExec(["env"])
 
 
-def test_a_pipe_is_neither_read_nor_written(files: WorkingFolder | Reach, tmp_path: Path) -> None:
+def test_a_pipe_is_neither_read_nor_written(files: WorkingFolder | RemoteExec, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     started = time.monotonic()
     with pytest.raises(DesktopError, match=r"cannot read 'pipe'.*(no regular file|No such device)"):
@@ -197,7 +199,7 @@ def test_a_pipe_with_a_reader_is_not_written_either(tmp_path: Path) -> None:
     os.close(reader)
 
 
-def test_a_huge_file_is_not_read_and_its_length_is_told(files: WorkingFolder | Reach, tmp_path: Path) -> None:
+def test_a_huge_file_is_not_read_and_its_length_is_told(files: WorkingFolder | RemoteExec, tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(20 * 2**30)
     started = time.monotonic()
@@ -206,12 +208,12 @@ def test_a_huge_file_is_not_read_and_its_length_is_told(files: WorkingFolder | R
     assert time.monotonic() - started < 20
 
 
-def test_a_large_file_is_read_whole(files: WorkingFolder | Reach, tmp_path: Path) -> None:
+def test_a_large_file_is_read_whole(files: WorkingFolder | RemoteExec, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * (MOST_BYTES - 1) + b"y")
     assert files.read("large").endswith("xy")
 
 
-def test_a_file_is_written_over(files: WorkingFolder | Reach, tmp_path: Path) -> None:
+def test_a_file_is_written_over(files: WorkingFolder | RemoteExec, tmp_path: Path) -> None:
     files.write("in/a.txt", "a longer text")
     files.write("in/a.txt", "ä\n")
     assert files.read("in/a.txt") == "ä\n"
@@ -220,7 +222,7 @@ def test_a_file_is_written_over(files: WorkingFolder | Reach, tmp_path: Path) ->
 def test_a_command_elsewhere_that_prints_forever_ends_in_its_time() -> None:
     started = time.monotonic()
     with pytest.raises(DesktopError, match="has not ended within 1 s"):
-        Reach(["env"]).run(["yes"], 1.0)
+        RemoteExec(["env"]).run(["yes"], 1.0)
     assert time.monotonic() - started < 20
 
 
