@@ -1,8 +1,8 @@
 """The budget of a test and of a session. It is checked before each call of a model and charged after it.
 
 The estimate of a call comes from its text and pictures, and from the largest call so far; it counts nothing as cached.
-A session is one account for all its processes (see `ledger`), and calls under way count as reserved. So a session never
-uses more than its limit, except where an answer is longer than estimated: one call per process. A call without a count,
+A session is one account for all its processes (see `ledger`), and calls under way count as reserved. So a session
+exceeds its limit at most by one call per process, if an answer is longer than estimated. A call that nobody counted,
 such as a request that was given up, counts as estimated, because it may have been billed.
 """
 
@@ -29,7 +29,7 @@ _SHORT_ANSWER = 500
 class Most:
     """The limits of a test or a session; None is no limit.
 
-    `of` begins the names of the options that set them: `--vnc-max-` for a session's.
+    `of` is the beginning of the options' names: `--vnc-max-` for a session's.
     """
 
     of: str = "--vnc-"

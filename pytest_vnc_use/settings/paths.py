@@ -14,13 +14,13 @@ _FILES = ("policy", "prices", "runs_dir", "results")
 
 
 def absolute_files(settings: Settings, base: Path) -> Settings:
-    """Return the settings with absolute paths of the tests' own files and folders, relative to `base` before."""
+    """Return the settings with the tests' own files and folders resolved against `base`."""
     given: dict[str, Any] = {name: str(base / value) for name in _FILES if (value := getattr(settings, name))}
     return dataclasses.replace(settings, **given)
 
 
 def absolute_desktop(settings: Settings, base: Path) -> Settings:
-    """Return the settings with absolute paths of programs, folders and unix sockets, relative to `base` before."""
+    """Return the settings with a desktop's programs, folders and unix sockets resolved against `base`."""
     return dataclasses.replace(
         settings,
         app=absolute_command(settings.app, base),
@@ -31,7 +31,7 @@ def absolute_desktop(settings: Settings, base: Path) -> Settings:
 
 
 def absolute_command(command_line: str, base: Path) -> str:
-    """Return the command line with absolute paths for the words that contain a slash and are files under `base`."""
+    """Return the command line with each word that has a slash and is a file under `base` made absolute."""
     try:
         words = shlex.split(command_line, posix=os.name == "posix")
     except ValueError:  # the user of the command line reports it
