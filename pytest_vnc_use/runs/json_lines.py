@@ -27,7 +27,7 @@ def _adapter(form: Any) -> TypeAdapter[Any]:
 
 
 def to_json(value: Any) -> Any:
-    """A value of `types` in JSON's own types, anything foreign as text. Of a Frame, only its `ref` has such a form."""
+    """Return a value of `types` in JSON's own types, foreign types as text. Only a Frame's `ref` has such a form."""
     return to_jsonable_python(value, fallback=str)
 
 

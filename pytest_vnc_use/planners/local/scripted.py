@@ -1,4 +1,4 @@
-"""A planner that follows a script instead of asking a model: for runs without a key, and for tests."""
+"""A planner that follows a script and asks no model: for runs without a key, and for tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_vnc_use.runs.json_lines import is_shallow
 from pytest_vnc_use.types import Action, CallFunction, Decision, Observation, Proposal
 
 ScriptedTurn = Union[Decision, Sequence[Union[Action, Proposal]]]
-"""One turn: a whole decision, or just what to do."""
+"""One turn: a whole decision, or just the actions."""
 
 Script = Union[Iterable[ScriptedTurn], Callable[[Observation], ScriptedTurn]]
 
@@ -20,10 +20,10 @@ AT_ITS_END = Decision("finished", "the script is at its end")
 
 
 class ScriptedPlanner:
-    """Answers turn n with turn n of the script, and with finished after its last.
+    """A planner that answers turn n with turn n of the script, and with finished after the last.
 
-    `script` is a list, or a generator, of turns, or a function that is asked for each turn with the observation. `name`
-    stands in the report; it begins with `scripted`, so that nobody takes the run for a model's.
+    `script` is a list or a generator of turns, or a function that gets the observation of each turn. `name` is for the
+    report. The planner's name begins with `scripted`, so that nobody takes the run for a model's.
     """
 
     def __init__(self, script: Script, *, name: str = "") -> None:
@@ -32,6 +32,7 @@ class ScriptedPlanner:
 
     @property
     def name(self) -> str:
+        """The planner's name, which begins with `scripted`."""
         return self._name
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
@@ -40,7 +41,7 @@ class ScriptedPlanner:
 
 
 def _follow(turns: Iterable[ScriptedTurn]) -> Callable[[Observation], ScriptedTurn]:
-    """By the number of turns that are behind, so that a resumed run goes on where it was."""
+    """Return a function that gives turns by the number of turns so far, so that a resumed run goes on where it was."""
     source = iter(turns)
     drawn: list[ScriptedTurn] = []
 
