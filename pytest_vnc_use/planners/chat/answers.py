@@ -116,7 +116,7 @@ def _tool_call(said: Any) -> ToolCall:
 
 
 def read_arguments(said: Any) -> JsonObject:
-    """Arguments: an object, or its JSON, once or twice encoded; none at all are no arguments. Raises NotJson."""
+    """Return the arguments from an object or its JSON, encoded once or twice; {} for none. Raises NotJson."""
     for _ in range(2):
         if isinstance(said, str):
             said = read_value(said) if said.strip() else {}
@@ -128,7 +128,7 @@ def read_arguments(said: Any) -> JsonObject:
 
 
 def read_value(text: str) -> Any:
-    """The value of JSON text, as strictly as a response is read: what is read can be written again. Raises NotJson."""
+    """Return the value of JSON text, read as strictly as a response: it can be written again. Raises NotJson."""
     try:
         return read_json(json.dumps({"value": json.loads(text)}))["value"]
     except (ValueError, RecursionError) as exc:

@@ -30,7 +30,7 @@ from pytest_vnc_use.types import Decision, JsonObject, Observation, Usage
 VOCABULARIES: dict[str, Callable[..., Vocabulary]] = {"commands": Commands, "computer_use": ComputerUse}
 
 WORDS_AGAIN, CALLS_AGAIN = 1, 3
-"""How often a model is asked again in one turn, after words without a call, and after more calls than it may make."""
+"""How often a model is asked again in one turn: after words without a call, and after too many calls."""
 
 BRIEFLY = "answer with a short reason and a tool call"
 
@@ -188,7 +188,7 @@ def _ending(readings: Sequence[Reading]) -> Ended | None:
 
 
 def _acting(answer: ChatAnswer, readings: Sequence[Reading], *, number: int) -> Decision:
-    """The turn's proposals in order; after the first that fails, the rest is left."""
+    """Return the decision with the turn's proposals in order. If one fails, those after it are skipped."""
     groups = [
         (refused(said.call, prompts.TOO_EARLY),) if isinstance(reading, Ended) else reading
         for said, reading in zip(answer.calls, readings, strict=True)

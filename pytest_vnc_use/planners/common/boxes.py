@@ -59,7 +59,7 @@ def _numbers(value: Any) -> list[float]:
 
 
 def _corners(value: Mapping[str, Any]) -> Any:
-    """What an object that is a point or a box, or wraps one, says in order."""
+    """Return the coordinates of an object that is a point or a box, in order; or the content of one around it."""
     named = next((names for names in CORNERS if all(name in value for name in names)), None)
     if named is not None:
         return [value[name] for name in named]

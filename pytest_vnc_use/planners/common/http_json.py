@@ -137,7 +137,7 @@ def _read(service: Service, response: _Response) -> tuple[JsonObject, Failure | 
 
 
 def _error_body(text: str) -> JsonObject:
-    """The JSON of an error, or its text as a message, as where a proxy answers in HTML; a list stands for its first."""
+    """Return an error's JSON; of a list, its first item. Text, such as a proxy's HTML, becomes a message."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):

@@ -36,7 +36,7 @@ class ScriptedPlanner:
         return self._name
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """The script's turn for this observation. Raises PlannerError where it is neither a decision nor actions."""
+        """Return the script's turn for this observation. Raises PlannerError if it is no decision and no actions."""
         return decision_of(self._script(observation), "a scripted turn")
 
 
@@ -55,9 +55,9 @@ def _follow(turns: Iterable[ScriptedTurn]) -> Callable[[Observation], ScriptedTu
 
 
 def decision_of(answer: object, whose: str) -> Decision:
-    """A decision, an action, or several actions or proposals, as a decision whose actions are whole and typed right.
+    """Return a decision, an action, or several actions or proposals, as a decision with complete, valid actions.
 
-    Raises PlannerError where it is none, or a field does not fit; `whose` names the answer in it.
+    Raises PlannerError if it is none of these, or if a field does not fit; `whose` names the answer in the message.
     """
     if isinstance(answer, Decision):
         return replace(answer, proposals=tuple(_proposal(item, whose) for item in answer.proposals))
