@@ -44,6 +44,7 @@ class _Account:
 
     @property
     def in_all(self) -> Amount:
+        """Return the sum of the used and reserved amounts."""
         return sum(self.reserved.values(), self.used)
 
 

@@ -53,8 +53,8 @@ class Settings:
     """All settings of a run. The meaning of a field is its help text; `pytest --help` shows it.
 
     Settings are frozen, and their repr shows only the values that differ from the defaults. The methods below are
-    written by hand, because `dataclass` would generate them field by field at every start of pytest. That is a third of
-    the plugin's cost where nobody uses it.
+    written by hand, because `dataclass` would generate them field by field at every start of pytest. That would be a
+    third of the plugin's cost in projects that do not use it.
     """
 
     server: str = _setting(

@@ -27,7 +27,8 @@ class Frame:
     `taken_s` is that moment on the monotonic clock. `changed` is where the screen changed since the previous frame of
     the same connection. `moving` is where the screen keeps changing by itself (a spinner, a video); it may be in
     `changed` too. `pixels` are the pixels of the PNG as an array of shape (height, width), with blue in the lowest byte
-    and any value in the highest. They are set if whoever took the frame had them. Nobody writes to them.
+    and any value in the highest. They are None if they were not at hand when the frame was taken. Code must not write
+    to them.
     """
 
     ref: FrameRef

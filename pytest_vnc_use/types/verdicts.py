@@ -77,7 +77,7 @@ class AskedVerdict(Verdict):
 
     @classmethod
     def of(cls, verdict: Verdict) -> AskedVerdict:
-        """Return a copy of the verdict that nobody has asked yet."""
+        """Return a copy of the verdict, marked as not yet asked."""
         return cls(**{each.name: vars(verdict)[each.name] for each in fields(verdict)})
 
     @property

@@ -30,7 +30,7 @@ from pytest_vnc_use.types import Decision, JsonObject, Observation, Usage
 VOCABULARIES: dict[str, Callable[..., Vocabulary]] = {"commands": Commands, "computer_use": ComputerUse}
 
 WORDS_AGAIN, CALLS_AGAIN = 1, 3
-"""How often a model is asked again in one turn: after words without a call, and after too many calls."""
+"""The repeated requests in one turn, at most: after words without a call, and after too many calls."""
 
 BRIEFLY = "answer with a short reason and a tool call"
 

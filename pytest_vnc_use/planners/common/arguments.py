@@ -40,7 +40,7 @@ class Heeded(Mapping[str, Any]):
         return len(self._values)
 
     def check(self, call: str, known: Collection[str], takes: Collection[str] = ()) -> None:
-        """Raise Unreadable if an argument was given that nobody looked up.
+        """Raise Unreadable if an argument was given that the reader did not look up.
 
         `known` are the names of all calls. `takes` are the arguments of this one, for the message; without them it
         lists the names that were looked up.

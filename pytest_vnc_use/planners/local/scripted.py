@@ -73,7 +73,7 @@ def _proposal(item: Any, whose: str) -> Proposal:
     if not isinstance(proposal.action, get_args(Action)):
         raise PlannerError(f"{whose} must hold actions or proposals, got {item!r}")
     if isinstance(proposal.action, CallFunction) and not is_shallow(proposal.action.arguments):
-        return proposal  # the loop tells its planner
+        return proposal  # the loop reports it to its planner
     try:
         return replace(proposal, action=from_json(type(proposal.action), to_json(proposal.action)))
     except RunFolderError as exc:
