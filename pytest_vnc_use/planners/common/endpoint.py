@@ -19,7 +19,7 @@ URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The endpoint of Gemini's service. Without `base_url` it is Google itself."""
+    """The endpoint of Gemini's service. Without `base_url` it is Google's own."""
 
     api_key: str = field(repr=False)
     base_url: str | None = None

@@ -75,7 +75,7 @@ class _TooLarge(Exception):
 def post_json(
     service: Service, body: JsonObject, *, timeout_s: float, read: Callable[[JsonObject], Result | Failure]
 ) -> Attempt[Result]:
-    """Return one request as an attempt. `read` reads its answer; an error before that is a Failure of the attempt.
+    """Return the attempt of one request. `read` reads its answer; an error before that is a Failure of the attempt.
 
     The call takes no longer than `timeout_s`, even if an answer comes a byte at a time. It raises nothing.
     """
@@ -208,7 +208,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 def loggable(body: JsonObject, *, key: str) -> JsonObject:
     """Return a request or response for the run folder: without the key, each image as `sha256:<hex>` of its bytes.
 
-    Images are in `data:` URLs, and in Anthropic's `{"type": "base64", "data": …}`.
+    It finds images in `data:` URLs, and in Anthropic's `{"type": "base64", "data": …}`.
     """
     shown: JsonObject = _shown(body, key)
     return shown
