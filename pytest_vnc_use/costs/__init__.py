@@ -1,1 +1,1 @@
-"""What models cost: prices, budgets, and a ledger for all processes of a session."""
+"""The costs of models: prices, budgets, and a ledger that all processes of a session share."""

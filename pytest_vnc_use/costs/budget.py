@@ -1,9 +1,9 @@
-"""What a test and a session may use: asked before each call of a model, told after it.
+"""The budget of a test and of a session. It is checked before each call of a model and charged after it.
 
-What a call may cost is reckoned from its text and pictures, and from the largest so far; nothing in it counts as
-cached. A session is one account for all its processes (see `ledger`), in which calls that are under way count as
-reserved; so it never uses more than its limit and, where an answer is longer than was reckoned, one call a process.
-What nobody counted, as of a request that was given up, counts as it was reckoned: it may have been billed.
+The estimate of a call comes from its text and pictures, and from the largest call so far; it counts nothing as cached.
+A session is one account for all its processes (see `ledger`), and calls under way count as reserved. So a session
+exceeds its limit at most by one call per process, if an answer is longer than estimated. A call that nobody counted,
+such as a request that was given up, counts as estimated, because it may have been billed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from pytest_vnc_use.errors import BudgetExceeded
 from pytest_vnc_use.types import ModelAsked, ModelExchange, RunEvent, StepFinished, Usage
 
 _CHARACTERS_A_TOKEN = 3
-"""Of English and JSON it is about four; so a reckoning is rather too high."""
+"""English and JSON have about four, so an estimate is rather too high."""
 _SHORT_ANSWER = 500
 
 
 @dataclass(frozen=True)
 class Most:
-    """Limits; None for none. `of` names the options that set them: `--vnc-max-` for a session's."""
+    """The limits of a test or a session; None is no limit.
+
+    `of` is the beginning of the options' names: `--vnc-max-` for a session's.
+    """
 
     of: str = "--vnc-"
     steps: int | None = None
@@ -36,7 +39,7 @@ class Most:
     dollars: float | None = None
 
     def check(self, used: Amount, spent_s: float, expected: Amount) -> None:
-        """Raises BudgetExceeded where something is used up, or the next call may go beyond it."""
+        """Raise BudgetExceeded if a limit is reached, or if the next call may exceed it."""
         for name, limit, so_far, next_call in (
             ("steps", self.steps, used.steps, 1),
             ("seconds", self.seconds, spent_s, 0),
@@ -57,9 +60,11 @@ class Most:
 
 @dataclass
 class Spent:
-    """What was used so far; `dollars` of the calls whose price is known, `unpriced` the models of the others.
+    """The use so far: counts of services, and estimates for uncounted calls.
 
-    `usage` is what services counted; `uncounted` calls are `reckoned` instead, and stand in `tokens` and `dollars` too.
+    `dollars` sums the calls with a known price; `unpriced` are the models of the others. `usage` is the services'
+    count. `uncounted` is the number of calls without such a count, and `reckoned` is their estimate; `tokens` and
+    `dollars` include it.
     """
 
     calls: int = 0
@@ -71,10 +76,11 @@ class Spent:
 
     @property
     def tokens(self) -> int:
+        """Return all tokens: input, output and thinking, with the estimated ones."""
         return _tokens(self.usage) + self.reckoned.tokens
 
     def add(self, model: str, usage: Usage, reckoned: Amount | None, dollars: float | None) -> None:
-        """One call: counted by the service, or reckoned; `dollars` is None where the model has no price."""
+        """Add one call. `reckoned` is set if no service counted it; `dollars` is None if the price is unknown."""
         self.calls += 1
         self.usage += usage
         self.dollars += dollars or 0.0
@@ -87,7 +93,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class _Call:
-    """One that is under way, by the name of its reservation in the ledger, "" without."""
+    """A call under way. `name` is its reservation in the ledger, "" without one."""
 
     model: str
     expected: Amount = field(default_factory=Amount)
@@ -95,7 +101,7 @@ class _Call:
 
 
 class Budget:
-    """The account of one test, which is a session of its own where there is no `ledger` that others share."""
+    """The account of one test. Without a shared `ledger`, the test is a session of its own."""
 
     def __init__(self, prices: Prices, test: Most, session: Most, ledger: Ledger | None = None) -> None:
         self._settled = Spent()
@@ -109,7 +115,7 @@ class Budget:
 
     @property
     def spent(self) -> Spent:
-        """What was used so far; a call that is under way, or was when an interrupt ended its test, as reckoned."""
+        """Return the use so far. A call under way counts as estimated, also if an interrupt ended its test."""
         spent = replace(self._settled, unpriced=set(self._settled.unpriced))
         for call in list(self._under_way.values()):
             spent.add(
@@ -118,7 +124,7 @@ class Budget:
         return spent
 
     def hear(self, event: RunEvent) -> RunEvent:
-        """The event, an exchange with its price. Raises BudgetExceeded where a request must not be sent."""
+        """Return the event; an exchange gets its price. Raises BudgetExceeded if a request must not be sent."""
         match event:
             case ModelAsked():
                 self.before(event)
@@ -131,7 +137,7 @@ class Budget:
         return event
 
     def before(self, asked: ModelAsked) -> None:
-        """Raises BudgetExceeded where the call must not be made, SettingsError where its dollars cannot be known."""
+        """Raise BudgetExceeded if the call must not be made, SettingsError if its dollars cannot be known."""
         if given_up := self._under_way.pop(threading.get_ident(), None):
             self._settle(given_up, Usage(), uncounted=True)
         if self._test.dollars or self._session.dollars:
@@ -147,13 +153,13 @@ class Budget:
         self._under_way[threading.get_ident()] = _Call(asked.model, expected, name)
 
     def after(self, exchange: ModelExchange) -> ModelExchange:
-        """The exchange with its price; it is counted."""
+        """Count the exchange, and return it with its price."""
         call = self._under_way.pop(threading.get_ident(), _Call(exchange.model))
         self._largest[exchange.purpose] = _larger(exchange.usage, self._largest.get(exchange.purpose, Usage()))
         return replace(exchange, dollars=self._settle(call, exchange.usage, uncounted=exchange.uncounted))
 
     def _settle(self, call: _Call, usage: Usage, *, uncounted: bool) -> float | None:
-        """What the call cost, None where its price is not known; it is counted."""
+        """Count the call, and return its cost in dollars; None if the price is unknown."""
         price = self._prices.of(call.model)
         used = call.expected if uncounted else Amount(0, _tokens(usage), price.dollars(usage) if price else 0.0)
         dollars = used.dollars if price else None
@@ -163,13 +169,13 @@ class Budget:
         return dollars
 
     def stepped(self) -> None:
-        """One step was carried out."""
+        """Count one step that was carried out."""
         self._steps += 1
         if self._ledger:
             self._ledger.settle("", Amount(steps=1))
 
     def recall(self, exchanges: Iterable[ModelExchange], steps: int) -> None:
-        """Count what a run used in another process, which goes on here."""
+        """Count what a resumed run used in another process."""
         for exchange in exchanges:
             price = self._prices.of(exchange.model)
             self._settled.add(exchange.model, exchange.usage, None, price.dollars(exchange.usage) if price else None)
@@ -185,7 +191,7 @@ class Budget:
 
 
 def _larger(usage: Usage, before: Usage) -> Usage:
-    """What a call of that size may use: as much as was sent, and as was answered, with thoughts, in any one so far."""
+    """Return the largest input and the largest output with thoughts of any one call so far."""
     return Usage(max(usage.input, before.input), 0, max(usage.output + usage.thinking, before.output))
 
 

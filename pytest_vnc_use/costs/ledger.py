@@ -1,4 +1,4 @@
-"""What a session has used so far, in a file that all its processes share."""
+"""The account of a session, in a file that all its processes share."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ LOCK_S = 30.0
 _PREFIX = "vnc-use-session-"
 _OWNER = "owner.lock"
 _STARTING_S = 60.0
-"""So young a folder may not have been locked yet by the session that it is for."""
+"""The session of a younger folder may not have locked it yet."""
 
 
 @dataclass(frozen=True)
 class Amount:
-    """Steps, tokens (in and out), US dollars."""
+    """Steps, tokens (input and output), and US dollars."""
 
     steps: int = 0
     tokens: int = 0
@@ -44,13 +44,14 @@ class _Account:
 
     @property
     def in_all(self) -> Amount:
+        """Return the sum of the used and reserved amounts."""
         return sum(self.reserved.values(), self.used)
 
 
 class OwnAccount:
-    """A new folder for the ledger of a session, which is removed with `close()`, or after a kill by the next session.
+    """A new folder for the ledger of a session. `close()` removes it, or, after a kill, the next session does.
 
-    The folder is the session's for as long as this process lives, by a lock of the operating system's.
+    The session owns the folder while this process lives, through a lock of the operating system.
     """
 
     def __init__(self) -> None:
@@ -67,16 +68,16 @@ class OwnAccount:
 
 def _remove_left_accounts() -> None:
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OWNER}"):
-        with suppress(Timeout, OSError):  # its session lives, or it is another user's
+        with suppress(Timeout, OSError):  # its session lives, or another user owns it
             if time.time() - left.stat().st_mtime > _STARTING_S:
                 with FileLock(left, timeout=0):
                     shutil.rmtree(left.parent, ignore_errors=True)
 
 
 class Ledger:
-    """One account in a folder. Every process opens it by the folder's path; each change is made under a file lock.
+    """One account in a folder. Every process opens it by the folder's path and changes it only under a file lock.
 
-    What was reserved for a call that never came back, as by a `kill -9`, stays reserved: it may have been paid.
+    A reservation for a call that never came back, such as after a `kill -9`, stays: the call may have been paid.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -86,9 +87,10 @@ class Ledger:
         self._lock = FileLock(folder / "ledger.lock", timeout=LOCK_S)
 
     def reserve(self, expected: Amount, refuse: Callable[[Amount, float], None]) -> str:
-        """Count `expected` as used until it is settled under the name that is returned.
+        """Count `expected` as used until it is settled under the returned name.
 
-        Before that, `refuse` may raise: it is told what is used and reserved, and the seconds since the session began.
+        `refuse` is called first and may raise. It gets the sum of used and reserved, and the seconds since the session
+        began.
         """
         name = uuid.uuid4().hex
         with self._changing() as account:
@@ -97,13 +99,13 @@ class Ledger:
         return name
 
     def settle(self, name: str, used: Amount) -> None:
-        """Replace a reservation by what was really used; without one of that name (`""`) it is just added."""
+        """Replace the reservation of that name by the real use. Without one (`""`), only add the use."""
         with self._changing() as account:
             account.reserved.pop(name, None)
             account.used += used
 
     def used(self) -> Amount:
-        """What was used, without what is only reserved."""
+        """Return the use, without reservations."""
         with self._changing() as account:
             return account.used
 

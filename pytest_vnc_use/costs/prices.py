@@ -1,4 +1,4 @@
-"""What models cost: the dated table in prices.toml, and a file of the user's over it."""
+"""The prices of models: the dated table in prices.toml, and the user's own file over it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pytest_vnc_use.types import Usage
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 IMAGE_TOKENS = 2500
-"""The most that one picture counts for where a row does not say; a 1440x900 screen is 1,728 with Claude."""
+"""The most tokens of one picture, for a row that does not say. A 1440x900 screen is 1,728 with Claude."""
 _MILLION = 1_000_000
 _BUILD = re.compile(r"-\d{3,8}$")
 
 
 class Price(BaseModel):
-    """A row: US dollars for a million tokens of some models, from a day on (UTC)."""
+    """One row of the table: US dollars for a million tokens of some models, from a day on (UTC)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -33,12 +33,12 @@ class Price(BaseModel):
     since: date = Field(date.min, alias="from")
     input: float = Field(ge=0, allow_inf_nan=False)
     cached: float | None = Field(None, ge=0, allow_inf_nan=False)
-    """Of input tokens that were read from a cache; as `input` where none is given."""
+    """The price of input tokens that were read from a cache. If it is missing, `input` holds."""
     output: float = Field(ge=0, allow_inf_nan=False)
     image_tokens: int = Field(IMAGE_TOKENS, ge=0)
 
     def dollars(self, usage: Usage) -> float:
-        """What so many tokens cost; `usage.input` is with those that were cached."""
+        """Return the price of these tokens. `usage.input` includes the cached ones."""
         cached_price = self.input if self.cached is None else self.cached
         fresh, answered = usage.input - usage.cached, usage.output + usage.thinking
         return (fresh * self.input + usage.cached * cached_price + answered * self.output) / _MILLION
@@ -53,17 +53,17 @@ class _Table(BaseModel):
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices by the name of a model, of one day."""
+    """The prices of one day by model name."""
 
     by_model: Mapping[str, Price]
 
     def of(self, model: str) -> Price | None:
-        """The price of a model, also where it is named more precisely: `models/NAME`, `NAME-001`, `NAME-20260801`."""
+        """Return the price of a model, also for a longer name of it: `models/NAME`, `NAME-001`, `NAME-20260801`."""
         name = model.removeprefix("models/")
         return self.by_model.get(name) or self.by_model.get(_BUILD.sub("", name))
 
     def check(self, model: str) -> None:
-        """Raises SettingsError where a dollar limit cannot be kept, as the model's price is not known."""
+        """Raise SettingsError if the model's price is unknown, so that a dollar limit cannot be kept."""
         if self.of(model) is None:
             raise SettingsError(
                 f"a limit in dollars needs the price of the model {model!r}, which is not known: give it in a file, "
@@ -73,7 +73,7 @@ class Prices:
 
 
 def load_prices(path: str = "", *, today: date | None = None) -> Prices:
-    """The table of the package, with the user's rows over it. Raises SettingsError where the file makes no sense."""
+    """Return the package's table with the user's rows over it. Raises SettingsError if the file is not valid."""
     day = today or date.today()
     own = _rows(Path(path).read_text("utf-8"), path) if path and _readable(path) else []
     shipped = _rows(files(__package__).joinpath("prices.toml").read_text("utf-8"), "prices.toml")
@@ -98,7 +98,7 @@ def _rows(text: str, path: str) -> list[Price]:
 
 
 def _valid_on(day: date, rows: list[Price]) -> Iterator[tuple[str, Price]]:
-    """The prices that hold on a day, by model, later ones last."""
+    """Yield the prices that hold on a day, by model, later ones last."""
     for row in sorted(rows, key=lambda each: each.since):
         if row.since <= day:
             yield from ((model, row) for model in row.models)

@@ -1,4 +1,4 @@
-"""How a model is asked. The names below are those that planners of your own need, loaded on first use."""
+"""Planners and judges. A user's own planner needs the names below; they are loaded on first use."""
 
 from __future__ import annotations
 

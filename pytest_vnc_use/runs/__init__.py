@@ -1,1 +1,1 @@
-"""What is on disk: run folders, their parts, and what is never written."""
+"""Run folders on disk: their parts, and the data that is never written."""

@@ -1,15 +1,16 @@
-"""The run folder: its format, versioned, and the one way to write and to read it.
+"""The run folder: its versioned format, and the only code that writes and reads it.
 
     runs/<run_id>/
       trace.jsonl         a header, then one event of `types.RunEvent` a line, each complete by itself
       exchanges.jsonl     one HTTP exchange with a model a line, complete; the trace has its line number
       screens/            the picture of each frame, once, as <sha256>.png
-      checkpoints.sqlite  the graph's own, which this module never opens
-      logs/               what the desktop's processes printed, see runs/program_logs.py
+      checkpoints.sqlite  the graph's own file, which this module never opens
+      logs/               the output of the desktop's processes, see runs/program_logs.py
 
-A line of the trace is sealed, with the line before it (see seal.py): so it is known whether this user wrote all of it.
-A line is one write that ends in a newline. What has none was cut off by the death of its writer: readers pass over it,
-the next writer removes it. Readers ignore fields and kinds of event unknown to them; a higher version they refuse.
+Each line of the trace is sealed together with the line before it (see seal.py). The seals show whether this user wrote
+all of it. A line is one write that ends in a newline. A line without a newline was cut off by the death of its writer:
+readers skip it, and the next writer removes it. Readers ignore unknown fields and unknown kinds of event; they refuse a
+higher version.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ VERSION = 1
 
 
 def new_run_id() -> str:
-    """A name for a run that no other run has, safe as a file name, sorting by time (UTC, milliseconds)."""
+    """Return a unique name for a run. It is safe as a file name and sorts by time (UTC, milliseconds)."""
     now = datetime.now(timezone.utc)
     return f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}-{secrets.token_hex(4)}"
 
@@ -77,7 +78,7 @@ class Header:
 
 
 class RunFolder:
-    """One run's folder, written by one process at a time; its threads may share it."""
+    """The folder of one run. One process at a time writes it; its threads may share it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -87,7 +88,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, runs_dir: Path, run_id: str) -> RunFolder:
-        """A new folder with its header written. Raises RunFolderUnwritable where it exists or cannot be made."""
+        """Return a new folder with its header. Raises RunFolderUnwritable if it exists or cannot be made."""
         path = runs_dir / run_id
         try:
             path.mkdir(parents=True)
@@ -100,25 +101,25 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """The folder of an earlier run, to read or to go on with. Raises RunFolderError where there is none."""
+        """Return the folder of an earlier run, to read or to continue. Raises RunFolderError if there is none."""
         _open_trace(path)
         return cls(path)
 
     def append(self, event: RunEvent) -> None:
-        """Write one event; once this returns, it outlives a kill -9 of the process."""
+        """Write one event. After the return it survives a kill -9 of the process."""
         with self._lock:
             line = self._exchanges.append(event) if isinstance(event, ModelExchange) else event
             self._trace.append(to_json(line))
 
     def store(self, frame: Frame) -> FrameRef:
-        """Keep a frame's picture; one that is there already is not written again."""
+        """Store a frame's picture, unless it is there already."""
         target = _screen_path(self.path, frame.ref)
         if not target.exists():
             write_atomically(target, frame.png)
         return frame.ref
 
     def load_png(self, ref: FrameRef) -> bytes:
-        """The picture of a stored frame. Raises RunFolderError where it is missing or not what was stored."""
+        """Return the picture of a stored frame. Raises RunFolderError if it is missing or was changed."""
         source = _screen_path(self.path, ref)
         try:
             png = source.read_bytes()
@@ -134,7 +135,7 @@ def _screen_path(path: Path, ref: FrameRef) -> Path:
 
 
 def write_atomically(target: Path, content: bytes) -> None:
-    """All of it or nothing. Raises RunFolderUnwritable."""
+    """Write all of the content or nothing. Raises RunFolderUnwritable."""
     draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         draft.write_bytes(content)
@@ -148,10 +149,10 @@ def write_atomically(target: Path, content: bytes) -> None:
 
 
 class Exchanges:
-    """A run folder's exchanges.jsonl, which grows with the number of exchanges and not with its square.
+    """The exchanges.jsonl of a run folder. It grows with the number of exchanges, not with its square.
 
-    A request repeats the history before it. How many items of each of its lists are those of the request before it, of
-    the same purpose, is written in `repeats`; only the rest is written out, and reading puts them together again.
+    A request repeats the history before it. `repeats` holds, for each list of the request, how many items equal those
+    of the previous request of the same purpose. Only the other items are written, and reading puts them together again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -160,7 +161,7 @@ class Exchanges:
         self._requests: dict[str, JsonObject] = {}
 
     def append(self, exchange: ModelExchange) -> ModelExchange:
-        """Write one exchange; returns it as the trace has it, without its bodies but with the number of its line."""
+        """Write one exchange. Return it as the trace has it: without bodies, with the number of its line."""
         line = to_json(exchange)
         request, previous = line["request"], self._requests.get(exchange.purpose, {})
         repeats = {key: count for key, items in request.items() if (count := _shared(previous.get(key), items))}
@@ -170,7 +171,7 @@ class Exchanges:
         return replace(exchange, request={"line": self._next_number()}, response=None)
 
     def read(self) -> Iterator[ModelExchange]:
-        """All exchanges in order, each request whole. Raises RunFolderError at a damaged line."""
+        """Yield all exchanges in order, each with its whole request. Raises RunFolderError at a damaged line."""
         requests: dict[str, JsonObject] = {}
         for line in self._lines.read():
             exchange: ModelExchange = _parse(self._lines.path, ModelExchange, line)
@@ -192,7 +193,7 @@ def _shared(before: Any, now: Any) -> int:
 
 
 def read_exchanges(path: Path) -> Iterator[ModelExchange]:
-    """What was said to models and by them, in the run folder `path`. Raises RunFolderError at a damaged line."""
+    """Return the exchanges with models in the run folder `path`. Raises RunFolderError at a damaged line."""
     return Exchanges(path).read()
 
 
@@ -204,12 +205,12 @@ _KINDS = {event.kind for event in get_args(RunEvent)}
 
 @dataclass(frozen=True)
 class Trace:
-    """What a run folder tells.
+    """The content of a run folder.
 
     `turns` hold the same steps as `steps`. `open_step` was begun and never finished: nobody knows whether its action
-    was carried out. `asked` waits for a person's answer. `exchanges` are without their bodies (see `read_exchanges`).
-    `ended` is None while a run goes on, and after it was killed. `is_own` where this user wrote all of it on this
-    machine, and nobody changed it since.
+    was carried out. `asked` is a question that waits for a person's answer. `exchanges` are without their bodies (see
+    `read_exchanges`). `ended` is None while a run goes on, and after it was killed. `is_own` is true if this user wrote
+    all of it on this machine, and nobody changed it since.
     """
 
     path: Path
@@ -229,21 +230,21 @@ class Trace:
 
     @property
     def usage(self) -> Usage:
-        """The tokens of all that was answered: by the planner, and by the judge."""
+        """Return the tokens of all answers, the planner's and the judge's."""
         judged = [verdict.usage for verdict in self.verdicts] + [each.reading.usage for each in self.extracted]
         return sum([turn.decision.usage for turn in self.turns] + judged, Usage())
 
     @property
     def dollars(self) -> float | None:
-        """What its calls of models cost; None where there were none, or the price of one is not known."""
+        """Return the cost of all model calls; None if there were none, or if a price is unknown."""
         paid = [each.dollars for each in self.exchanges if each.uncounted or each.usage != Usage()]
         return None if not paid or None in paid else sum(filter(None, paid))
 
 
 def read_trace(path: Path) -> Trace:
-    """Read a run folder, finished or not.
+    """Return the content of a run folder, finished or not.
 
-    Raises RunFolderError where it is missing, damaged, of a newer version, or of a run that never saw a screen.
+    Raises RunFolderError if it is missing, damaged, of a newer version, or of a run that never saw a screen.
     """
     header, events, is_own = _open_trace(path)
     story = _Story()
@@ -272,7 +273,7 @@ def read_trace(path: Path) -> Trace:
 
 @dataclass
 class _Story:
-    """The events of a trace put together. What a resumed run did again counts as it was done last."""
+    """The events of a trace put together. If a resumed run repeated something, the last time counts."""
 
     started: RunStarted | None = None
     decisions: dict[int, Decision] = field(default_factory=dict)
@@ -287,6 +288,7 @@ class _Story:
     ended: RunEnded | None = None
 
     def hear(self, event: RunEvent) -> None:
+        """Add one event."""
         match event:
             case RunStarted():
                 self.started = event
@@ -302,7 +304,7 @@ class _Story:
                 self.open_step, self.asked, self.ended = None, None, None
             case ModelExchange():
                 self.exchanges.append(event)
-            case ModelAsked():  # is told, and not written
+            case ModelAsked():  # observers get it, the trace does not
                 pass
             case Judged(verdict=verdict):
                 self.verdicts.append(verdict)
@@ -318,6 +320,7 @@ class _Story:
                 assert_never(event)
 
     def turns(self) -> tuple[Turn, ...]:
+        """Return the turns with their steps, in order."""
         steps: dict[int, list[Step]] = {}
         for step in self.steps.values():
             steps.setdefault(step.turn, []).append(step)
@@ -326,7 +329,7 @@ class _Story:
 
 def _open_trace(path: Path) -> tuple[Header, Iterator[RunEvent], bool]:
     file = JsonLines(path / "trace.jsonl")
-    if not os.path.isfile(file.path):  # a name that no file can have is no error there
+    if not os.path.isfile(file.path):  # isfile raises no error for an impossible file name
         raise RunFolderError(f"{str(path)!r} is not a run folder: it has no {file.path.name}")
     written = file.lines()
     lines = file.parsed(written)

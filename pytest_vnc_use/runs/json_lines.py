@@ -1,4 +1,4 @@
-"""Values of `types` in JSON and back, and files of JSON objects, one a line."""
+"""Conversion of `types` values to JSON and back, and files of JSON objects, one a line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_vnc_use.types import JsonObject
 
 T = TypeVar("T")
 DEEPEST = 100
-"""Levels of JSON inside each other; no model needs so many, and what is deeper breaks those that read it."""
+"""The most levels of nested JSON. No model needs more, and deeper JSON breaks the programs that read it."""
 TOO_DEEP = f"must not be more than {DEEPEST} levels of JSON deep"
 
 
@@ -27,7 +27,7 @@ def _adapter(form: Any) -> TypeAdapter[Any]:
 
 
 def to_json(value: Any) -> Any:
-    """A value of `types` in JSON's own types, anything foreign as text. Of a Frame, only its `ref` has such a form."""
+    """Return a value of `types` in JSON's own types, foreign types as text. Only a Frame's `ref` has such a form."""
     return to_jsonable_python(value, fallback=str)
 
 
@@ -36,9 +36,9 @@ def from_json(form: type[T], data: Any) -> T: ...
 @overload
 def from_json(form: Any, data: Any) -> Any: ...
 def from_json(form: Any, data: Any) -> Any:
-    """The value of type `form` (a class of `types`, or a union such as `Action`) that `to_json` wrote.
+    """Return the value of type `form` (a class of `types`, or a union such as `Action`) that `to_json` wrote.
 
-    Raises RunFolderError where `data` is no such value.
+    Raises RunFolderError if `data` is no such value.
     """
     try:
         return _adapter(form).validate_python(data)
@@ -49,15 +49,15 @@ def from_json(form: Any, data: Any) -> Any:
 
 
 def is_shallow(value: Any, levels: int = DEEPEST) -> bool:
-    """Whether a value of JSON's types is no more than so many levels deep."""
+    """Return whether a JSON value has at most this many levels."""
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
     return levels >= 0 and all(is_shallow(item, levels - 1) for item in inner)
 
 
 class JsonLines:
-    """A file of JSON objects, one a line, that a kill -9 of its writer leaves readable.
+    """A file of JSON objects, one a line. It stays readable after a kill -9 of its writer.
 
-    `seal` makes of a line, and the line before it, what is written.
+    `seal` makes the written line from a line and the line before it.
     """
 
     def __init__(self, path: Path, seal: Callable[[bytes, bytes], bytes] = lambda line, _: line) -> None:
@@ -81,19 +81,20 @@ class JsonLines:
             raise RunFolderUnwritable(f"cannot write {str(self.path)!r}: {exc}") from exc
 
     def read(self) -> Iterator[dict[str, Any]]:
-        """The objects of all whole lines; none where there is no file. Raises RunFolderError at a damaged line."""
+        """Yield the objects of all whole lines; none if there is no file. Raises RunFolderError at a damaged line."""
         return self.parsed(self.lines())
 
     def parsed(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        """The objects of lines of this file, from its first on. Raises RunFolderError at a damaged line."""
+        """Yield the objects of this file's lines, starting with the first. Raises RunFolderError at a damaged line."""
         for number, line in enumerate(lines, start=1):
             yield self._parse(number, line)
 
     def count(self) -> int:
+        """Return the number of whole lines."""
         return len(self.lines())
 
     def lines(self) -> list[bytes]:
-        """All whole lines, as they are; none where there is no file. Raises RunFolderError."""
+        """Return all whole lines as they are; none if there is no file. Raises RunFolderError."""
         try:
             return self.path.read_bytes().split(b"\n")[:-1]
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What is written of a run as it happens, and what never is: the run logger, and the redactor it writes through."""
+"""The run logger, which writes a run's events as they happen, and the redactor that keeps secrets out of them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from pytest_vnc_use.types import FrameRef, RunEvent, RunStarted
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PICTURE = re.compile(r"sha256:[0-9a-f]{64}")
 _MIN_CORE = 8
-"""Characters of base64 by which a secret is known within a longer text; fewer would also be found by chance."""
+"""The fewest characters of base64 that identify a secret within a longer text; fewer would also match by chance."""
 
 
 class Redactor:
-    """Puts `<secret:NAME>` in the place of a secret's value, and the value back in its place.
+    """A redactor that replaces a secret's value with `<secret:NAME>`, and the placeholder with the value again.
 
     `secrets` are values by name. A value is found as it is, percent-encoded, escaped as in JSON or Python, and in
     base64 (also within a longer text, as in a Basic authorisation). Raises SettingsError for an empty value and for a
-    name that is not one. With `numbers=False`, whole numbers in JSON stay, even where they are a secret's digits.
+    name that is not valid. With `numbers=False`, whole numbers in JSON stay, even if they are a secret's digits.
     """
 
     def __init__(self, secrets: Mapping[str, str], *, numbers: bool = True) -> None:
@@ -39,17 +39,17 @@ class Redactor:
         self._secrets = _any_of([*self._values, *sorted(self._hidden, key=len, reverse=True)])
 
     def hide(self, text: str) -> str:
-        """`text` with placeholders for all secrets, the longest first; a placeholder that is there already stays."""
+        """Return `text` with placeholders for all secrets, the longest first. Existing placeholders stay."""
         if not any(form in text for form in self._hidden):
             return text
         return self._secrets.sub(lambda found: self._hidden.get(found.group(), found.group()), text)
 
     def reveal(self, text: str) -> str:
-        """`text` with the secrets' values for their placeholders; only for the moment before it is typed."""
+        """Return `text` with the secrets' values for their placeholders; only for the moment before it is typed."""
         return self._marks.sub(lambda found: self._values[found.group()], text)
 
     def hide_json(self, value: Any) -> Any:
-        """A JSON value without secrets in its keys, strings and whole numbers; references to pictures stay."""
+        """Return a JSON value without secrets in keys, strings and whole numbers. References to pictures stay."""
         if isinstance(value, Mapping):
             return {self.hide(str(key)): self.hide_json(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
@@ -59,19 +59,19 @@ class Redactor:
         return self._hidden.get(str(value), value) if type(value) is int and self._numbers else value
 
     def hide_in_error(self, error: BaseException) -> None:
-        """Take the secrets out of what this package raised; what a user's own code raised stays as it is.
+        """Remove the secrets from an error that this package raised. An error of a user's own code stays as it is.
 
-        But for one of this package's own classes that tells a secret: it is raised where others print it.
+        An error of one of this package's own classes is redacted wherever it was raised, because others print it.
         """
         if not isinstance(error, VncUseError):
             return
         told = faults.text_of(error)
         tells = type(error).__module__ == VncUseError.__module__ and self.hide(told) != told
         if tells or faults.is_ours(error):
-            error.args, error.__cause__ = (self.hide(told),), None  # what caused it may tell a secret
+            error.args, error.__cause__ = (self.hide(told),), None  # its cause may contain a secret
 
     def hide_in(self, value: Any) -> Any:
-        """A value of `types` without secrets; frames, numbers, and the words that a type prescribes stay."""
+        """Return a value of `types` without secrets. Frames, numbers, and the words that a type prescribes stay."""
         match value:
             case FrameRef():
                 return value
@@ -100,7 +100,7 @@ def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
 
 
 def _forms(value: str) -> set[str]:
-    """All the ways a value may be spelled in what is written."""
+    """Return all spellings of a value that may occur in written text."""
     escaped = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
     raw = value.encode("utf-8", "surrogateescape")
     encoded = {quote_plus(raw), *(quote(raw, safe=safe) for safe in ("", "/", "!'()*"))}
@@ -120,7 +120,7 @@ def _base64_forms(raw: bytes) -> Iterator[str]:
 
 @cache
 def _free_fields(form: type) -> tuple[str, ...]:
-    """The fields of a dataclass of `types` that are not one of a few prescribed words; none of any other class."""
+    """Return the fields of a dataclass that are not limited to prescribed words; none for any other class."""
     if not is_dataclass(form):
         return ()
     hints = get_type_hints(form)
@@ -134,10 +134,9 @@ def _prescribed(hint: Any) -> bool:
 class RunLogger:
     """A RunObserver that writes every event into the run folder as it happens, without secrets.
 
-    `start_redactor` is for the start of the run, with whose task and settings another process goes on: it leaves words
-    alone that also happen to be the password of the desktop.
-    On a folder that was opened again it goes on where the one before it stopped. Raises RunFolderError where it cannot
-    write.
+    `start_redactor` is for the start of the run, because another process continues with its task and settings. It
+    leaves words alone that are the same as the desktop's password. In a reopened folder the logger continues where the
+    previous one stopped. Raises RunFolderError if it cannot write.
     """
 
     def __init__(self, folder: RunFolder, redactor: Redactor, start_redactor: Redactor | None = None) -> None:
@@ -147,6 +146,7 @@ class RunLogger:
         self._start_redactor = start_redactor or redactor
 
     def observe(self, event: RunEvent) -> None:
+        """Write one event without its secrets."""
         redactor = self._start_redactor if isinstance(event, RunStarted) else self._redactor
         hidden = redactor.hide_in(event)
         self.folder.append(hidden)

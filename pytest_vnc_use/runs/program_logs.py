@@ -1,4 +1,4 @@
-"""What a desktop's processes printed, kept in the run folder: `logs/<role>.txt`, one file a process."""
+"""The output of a desktop's processes, kept in the run folder: `logs/<role>.txt`, one file a process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_vnc_use.errors import RunFolderUnwritable
 
 
 def keep_logs(run_folder: Path, logs: Mapping[str, str]) -> None:
-    """Write them, in place of earlier ones; what is empty is left out. Raises RunFolderUnwritable."""
+    """Write the logs over earlier ones; empty logs are left out. Raises RunFolderUnwritable."""
     folder = run_folder / "logs"
     try:
         folder.mkdir(exist_ok=True)
@@ -22,7 +22,7 @@ def keep_logs(run_folder: Path, logs: Mapping[str, str]) -> None:
 
 
 def read_logs(run_folder: Path) -> dict[str, str]:
-    """Text by role, in alphabetical order; none where none were kept."""
+    """Return text by role, in alphabetical order; empty if no logs were kept."""
     paths = sorted((run_folder / "logs").glob("*.txt"))
     return {path.stem: path.read_text(encoding="utf-8", errors="replace") for path in paths}
 

@@ -1,7 +1,7 @@
-"""Seals: by them a run folder that this user made on this machine is told from one that came from elsewhere.
+"""Seals, which show whether this user made a run folder on this machine or it came from elsewhere.
 
-A seal is a keyed hash (HMAC-SHA256). The key is random, is made at first use, and lies in a file that only the user can
-read; a run folder never holds it. Where no such file can be made, the key lives as long as the process.
+A seal is a keyed hash (HMAC-SHA256). The key is random and is made at first use. It lies in a file that only the user
+can read; a run folder never holds it. If no such file can be made, the key lives as long as the process.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pathlib import Path
 
 _KEY_BYTES = 32
 _LENGTH = 32
-"""Hexadecimal digits of a seal."""
+"""The length of a seal in hexadecimal digits."""
 _BEFORE, _AFTER = b',"seal":"', b'"}'
 _TAIL = len(_BEFORE) + _LENGTH + len(_AFTER)
 
 
 def seal_of(*parts: bytes) -> str:
-    """The seal of all parts, in this order; no other division into parts has the same one."""
+    """Return the seal of all parts, in this order. A different division into parts has a different seal."""
     summed = hmac.new(_key(), digestmod=hashlib.sha256)
     for part in parts:
         summed.update(b"%d:" % len(part) + part)
@@ -34,6 +34,7 @@ def seal_of(*parts: bytes) -> str:
 
 
 def is_seal_of(seal: str, *parts: bytes) -> bool:
+    """Return whether the seal is that of these parts, compared in constant time."""
     return hmac.compare_digest(seal.encode(), seal_of(*parts).encode())
 
 
@@ -41,15 +42,16 @@ def is_seal_of(seal: str, *parts: bytes) -> bool:
 
 
 def sealed(line: bytes, before: bytes) -> bytes:
-    """The line, a JSON object with a field, with one field more: the seal of it and of the line before it.
+    """Return the line, a JSON object with at least one field, with its seal added as the last field.
 
-    The first line has none before it, and no seal: that of the second is its own too.
+    The seal covers the line and the line before it. The first line has no line before it and no seal: the second line's
+    seal covers it too.
     """
     return line[:-1] + _BEFORE + seal_of(before, line).encode() + _AFTER if before else line
 
 
 def are_sealed(lines: Sequence[bytes]) -> bool:
-    """Whether each line but the first is sealed, none is missing in between, and none was changed."""
+    """Return whether every line but the first is sealed, none is missing in between, and none was changed."""
     pairs = itertools.pairwise(lines)
     return len(lines) > 1 and all(sealed(line[:-_TAIL] + b"}", before) == line for before, line in pairs)
 
@@ -58,7 +60,7 @@ def are_sealed(lines: Sequence[bytes]) -> bool:
 
 
 def key_file() -> Path:
-    """Where the key lies. Raises RuntimeError where the user has no home."""
+    """Return the path of the key. Raises RuntimeError if the user has no home."""
     if sys.platform == "win32":
         state = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
@@ -73,12 +75,12 @@ def _key() -> bytes:
     try:
         file = key_file()
         return _read(file) or _made(file)
-    except (OSError, RuntimeError):  # a home that is read-only, or none: what this process seals, only it knows again
+    except (OSError, RuntimeError):  # no home, or a read-only one: only this process can check its own seals
         return secrets.token_bytes(_KEY_BYTES)
 
 
 def _read(file: Path) -> bytes:
-    """The key; empty where there is none, or others may have read or written it."""
+    """Return the key; empty if there is none, or if others may have read or written it."""
     with suppress(FileNotFoundError), file.open("rb") as opened:
         status = os.fstat(opened.fileno())
         is_private = os.name != "posix" or (status.st_uid == os.getuid() and not status.st_mode & 0o077)
@@ -88,7 +90,7 @@ def _read(file: Path) -> bytes:
 
 
 def _made(file: Path) -> bytes:
-    """A new key, or that of the process that made one at the same moment."""
+    """Return a new key, or the key of a process that made one at the same moment."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = file.with_name(f".{secrets.token_hex(8)}.tmp")
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:

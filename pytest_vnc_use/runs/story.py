@@ -1,4 +1,4 @@
-"""A run folder told in lines, for readers that are no web browser."""
+"""A run folder as lines of text, for readers that are no web browser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_vnc_use.types import Outcome
 
 @dataclass(frozen=True)
 class RunLine:
-    """One run in a list; `test` is the id of the pytest test that made it, where one did."""
+    """One run in a list. `test` is the id of the pytest test that made it, if one did."""
 
     run_id: str
     outcome: str
@@ -23,7 +23,7 @@ class RunLine:
 
 @dataclass(frozen=True)
 class RunStory:
-    """What a run folder tells: the verdicts a line for each claim, the steps a line each."""
+    """The content of a run folder as text: one line for each verdict, one line for each step."""
 
     run_id: str
     outcome: str
@@ -35,7 +35,7 @@ class RunStory:
 
 
 def line_of(path: Path) -> RunLine:
-    """The run in the folder `path`; one that cannot be read says why as its outcome."""
+    """Return the list entry of the run in the folder `path`. If it cannot be read, its outcome says why."""
     try:
         trace = read_trace(path)
     except RunFolderError as exc:
@@ -44,7 +44,7 @@ def line_of(path: Path) -> RunLine:
 
 
 def story_of(trace: Trace) -> RunStory:
-    """The run as it stands now, finished or not."""
+    """Return the run as it stands now, finished or not."""
     ended = [trace.ended.message, trace.ended.error] if trace.ended else []
     return RunStory(
         run_id=trace.path.name,
@@ -58,7 +58,7 @@ def story_of(trace: Trace) -> RunStory:
 
 
 def outcome_of(trace: Trace) -> str:
-    """An `Outcome`; or `broke`; or `unfinished`, where the run still goes on or was killed."""
+    """Return an `Outcome`, or `broke`, or `unfinished` if the run still goes on or was killed."""
     if trace.ended is None:
         return str(Outcome.WAITING) if trace.asked else "unfinished"
     return str(trace.ended.outcome) if trace.ended.outcome and not trace.ended.error else "broke"

@@ -1,4 +1,4 @@
-"""A run in lines that a person can read in a terminal or a log; what a model or a program said does no harm there."""
+"""A run as lines for a terminal or a log. Text of a model or a program cannot do harm there."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ LAST_STEPS = 5
 
 
 def format_action(action: Action) -> str:
-    """`click(x=10, y=20)`."""
+    """Return an action as text: `click(x=10, y=20)`."""
     values = {name: value for name, value in vars(action).items() if name != "kind"}
     given = ", ".join(f"{name}={value!r}" for name, value in values.items() if value is not None and value is not False)
     return f"{action.kind}({line(given)})"
 
 
 def step_line(step: Step) -> str:
-    """`3 click(x=10, y=20): open the basket` and, where there is one, the error."""
+    """Return a step as text: `3 click(x=10, y=20): open the basket`, and the error, if there is one."""
     reason = line(step.proposal.intent or step.words)
     told = f"{step.number} {format_action(step.proposal.action)}" + (f": {reason}" if reason else "")
     if step.asked_again:
@@ -27,17 +27,17 @@ def step_line(step: Step) -> str:
 
 
 def times(count: int) -> str:
-    """`once`, `3 times`."""
+    """Return a count as text: `once`, `3 times`."""
     return "once" if count == 1 else f"{count} times"
 
 
 def transcript(steps: Sequence[Step]) -> str:
-    """The steps, a line each."""
+    """Return the steps, one line each."""
     return "\n".join(map(step_line, steps))
 
 
 def format_run_failure(headline: str, result: RunResult) -> str:
-    """A failure in a few lines: what, the task, the last steps with their reasons, where the run folder is."""
+    """Return a failure in a few lines: the headline, the task, the last steps with their reasons, the run folder."""
     lines = transcript(result.steps[-LAST_STEPS:]).splitlines()
     steps = [f"last steps of {len(result.steps)}:", *(f"  {each}" for each in lines)] if lines else ["no step was made"]
     return "\n  ".join([headline, f"task: {line(result.task)}", *steps, f"run folder: {result.run_folder}"])
@@ -51,6 +51,6 @@ ADVICE = {
 
 
 def format_end(result: RunResult) -> str:
-    """The failure of a run that did not end as done, and what would help where a setting may."""
+    """Return the failure of a run that did not end as done, with advice if a setting may help."""
     told = format_run_failure(f"the task ended as {result.outcome}: {line(result.message)}", result)
     return f"{told}\n  {ADVICE[result.outcome]}" if result.outcome in ADVICE else told

@@ -1,8 +1,9 @@
 """Action traces in the words of UiPath's computer-use harness, read and written: `[{"action": …, "params": …}, …]`.
 
 Source: github.com/UiPath/uipath_enterprise_benchmark, DeterministicBenchmark/eval/uitask, `record_action` and `reenact`
-in computer_use/act.py and the types in tools/pointer.py. What it has no words for (the middle button, keys held down,
-addresses, functions) stands under our own, the action's `kind` and fields; the harness passes over those.
+in computer_use/act.py and the types in tools/pointer.py. The harness has no words for the middle button, keys held
+down, addresses and functions. These are written in our own words, the action's `kind` and fields; the harness skips
+them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _OWN = Annotated[Action, Field(discriminator="kind")]
 
 
 def words_for(action: Action) -> list[Word]:
-    """The action in the harness's words, several where it has none for all of it at once."""
+    """Return the action in the harness's words: several words if no single one covers it."""
     match action:
         case Click(x, y, "left" | "right" as button, 1 | 2 | 3 as count):
             click_type = next(name for name, clicks in CLICKS.items() if clicks == count)
@@ -85,7 +86,7 @@ def _at(x: int, y: int) -> dict[str, int]:
 
 
 def actions_of(records: Sequence[Any]) -> Iterator[tuple[Mapping[str, Any], Action]]:
-    """What was done, in order, each with its record. Raises RunFolderError that names the record."""
+    """Yield each action in order, with its record. Raises RunFolderError that names the record."""
     pointer: Point | None = None
     for number, record in enumerate(records, start=1):
         try:
@@ -98,7 +99,7 @@ def actions_of(records: Sequence[Any]) -> Iterator[tuple[Mapping[str, Any], Acti
 
 
 def finished_with(records: Sequence[Any]) -> JsonObject:
-    """What `finish` was called with last."""
+    """Return the params of the last `finish`."""
     finishes = (each["params"].get("params") for each in reversed(records) if each["action"] == FINISH)
     return next(finishes, None) or {}
 

@@ -1,13 +1,13 @@
-"""The action trace of a run: `execution.json` in its run folder, a plain list of what was done, in order.
+"""The action trace of a run: `execution.json` in its run folder, a list of the carried-out actions in order.
 
-Each record has the fields `action`, `params` and `task_marked_complete` of the harness in uitask_actions.py, and beside
-them the step's number, what the planner called it and meant by it, and the picture after it. What was refused or failed
-was not done, and is left out. `task_marked_complete` is always null, "nobody looked": whether the task is done, the
-run's verdicts say. A run that ended as done has a last record `finish`.
+Each record has the fields `action`, `params` and `task_marked_complete` of the harness in uitask_actions.py. It also
+has the step's number, the planner's name for the action, its intent, and the picture after it. An action that was
+refused or failed was not carried out, so it is left out. `task_marked_complete` is always null, "nobody looked": the
+run's verdicts say whether the task is done. A run that ended as done has a last record `finish`.
 
-While a run goes on the file is named `partial_execution.json`, whole and valid after every step; a kill or a crash
-leaves it so, a crash with its traceback in `error.txt`. Readers ignore fields unknown to them. The run folder's own
-`trace.jsonl` tells more; this is for whoever carries the actions out again.
+While a run goes on, the file is named `partial_execution.json`, and is whole and valid after every step. A kill or a
+crash leaves it so; a crash also leaves its traceback in `error.txt`. Readers ignore unknown fields. The run folder's
+own `trace.jsonl` has more; this file is for repeating the actions.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FINAL, PARTIAL, ERROR = "execution.json", "partial_execution.json", "error.txt"
 class ExecutionStep:
     """One action that was carried out, as a part of step `number`.
 
-    `name` is what the planner called it; `screenshot` the picture after it, relative to the run folder.
+    `name` is the planner's name for it. `screenshot` is the picture after it, relative to the run folder.
     """
 
     number: int = 0
@@ -60,15 +60,15 @@ class ExecutionStep:
 
     @property
     def proposal(self) -> Proposal:
-        """The action as a planner proposes it, with all that a policy looks at."""
+        """Return the action as a planner proposes it, with everything that a policy looks at."""
         return Proposal(self.action, self.intent, {"name": self.name, "args": {}}, self.confirmation)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """What a run did; its id and its task where the run folder around it tells them.
+    """The actions of a run. Its id and task are set if a run folder around it has them.
 
-    `params` is what a planner of the user's finished with.
+    `params` are the parameters that a user's own planner finished with.
     """
 
     run_id: str = ""
@@ -76,17 +76,16 @@ class Execution:
     params: JsonObject = field(default_factory=dict)
     steps: tuple[ExecutionStep, ...] = ()
     own_secrets: tuple[str, ...] = ()
-    """Names of the secrets that this user's own run was given; none of a run from elsewhere."""
+    """The names of the secrets of this user's own run; empty for a run from elsewhere."""
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
 class ExecutionLog:
-    """A RunObserver that writes the action trace into the run folder; it must hear the events without their secrets.
+    """A RunObserver that writes the action trace into the run folder. The events it gets must be free of secrets.
 
-    On a folder that was opened again it goes on where the one before it stopped. Raises RunFolderError where it cannot
-    write.
+    In a reopened folder it continues where the previous one stopped. Raises RunFolderError if it cannot write.
     """
 
     def __init__(self, run_folder: Path) -> None:
@@ -95,6 +94,7 @@ class ExecutionLog:
         self._params: JsonObject = {}
 
     def observe(self, event: RunEvent) -> None:
+        """Write the event's part of the trace, if it has one."""
         match event:
             case RunStarted():
                 self._lines = {}
@@ -107,7 +107,7 @@ class ExecutionLog:
                 self._end(event)
 
     def _add(self, step: Step) -> None:
-        """A step that a resumed run did again counts as it was done last."""
+        """Add a step. If a resumed run repeated a step, the last time counts."""
         if (lines := self._lines_so_far()) is not None:
             lines.pop(step.number, None)
             if not step.error:
@@ -128,7 +128,7 @@ class ExecutionLog:
             self._error.unlink(missing_ok=True)
 
     def _lines_so_far(self) -> dict[int, str] | None:
-        """What was written so far, by step, also by another process; None where the run never saw a screen."""
+        """Return the lines so far by step, also those of another process; None if the run never saw a screen."""
         if self._lines is None and self._partial.is_file():
             self._lines = {}
             for number, records in itertools.groupby(_records_in(self._partial), lambda record: record.get("number")):
@@ -137,7 +137,7 @@ class ExecutionLog:
         return self._lines
 
     def _write_partial(self, *last: JsonObject) -> None:
-        """A line an action; each is made once, so that a long run does not take ever longer."""
+        """Write one line an action. Each line is made only once, so that a long run does not get slower."""
         _write(self._partial, f"[\n{_joined([*(self._lines or {}).values(), *map(_json, last)])}\n]\n")
 
 
@@ -154,7 +154,7 @@ def _record(name: str, params: JsonObject) -> dict[str, Any]:
 
 
 def _records(step: Step) -> list[dict[str, Any]]:
-    """The step's actions; what a person had to confirm stands with the first of them."""
+    """Return the records of the step's actions. A confirmation is in the first of them."""
     proposal = step.proposal
     said = {
         "number": step.number,
@@ -169,7 +169,7 @@ def _records(step: Step) -> list[dict[str, Any]]:
 
 
 def _write(target: Path, text: str) -> None:
-    """All of it or nothing. A character that UTF-8 cannot hold (half a surrogate pair) becomes "?"."""
+    """Write all of the text or nothing. A character that UTF-8 cannot hold (half a surrogate pair) becomes "?"."""
     draft = target.with_name(f".{target.name}.tmp")
     try:
         draft.write_bytes(text.encode("utf-8", "replace"))
@@ -189,9 +189,9 @@ def _rename(source: Path, target: Path) -> None:
 
 
 def read_execution(path: Path) -> Execution:
-    """The action trace in a file, or in a run folder, finished or not; of a run here, or of the harness.
+    """Return the action trace in a file or in a run folder, finished or not, made here or by the harness.
 
-    Raises RunFolderError where there is none, or a record is wrong: it names the record.
+    Raises RunFolderError if there is none, or if a record is wrong; the error names the record.
     """
     file = _found(path) if path.is_dir() else path
     if file is None:
@@ -203,7 +203,7 @@ def read_execution(path: Path) -> Execution:
 
 
 def _found(run_folder: Path) -> Path | None:
-    """The partial one, where both are there, is the newer."""
+    """Return the trace file. If both files exist, the partial one is newer."""
     return next((file for name in (PARTIAL, FINAL) if (file := run_folder / name).is_file()), None)
 
 
@@ -223,7 +223,7 @@ def _parsed(records: list[dict[str, Any]], folder: Path) -> Execution:
         for number, (record, action) in enumerate(actions_of(records), start=1)
     )
     execution = Execution(params=finished_with(records), steps=steps)
-    with suppress(RunFolderError):  # no run folder of ours is around it
+    with suppress(RunFolderError):  # it is not in one of our run folders
         trace = read_trace(folder)
         own = trace.started.secrets if trace.is_own else ()
         return replace(execution, run_id=trace.started.run_id, task=trace.started.task, own_secrets=own)
@@ -234,9 +234,9 @@ def _parsed(records: list[dict[str, Any]], folder: Path) -> Execution:
 
 
 def secrets_of(execution: Execution, known: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Values for the placeholders `<secret:NAME>` in what is typed, from those that are `known` by name.
+    """Return the values for the placeholders `<secret:NAME>` in typed text, from the `known` values by name.
 
-    Raises SettingsError where one is not, or is empty.
+    Raises SettingsError if one is unknown or empty.
     """
     found = {name: step.number for step in execution.steps for name in _secrets_in(step.action)}
     for name, number in found.items():

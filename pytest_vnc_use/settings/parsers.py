@@ -1,4 +1,4 @@
-"""How the text of a setting is read: each returns the value, or raises a ValueError that says what would be right."""
+"""The parsers of a setting's text. Each returns the value, or raises a ValueError that says what would be right."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 
 
 def words(text: str) -> tuple[str, ...]:
+    """Return the words, which commas or spaces separate."""
     return tuple(text.replace(",", " ").split())
 
 
 def switch(text: str) -> bool:
+    """Return true for `true`, `yes`, `on`, `1`, and false for `false`, `no`, `off`, `0`, in either case."""
     known = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
     if text.lower() not in known:
         raise ValueError("true or false")
@@ -18,29 +20,33 @@ def switch(text: str) -> bool:
 
 
 def count(text: str) -> int:
+    """Return a whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise ValueError("a whole number, at least 1")
     return int(text)
 
 
 def odd(text: str) -> int:
+    """Return an odd number of at least 1."""
     if not text.isdecimal() or int(text) % 2 == 0:
         raise ValueError("an odd number, at least 1")
     return int(text)
 
 
 def count_or_none(text: str) -> int:
+    """Return a whole number of at least 0; 0 stands for none."""
     if not text.isdecimal():
         raise ValueError("a whole number, 0 for none")
     return int(text)
 
 
 def limit(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A limit that need not be given."""
+    """Return a parser of a limit that is optional: empty text gives None."""
     return lambda text: read(text) if text else None
 
 
 def depth(text: str) -> int:
+    """Return the colour depth, 16 or 24 bits a pixel."""
     if text not in ("16", "24"):
         raise ValueError("16 or 24 bits a pixel")
     return int(text)
@@ -57,18 +63,22 @@ def _above_zero(text: str, unit: str) -> float:
 
 
 def seconds(text: str) -> float:
+    """Return a number of seconds above 0."""
     return _above_zero(text, "seconds")
 
 
 def dollars(text: str) -> float:
+    """Return a number of US dollars above 0."""
     return _above_zero(text, "US dollars")
 
 
 def pause(text: str) -> float:
+    """Return a number of seconds, 0 or more."""
     return 0.0 if text in ("0", "0.0") else seconds(text)
 
 
 def temperature(text: str) -> float | None:
+    """Return a number from 0 to 2; None for empty text."""
     if not text:
         return None
     try:
@@ -81,6 +91,7 @@ def temperature(text: str) -> float | None:
 
 
 def size(text: str) -> tuple[int, int]:
+    """Return width and height in pixels from text such as `1440x900`."""
     width, x, height = text.lower().partition("x")
     if not (x and width.isdecimal() and height.isdecimal() and int(width) and int(height)):
         raise ValueError("WIDTHxHEIGHT in pixels, such as 1440x900")
@@ -88,6 +99,8 @@ def size(text: str) -> tuple[int, int]:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
+    """Return a parser that accepts only these choices."""
+
     def read(text: str) -> str:
         if text not in choices:
             raise ValueError("one of " + ", ".join(choices))

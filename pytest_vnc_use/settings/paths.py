@@ -1,4 +1,4 @@
-"""The paths in settings, made absolute once: whoever changes the working folder later changes nothing."""
+"""The paths in settings, made absolute once, so that a later change of the working folder changes nothing."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _FILES = ("policy", "prices", "runs_dir", "results")
 
 
 def absolute_files(settings: Settings, base: Path) -> Settings:
-    """The settings, with the files and folders of the tests themselves seen from `base`."""
+    """Return the settings with the tests' own files and folders resolved against `base`."""
     given: dict[str, Any] = {name: str(base / value) for name in _FILES if (value := getattr(settings, name))}
     return dataclasses.replace(settings, **given)
 
 
 def absolute_desktop(settings: Settings, base: Path) -> Settings:
-    """The settings, with what starts and reaches a desktop seen from `base`: programs, folders, unix sockets."""
+    """Return the settings with a desktop's programs, folders and unix sockets resolved against `base`."""
     return dataclasses.replace(
         settings,
         app=absolute_command(settings.app, base),
@@ -31,10 +31,10 @@ def absolute_desktop(settings: Settings, base: Path) -> Settings:
 
 
 def absolute_command(command_line: str, base: Path) -> str:
-    """The command line; words with a slash that are files, seen from `base`, become absolute."""
+    """Return the command line with each word that has a slash and is a file under `base` made absolute."""
     try:
         words = shlex.split(command_line, posix=os.name == "posix")
-    except ValueError:  # which is told where it is used
+    except ValueError:  # the user of the command line reports it
         return command_line
     absolute = [str(base / word) if "/" in word and (base / word).exists() else word for word in words]
     return command_line if absolute == words else shlex.join(absolute)

@@ -1,7 +1,7 @@
-"""One frozen `Settings`, from defaults < ini < environment < command line < marker.
+"""The frozen `Settings`, merged from defaults < ini < environment < command line < marker.
 
-Each field carries its own help text and the way it is read from a string. The ini option `vnc_<field>`, the environment
-variable `VNC_USE_<FIELD>` and, for what `OPTIONS` names, the command line's `--vnc-<field>` are made from one list.
+Each field carries its own help text and the parser of its text. One list makes the ini option `vnc_<field>`, the
+environment variable `VNC_USE_<FIELD>` and, for the fields in `OPTIONS`, the command line's `--vnc-<field>`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pytest_vnc_use.settings.parsers import (
     words as _words,
 )
 
-if TYPE_CHECKING:  # pytest loads this module where nobody uses the plugin, too
+if TYPE_CHECKING:  # pytest loads this module even if nobody uses the plugin
     from pytest_vnc_use.types import EncodingChoice, ScrollMeans, TypingMeans
 
 ENVIRONMENT_PREFIX = "VNC_USE_"
@@ -44,16 +44,17 @@ def _planner(text: str) -> str:
 
 
 def _setting(default: Any, read: Callable[[str], Any], help_text: str, metavar: str = "") -> Any:
-    """A field of Settings; with a `metavar` it is an option of the command line too."""
+    """Return a field of Settings. With a `metavar` it is an option of the command line too."""
     return dataclasses.field(default=default, metadata={"read": read, "help": help_text, "metavar": metavar})
 
 
 @dataclass(init=False, eq=False, repr=False)
 class Settings:
-    """Everything that a run can be told. A field's meaning is its help text, shown by `pytest --help`.
+    """All settings of a run. The meaning of a field is its help text; `pytest --help` shows it.
 
-    Frozen; shown is what differs from the defaults. `dataclass` would generate what is written by hand below field by
-    field, at every start of pytest: a third of what the plugin costs where nobody uses it.
+    Settings are frozen, and their repr shows only the values that differ from the defaults. The methods below are
+    written by hand, because `dataclass` would generate them field by field at every start of pytest. That would be a
+    third of the plugin's cost in projects that do not use it.
     """
 
     server: str = _setting(
@@ -253,23 +254,23 @@ class Settings:
 
 FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
 OPTIONS = frozenset(name for name, field in FIELDS.items() if field.metadata["metavar"])
-"""The settings that one sets for a run: options of the command line. A project sets the others, in its ini file."""
+"""The settings that a user sets for one run: options of the command line. A project sets the others in its ini file."""
 TIMING = tuple(name for name, field in FIELDS.items() if field.metadata["read"] in (_seconds, _pause))
-"""The settings that are durations, in seconds."""
+"""The settings that are durations in seconds."""
 
 
 def option_name(field: str) -> str:
-    """`screen_size` -> `--vnc-screen-size`."""
+    """Return the command line option of a field: `screen_size` -> `--vnc-screen-size`."""
     return "--vnc-" + field.replace("_", "-")
 
 
 def argument(field: str, value: object) -> str:
-    """`--vnc-steps=3`, or `-ovnc_depth=16` of what is no option: what sets a field for a session of pytest."""
+    """Return the pytest argument that sets a field: `--vnc-steps=3`, or `-ovnc_depth=16` if it is no option."""
     return f"{option_name(field)}={value}" if field in OPTIONS else f"-ovnc_{field}={value}"
 
 
 def read_value(field: str, value: object, origin: str) -> Any:
-    """The value of one field as `Settings` wants it; a string is read the way the field says.
+    """Return the value of one field as `Settings` needs it. The field's own parser reads a string.
 
     Raises SettingsError that names `origin`, the value, and what would be right.
     """
@@ -283,7 +284,7 @@ def read_value(field: str, value: object, origin: str) -> Any:
 
 
 def _as_text(value: object) -> str:
-    """The value as it is written on a command line. Raises ValueError where it cannot be."""
+    """Return the value as written on a command line. Raises ValueError if that is not possible."""
     if value is None:
         return ""
     if not isinstance(value, (tuple, list)):
@@ -299,9 +300,9 @@ def _word(value: object) -> str:
 
 
 def merge(*layers: tuple[Mapping[str, object], Callable[[str], str]]) -> Settings:
-    """Settings from layers, weakest first. A layer is its values and a function from a field to the name users know.
+    """Return the settings merged from layers, weakest first.
 
-    Values that are None count as not given.
+    A layer is its values, and a function from a field to the name that users know. A value of None counts as not given.
     """
     values = {
         field: read_value(field, value, name_of(field))
@@ -313,7 +314,7 @@ def merge(*layers: tuple[Mapping[str, object], Callable[[str], str]]) -> Setting
 
 
 def environment_layer(environ: Mapping[str, str] = os.environ) -> tuple[Mapping[str, object], Callable[[str], str]]:
-    """The layer of `VNC_USE_<FIELD>` variables."""
+    """Return the layer of the `VNC_USE_<FIELD>` variables."""
 
     def name_of(field: str) -> str:
         return ENVIRONMENT_PREFIX + field.upper()

@@ -1,4 +1,4 @@
-"""The vocabulary of the package, plain data; and in `protocols` what each exchangeable part must do."""
+"""The vocabulary of the package as plain data. `protocols` says what each exchangeable part must do."""
 
 from pytest_vnc_use.types.actions import (
     HISTORY_KEYS as HISTORY_KEYS,

@@ -1,4 +1,4 @@
-"""The actions: everything that a planner can propose, in screen pixels, from the top left."""
+"""The actions that a planner can propose. Coordinates are screen pixels from the top left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TypingMeans = Literal["keys", "clipboard"]
 HistoryDirection = Literal["back", "forward"]
 JsonObject = Mapping[str, Any]
 SECRET_MARK = re.compile(r"<secret:([A-Za-z_][A-Za-z0-9_]*)>")
-"""What stands for a secret's value, by its name, until just before it is typed."""
+"""The placeholder for a secret's value, with the secret's name. The value replaces it just before it is typed."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Drag:
-    """Press the left button at (x, y), move to (to_x, to_y) by way of points between, release."""
+    """Press the left button at (x, y), move to (to_x, to_y) through points between, and release it."""
 
     x: int
     y: int
@@ -82,7 +82,7 @@ class Scroll:
 
 @dataclass(frozen=True)
 class TypeText:
-    """Type text at the focus, or click (x, y) first where given; `clear_first` selects all and types over it."""
+    """Type text at the focus. If (x, y) is given, click there first. `clear_first` selects all and types over it."""
 
     text: str
     x: int | None = None
@@ -94,7 +94,7 @@ class TypeText:
 
 @dataclass(frozen=True)
 class KeyCombo:
-    """Press keys together, in order, and release them in reverse: `("ctrl", "shift", "p")`."""
+    """Press keys together, in order, and release them in reverse order: `("ctrl", "shift", "p")`."""
 
     keys: tuple[str, ...]
     kind: Literal["key_combo"] = "key_combo"
@@ -118,7 +118,7 @@ class KeyUp:
 
 @dataclass(frozen=True)
 class OpenAddress:
-    """Open an address in the focused browser, as a person does: ctrl+l, the address, enter."""
+    """Open an address in the focused browser with the keys a person uses: ctrl+l, the address, enter."""
 
     address: str
     kind: Literal["open_address"] = "open_address"
@@ -126,7 +126,7 @@ class OpenAddress:
 
 @dataclass(frozen=True)
 class TraverseHistory:
-    """Go to the page before or after this one in the focused browser, as a person does: alt+left, alt+right."""
+    """Go to the page before or after this one in the focused browser: alt+left, alt+right."""
 
     direction: HistoryDirection
     kind: Literal["traverse_history"] = "traverse_history"
@@ -137,7 +137,7 @@ HISTORY_KEYS: Mapping[HistoryDirection, tuple[str, ...]] = {"back": ("alt", "lef
 
 @dataclass(frozen=True)
 class Wait:
-    """Let `duration_s` pass, watching the screen."""
+    """Let `duration_s` pass and watch the screen."""
 
     duration_s: float = 1.0
     kind: Literal["wait"] = "wait"
@@ -161,7 +161,7 @@ class CallFunction:
 
 @dataclass(frozen=True)
 class InvalidAction:
-    """What the planner asked for and no hand can do; `problem` says why, for the planner's next turn."""
+    """A request of the planner that cannot be carried out. `problem` tells the planner why, for its next turn."""
 
     name: str
     problem: str
@@ -184,7 +184,7 @@ DesktopAction = Union[
     Wait,
     TakeScreenshot,
 ]
-"""What a Controller carries out."""
+"""The actions that a Controller carries out."""
 
 Action = Union[DesktopAction, CallFunction, InvalidAction]
-"""Everything a planner can propose, in screen pixels; never in a model's vocabulary."""
+"""Every action that a planner can propose, in screen pixels, never in a model's own vocabulary."""

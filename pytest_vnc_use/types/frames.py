@@ -1,4 +1,4 @@
-"""What is seen of a desktop: frames, parts of them, and why a wait for the screen ended."""
+"""Frames and glances of a desktop, regions of them, and the reasons why a wait for the screen ended."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 SettledReason = Literal["settled", "animated", "nothing_changed", "limit"]
 EncodingChoice = Literal["auto", "raw", "zrle", "tight"]
-"""How pixels travel; `auto` measures the link while the first of them arrive."""
+"""The encoding of pixels on the wire. `auto` measures the link while the first pixels arrive."""
 
 
 @dataclass(frozen=True)
 class FrameRef:
-    """A stored frame: `digest` is the SHA-256 (hex) of its PNG; `width` and `height` in pixels."""
+    """A stored frame. `digest` is the SHA-256 (hex) of its PNG; `width` and `height` are in pixels."""
 
     digest: str
     width: int
@@ -22,12 +22,13 @@ class FrameRef:
 
 @dataclass(frozen=True)
 class Frame:
-    """The whole screen at one moment, as PNG (8-bit RGB); frames that show the same are equal.
+    """The whole screen at one moment, as PNG (8-bit RGB). Frames with the same picture are equal.
 
-    `taken_s` is that moment on the monotonic clock. `changed` is where the screen changed since the frame before it, of
-    the same connection; `moving` is where it keeps changing by itself (a spinner, a video), which may be in `changed`.
-    `pixels` are those of the PNG as an array of shape (height, width), blue in the lowest byte and anything in the
-    highest, where whoever took the frame had them at hand; nobody writes to them.
+    `taken_s` is that moment on the monotonic clock. `changed` is where the screen changed since the previous frame of
+    the same connection. `moving` is where the screen keeps changing by itself (a spinner, a video); it may be in
+    `changed` too. `pixels` are the pixels of the PNG as an array of shape (height, width), with blue in the lowest byte
+    and any value in the highest. They are None if they were not at hand when the frame was taken. Code must not write
+    to them.
     """
 
     ref: FrameRef
@@ -40,7 +41,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Glance:
-    """What the screen showed at one moment, as an array like a frame's `pixels`; not encoded, and not kept."""
+    """The screen at one moment, as an array like a frame's `pixels`. It is not encoded and not kept."""
 
     pixels: object = field(repr=False)
     taken_s: float = field(default_factory=time.monotonic, compare=False)
@@ -48,7 +49,10 @@ class Glance:
 
 @dataclass(frozen=True)
 class Settled:
-    """Why a wait for the screen returned: quiet again, quiet but for animated tiles, never changed, or time was up."""
+    """The reason why a wait for the screen ended.
+
+    It is quiet again, quiet except for animated tiles, it never changed, or time was up.
+    """
 
     reason: SettledReason
     duration_s: float
@@ -56,7 +60,7 @@ class Settled:
 
 @dataclass(frozen=True)
 class Region:
-    """A rectangle of the screen in pixels; right and bottom edges are outside."""
+    """A rectangle of the screen in pixels. The right and bottom edges are outside."""
 
     left: int
     top: int
@@ -64,11 +68,11 @@ class Region:
     bottom: int
 
     def is_within(self, size: tuple[int, int]) -> bool:
-        """Tell whether it is no larger than a width and a height."""
+        """Return whether the region is no larger than a width and a height."""
         return self.right - self.left <= size[0] and self.bottom - self.top <= size[1]
 
     def meets(self, other: Region) -> bool:
-        """Tell whether both have a pixel in common."""
+        """Return whether the two regions share a pixel."""
         across = self.left < other.right and other.left < self.right
         return across and self.top < other.bottom and other.top < self.bottom
 
@@ -79,7 +83,10 @@ class Region:
 
 @dataclass(frozen=True)
 class Drifted:
-    """The screen was not as recorded, by what `problem` says, within `region`; `healed` where a model took over."""
+    """A screen that differs from its recording within `region`. `problem` says how.
+
+    `healed` is true if a model took over.
+    """
 
     problem: str
     recorded: FrameRef
@@ -91,7 +98,7 @@ class Drifted:
 
 @dataclass(frozen=True)
 class Transient:
-    """A replay showed something for a moment, within `region`, that its recording did not; `problem` tells where."""
+    """A transient frame of a replay that its recording did not have, within `region`. `problem` says where."""
 
     problem: str
     seen: FrameRef
@@ -100,4 +107,4 @@ class Transient:
 
 
 NO_FRAME = FrameRef("", 0, 0)
-"""Stands in a run's start until its first frame is there."""
+"""The placeholder in a run's start until its first frame is there."""

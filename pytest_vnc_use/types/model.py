@@ -1,7 +1,7 @@
-"""What passes between the parts of the package: decisions, rulings, steps, results, limits.
+"""The data that the parts of the package exchange: decisions, rulings, steps, results, limits.
 
-Everything here is plain data without behaviour of its own: no pytest, langgraph, google, twisted or PIL is imported.
-Coordinates are pixels of the desktop, from the top left; durations are seconds and end in `_s`.
+Everything here is plain data without behaviour of its own. It imports no pytest, langgraph, google, twisted or PIL.
+Coordinates are pixels of the desktop, from the top left. Durations are in seconds, and their names end in `_s`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pytest_vnc_use.types.verdicts import Reading, Usage, Verdict
 DecisionKind = Literal["act", "finished", "gave_up"]
 RulingKind = Literal["allow", "deny", "ask"]
 
-# --- what is decided -------------------------------------------------------------------------------------------------
+# --- decisions -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Confirmation:
-    """The model's wish that a person confirms an action first; its service's refusal of it where it `blocks`."""
+    """The model's wish that a person confirms an action first. With `blocks`, its service refuses the action."""
 
     explanation: str
     category: str = ""
@@ -33,7 +33,7 @@ class Confirmation:
 
 @dataclass(frozen=True)
 class Proposal:
-    """One action of a turn, with the model's reason and the call as it came (`{"name": …, "args": …}`)."""
+    """One action of a turn, the model's reason, and the call as it came (`{"name": …, "args": …}`)."""
 
     action: Action
     intent: str = ""
@@ -43,14 +43,15 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Decision:
-    """What the planner answered.
+    """The planner's answer.
 
-    `words` is the model's text: the reason for the proposals, or the closing message. With `stop_at_error` the
+    `words` is the model's text: the reason for the proposals, or the closing message. With `stop_at_error`, the
     proposals after one that fails are not carried out. `provider_details` is JSON that the provider must get back
-    unchanged; nobody but the planner reads it. `params` is what a planner of the user's finished with.
+    unchanged; only the planner reads it. `params` are the parameters that a user's own planner finished with.
 
-    The loop adds how often it `asked_again` because the screen had changed while the model thought, with the usage of
-    all answers, and whether this one is `stale` all the same.
+    The loop adds `asked_again` and `stale`. `asked_again` counts the repeated requests, made because the screen changed
+    while the model thought; `usage` then covers all answers. `stale` is true if the screen changed before this answer
+    too.
     """
 
     kind: DecisionKind
@@ -67,19 +68,22 @@ class Decision:
 
 @dataclass(frozen=True)
 class Ruling:
-    """What safety says of one action, and which rule said so; `by` a person only after a real yes or no."""
+    """The safety rules' answer about one action, and the rule that gave it.
+
+    `by` is `person` only after a person really said yes or no.
+    """
 
     kind: RulingKind
     rule: str
     explanation: str = ""
     by: Literal["policy", "person"] = "policy"
     ends_run: bool = True
-    """For a denial: whether the run ends here, or the planner is told no and goes on."""
+    """For a denial: if true, the run ends here; if false, the planner gets the refusal and goes on."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Where the seconds of a step went; `model_s` counts on a turn's first step only."""
+    """The seconds of a step, by activity. `model_s` counts on a turn's first step only."""
 
     model_s: float = 0.0
     act_s: float = 0.0
@@ -89,13 +93,12 @@ class Times:
 
 @dataclass(frozen=True)
 class Step:
-    """One action carried out, refused or failed. `number` counts from 1 in the run, `turn` likewise.
+    """One action that was carried out, refused or failed. `number` and `turn` count from 1 in the run.
 
-    `words`, `model`, `usage` and `asked_again` are the turn's; the last two stand on its first step only, so that a
-    sum is right.
-    `error` is empty where the action was carried out. `output` is what a user function returned, as text.
-    `note` is what the planner is told beside the result. `passed` are the frames that came and went since the
-    step before it ended, oldest first. `url` is where a browser then was, where that is known.
+    `words`, `model`, `usage` and `asked_again` are the turn's. The last two are set on the turn's first step only, so
+    that sums are right. `error` is empty if the action was carried out. `output` is the result of a user function, as
+    text. `note` is a message to the planner beside the result. `passed` are the transient frames since the previous
+    step ended, oldest first. `url` is the browser's address after the step, if it is known.
     """
 
     number: int
@@ -119,7 +122,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Turn:
-    """One answer of the planner and the steps it became, one a proposal, in order."""
+    """One answer of the planner and its steps, one step for each proposal, in order."""
 
     decision: Decision
     steps: tuple[Step, ...] = ()
@@ -127,7 +130,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class ModelAsked:
-    """A request that is about to be sent: its text in characters, its pictures, the most tokens of an answer."""
+    """A request just before it is sent: characters of text, number of images, most tokens of an answer."""
 
     purpose: str
     model: str
@@ -139,11 +142,11 @@ class ModelAsked:
 
 @dataclass(frozen=True)
 class ModelExchange:
-    """One HTTP request to a model and its answer. Images stand as `sha256:<hex>`; headers are left out.
+    """One HTTP request to a model and its answer. Images are replaced by `sha256:<hex>`; headers are left out.
 
-    `purpose` is `planner` or `judge`; `retry_in_s` is set where the same request is sent again after that wait.
-    `usage` is what the service counted, also of an answer that was no good; `dollars` None where no price is known.
-    With `uncounted` it may be billed though no answer came, or one that tells no usage; `dollars` is what was reckoned.
+    `purpose` is `planner` or `judge`. `retry_in_s` is set if the same request is sent again after that wait. `usage` is
+    the service's own count, also for an unusable answer. `dollars` is None if the price is unknown. With `uncounted`,
+    the request may be billed, but no answer came, or the answer has no usage; `dollars` is then an estimate.
     """
 
     purpose: str
@@ -161,19 +164,22 @@ class ModelExchange:
 
 
 Report = Callable[[Union[ModelAsked, ModelExchange]], None]
-"""Who is told before a request to a model, and of each exchange; what it raises keeps a request from being sent."""
+"""The callback for model requests. It gets a ModelAsked before each request and a ModelExchange after it.
+
+If it raises on a ModelAsked, the request is not sent.
+"""
 
 
 def report_to_nobody(_: ModelAsked | ModelExchange) -> None:
-    """For when nobody wants to know."""
+    """Ignore the report: the callback for when nobody needs it."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """All that a planner may see: the task, what happened so far, the newest frame, older ones through `load_png`.
+    """Everything that a planner may see: the task, the turns so far, the newest frame, older ones through `load_png`.
 
-    A planner that asks a model tells `report` of each exchange. `request_s` is how long one request may take, where
-    that was changed after the planner was made.
+    A planner that asks a model calls `report` for each exchange. `request_s` is the longest time for one request, if it
+    was changed after the planner was made.
     """
 
     task: str
@@ -186,7 +192,10 @@ class Observation:
 
 
 class Outcome(str, Enum):
-    """How a run ended. Only `done` says that the planner believes the task is done; no outcome says that it is."""
+    """The way a run ended.
+
+    `done` says only that the planner believes the task is done. No outcome says that it really is.
+    """
 
     DONE = "done"
     GAVE_UP = "gave_up"
@@ -204,7 +213,10 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may use at most; `stall`: how often the same action on the same frame is taken for standing still."""
+    """The most that a run may use.
+
+    `stall` is how often the planner may repeat the same action on the same frame before it counts as standing still.
+    """
 
     steps: int = 40
     seconds: float = 300.0
@@ -213,9 +225,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What `VncUseAgent.run` returns. `steps` are in order; `transcript` is the run in readable lines.
+    """The result of `VncUseAgent.run`. `steps` are in order; `transcript` is the run in readable lines.
 
-    `params` is what a planner of the user's finished with.
+    `params` are the parameters that a user's own planner finished with.
     """
 
     run_id: str
@@ -229,21 +241,22 @@ class RunResult:
     params: JsonObject = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Refused: not even `done` says that the task is done."""
+        """Raise TypeError: not even the outcome `done` says that the task is done."""
         raise TypeError("a RunResult is neither true nor false: compare its `outcome`, and `verify` what matters")
 
 
-# --- what is told to observers ---------------------------------------------------------------------------------------
+# --- events for observers --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class RunStarted:
-    """`started_at` is UTC in ISO 8601; `screen` the first frame; `expect` the claims to judge once it is done.
+    """The start of a run.
 
-    `settings` are those of the agent by name, with which a run goes on in another process; nothing in them is secret.
-    With `own_policy` it was ruled by a policy object, with `own_judge` a judge was given: no run folder can hold these.
-    `secrets` and `functions` are the names of those that the run was given.
-    `body_checks` is said on purpose, by `expect=None`: no judge is asked for its end state.
+    `started_at` is UTC in ISO 8601. `screen` is the first frame. `expect` are the claims to judge once the task is
+    done. `settings` are the agent's settings by name; another process needs them to continue the run. They hold no
+    secrets. `own_policy` is true if the user gave a policy object, `own_judge` if the user gave a judge: a run folder
+    cannot hold these. `secrets` and `functions` are names only. `body_checks` is true if the user wrote `expect=None`:
+    then no judge is asked about the end state.
     """
 
     run_id: str
@@ -266,7 +279,7 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class TurnDecided:
-    """The planner answered turn `number` after `model_s`."""
+    """The planner's answer in turn `number`, which took `model_s`."""
 
     number: int
     decision: Decision
@@ -276,7 +289,10 @@ class TurnDecided:
 
 @dataclass(frozen=True)
 class StepStarted:
-    """Written before the hands move, so that a run killed in between is never resumed by acting twice."""
+    """The start of a step.
+
+    It is written before the action is carried out, so that a resumed run never acts twice.
+    """
 
     number: int
     turn: int
@@ -287,7 +303,7 @@ class StepStarted:
 
 @dataclass(frozen=True)
 class StepFinished:
-    """One step is over."""
+    """The end of a step."""
 
     step: Step
     kind: Literal["step"] = "step"
@@ -295,7 +311,7 @@ class StepFinished:
 
 @dataclass(frozen=True)
 class ApprovalAsked:
-    """The run now waits for a person's answer about step `number`."""
+    """The start of a wait for a person's answer about step `number`."""
 
     number: int
     proposal: Proposal
@@ -305,7 +321,7 @@ class ApprovalAsked:
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim got its verdict."""
+    """The verdict on a claim."""
 
     verdict: Verdict
     kind: Literal["judged"] = "judged"
@@ -313,7 +329,10 @@ class Judged:
 
 @dataclass(frozen=True)
 class Extracted:
-    """A value was read for a `form`, the name of a type; where it is none of that, `problem` says why."""
+    """A value that was read off the screen for a `form`, the name of a type.
+
+    `problem` says why the value does not fit the form; it is empty if it fits.
+    """
 
     reading: Reading
     form: str
@@ -323,7 +342,7 @@ class Extracted:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """The run ended with an outcome, or, where `error` is set, broke; `traceback` then tells where."""
+    """The end of a run, with its outcome. If `error` is set, the run broke, and `traceback` says where."""
 
     outcome: Outcome | None
     message: str
@@ -349,7 +368,10 @@ RunEvent = Union[
 
 
 class CUAState(TypedDict, total=False):
-    """The state of the graph: counters and what is pending, in JSON types, of bounded size; no history, no picture."""
+    """The state of the graph: counters and pending proposals, in JSON types.
+
+    It has a bounded size, and holds no history and no picture.
+    """
 
     run_id: str
     task: str

@@ -1,4 +1,4 @@
-"""The ports: what each exchangeable part of the package must do, one to four methods each."""
+"""The ports of the package: the protocols that its exchangeable parts must implement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pytest_vnc_use.types import (
 
 @dataclass(frozen=True)
 class Ran:
-    """A command that ended: `exit_code` is -n where signal n ended it; what it wrote, as text."""
+    """A command that ended, and its output as text. `exit_code` is -n if signal n ended it."""
 
     exit_code: int
     stdout: str
@@ -32,26 +32,29 @@ class Ran:
 
 
 class Watching(Protocol):
-    """Eyes that stay open between two looks. Moments are those of the monotonic clock, such as a frame's `taken_s`."""
+    """Eyes that stay open between two looks.
+
+    Moments are times of the monotonic clock, such as a frame's `taken_s`.
+    """
 
     def changed_since(self, moment_s: float) -> bool:
-        """Whether a pixel changed after that moment, outside what keeps changing by itself. Raises DesktopError.
+        """Return whether a pixel changed after that moment, outside regions that keep changing. Raises DesktopError.
 
-        Carets, spinners, videos and clocks are known once they have been seen to move for a second or a few; what
-        stopped moving has changed.
+        Carets, spinners, videos and clocks are known once they have moved for a second or a few. A region that stopped
+        moving counts as changed.
         """
 
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
-        """The same, waited for. Raises DesktopError."""
+        """Wait until such a change, at most `timeout_s`, and return whether there was one. Raises DesktopError."""
 
     def glance(self) -> Glance:
-        """Return what the screen shows now; it does not count as a frame that was taken. Raises DesktopError."""
+        """Return the screen as it is now. It does not count as a frame that was taken. Raises DesktopError."""
 
     def transient_frames(self) -> tuple[Frame, ...]:
-        """Frames that came and went between those that were taken, oldest first; each told once.
+        """Return the transient frames between the frames that were taken, oldest first, each only once.
 
-        Came, stayed for 0.2 s or longer, and went: a toast, a page that says it loads. What moves by itself makes none.
-        Bounded in number and bytes; the newest stay.
+        A transient frame came, stayed for 0.2 s or longer, and went: a toast, or a page that says it is loading.
+        Regions that move by themselves make none. The number and the bytes are bounded; the newest frames stay.
         """
 
 
@@ -59,15 +62,15 @@ class Controller(Watching, Protocol):
     """Eyes and hands on one desktop. Every method returns or raises within its timeout; none hangs."""
 
     def frame(self) -> Frame:
-        """The screen now. Raises DesktopError."""
+        """Return the screen as it is now. Raises DesktopError."""
 
     def perform(self, action: DesktopAction) -> None:
-        """Carry out one action. Raises ActionError where it cannot be done, DesktopError where the desktop is gone."""
+        """Carry out one action. Raises ActionError if it cannot be done, DesktopError if the desktop is gone."""
 
     def settle(self, *, briefly: bool = False) -> Settled:
         """Wait until the screen has answered the last action and is quiet. Raises DesktopError.
 
-        `briefly` where whoever sees the frame goes on watching: a shorter wait will do.
+        With `briefly` a shorter wait is enough, because the caller goes on watching the screen.
         """
 
     def close(self) -> None:
@@ -79,115 +82,120 @@ class TellsUrl(Protocol):
     """A Controller that knows the browser on its desktop."""
 
     def page_url(self) -> str:
-        """The address of the page that it shows; "" where it cannot be asked."""
+        """Return the address of the browser's page; "" if the browser cannot be asked."""
 
 
 @runtime_checkable
 class ClickRules(Protocol):
-    """What the programs of a desktop take for a double click; a Controller may be one too."""
+    """The double-click rules of the programs on a desktop. A Controller may implement it too."""
 
     @property
     def doubles_only_near(self) -> bool:
-        """Whether two clicks at different places are a double click in none of them, however soon they come."""
+        """Return whether no program takes two clicks at different places for a double click, however fast they come."""
 
 
 Connect = Callable[[str, str | None], Controller]
-"""Eyes and hands on the VNC server at an address, which may ask for a password. Raises DesktopError."""
+"""A function that connects to the VNC server at an address, with a password if needed. Raises DesktopError."""
 
 
 class Desktop(Protocol):
-    """The thing being driven, by whatever means it was started."""
+    """A desktop with the program under test, however it was started."""
 
     @property
     def server(self) -> str:
-        """Where its VNC server listens, as `host::port` or the path of a unix socket."""
+        """The address where its VNC server listens, as `host::port` or the path of a unix socket."""
 
     @property
     def password(self) -> str | None:
-        """What its VNC server asks for; None where it asks for nothing, or nobody but the user knows."""
+        """The password of its VNC server; None if it needs none, or if only the user knows it."""
 
     def read_file(self, name: str) -> str:
-        """Text of a file, relative to the program's working folder. Raises FileNotFoundError, DesktopError."""
+        """Return the text of a file in the program's working folder. Raises FileNotFoundError, DesktopError."""
 
     def write_file(self, name: str, text: str) -> None:
-        """Write a text file, relative to the program's working folder. Raises DesktopError."""
+        """Write a text file in the program's working folder. Raises DesktopError."""
 
     def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
         """Run a command on the desktop, in the program's working folder, until it ends.
 
-        What it starts in the background lives on, and ends with the desktop. Raises DesktopError where it cannot be
+        Its background processes stay alive and end with the desktop. Raises DesktopError if the command cannot be
         started, or has not ended within `timeout_s`; then it is killed.
         """
 
     def launch(self, command: Sequence[str]) -> None:
-        """Start the program under test and wait until it shows. Its output is kept, its end told by `program_fault`.
+        """Start the program under test and wait until it shows.
 
-        Raises ProgramMissing where it cannot be found or run, ProgramCrashed where it fails before it shows anything,
-        DesktopError where that is the desktop's fault, or where it ends without one.
+        Its output is kept, and `program_fault` reports its end. Raises ProgramMissing if the program cannot be found or
+        run, ProgramCrashed if it fails before it shows anything, DesktopError if the desktop is at fault or the program
+        ends without a failure.
         """
 
     def program_fault(self) -> str:
-        """What became of the program under test: "" while it runs, or where none was started.
+        """Return how the program under test ended: "" while it runs, or if none was started.
 
-        Else a line such as "the program 'python shop' exited with -11 (SIGSEGV)", and the last lines of its output.
+        Otherwise it is a line such as "the program 'python shop' exited with -11 (SIGSEGV)", and the last lines of the
+        program's output.
         """
 
     def fault(self) -> str:
-        """What became of the desktop itself: "" while it is there, or where nobody here knows.
+        """Return how the desktop itself ended: "" while it is there, or if nobody here knows.
 
-        Else a line such as "the VNC server 'Xtigervnc …' exited with -9 (SIGKILL)", and the last lines of its output.
-        The program then ended because of it, and `program_fault` is "".
+        Otherwise it is a line such as "the VNC server 'Xtigervnc …' exited with -9 (SIGKILL)", and the last lines of
+        its output. The program then ended because of it, and `program_fault` is "".
         """
 
     def logs(self) -> Mapping[str, str]:
-        """What each process has printed so far, by its role, such as `program`; still there once stopped."""
+        """Return the output of each process so far, by its role, such as `program`. It is still there after a stop."""
 
     def reset(self) -> None:
-        """End what was launched and run, empty the working folder, and prove that the screen is as it was at the start.
+        """End everything that was launched or run, empty the working folder, and prove that the start screen is back.
 
-        Where no program was launched that leaves it as it was. Raises DesktopError where it cannot be done or proven.
+        If no program was launched, the desktop stays as it was. Raises DesktopError if this cannot be done or proven.
         """
 
     def stop(self) -> None:
-        """End what was started; a second call does nothing."""
+        """End everything that was started; a second call does nothing."""
 
 
 class Planner(Protocol):
-    """Asks a model, or a script, what to do next. Keeps no state between calls: all it needs is in the observation."""
+    """A planner that asks a model, or a script, for the next action.
+
+    It keeps no state between calls: everything it needs is in the observation.
+    """
 
     @property
     def name(self) -> str:
-        """What stands in the report as the one who decided, such as `gemini (gemini-3.8-flash)`."""
+        """The name of the planner in the report, such as `gemini (gemini-3.8-flash)`."""
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """Answer within `timeout_s`. Raises PlannerError."""
+        """Return the decision for the next turn within `timeout_s`. Raises PlannerError."""
 
 
 class Judge(Protocol):
-    """Says whether a claim about the screen holds."""
+    """A judge that says whether a claim about the screen holds."""
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        """Answer within `timeout_s`, and tell `report` of each exchange with a model. Raises PlannerError."""
+        """Return the verdict within `timeout_s`, and call `report` for each exchange. Raises PlannerError."""
 
 
 @runtime_checkable
 class Reader(Protocol):
-    """Reads a value off the screen; a Judge may be one too."""
+    """A reader of values on the screen. A Judge may implement it too."""
 
     def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
-        """Answer within `timeout_s` with a value of that JSON Schema, and tell `report` of each exchange.
+        """Return a value that fits the JSON Schema within `timeout_s`, and call `report` for each exchange.
 
-        Raises PlannerError, and Inconclusive where the answer cannot be read.
+        Raises PlannerError, and Inconclusive if the answer cannot be read.
         """
 
 
 class Approver(Protocol):
-    """A person, or what stands for one, who is asked about one action."""
+    """A person, or a substitute, who answers yes or no about one action."""
 
     def approve(self, asked: ApprovalAsked) -> bool: ...
 
 
 class RunObserver(Protocol):
-    """Is told of everything that happens in a run, as it happens."""
+    """An observer that gets every event of a run as it happens."""
 
     def observe(self, event: RunEvent) -> None: ...

@@ -1,4 +1,4 @@
-"""What a judge says of the screen, whether a claim holds and what stands there, and the tokens that it took."""
+"""The answers of a judge: verdicts on claims, values read off the screen, and the tokens they took."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VerdictKind = Literal["holds", "fails", "unsure"]
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one model call, or a sum of them; `input` includes the cached ones."""
+    """The tokens of one model call, or a sum of them. `input` includes the cached ones."""
 
     input: int = 0
     cached: int = 0
@@ -32,13 +32,13 @@ class Usage:
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What a judge says of a claim about a frame: reason first. True where it holds, false where it fails.
+    """A judge's verdict on a claim about a frame, with the reason first.
 
-    One that is unsure is neither: its `bool()` raises Inconclusive, so that neither `assert` nor `assert not` passes
-    for it. Who wants to go on asks whether it `holds`, or for its `kind`.
+    It is true if the claim holds and false if it fails. An unsure verdict is neither: its `bool()` raises Inconclusive,
+    so that neither `assert` nor `assert not` passes. To go on, ask whether it `holds`, or ask for its `kind`.
 
-    `votes` is what each vote said, in order. `looks` is on how many screens, one after the other, it was judged; the
-    last one decides. `usage` is that of all of them.
+    `votes` are the single votes, in order. `looks` is the number of screens, one after the other, that were judged; the
+    last one decides. `usage` is the sum over all of them.
     """
 
     claim: str
@@ -53,6 +53,7 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
+        """Return whether the claim holds; false also if the verdict is unsure."""
         return self.kind == "holds"
 
     def __bool__(self) -> bool:
@@ -70,17 +71,18 @@ class Verdict:
 
 
 class AskedVerdict(Verdict):
-    """A verdict in the hands of a test, which notices whether it is `asked` for its truth: its `holds` or `kind`."""
+    """A verdict that a test holds. It notes in `asked` that the test has read its truth, `holds` or `kind`."""
 
     asked = False
 
     @classmethod
     def of(cls, verdict: Verdict) -> AskedVerdict:
+        """Return a copy of the verdict, marked as not yet asked."""
         return cls(**{each.name: vars(verdict)[each.name] for each in fields(verdict)})
 
     @property
     def plain(self) -> Verdict:
-        """The same; looking at that asks nothing."""
+        """Return the same verdict as a plain Verdict, without noting that it was asked."""
         return Verdict(**{each.name: vars(self)[each.name] for each in fields(self)})
 
     def __getattribute__(self, name: str) -> Any:
@@ -100,9 +102,9 @@ class AskedVerdict(Verdict):
 
 @dataclass(frozen=True)
 class Reading:
-    """What was read off a frame in answer to a question: reason first, then the value, as JSON, and where it stands.
+    """A value that was read off a frame to answer a question: the reason, the value as JSON, and its region.
 
-    `value` is None where it is not on the screen.
+    `value` is None if it is not on the screen.
     """
 
     question: str

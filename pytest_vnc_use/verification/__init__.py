@@ -1,1 +1,1 @@
-"""When a claim holds."""
+"""The verification of claims about the screen."""

@@ -1,4 +1,4 @@
-"""Values read off the screen, in a form of the user's: from a type to the JSON Schema that a model fills, and back."""
+"""Values read off the screen in a form of the user's, from a type to the JSON Schema that a model fills, and back."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from pytest_vnc_use.types.protocols import Reader
 T = TypeVar("T")
 
 _KEPT = frozenset({"type", "enum", "const", "description", "$ref"})
-"""Keywords that every service's schemas may have. What others demand, such as `minimum`, is checked when it is read."""
+"""Keywords that every service's schemas may have. Other constraints, such as `minimum`, are checked on reading."""
 _FORMATS = frozenset({"date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 _TYPING = frozenset({"type", "enum", "const", "anyOf", "$ref"})
 
 
 @dataclass(frozen=True)
 class Form(Generic[T]):
-    """What a value must be: its `schema` is within what all services bind answers to, with every field required."""
+    """The form that a value must have.
+
+    Its `schema` uses only what every service supports for bound answers, with every field required.
+    """
 
     name: str
     adapter: TypeAdapter[T]
@@ -34,7 +37,7 @@ class Form(Generic[T]):
 
     @classmethod
     def of(cls, model: type[T]) -> Form[T]:
-        """The form of a pydantic model, or of any type that pydantic knows. Raises SettingsError for any other."""
+        """Return the form of a pydantic model, or of any type that pydantic knows. Raises SettingsError for others."""
         name = getattr(model, "__name__", repr(model))
         try:
             adapter = TypeAdapter(model)
@@ -47,7 +50,7 @@ class Form(Generic[T]):
         return cls(name, adapter, _bindable(schema, name))
 
     def read(self, reader: object, question: str, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
-        """What the reader sees in time, not yet known to be of this form. Raises PlannerError, Inconclusive."""
+        """Return the reader's answer within the time, fitting or not. Raises PlannerError, Inconclusive."""
         _vnc_asks = "judge"
         if not isinstance(reader, Reader):
             name = type(reader).__name__
@@ -62,7 +65,7 @@ class Form(Generic[T]):
         return reading
 
     def problem(self, reading: Reading) -> str:
-        """What is wrong with the value that was read; "" where it is of this form."""
+        """Return why the value does not fit this form; "" if it fits."""
         try:
             self.filled(reading)
         except ValidationError as exc:
@@ -70,7 +73,7 @@ class Form(Generic[T]):
         return ""
 
     def filled(self, reading: Reading) -> T:
-        """The value in the user's own type. Raises pydantic's ValidationError."""
+        """Return the value in the user's own type. Raises pydantic's ValidationError."""
         return self.adapter.validate_json(json.dumps(reading.value))
 
 
@@ -80,7 +83,7 @@ def _format_error(error: Mapping[str, Any]) -> str:
 
 
 def unread(form: str, reading: Reading, problem: str) -> Inconclusive:
-    """The error of a value that is not of the form; it shows what was read."""
+    """Return the error for a value that does not fit the form; it shows the value."""
     if reading.value is None:
         return Inconclusive(f"extract: no {form} is on the screen for {reading.question!r}: {reading.reason}")
     shown = cut(json.dumps(reading.value, ensure_ascii=False))
@@ -91,7 +94,7 @@ def unread(form: str, reading: Reading, problem: str) -> Inconclusive:
 
 
 def _bindable(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """The schema with what strict schemas ask for, and without what they refuse. Raises SettingsError."""
+    """Return the schema as strict services need it, without keywords that they refuse. Raises SettingsError."""
     if "additionalProperties" in schema and schema["additionalProperties"] is not False:
         raise SettingsError(f"extract needs fields with names: {place} is a dict of any keys; make it a list of models")
     bound: dict[str, Any] = {key: value for key, value in schema.items() if key in _KEPT}
@@ -114,6 +117,9 @@ def _bindable(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def _items(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """What the array holds; of a tuple, any of its members, whose number and order are checked when it is read."""
+    """Return the schema of an array's items.
+
+    For a tuple, an item may be any of its members; their number and order are checked on reading.
+    """
     members = [_bindable(member, place) for member in schema.get("prefixItems", ())]
     return {"anyOf": members} if members else _bindable(schema.get("items", {}), place)

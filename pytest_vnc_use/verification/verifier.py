@@ -1,7 +1,7 @@
 """Claims about the screen and their verdicts.
 
-A verdict comes from a judge, never from the planner that did the work; what no judge can see is unsure, and unsure does
-not pass.
+A verdict comes from a judge, never from the planner that did the work. If no judge can see the answer, the verdict is
+unsure, and unsure does not pass.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ JUDGE_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class Verifier:
-    """Puts claims to a judge; the verdict names the frame that it is about. `report` hears what a model is asked."""
+    """A verifier that puts claims to a judge. The verdict names its frame; `report` gets each request to a model."""
 
     judge: Judge
     report: Report = report_to_nobody
 
     def verify(self, claim: str, frame: Frame, *, votes: int = 1, timeout_s: float = JUDGE_TIMEOUT_S) -> Verdict:
-        """Whether the claim holds on this frame, by a majority of `votes`; unsure where there is none.
+        """Return the verdict on a claim about this frame, by a majority of `votes`; unsure if there is none.
 
-        The judge is asked one time after the other, and no more once a majority is certain or out of reach: of 3 votes
-        2 are often enough. Raises PlannerError where it cannot be asked: an outage is no verdict.
+        The judge votes one time after the other, and no more once a majority is certain or impossible: of 3 votes 2 are
+        often enough. Raises PlannerError if the judge cannot be asked: an outage is no verdict.
         """
         _vnc_asks = "judge"
         if not claim.strip():
@@ -47,13 +47,13 @@ class Verifier:
 
 
 def _is_decided(kinds: Sequence[VerdictKind], votes: int) -> bool:
-    """Whether one of the kinds has a majority, or none can get one any more."""
+    """Return whether one of the kinds has a majority, or none can get one any more."""
     most = max(map(kinds.count, kinds), default=0)
     return most > votes // 2 or most + votes - len(kinds) <= votes // 2
 
 
 def _counted(ballots: Sequence[Verdict], votes: int) -> Verdict:
-    """The first ballot of the majority, or unsure, in the name of all."""
+    """Return the first ballot of the majority, or unsure, with the votes and the usage of all."""
     kinds = tuple(ballot.kind for ballot in ballots)
     most = max(kinds, key=kinds.count)
     won = ballots[kinds.index(most)] if kinds.count(most) > votes // 2 else _split(ballots)
@@ -61,7 +61,7 @@ def _counted(ballots: Sequence[Verdict], votes: int) -> Verdict:
 
 
 def _split(ballots: Sequence[Verdict]) -> Verdict:
-    """What is to be said where no kind has a majority: how they split, and a reason for each side."""
+    """Return an unsure verdict that says how the votes split, with a reason for each side."""
     kinds = [ballot.kind for ballot in ballots]
     sides = [kind for kind in get_args(VerdictKind) if kind in kinds]
     counts = ", ".join(f"{kinds.count(side)} {side}" for side in sides)
@@ -70,9 +70,10 @@ def _split(ballots: Sequence[Verdict]) -> Verdict:
 
 
 class NoJudge:
-    """The judge where no model is configured: every claim is unsure."""
+    """The judge of a run without a configured model. It finds every claim unsure."""
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody) -> Verdict:
+        """Return unsure, with the advice to configure a model."""
         reason = (
             "no model is configured to judge claims; set GOOGLE_API_KEY and pass --vnc-planner=gemini, "
             "or check the program's own state in the test's body"
@@ -83,10 +84,10 @@ class NoJudge:
 def verify_function(
     judge: Callable[[], Judge], look: Callable[[], Frame], report: Report, to_placeholders: Callable[[str], str] = str
 ) -> Callable[[str], str]:
-    """`verify(question)` as a function for a model that plans: the answer of one who sees only the screen.
+    """Return a `verify(question)` function for a planning model. A judge that sees only the screen answers it.
 
-    It is `holds: …`, `fails: …` or `unsure: …`, and no verdict of the test's. `to_placeholders` hides secrets in the
-    question.
+    The answer is `holds: …`, `fails: …` or `unsure: …`, and is no verdict of the test. `to_placeholders` hides secrets
+    in the question.
     """
 
     def verify(question: str) -> str:
@@ -97,15 +98,15 @@ def verify_function(
 
 
 def end_state_claim(task: str) -> str:
-    """The claim that a task is done, as far as the screen shows it."""
+    """Return the claim that a task is done, as far as the screen shows it."""
     return f"The screen shows that this task has been carried out completely: {task}"
 
 
-# --- what is asked for, and what comes of it -------------------------------------------------------------------------
+# --- arguments and errors --------------------------------------------------------------------------------------------
 
 
 def check_asked(claim: object, votes: object, within_s: object = 0.0) -> None:
-    """Raises SettingsError, before anybody is asked, for what cannot be judged."""
+    """Raise SettingsError for a claim that cannot be judged, before any judge is asked."""
     if not (isinstance(claim, str) and claim.strip()):
         raise SettingsError(f"a claim must be a sentence about the screen, got {claim!r}")
     if not (isinstance(votes, int) and votes > 0 and votes % 2):
@@ -115,5 +116,5 @@ def check_asked(claim: object, votes: object, within_s: object = 0.0) -> None:
 
 
 def error_for_verdicts(kinds: Sequence[VerdictKind]) -> type[TaskFailed]:
-    """What claims are, of which not all hold: the product's fault where one fails, else nothing is shown."""
+    """Return the error class for claims that do not all hold: ProductFailed if one fails, else Inconclusive."""
     return ProductFailed if "fails" in kinds else Inconclusive

@@ -1,7 +1,7 @@
-"""Claude's computer actions read as actions in screen pixels.
+"""Claude's computer actions, read as actions in screen pixels.
 
-The names and inputs are those of the members of `computer_toolset_20260801`, and, as values of `action`, of the older
-`computer_20251124` and `computer_20250124`. Source: platform.claude.com/docs, "Computer use tool", and the types
+The names and inputs are the members of `computer_toolset_20260801`. In the older `computer_20251124` and
+`computer_20250124` they are values of `action`. Source: platform.claude.com/docs, "Computer use tool", and the types
 `Computer*Input` of the anthropic SDK 2.12. A modifier held around an action is a step of its own.
 """
 
@@ -37,15 +37,15 @@ from pytest_vnc_use.types import (
 )
 
 MOST_REPEATS = 20
-"""How often `key` presses at most, each press being a step; the documented limit is 100."""
+"""The most presses of one `key`, each a step of its own. The documented limit is 100."""
 
 UNAVAILABLE = ("zoom", "cursor_position")
-"""Members that no desktop here has: the model is not offered them, and told so where it uses them nevertheless."""
+"""Members that no desktop here supports. They are not offered; a model that uses one gets a message that says so."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One tool_use block; `is_computer` tells the members of the computer's from other tools of the same names."""
+    """One tool_use block. `is_computer` marks the computer's members, as other tools may have the same names."""
 
     id: str
     name: str
@@ -54,32 +54,33 @@ class Call:
 
     @property
     def args(self) -> JsonObject:
-        """The input without what is the name already."""
+        """Return the input without the name of the action."""
         return {name: value for name, value in self.input.items() if name != "action" or not self.is_computer}
 
 
 @dataclass(frozen=True)
 class Input:
-    """The input of one call, the picture that its coordinates are meant for, and where the pointer is by then."""
+    """The input of one call, the picture of its coordinates, and the pointer's place at that time."""
 
     values: Heeded
     sent: SentScreen
     pointer: tuple[int, int] | None
 
     def given(self, name: str) -> Any:
-        """Raises Unreadable where it was not given."""
+        """Return the value. Raises Unreadable if it was not given."""
         if self.values.get(name) is None:
             raise Unreadable(f"{name!r} is missing, got {dict(self.values)!r}")
         return self.values[name]
 
     def point(self, name: str = "coordinate") -> tuple[int, int]:
+        """Return the point under this name as a pixel of the screen. Raises Unreadable."""
         pair = self.given(name)
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise Unreadable(f"{name!r} must be [x, y], got {pair!r}")
         return self.sent.point(*pair)
 
     def target(self) -> tuple[int, int]:
-        """The coordinate, or else where the pointer is. Raises Unreadable."""
+        """Return the coordinate, or else the pointer's place. Raises Unreadable."""
         if self.values.get("coordinate") is not None:
             return self.point()
         if self.pointer is None:
@@ -87,18 +88,22 @@ class Input:
         return self.pointer
 
     def text(self) -> str:
+        """Return the text. Raises Unreadable if it is empty or no text."""
         text = self.given("text")
         if not isinstance(text, str) or not text:
             raise Unreadable(f"'text' must be text, got {text!r}")
         return text
 
     def keys(self) -> tuple[str, ...]:
+        """Return the keys that the text names. Raises Unreadable."""
         return split_keys(self.text())
 
     def modifiers(self) -> tuple[str, ...]:
+        """Return the keys held during a mouse action; none if the call has no text. Raises Unreadable."""
         return split_keys(self.values["text"]) if self.values.get("text") else ()
 
     def seconds(self) -> float:
+        """Return the duration in seconds. Raises Unreadable."""
         return seconds_to_wait(number_of("duration", self.given("duration")))
 
 
@@ -110,9 +115,9 @@ def read_calls(
     functions: Collection[str] = (),
     excluded: Collection[str] = (),
 ) -> list[tuple[Proposal, ...]]:
-    """The proposals of each call, in order, at least one a call. `functions` are names of the user's own.
+    """Return the proposals of each call, in order, at least one a call. `functions` are names of the user's own.
 
-    `pointer` is where the pointer was before the first.
+    `pointer` is the pointer's place before the first call.
     """
     read: list[tuple[Proposal, ...]] = []
     for call in calls:

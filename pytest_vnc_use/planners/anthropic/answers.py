@@ -1,4 +1,4 @@
-"""What Claude's answers say, read from the JSON of the Messages API: no network.
+"""The content of Claude's answers, read from the JSON of the Messages API, without network access.
 
 Source: platform.claude.com/docs, "Stop reasons" and "Messages"; the types `Message`, `StopReason`, `Usage`,
 `OutputTokensDetails`, `RefusalStopDetails` of the anthropic SDK 2.12.
@@ -26,7 +26,7 @@ WHOLE = frozenset({"end_turn", "tool_use", "stop_sequence"})
 
 @dataclass(frozen=True)
 class ClaudeAnswer:
-    """One answer: its content blocks as they came, and what can be read from them."""
+    """One answer: its content blocks as they came, and the values read from them."""
 
     content: Sequence[JsonObject]
     words: str
@@ -37,7 +37,7 @@ class ClaudeAnswer:
 
 
 def read_answer(body: JsonObject) -> ClaudeAnswer | Failure:
-    """A response of the Messages API, or why it cannot be used: refused, or worth asking again at once."""
+    """Return the answer in a response, or why it cannot be used: refused, or worth asking again at once."""
     reason = str(body.get("stop_reason") or "no stop reason")
     content = body.get("content")
     if reason == "refusal":
@@ -69,7 +69,7 @@ def _why_refused(body: JsonObject) -> str:
 
 
 def _is_content(content: Any) -> TypeGuard[list[JsonObject]]:
-    """Whether these are blocks that can be read, and sent back."""
+    """Return whether these are blocks that can be read and sent back."""
     if not isinstance(content, list) or not all(map(_is_block, content)):
         return False
     ids = [block["id"] for block in content if block["type"] == "tool_use"]
@@ -93,7 +93,7 @@ def _is_block(block: Any) -> bool:
 
 
 def _call(block: JsonObject) -> Call:
-    """A call; one of the older tools goes by the name of its action."""
+    """Return a call. For the older tools, its name is the name of the action."""
     name, values = block["name"], block["input"]
     if block.get("toolset_name") == TOOLSET:
         return Call(block["id"], name, values, is_computer=True)
@@ -107,7 +107,10 @@ def _joined(content: Sequence[JsonObject], kind: str, field: str) -> str:
 
 
 def usage_of(body: JsonObject) -> Usage:
-    """`input_tokens` leave out what was read from the cache or written to it; `output_tokens` include thinking."""
+    """Return the tokens of a response.
+
+    `input_tokens` exclude tokens read from the cache or written to it. `output_tokens` include thinking.
+    """
     counts = body.get("usage")
     thinking = count_of(counts, "output_tokens_details", "thinking_tokens")
     read, written = count_of(counts, "cache_read_input_tokens"), count_of(counts, "cache_creation_input_tokens")

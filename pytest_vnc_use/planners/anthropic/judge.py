@@ -1,7 +1,7 @@
-"""Claude as a judge: the Messages API, without the computer use tool, its answer bound to a schema.
+"""Claude as a judge: the Messages API, without the computer use tool, with the answer bound to a schema.
 
-Source: platform.claude.com/docs, "Structured outputs": `output_config.format`, and what its schemas may not have; the
-newest models refuse a forced tool call. Models without it are asked in words.
+Source: platform.claude.com/docs, "Structured outputs": `output_config.format`, and the keywords that its schemas may
+not have. The newest models refuse a forced tool call. Models without structured outputs are asked in words.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pytest_vnc_use.types import FrameRef, JsonObject, Observation
 
 
 class AnthropicJudge(ServiceJudge):
-    """A judge that asks Claude. `limit` is the largest picture that the model looks at as it is.
+    """A judge that asks Claude. `limit` is the largest picture that the model uses unscaled.
 
     `max_tokens` counts thinking too. `api_key` and `base_url` default to ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL.
-    Raises SettingsError, and KeyMissing where no key is set.
+    Raises SettingsError, and KeyMissing if no key is set.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class AnthropicJudge(ServiceJudge):
 
 
 def _uncounted(schema: Any) -> Any:
-    """The schema without the lengths of its arrays, which are not supported."""
+    """Return the schema without the lengths of its arrays, which are not supported."""
     if isinstance(schema, dict):
         return {key: _uncounted(inner) for key, inner in schema.items() if key not in ("minItems", "maxItems")}
     return [_uncounted(inner) for inner in schema] if isinstance(schema, list) else schema

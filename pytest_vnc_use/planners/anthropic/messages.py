@@ -1,9 +1,10 @@
 """The conversation with Claude, rebuilt from an observation: its own words as they came, and the results of its calls.
 
 Newer models check that nothing before a thinking block has changed since they wrote it (platform.claude.com/docs,
-"Preserved thinking"), and a cached prompt is worth something only as long as it does not change. So old screenshots go
-several at a time: in between, messages are only added. Thinking from before the last time is left out. The oldest turns
-are told in words, in the first message, and more of them only when screenshots go: no request grows with the run.
+"Preserved thinking"). A cached prompt, too, is useful only as long as it does not change. So several old screenshots
+are removed at a time; in between, messages are only added. Thinking from before the last removal is left out. The
+oldest turns are summarised in the first message, and more of them only when screenshots are removed: no request grows
+with the run.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pytest_vnc_use.planners.common.turn_results import (
 from pytest_vnc_use.types import FrameRef, JsonObject, Observation, Turn
 
 NOT_EXECUTED = "Not executed: an earlier computer action in this turn failed."
-"""The service's own words for it (platform.claude.com/docs, "Computer use tool"), which models were trained on."""
+"""The service's own words (platform.claude.com/docs, "Computer use tool"), which models were trained on."""
 
 THINKING = ("thinking", "redacted_thinking")
 
@@ -40,14 +41,14 @@ def rebuild_messages(
     keep_screenshots: int = 3,
     include_initial_screenshot: bool = True,
 ) -> list[JsonObject]:
-    """The messages so far; each turn shows one screenshot, the screen after it, and the newest is always sent."""
+    """Return the messages so far. Each turn has one screenshot, the screen after it; the newest is always sent."""
     turns = [turn for turn in observation.turns if turn.steps]
     seen = screens_seen(turns, observation.frame)
     removed = removed_of(len(seen), keep_screenshots)
     in_words = max(0, removed - KEPT_TURNS)
 
     def picture(number: int) -> JsonObject:
-        """The screen that turn `number`, counted from 0, was asked about, as a content block."""
+        """Return the screen of the request of turn `number`, counted from 0, as a content block."""
         return _image(seen[number], limit, observation.load_png) if number >= removed else _text(prompts.OLDER_SCREEN)
 
     task = prompts.task_in_words(observation.task, turns[:in_words])
@@ -60,7 +61,7 @@ def rebuild_messages(
 
 
 def _messages_of(turn: Turn, picture: JsonObject, *, without_thinking: bool) -> Iterator[JsonObject]:
-    """Claude's words and the results; or a turn in the user's words, where it has no such words or is not whole."""
+    """Yield Claude's words and the results; or the turn in the user's words, if its own are missing or incomplete."""
     calls = steps_by_call(turn)
     content: Sequence[JsonObject] = turn.decision.provider_details.get("content") or ()
     blocks = [block for block in content if block["type"] == "tool_use"]
@@ -74,14 +75,14 @@ def _messages_of(turn: Turn, picture: JsonObject, *, without_thinking: bool) -> 
 
 
 def _goes_back(block: JsonObject, without_thinking: bool) -> bool:
-    """Text without a letter is refused by the service, though it may send it."""
+    """Return whether the block is sent back. The service refuses text without a letter, although it may send it."""
     if block["type"] == "text":
         return bool(block["text"].strip())
     return not (without_thinking and block["type"] in THINKING)
 
 
 def _result(block: JsonObject, steps: CallSteps, was_skipped: bool) -> dict[str, Any]:
-    """The one tool_result to a call; a toolset's member has its toolset named in it too."""
+    """Return the one tool_result of a call. For a member of a toolset it names the toolset too."""
     result: dict[str, Any] = {"type": "tool_result", "tool_use_id": block["id"]}
     if block.get("toolset_name") == TOOLSET:
         result["toolset_name"] = TOOLSET

@@ -1,8 +1,9 @@
-"""Claude with Anthropic's own computer use tools as a planner: the Messages API, asked in plain JSON.
+"""A planner that asks Claude with Anthropic's own computer use tools: the Messages API, in plain JSON.
 
-Nothing is kept between turns: each request is rebuilt from the observation. Source of the format: platform.claude.com/
-docs, "Computer use tool", "Vision", "Preserved thinking", and the types of the anthropic SDK 2.12. The SDK itself is
-not used: its retries and time-outs are not the run's, and what its models do not know would not go back unchanged.
+Nothing is kept between turns: each request is rebuilt from the observation. Source of the format:
+platform.claude.com/docs, "Computer use tool", "Vision", "Preserved thinking", and the types of the anthropic SDK 2.12.
+The SDK itself is not used, because its retries and time-outs are not the run's, and fields unknown to its models would
+not go back unchanged.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ URL_VARIABLE = "ANTHROPIC_BASE_URL"
 
 @dataclass(frozen=True)
 class Tool:
-    """One version of the tool: its beta header, if it has one, and the largest picture that its models look at.
+    """One version of the tool: its beta header, if it has one, and the largest picture that its models use unscaled.
 
     Sources: "Computer use tool", earlier versions; "Vision", resolution: 28 x 28 pixels a visual token, models up to
     4.6 at most 1568 tokens and pixels a side, 4.7 and later 4784 and 2576.
@@ -59,10 +60,10 @@ class AnthropicComputer:
     """A planner that asks Claude with one of Anthropic's computer use tools.
 
     `tool` is the version that the model takes; the newest models take only the toolset. `functions` are Python
-    callables with docstrings and type hints, offered to the model by name; the agent calls them. `excluded_actions` are
-    names of the tool's actions. `include_thoughts` asks for summaries of thoughts, which models before 4.6 refuse.
-    `max_tokens` counts thinking too. `api_key` and `base_url` default to ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL.
-    Raises SettingsError, and KeyMissing where no key is set.
+    callables with docstrings and type hints; the model may call them by name, and the agent carries out the call.
+    `excluded_actions` are names of the tool's actions. `include_thoughts` asks for summaries of thoughts, which models
+    before 4.6 refuse. `max_tokens` counts thinking too. `api_key` and `base_url` default to ANTHROPIC_API_KEY and
+    ANTHROPIC_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
     """
 
     def __init__(
@@ -106,10 +107,11 @@ class AnthropicComputer:
 
     @property
     def name(self) -> str:
+        """The planner's name with the model."""
         return f"anthropic ({self._model})"
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """The model's next turn. Raises PlannerError."""
+        """Return the model's next turn. Raises PlannerError."""
         sent = SentScreen.shown_by(observation.load_png(observation.frame), self._limit, observation.frame)
         tools = [self._computer(sent), *map(_declared, self._declarations)]
         body = {**self._fixed, "tools": tools, "messages": self._rebuild_messages(observation)}
@@ -124,7 +126,7 @@ class AnthropicComputer:
         return self._decision(answer, observation, sent)
 
     def _computer(self, sent: SentScreen) -> JsonObject:
-        """The tool as it is declared; only the toolset can leave out what is excluded, and knows no size."""
+        """Return the tool's declaration. Only the toolset can leave out excluded actions, and it has no screen size."""
         if not TOOLS[self._tool].beta:
             disabled = {name: {"enabled": False} for name in (*UNAVAILABLE, *sorted(self._excluded))}
             return {"type": self._tool, "configs": disabled}

@@ -1,1 +1,1 @@
-"""Models behind chat completions as planners and as judges."""
+"""Planners and judges for models behind chat completions."""

@@ -1,7 +1,7 @@
-"""What a chat completion says, read from its JSON: words without thoughts, and tool calls wherever they stand.
+"""The content of a chat completion, read from its JSON: words without thoughts, and tool calls in any place.
 
-Wire format: OpenAI's chat completions, as vLLM, llama.cpp and LM Studio serve it. Where a server does not parse its
-model's tool calls they stand in the content: in `<tool_call>` tags, in a fenced block, or as the whole of it.
+Wire format: OpenAI's chat completions, as vLLM, llama.cpp and LM Studio serve it. If a server does not parse its
+model's tool calls, they are in the content: in `<tool_call>` tags, in a fenced block, or as the whole of it.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _FENCED = re.compile(r"```(?:json|tool_call)?[ \t]*\n((?:[^`]|`(?!``))*)```")
 
 NAMES = ("command", "name", "action", "tool")
 LABELS = ("id", "type", "index", "call_id")
-"""What stands beside a call and says nothing of what it does."""
+"""Fields beside a call that do not say what it does."""
 ARGUMENTS = ("arguments", "args", "params", "parameters", "input")
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """One call, with the id under which it is answered; `problem` says why its arguments cannot be read.
+    """One call, with the id for its answer. `problem` says why its arguments cannot be read.
 
-    `extra` is what a service wants back with the call, such as Gemini's thought signature in `extra_content`.
+    `extra` is data that a service wants back with the call, such as Gemini's thought signature in `extra_content`.
     """
 
     call: FunctionCall
@@ -42,7 +42,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ChatAnswer:
-    """One answer; `cut_off` says that it was ended by the limit of tokens."""
+    """One answer. `cut_off` says that the limit of tokens ended it."""
 
     words: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -52,7 +52,7 @@ class ChatAnswer:
 
 
 def read_answer(body: JsonObject) -> ChatAnswer | Failure:
-    """The first choice of a chat completion; a Failure where there is none, or the service kept it to itself."""
+    """Return the first choice of a chat completion; a Failure if there is none, or if the service withheld it."""
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, Mapping) else None
@@ -67,7 +67,7 @@ def read_answer(body: JsonObject) -> ChatAnswer | Failure:
 
 
 def _split(message: JsonObject) -> tuple[str, tuple[ToolCall, ...]]:
-    """The words and the calls of a message; its content is searched only where the server found no call."""
+    """Return the words and the calls of a message. Its content is searched only if the server found no call."""
     words = without_thoughts(_text(message.get("content")))
     said = message.get("tool_calls")
     if isinstance(said, list) and said:
@@ -76,14 +76,17 @@ def _split(message: JsonObject) -> tuple[str, tuple[ToolCall, ...]]:
 
 
 def _text(content: Any) -> str:
-    """Content is text, or a list of parts of which some are text."""
+    """Return the text of a content, which is text or a list of parts, some of them text."""
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
     return content if isinstance(content, str) else ""
 
 
 def without_thoughts(text: str) -> str:
-    """Text outside of `<think>…</think>`; all before a lone closing tag, and after an unclosed one, is thought too."""
+    """Return the text outside of `<think>…</think>`.
+
+    Everything before a lone closing tag, and after an unclosed one, is a thought too.
+    """
     kept: list[str] = []
     thinking = False
     for piece in _THINK.split(text):
@@ -100,7 +103,7 @@ def without_thoughts(text: str) -> str:
 
 
 def _tool_call(said: Any) -> ToolCall:
-    """One of the `tool_calls` of a message, whatever of it is missing."""
+    """Return one of the `tool_calls` of a message, even if parts of it are missing."""
     said = said if isinstance(said, Mapping) else {}
     function = said.get("function") if isinstance(said.get("function"), Mapping) else {}
     name, call_id = str(function.get("name") or ""), str(said.get("id") or "")
@@ -113,7 +116,7 @@ def _tool_call(said: Any) -> ToolCall:
 
 
 def read_arguments(said: Any) -> JsonObject:
-    """Arguments: an object, or its JSON, once or twice encoded; none at all are no arguments. Raises NotJson."""
+    """Return the arguments from an object or its JSON, encoded once or twice; {} for none. Raises NotJson."""
     for _ in range(2):
         if isinstance(said, str):
             said = read_value(said) if said.strip() else {}
@@ -125,7 +128,7 @@ def read_arguments(said: Any) -> JsonObject:
 
 
 def read_value(text: str) -> Any:
-    """The value of JSON text, as strictly as a response is read: what is read can be written again. Raises NotJson."""
+    """Return the value of JSON text, read as strictly as a response: it can be written again. Raises NotJson."""
     try:
         return read_json(json.dumps({"value": json.loads(text)}))["value"]
     except (ValueError, RecursionError) as exc:
@@ -133,7 +136,7 @@ def read_value(text: str) -> Any:
 
 
 def _calls_in(words: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """The calls that stand in the content, and what it says besides."""
+    """Return the words of the content without its calls, and the calls."""
     for pattern in (_TOOL_CALL, _FENCED):
         calls = [call for found in pattern.findall(words) for call in _marked_calls(found)]
         if calls:
@@ -146,7 +149,7 @@ def _calls_in(words: str) -> tuple[str, tuple[ToolCall, ...]]:
 
 
 def _marked_calls(text: str) -> list[ToolCall]:
-    """The calls in a text that is marked as one; where it is none, that is told to the model."""
+    """Return the calls in a text marked as a call. If it holds none, return one whose `problem` tells the model so."""
     try:
         return list(_written_calls(text))
     except NotJson:
@@ -154,7 +157,7 @@ def _marked_calls(text: str) -> list[ToolCall]:
 
 
 def _written_calls(text: str) -> Iterator[ToolCall]:
-    """A call written as JSON, or a list of them; nothing where it is something else. Raises NotJson."""
+    """Yield the calls written as JSON, one or a list; none if the text is something else. Raises NotJson."""
     if text.strip().startswith(("{", "[")):
         value = read_value(text)
         calls = map(call_of, value if isinstance(value, list) else [value])
@@ -162,7 +165,10 @@ def _written_calls(text: str) -> Iterator[ToolCall]:
 
 
 def call_of(item: Any) -> FunctionCall | None:
-    """A call as a model writes it: `{"name": …, "arguments": {…}}`, or flat, or in a `function`; None if it is none."""
+    """Return a call as models write it, or None if it is none.
+
+    The forms are `{"name": …, "arguments": {…}}`, the same with flat arguments, or either in a `function`.
+    """
     if not isinstance(item, Mapping):
         return None
     if isinstance(item.get("function"), Mapping):
@@ -182,7 +188,7 @@ def call_of(item: Any) -> FunctionCall | None:
 
 
 def usage_of(body: JsonObject) -> Usage:
-    """Tokens of a response; those of reasoning are among the completion's."""
+    """Return the tokens of a response. The completion's tokens include those of reasoning."""
     counts = body.get("usage")
     thinking = _count(counts, "completion_tokens_details", "reasoning_tokens")
     return Usage(
@@ -194,7 +200,7 @@ def usage_of(body: JsonObject) -> Usage:
 
 
 def _count(counts: Any, *path: str) -> int:
-    """A count that cannot be read is no reason to throw an answer away."""
+    """Return a count; 0 if it cannot be read, as that is no reason to throw an answer away."""
     for name in path:
         counts = counts.get(name) if isinstance(counts, Mapping) else None
     return counts if isinstance(counts, int) and counts > 0 else 0

@@ -1,4 +1,4 @@
-"""Single VNC commands as tools for any model that calls tools, and batches of them."""
+"""Single VNC commands, and batches of them, as tools for any model that calls tools."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ OPPOSITE: dict[Direction, Direction] = {"up": "down", "down": "up", "left": "rig
 
 @dataclass(frozen=True)
 class Command:
-    """One command: what the model is told of it, and how its arguments are read."""
+    """One command: its description for the model, and the function that reads its arguments."""
 
     description: str
     read: Callable[[Arguments], Action]
@@ -62,6 +62,7 @@ class Command:
     optional: JsonObject
 
     def declaration(self, name: str) -> Declaration:
+        """Return the command's declaration under this name."""
         properties = {**self.required, **self.optional}
         schema = {"type": "object", "properties": properties, "required": list(self.required)}
         return Declaration(name, self.description, schema)
@@ -93,7 +94,7 @@ def _drag(args: Arguments) -> Action:
 
 
 def _scroll(args: Arguments) -> Action:
-    """A negative number of clicks turns the wheel the other way."""
+    """Return the scroll. A negative number of clicks turns the wheel the other way."""
     said = args.first("direction")
     direction = DIRECTIONS.get(str(said).strip().lower())
     if direction is None:
@@ -156,7 +157,7 @@ COMMANDS: Mapping[str, Command] = {
     "go_forward": _command("Go forward in the focused browser.", lambda _: TraverseHistory("forward")),
     "take_screenshot": _command("Do nothing, and look again.", lambda _: TakeScreenshot()),
 }
-"""The single commands. `paste` types: what a keyboard does not have goes through the clipboard anyway."""
+"""The single commands. `paste` types: a character that the keyboard lacks goes through the clipboard anyway."""
 
 COMPLETE = Declaration(
     "task_complete",
@@ -183,7 +184,7 @@ def _batch(names: Sequence[str]) -> Declaration:
 
 
 class Commands:
-    """Commands as tools of their own, a batch of up to 20 in one turn, two ways to end, and the user's functions.
+    """A vocabulary of single commands, a batch of up to 20 in one turn, two ways to end, and the user's functions.
 
     `excluded` are names of commands and functions that are neither offered nor carried out. Raises SettingsError.
     """
@@ -206,7 +207,7 @@ class Commands:
         self._names = [declaration.name for declaration in self.declarations]
 
     def read(self, call: FunctionCall, spell: Spell) -> Reading:
-        """What a call means; a batch is as many proposals as it has actions."""
+        """Return the meaning of a call. A batch becomes one proposal for each of its actions."""
         if call.name == COMPLETE.name:
             return Ended("finished", str(call.args.get("summary") or ""))
         if call.name == GIVE_UP.name:
@@ -259,7 +260,7 @@ class Commands:
 
 
 def _listed(actions: Any) -> list[Any]:
-    """The actions of a batch, also where the model gave the list as text; none where it is no list."""
+    """Return the actions of a batch, even if the model gave the list as text; [] if it is no list."""
     if isinstance(actions, str):
         try:
             actions = read_value(actions)

@@ -1,4 +1,4 @@
-"""Any model behind chat completions as a judge, as LM Studio, vLLM, llama.cpp and many services serve them."""
+"""A judge that asks any model behind chat completions, as LM Studio, vLLM, llama.cpp and many services serve them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pytest_vnc_use.types import FrameRef, JsonObject, Observation
 class ChatJudge(ServiceJudge):
     """A judge that asks the model behind `base_url`, such as `http://localhost:1234/v1`.
 
-    `coordinates` says what the model counts in, as for the planner. `temperature` is the model's own where it is None;
-    `max_tokens` counts thinking too. Raises SettingsError, and KeyRejected where the key cannot be sent.
+    `coordinates` is the model's unit, as for the planner. If `temperature` is None, the model's own holds. `max_tokens`
+    counts thinking too. Raises SettingsError, and KeyRejected if the key cannot be sent.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
-"""The messages of a chat completion, rebuilt from an observation: bounded, however long the run.
+"""The messages of a chat completion, rebuilt from an observation. Their size is bounded, however long the run is.
 
-A tool answers in text only, as most servers refuse pictures there; the screen follows in a user message. The newest
-turns stand in the model's own words, those before them are told in a line a step, and the first of these are left out.
+A tool answers in text only, because most servers refuse pictures there; the screen follows in a user message. The
+newest turns are in the model's own words. The turns before them are summarised in one line a step, and the oldest of
+these are left out.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from pytest_vnc_use.types import JsonObject, Observation, Step, Turn
 
 KEPT_TURNS = 10
 LONGEST_TEXT = 2000
-"""Characters of a result, or of the model's own words, that are sent again."""
+"""The most characters of a result, or of the model's own words, that are sent again."""
 
 Message = dict[str, Any]
 
 
 def rebuild_messages(observation: Observation, *, system: str, keep_screenshots: int) -> list[Message]:
-    """The conversation so far, with the newest `keep_screenshots` pictures; older ones are replaced by a line."""
+    """Return the conversation so far with the newest `keep_screenshots` pictures. A line replaces each older one."""
     turns = [turn for turn in observation.turns if turn.steps]
     recent, older = turns[-KEPT_TURNS:], turns[:-KEPT_TURNS]
     task = prompts.task_in_words(observation.task, older)
@@ -38,7 +39,7 @@ def rebuild_messages(observation: Observation, *, system: str, keep_screenshots:
 
 
 def _messages_of(turn: Turn, png: bytes | None) -> Iterator[Message]:
-    """The model's words, a result for each of its calls, and the screen; or a turn in the user's words."""
+    """Yield the model's words, a result for each of its calls, and the screen; or the turn in the user's words."""
     said = turn.decision.provider_details.get("chat") or {"message": {}, "actions": []}
     screen = prompts.NEWER_SCREEN if png is not None else prompts.OLDER_SCREEN
     if not said["actions"] or sum(said["actions"]) != len(turn.steps):
@@ -52,7 +53,7 @@ def _messages_of(turn: Turn, png: bytes | None) -> Iterator[Message]:
 
 
 def _result(steps: Sequence[Step]) -> str:
-    """What came of one call, or of each action of a batch."""
+    """Return the result of one call, or the results of each action of a batch."""
     if len(steps) == 1:
         return _cut(prompts.result_in_words(steps[0]))
     told = [f"{step.proposal.as_proposed['name']}: {prompts.result_in_words(step)}" for step in steps]
@@ -60,7 +61,7 @@ def _result(steps: Sequence[Step]) -> str:
 
 
 def user_message(text: str, png: bytes | None = None) -> Message:
-    """What the user says, with a picture after it."""
+    """Return a message of the user, with the picture after the text."""
     if png is None:
         return {"role": "user", "content": text}
     url = f"data:image/png;base64,{base64.b64encode(png).decode()}"
@@ -71,9 +72,10 @@ def user_message(text: str, png: bytes | None = None) -> Message:
 
 
 def details_of(answer: ChatAnswer, actions: Sequence[int], number: int) -> JsonObject:
-    """What must come back of an answer: its calls, each with an id, and to how many actions each was read.
+    """Return the data of an answer to send back: its calls, each with an id, and the number of actions of each.
 
-    The arguments are written anew, since servers fail on a history in which they are no JSON. `number` is the turn's.
+    The arguments are written anew, because servers fail on a history with arguments that are not JSON. `number` is the
+    turn's.
     """
     calls = [_sent_back(said, call_id) for said, call_id in zip(answer.calls, _ids(answer, number), strict=True)]
     message = {"role": "assistant", "content": _cut(answer.words), "tool_calls": calls}
@@ -81,7 +83,7 @@ def details_of(answer: ChatAnswer, actions: Sequence[int], number: int) -> JsonO
 
 
 def _ids(answer: ChatAnswer, number: int) -> list[str]:
-    """The ids that the service gave; ids of our own where it gave a call none, or two the same."""
+    """Return the service's ids; ids of our own if a call has none, or two are equal."""
     ids = [said.call.id for said in answer.calls]
     return ids if all(ids) and len(set(ids)) == len(ids) else [f"call_{number}_{place}" for place in range(len(ids))]
 
@@ -92,7 +94,7 @@ def _sent_back(said: ToolCall, call_id: str) -> JsonObject:
 
 
 def refusal_messages(answer: ChatAnswer, line: str) -> list[Message]:
-    """An answer of which nothing is carried out, and the line that says why."""
+    """Return an answer of which nothing is carried out, and the line that says why."""
     calls = ", ".join(said.call.name for said in answer.calls[:20])
     words = answer.words or (f"(calls of {calls})" if calls else "(nothing)")
     return [{"role": "assistant", "content": _cut(words)}, user_message(prompts.not_carried_out(line))]

@@ -1,7 +1,7 @@
 """A planner that asks any model behind chat completions, as LM Studio, vLLM, llama.cpp and many services serve them.
 
-Nothing is kept between turns: the messages are rebuilt from the observation. Such models decide nothing of safety
-themselves; the policy's rules hold for them as for any other.
+Nothing is kept between turns: the messages are rebuilt from the observation. Such models make no safety decisions of
+their own; the policy's rules hold for them as for any other.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from pytest_vnc_use.types import Decision, JsonObject, Observation, Usage
 VOCABULARIES: dict[str, Callable[..., Vocabulary]] = {"commands": Commands, "computer_use": ComputerUse}
 
 WORDS_AGAIN, CALLS_AGAIN = 1, 3
-"""How often a model is asked again in one turn, after words without a call, and after more calls than it may make."""
+"""The repeated requests in one turn, at most: after words without a call, and after too many calls."""
 
 BRIEFLY = "answer with a short reason and a tool call"
 
 
 @dataclass(frozen=True)
 class Refused:
-    """An answer of which nothing is carried out: what the model is told, and how often in one turn."""
+    """An answer of which nothing is carried out: the message to the model, and how often it may be sent in one turn."""
 
     line: str
     again: int
@@ -45,7 +45,7 @@ class Refused:
 
 @dataclass
 class _Asking:
-    """One turn while it is asked for: the messages, to which refused answers are added, and what they all cost."""
+    """The state of one turn's requests: the messages, with refused answers added, and the tokens of all."""
 
     observation: Observation
     messages: list[Message]
@@ -54,13 +54,12 @@ class _Asking:
 
 
 class OpenAICompatible:
-    """A planner for a model behind `base_url` (such as `http://localhost:1234/v1`; a path is `/v1` where not given).
+    """A planner for a model behind `base_url`, such as `http://localhost:1234/v1`. The default path is `/v1`.
 
     `vocabulary` is `commands`, single VNC commands and batches for any model that calls tools, or `computer_use`, the
-    tool that Qwen's models know. `coordinates` says what the model counts in: "1000" (Qwen3-VL, GLM-V, UI-TARS) or
-    "pixels" (most others). `excluded_actions` are names of the vocabulary's; `functions` are Python callables with
-    docstrings and type hints, which the agent calls. `temperature` is the model's own where it is None. Raises
-    SettingsError.
+    tool that Qwen's models know. `coordinates` is the model's unit: "1000" (Qwen3-VL, GLM-V, UI-TARS) or "pixels" (most
+    others). `excluded_actions` are names in the vocabulary. `functions` are Python callables with docstrings and type
+    hints, which the agent calls. If `temperature` is None, the model's own holds. Raises SettingsError.
     """
 
     def __init__(
@@ -95,10 +94,11 @@ class OpenAICompatible:
 
     @property
     def name(self) -> str:
+        """The planner's name with the model and the server."""
         return f"openai-compatible ({self._service.model} at {urlsplit(self._service.url).netloc})"
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """The model's next turn. Raises PlannerError."""
+        """Return the model's next turn. Raises PlannerError."""
         asking = _Asking(observation, self._messages(observation))
 
         def send(attempt_s: float) -> Attempt[Decision]:
@@ -119,7 +119,7 @@ class OpenAICompatible:
         return rebuild_messages(observation, system=system, keep_screenshots=self._keep_screenshots)
 
     def _counted(self, observation: Observation) -> tuple[int, int]:
-        """The width and the height of the newest screenshot in what the model counts in."""
+        """Return the width and the height of the newest screenshot in the model's unit."""
         return png_size(observation.load_png(observation.frame)) if self._coordinates == "pixels" else (GRID, GRID)
 
     def _request(self, messages: Sequence[Message]) -> JsonObject:
@@ -131,9 +131,9 @@ class OpenAICompatible:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def _read(self, asking: _Asking, body: JsonObject) -> Decision | Failure:
-        """The decision; or a failure, after which the same turn is asked for again with a line that says why.
+        """Return the decision; or a failure, after which the same turn is asked again with a line that says why.
 
-        A model that cannot be brought to a call has given up.
+        A model that makes no valid call after that has given up.
         """
         answer = read_answer(body)
         if isinstance(answer, Failure):
@@ -166,7 +166,7 @@ class OpenAICompatible:
         return _acting(answer, readings, number=len(observation.turns) + 1)
 
     def _readings(self, calls: Sequence[ToolCall], observation: Observation) -> list[Reading]:
-        """What each call means, for the screen as it is and the pointer where it was left."""
+        """Return the meaning of each call, for the newest screen and the pointer's last place."""
         pointer = left_at(observation.turns)
         spell = partial(Arguments, screen=observation.frame, counted=self._counted(observation), pointer=pointer)
         read = self._vocabulary.read
@@ -178,14 +178,17 @@ def _actions_in(reading: Reading) -> int:
 
 
 def _ending(readings: Sequence[Reading]) -> Ended | None:
-    """Giving up ends the run whatever stands beside it; success has to be seen first, so it ends the run alone."""
+    """Return the end of the run, if there is one.
+
+    Giving up ends the run whatever other calls there are. Success must be visible first, so it ends the run only alone.
+    """
     endings = [reading for reading in readings if isinstance(reading, Ended)]
     valid = [ended for ended in endings if ended.kind == "gave_up" or len(readings) == 1]
     return valid[0] if valid else None
 
 
 def _acting(answer: ChatAnswer, readings: Sequence[Reading], *, number: int) -> Decision:
-    """The turn's proposals in order; after the first that fails, the rest is left."""
+    """Return the decision with the turn's proposals in order. If one fails, those after it are skipped."""
     groups = [
         (refused(said.call, prompts.TOO_EARLY),) if isinstance(reading, Ended) else reading
         for said, reading in zip(answer.calls, readings, strict=True)

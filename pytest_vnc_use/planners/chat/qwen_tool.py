@@ -1,7 +1,7 @@
-"""Qwen's `computer_use` tool: one function whose argument `action` says what to do, one action a turn.
+"""Qwen's `computer_use` tool: one function whose argument `action` names the action, one action a turn.
 
-Source: the cookbook of Qwen3-VL, `utils/agent_function_call.py`. The model drags from where the pointer is, and scrolls
-by `pixels`, of which positive ones go up, or right.
+Source: the cookbook of Qwen3-VL, `utils/agent_function_call.py`. The model drags from the pointer's place, and scrolls
+by `pixels`: positive ones go up, or right.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ STATUSES: Mapping[str, EndKind] = {"success": "finished", "failure": "gave_up"}
 
 
 def _target(args: Arguments) -> Point:
-    """The point of the call, or else where the pointer was left."""
+    """Return the point of the call, or else the pointer's last place."""
     return args.pointer if args.pointer and not args.has_point() else args.target()
 
 
@@ -94,7 +94,7 @@ ACTIONS: Mapping[str, Callable[[Arguments], Action]] = {
     "wait": _wait,
     "screenshot": lambda _: TakeScreenshot(),
 }
-"""What `action` may be, besides the two that end a run. Qwen's own list has no screenshot; its models ask for one."""
+"""The values of `action`, except the two that end a run. Qwen's own list has no screenshot; its models ask for one."""
 
 
 def _declaration(actions: Sequence[str]) -> Declaration:
@@ -116,7 +116,7 @@ def _declaration(actions: Sequence[str]) -> Declaration:
 
 
 class ComputerUse:
-    """The tool, and the user's functions beside it.
+    """A vocabulary of this tool, with the user's functions beside it.
 
     `excluded` are actions that are neither offered nor carried out. Raises SettingsError.
     """
@@ -137,7 +137,7 @@ class ComputerUse:
         self.declarations = (_declaration(offered), *own)
 
     def read(self, call: FunctionCall, spell: Spell) -> Reading:
-        """What a call means; an action that was called by its own name is the tool's."""
+        """Return the meaning of a call. A call under an action's own name counts as one of the tool."""
         if call.name in self._functions:
             return (proposal(call, CallFunction(call.name, dict(call.args))),)
         name = str(call.args.get("action") or "") if call.name == NAME else call.name

@@ -1,4 +1,4 @@
-"""Where chat completions are asked for."""
+"""The service behind chat completions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pytest_vnc_use.planners.common.http_json import Service
 
 
 def chat_service(base_url: str, model: str, api_key: str = "") -> Service:
-    """The service at `base_url`, such as `http://localhost:1234/v1`; a path is `/v1` where not given.
+    """Return the service at `base_url`, such as `http://localhost:1234/v1`. The default path is `/v1`.
 
-    Raises SettingsError, and KeyRejected where the key cannot be sent.
+    Raises SettingsError, and KeyRejected if the key cannot be sent.
     """
     for name, text in (("base_url", base_url), ("model", model)):
         if not text:

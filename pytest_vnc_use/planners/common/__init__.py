@@ -1,1 +1,1 @@
-"""What the planners of all services share."""
+"""The code that the planners of all services share."""

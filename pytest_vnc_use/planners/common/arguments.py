@@ -1,4 +1,4 @@
-"""The arguments of a model's call: read, checked, and none of them dropped without a word."""
+"""The arguments of a model's call. They are read and checked, and none is dropped silently."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ MOST_NOTCHES = 50
 LONGEST_WAIT_S = 60.0
 
 REASONS = ("intent", "reason", "reasoning", "thought", "explanation")
-"""Names under which a model says why it makes a call; the first that is given is kept as the intent."""
+"""The names under which a model gives the reason for a call. The first one that is given becomes the intent."""
 
 
 class Unreadable(Exception):
-    """An argument of a call is missing, unknown, or has no meaning; the text is for the model."""
+    """An argument of a call is missing, unknown, or has no meaning. The text is for the model."""
 
 
 class Heeded(Mapping[str, Any]):
-    """The arguments of one call; `asked` are the names that its reader has looked for."""
+    """The arguments of one call. `asked` are the names that its reader has looked up."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = dict(values)
@@ -40,9 +40,10 @@ class Heeded(Mapping[str, Any]):
         return len(self._values)
 
     def check(self, call: str, known: Collection[str], takes: Collection[str] = ()) -> None:
-        """Raises Unreadable where something was given that nobody has looked for.
+        """Raise Unreadable if an argument was given that the reader did not look up.
 
-        `known` are the names of all calls, `takes` the arguments of this one; else what was looked for is named.
+        `known` are the names of all calls. `takes` are the arguments of this one, for the message; without them it
+        lists the names that were looked up.
         """
         left = [name for name in self._values if self._is_given(name) and name not in (*self.asked, *REASONS)]
         if not left:
@@ -55,37 +56,40 @@ class Heeded(Mapping[str, Any]):
         return self._values[name] is not None and self._values[name] not in ("", [], {})
 
     def _other(self, known: Collection[str]) -> str:
-        """The call that clicks with the button that was asked for."""
+        """Return a hint at the call that clicks with the given button."""
         other = f"{self._values.get('button')}_click"
         return f"; there is {other}" if other in known else ""
 
 
 def reason_in(args: Mapping[str, Any]) -> str:
-    """Why the model makes the call, where it says so in an argument."""
+    """Return the model's reason for the call, if an argument gives one."""
     return next((str(args[name]) for name in REASONS if args.get(name)), "")
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of one call, and the screen that its coordinates are meant for."""
+    """The arguments of one call, and the screen of its coordinates."""
 
     values: JsonObject
     screen: FrameRef
 
     def has(self, *names: str) -> bool:
+        """Return whether one of these arguments was given."""
         return any(self.values.get(name) is not None for name in names)
 
     def first(self, *names: str) -> Any:
-        """The first of these arguments that was given. Raises Unreadable."""
+        """Return the first of these arguments that was given. Raises Unreadable if none was."""
         for name in names:
             if self.values.get(name) is not None:
                 return self.values[name]
         raise Unreadable(f"{names[0]!r} is missing, got {dict(self.values)!r}")
 
     def text(self, *names: str) -> str:
+        """Return the first of these arguments that was given, as text. Raises Unreadable if none was."""
         return str(self.first(*names))
 
     def flag(self, name: str, *, default: bool) -> bool:
+        """Return the argument as true or false. Raises Unreadable if it is neither."""
         value = self.values.get(name)
         if value is None:
             return default
@@ -95,9 +99,11 @@ class Arguments:
         return said
 
     def number(self, *names: str, default: float) -> float:
+        """Return the first of these arguments that was given, as a number. Raises Unreadable if it is none."""
         return number_of(names[0], self.first(*names)) if self.has(*names) else default
 
     def middle(self) -> tuple[int, int]:
+        """Return the middle of the screen."""
         return self.screen.width // 2, self.screen.height // 2
 
 
@@ -105,10 +111,12 @@ _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 
 def is_pair(value: Any) -> bool:
+    """Return whether the value is a list or tuple of at least two items."""
     return isinstance(value, (list, tuple)) and len(value) >= 2
 
 
 def number_of(name: str, value: Any) -> float:
+    """Return a finite number, also from text. Raises Unreadable."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -119,14 +127,17 @@ def number_of(name: str, value: Any) -> float:
 
 
 def whole_notches(count: float) -> int:
-    """So many notches of the wheel, at least one. Raises Unreadable where they are none, or too many."""
+    """Return whole notches of the wheel, at least one. Raises Unreadable if there are none or too many."""
     if not 0 < count <= MOST_NOTCHES:
         raise Unreadable(f"scrolling goes by more than 0 and at most {MOST_NOTCHES} clicks of the wheel, got {count:g}")
     return max(round(count), 1)
 
 
 def split_keys(keys: Any) -> tuple[str, ...]:
-    """`"Control+A"`, `["ctrl", "a"]` and `"+"` as single keys in order; a plus after a plus is the key itself."""
+    """Return `"Control+A"`, `["ctrl", "a"]` or `"+"` as single keys in order. A plus after a plus is the key itself.
+
+    Raises Unreadable if there is no key.
+    """
     spelled = [keys] if isinstance(keys, str) else keys
     if not isinstance(spelled, (list, tuple)) or not all(isinstance(key, str) for key in spelled):
         raise Unreadable(f"'keys' must be a key or a list of keys, got {keys!r}")
@@ -147,7 +158,7 @@ def _split(text: str) -> list[str]:
 
 
 def seconds_to_wait(seconds: float) -> float:
-    """The seconds of one wait. Raises Unreadable where they are too many, or fewer than none."""
+    """Return the seconds of one wait. Raises Unreadable if they are too many or negative."""
     if not 0 <= seconds <= LONGEST_WAIT_S:
         raise Unreadable(f"a wait takes 0 to {LONGEST_WAIT_S:g} seconds, got {seconds:g}; wait again where needed")
     return seconds

@@ -1,4 +1,4 @@
-"""Where a model points: a point or a box, in any of the spellings that models use, as one pixel of the screen."""
+"""Points and boxes in any spelling that models use, read as one pixel of the screen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_vnc_use.planners.common.arguments import Unreadable
 from pytest_vnc_use.types import FrameRef
 
 Coordinates = Literal["1000", "pixels"]
-"""What a model counts in: thousandths of the screen, whatever its shape, or pixels of the screenshot."""
+"""The unit of a model's coordinates: thousandths of the screen, whatever its shape, or pixels of the screenshot."""
 
 GRID = 1000
 LONGEST_SPELLING = 200
@@ -23,11 +23,11 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 
 def pixel_of(value: Any, screen: FrameRef, counted: tuple[int, int] = (GRID, GRID)) -> tuple[int, int]:
-    """The point, or the centre of the box, as a pixel inside the screen. Raises Unreadable.
+    """Return the point, or the centre of the box, as a pixel inside the screen. Raises Unreadable.
 
-    `counted` are the width and the height of the screen in what the model counts in. `value` is `[x, y]`,
-    `[x1, y1, x2, y2]`, `[[x1, y1], [x2, y2]]`, the same as text, or an object with these names; numbers may be text.
-    What lies outside is moved to the edge; the corners of a box may stand in either order.
+    `counted` are the width and the height of the screen in the model's unit. `value` is `[x, y]`, `[x1, y1, x2, y2]`,
+    `[[x1, y1], [x2, y2]]`, the same as text, or an object with these names; numbers may be text. A point outside is
+    moved to the edge. The corners of a box may be in either order.
     """
     numbers = _numbers(value)
     if len(numbers) not in (2, 4) or not all(map(math.isfinite, numbers)):
@@ -37,14 +37,14 @@ def pixel_of(value: Any, screen: FrameRef, counted: tuple[int, int] = (GRID, GRI
 
 
 def _pixel(sides: list[float], size: int, counted: int) -> int:
-    """The middle of two sides of a box, or the one coordinate of a point."""
+    """Return the middle of two sides of a box, or the one coordinate of a point, in pixels."""
     pixels = [side * size / counted for side in sides]
     inside = [min(max(pixel, 0.0), size - 1.0) for pixel in pixels]
     return int(sum(inside) / len(inside))
 
 
 def _numbers(value: Any) -> list[float]:
-    """All numbers of a spelling, in order; not a number where there is something else."""
+    """Return all numbers of a spelling, in order. Anything else in it becomes NaN."""
     match value:
         case str():
             return _numbers_of_text(value)
@@ -59,7 +59,7 @@ def _numbers(value: Any) -> list[float]:
 
 
 def _corners(value: Mapping[str, Any]) -> Any:
-    """What an object that is a point or a box, or wraps one, says in order."""
+    """Return the coordinates of an object that is a point or a box, in order; or the content of one around it."""
     named = next((names for names in CORNERS if all(name in value for name in names)), None)
     if named is not None:
         return [value[name] for name in named]
@@ -67,7 +67,7 @@ def _corners(value: Mapping[str, Any]) -> Any:
 
 
 def _numbers_of_text(text: str) -> list[float]:
-    """`(500, 250)`, `500 250` and `<point>500 250</point>`; a sentence with numbers in it is none of these."""
+    """Return the numbers of `(500, 250)`, `500 250` or `<point>500 250</point>`; NaN for a sentence with numbers."""
     if len(text) > LONGEST_SPELLING:
         return [math.nan]
     bare = _TAG.sub(" ", text)

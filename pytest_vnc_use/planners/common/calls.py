@@ -1,4 +1,4 @@
-"""A call as the model made it, and the calls with which a run ends."""
+"""A model's call as it came, and the calls that end a run."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ DONE = Declaration(
     "The task is done, as the newest screenshot shows. Say in one sentence what you see.",
     {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]},
 )
-"""The function that says what words without a call say too."""
+"""The function that ends a run as done. An answer in words without a call means the same."""
 
 
 @dataclass(frozen=True)
 class FunctionCall:
-    """One call as the model made it; `id` is empty where the service gave none."""
+    """One call as the model made it. `id` is empty if the service gave none."""
 
     name: str
     args: JsonObject
@@ -34,7 +34,10 @@ class FunctionCall:
 
 
 def ending_of(calls: Sequence[FunctionCall], words: str) -> tuple[Literal["finished", "gave_up"], str] | None:
-    """How these calls end the run, and with what words: by giving up, whatever stands beside it; by `done` alone."""
+    """Return how these calls end the run, and the model's words; None if they do not.
+
+    Giving up ends the run whatever other calls there are. `done` ends it only if it is the only call.
+    """
     gave_up = next((call for call in calls if call.name == GIVE_UP.name), None)
     if gave_up is not None:
         return "gave_up", str(gave_up.args.get("reason") or words)

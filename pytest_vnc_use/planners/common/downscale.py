@@ -1,4 +1,4 @@
-"""A planner and a judge around others, whose pictures are scaled down to a number of bytes first."""
+"""A planner and a judge that wrap others and first scale pictures down to a number of bytes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from pytest_vnc_use.types.protocols import Planner
 
 @dataclass(frozen=True)
 class SmallerPictures:
-    """The port Planner. No picture that `planner` loads is larger than `most_bytes`, as long as it has pixels left.
+    """A Planner that limits each picture that `planner` loads to `most_bytes`, as long as it has pixels left.
 
-    One that counts in pixels tells from the picture itself in what size it is sent. `limit` is what it fits pictures
-    into by itself: that is done first, since a picture may take more bytes in a smaller size.
+    A wrapped planner that counts in pixels reads the sent size from the picture itself. `limit` is the size limit of
+    the wrapped planner. It is applied first, because a picture may take more bytes in a smaller size.
     """
 
     planner: Planner
@@ -38,10 +38,11 @@ class SmallerPictures:
 
     @property
     def name(self) -> str:
+        """The name of the wrapped planner."""
         return self.planner.name
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """The planner's next turn. Raises PlannerError."""
+        """Return the planner's next turn. Raises PlannerError."""
 
         @functools.cache
         def load(screen: FrameRef) -> bytes:
@@ -52,14 +53,17 @@ class SmallerPictures:
 
 @dataclass(frozen=True)
 class SmallerFrames:
-    """The ports Judge and Reader: `whole` sees smaller screens, and its regions are scaled back; else as above."""
+    """A Judge and Reader that gives `whole` smaller screens, and scales its regions back.
+
+    `most_bytes` and `limit` are as for SmallerPictures.
+    """
 
     whole: ScreenJudge
     most_bytes: int
     limit: PictureLimit | None = None
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody) -> Verdict:
-        """The verdict on the frame. Raises PlannerError."""
+        """Return the verdict on the frame. Raises PlannerError."""
         smaller = self._smaller(frame)
         verdict = self.whole.judge(claim, smaller, timeout_s=timeout_s, report=report)
         return replace(verdict, region=_scaled(verdict.region, smaller.ref, frame.ref), frame=frame.ref)
@@ -67,7 +71,7 @@ class SmallerFrames:
     def read(
         self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody
     ) -> Reading:
-        """What is read off the frame. Raises PlannerError, Inconclusive."""
+        """Return the value that was read off the frame. Raises PlannerError, Inconclusive."""
         smaller = self._smaller(frame)
         reading = self.whole.read(question, schema, smaller, timeout_s=timeout_s, report=report)
         return replace(reading, region=_scaled(reading.region, smaller.ref, frame.ref), frame=frame.ref)
@@ -80,7 +84,7 @@ class SmallerFrames:
 
 
 def _scaled(region: Region | None, seen: FrameRef, real: FrameRef) -> Region | None:
-    """The region of the screen that looks like this in a smaller picture of it."""
+    """Return the region of the screen for a region of a smaller picture of it."""
     if region is None:
         return None
     right, down = real.width / seen.width, real.height / seen.height
@@ -90,9 +94,9 @@ def _scaled(region: Region | None, seen: FrameRef, real: FrameRef) -> Region | N
 
 
 def reduced(png: bytes, most_bytes: int, limit: PictureLimit | None = None) -> bytes:
-    """The PNG, scaled down in its own shape until it is within the limit and no larger than `most_bytes`.
+    """Return the PNG, scaled down in its own shape until it is within the limit and no larger than `most_bytes`.
 
-    What is a single pixel stays so, whatever its bytes.
+    A single pixel stays as it is, whatever its bytes.
     """
     sent = limit.fit(png) if limit else png
     width, height = png_size(sent)

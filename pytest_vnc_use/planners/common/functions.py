@@ -1,4 +1,4 @@
-"""Functions offered to a model: of the user's own, a name, a docstring and type hints become a declaration."""
+"""Functions that a model may call. A user's function becomes a declaration: its name, its docstring, its type hints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", 
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a model is told of one function; `parameters` is a JSON schema of type object."""
+    """The description of one function for a model. `parameters` is a JSON schema of type object."""
 
     name: str
     description: str
@@ -24,7 +24,7 @@ class Declaration:
 
 
 Offered = Union[Callable[..., Any], Declaration]
-"""A function, or what a model is told of one that the agent has anyway."""
+"""A function, or the declaration of a function that the agent has anyway."""
 
 VERIFY = Declaration(
     "verify",
@@ -32,14 +32,14 @@ VERIFY = Declaration(
     "holds. The answer is holds, fails or unsure, and why.",
     {"type": "object", "properties": {"question": {"type": "string"}}, "required": ["question"]},
 )
-"""The function that the agent itself answers, where somebody judges."""
+"""The function that the agent itself answers, if there is a judge."""
 
 
 def declare(function: Callable[..., Any]) -> Declaration:
-    """The declaration of a function whose parameters all have type hints.
+    """Return the declaration of a function whose parameters all have type hints.
 
-    Hints may be str, int, float, bool, dict, list[…], Literal[…] and unions of one of these with None. Raises
-    SettingsError where the docstring is missing, or a parameter has no hint or one with no counterpart in JSON.
+    Hints may be str, int, float, bool, dict, list[…], Literal[…], and unions of one of these with None. Raises
+    SettingsError if the docstring is missing, or if a parameter has no hint or one with no counterpart in JSON.
     """
     name = getattr(function, "__name__", "")
     description = inspect.getdoc(function) or ""
@@ -56,7 +56,7 @@ def declare(function: Callable[..., Any]) -> Declaration:
 
 
 def declare_all(functions: Iterable[Offered], *, taken: Iterable[str]) -> tuple[Declaration, ...]:
-    """The declarations, each under a name of its own that is not `taken`. Raises SettingsError."""
+    """Return the declarations, each under a name of its own that is not `taken`. Raises SettingsError."""
     declarations: dict[str, Declaration] = {}
     reserved = set(taken)
     for function in functions:

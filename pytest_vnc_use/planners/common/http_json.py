@@ -1,7 +1,7 @@
-"""One POST of JSON to a model's service, within its time, told as an attempt. The only module that knows httpx.
+"""One POST of JSON to a model's service within a time limit, as an attempt. No other module uses httpx.
 
-Services say what went wrong in much the same way: a status, and `{"error": {"type": …, "message": …}}`, or a part of
-that. What is a service's own, its headers and how an answer is read, is given by whoever asks.
+Services report errors in much the same way: a status, and `{"error": {"type": …, "message": …}}`, or a part of that.
+The caller gives what differs between services: the headers, and the function that reads an answer.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ from pytest_vnc_use.types import JsonObject, Usage
 Result = TypeVar("Result")
 
 MOST_BYTES = 16 * 2**20
-"""The largest answer that is read; a turn of a model is a few thousand bytes."""
+"""The largest answer that is read. A turn of a model is a few thousand bytes."""
 
 CLEAN_UP_S = 1.0
-"""How much longer a read may wait than we do: after this, a request that was given up has ended by itself."""
+"""The extra seconds that a read may wait after our own time limit. A request that was given up then ends by itself."""
 
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
-"""HTTP statuses after which the same request may succeed; 529 is Anthropic's "overloaded"."""
+"""HTTP statuses after which the same request may succeed. 529 is Anthropic's "overloaded"."""
 
 USED_UP = frozenset(
     {"insufficient_quota", "billing_error", "billing_hard_limit_reached", "exceeded_current_quota_error"}
 )
-"""Types and codes of errors that say that waiting does not help."""
+"""Error types and codes after which waiting does not help."""
 
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL)
-"""With one of these no request went out."""
+"""Errors after which no request was sent."""
 
 DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Service:
-    """Where to post, with which headers. `key` is redact_key out of all that is told, and stands in `headers` too."""
+    """The address and the headers of a service. `key` is removed from all reports; it is in `headers` too."""
 
     url: str
     model: str
     key: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     usage_of: Callable[[JsonObject], Usage] = field(default=lambda _: Usage(), repr=False)
-    """The tokens that a response tells of."""
+    """The function that reads the tokens of a response."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class _TooLarge(Exception):
 def post_json(
     service: Service, body: JsonObject, *, timeout_s: float, read: Callable[[JsonObject], Result | Failure]
 ) -> Attempt[Result]:
-    """One request, whose answer is read by `read`; what goes wrong before that is a Failure of the attempt.
+    """Return the attempt of one request. `read` reads its answer; an error before that is a Failure of the attempt.
 
-    Takes no longer than `timeout_s`, also where an answer comes a byte at a time. Raises nothing.
+    The call takes no longer than `timeout_s`, even if an answer comes a byte at a time. It raises nothing.
     """
     response, failure = _asked(service, body, timeout_s)
     shown = loggable(response, key=service.key) if response else None
@@ -85,7 +85,7 @@ def post_json(
 
 
 def _asked(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonObject, Failure | None]:
-    """The response's JSON; what httpx raises becomes a failure here, told in our words."""
+    """Return the response's JSON. An error of httpx becomes a failure here, in our own words."""
     unsent = False
     try:
         response = Deadline(timeout_s).call(partial(_posted, service, body, timeout_s))
@@ -98,14 +98,14 @@ def _asked(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonOb
         unavailable = f"the model's service did not answer within {timeout_s:.1f} s"
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
         unavailable, unsent = f"the model's service cannot be reached: {exc!r}", isinstance(exc, UNSENT)
-    except Exception as exc:  # noqa: BLE001  # whatever it is: the frames that it came through hold the API key
+    except Exception as exc:  # noqa: BLE001  # any error: the frames of its traceback hold the API key
         problem = f"the model's service could not be asked: {exc!r}"
         return {}, Failure(PlannerError(redact_key(problem, key=service.key)), unbilled=True)
     return {}, Failure(ModelUnavailable(redact_key(unavailable, key=service.key)), again=True, unbilled=unsent)
 
 
 def _posted(service: Service, body: JsonObject, timeout_s: float) -> _Response:
-    """The response as it came. It is asked for uncompressed, so that few bytes cannot become many."""
+    """Return the response as it came. It is requested uncompressed, so that few bytes cannot become many."""
     ends_at = time.monotonic() + timeout_s
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **service.headers}
     request = partial(httpx.stream, "POST", service.url, content=json.dumps(body), headers=headers)
@@ -122,12 +122,12 @@ def _posted(service: Service, body: JsonObject, timeout_s: float) -> _Response:
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """httpx's certificates; to read them takes longer than a request on this machine, so they are kept."""
+    """Return httpx's certificates. They are kept, because reading them takes longer than a request on this machine."""
     return httpx.create_ssl_context()
 
 
 def _read(service: Service, response: _Response) -> tuple[JsonObject, Failure | None]:
-    """The body, and a failure where the status or the body says that there was an error. Raises NotJson."""
+    """Return the body, and a failure if the status or the body reports an error. Raises NotJson."""
     body = read_json(response.text) if response.status == 200 else _error_body(response.text)
     if response.status == 200 and not body.get("error"):
         return body, None
@@ -137,7 +137,7 @@ def _read(service: Service, response: _Response) -> tuple[JsonObject, Failure | 
 
 
 def _error_body(text: str) -> JsonObject:
-    """The JSON of an error, or its text as a message, as where a proxy answers in HTML; a list stands for its first."""
+    """Return an error's JSON; of a list, its first item. Text, such as a proxy's HTML, becomes a message."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
@@ -147,16 +147,16 @@ def _error_body(text: str) -> JsonObject:
 
 
 def _status_in(body: JsonObject) -> int:
-    """The status that an error in a body of status 200 names, or 500: nothing else is known of it."""
+    """Return the status that an error names in a body of status 200; 500 if it names none."""
     code = body["error"].get("code") if isinstance(body["error"], dict) else None
     return code if isinstance(code, int) and 400 <= code <= 599 else 500
 
 
-# --- what an error means ---------------------------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------------------------------
 
 
 def failure_of_error(status: int, body: JsonObject, *, model: str, after_s: float | None = None) -> Failure:
-    """What an error response means, and whether and when to ask again.
+    """Return the failure for an error response, with whether and when to ask again.
 
     `body` is `{"error": {"type", "code", "message"}}` (OpenAI, Anthropic), `{"error": "…"}` (LM Studio), the inner
     object itself (vLLM before 0.10), or `{"detail": …}` (FastAPI).
@@ -186,7 +186,10 @@ def _error_of(status: int, message: str, *, model: str, used_up: bool) -> Planne
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait by `retry-after-ms` (OpenAI) or `retry-after` (RFC 9110: seconds, or a date); None without."""
+    """Return the seconds to wait, or None if no header says so.
+
+    The headers are `retry-after-ms` (OpenAI) and `retry-after` (RFC 9110: seconds, or a date).
+    """
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             return max(0.0, float(headers[name]) * unit_s)
@@ -203,9 +206,9 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def loggable(body: JsonObject, *, key: str) -> JsonObject:
-    """A request or response for the run folder: the key redact_key out, each image as `sha256:<hex>` of its bytes.
+    """Return a request or response for the run folder: without the key, each image as `sha256:<hex>` of its bytes.
 
-    Images are those of `data:` URLs, and of Anthropic's `{"type": "base64", "data": …}`.
+    It finds images in `data:` URLs, and in Anthropic's `{"type": "base64", "data": …}`.
     """
     shown: JsonObject = _shown(body, key)
     return shown
@@ -231,6 +234,6 @@ def _digest(data: str) -> str:
 
 
 def shortened(message: Any, limit: int = 500) -> str:
-    """One line of text, cut where it is long."""
+    """Return the text on one line, cut if it is long."""
     text = " ".join(str(message or "").split())
     return text if len(text) <= limit else f"{text[:limit]} …"

@@ -1,4 +1,4 @@
-"""The JSON that a model's service answers with: read, refused, and without the key."""
+"""The JSON answers of a model's service: read, refused if malformed, and cleared of the key."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pytest_vnc_use.types import JsonObject
 
 
 class NotJson(Exception):
-    """The service sent something that is not JSON, or JSON that nobody could write again."""
+    """The service sent something that is not JSON, or JSON that cannot be written again."""
 
 
 def read_json(text: str) -> JsonObject:
-    """A response's JSON object, empty where there is none. Raises NotJson.
+    """Return a response's JSON object; empty if there is none. Raises NotJson.
 
-    Infinity, and half of a surrogate pair, can be read and not be sent back: the next turn would fail on them.
+    Infinity and half of a surrogate pair can be read but not sent back: the next turn would fail on them.
     """
     try:
         body = json.loads(text or "{}")
@@ -31,15 +31,17 @@ def read_json(text: str) -> JsonObject:
 
 
 def malformed(why: str) -> Failure:
-    """An answer that makes no sense, so that it is asked for again at once."""
+    """Return the failure for an answer that makes no sense. The request is repeated at once."""
     error = ModelUnavailable(f"the model's answer was empty or malformed: {shortened(why)}")
     return Failure(error, again=True, after_s=0.0)
 
 
 def shortened(message: Any, limit: int = 500) -> str:
+    """Return the text on one line, cut if it is long."""
     text = " ".join(str(message or "").split())
     return text if len(text) <= limit else f"{text[:limit]} …"
 
 
 def redact_key(text: str, *, key: str) -> str:
+    """Return the text with the key replaced by a placeholder."""
     return text.replace(key, "[api key]") if key else text

@@ -1,4 +1,4 @@
-"""What the judges of all services share: a claim or a question and one screenshot go out, a bound answer comes back."""
+"""The common code of the judges: a claim or a question and one screenshot go out, a bound answer comes back."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from pytest_vnc_use.types import Frame, FrameRef, JsonObject, Reading, Report, V
 
 @dataclass(frozen=True)
 class Question:
-    """What a judge is asked: its part, the question itself about a frame, and the schema of its answer.
+    """The request to a judge: its instructions, the question about a frame, and the schema of the answer.
 
-    `name` is that of the schema, where the service wants one.
+    `name` is the schema's name, for services that want one.
     """
 
     part: str
@@ -37,10 +37,10 @@ class Question:
 
 
 class ScreenJudge(ABC):
-    """The ports Judge and Reader; each service says what its model counts in, and how it is asked."""
+    """A Judge and Reader. Each service's subclass gives the grid of its model, and sends the request."""
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody) -> Verdict:
-        """The model's verdict; unsure where its answer cannot be read. Raises PlannerError."""
+        """Return the model's verdict; unsure if its answer cannot be read. Raises PlannerError."""
         grid, words = self._grid(frame.ref), judge_prompts.claim_question(claim)
         asked = Question(judge_prompts.judge_in(grid.in_words), words, frame, "verdict", SCHEMA)
         opinion, said = self._answered(Opinion, asked, timeout_s, report)
@@ -52,7 +52,7 @@ class ScreenJudge(ABC):
     def read(
         self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody
     ) -> Reading:
-        """What the model sees, in the form of the schema. Raises PlannerError; Inconclusive where it cannot be read."""
+        """Return the model's reading in the schema's form. Raises PlannerError, Inconclusive if it is unreadable."""
         grid, words = self._grid(frame.ref), judge_prompts.value_question(question, schema)
         asked = Question(judge_prompts.reader_in(grid.in_words), words, frame, "value", value_schema(schema))
         answer, said = self._answered(Value, asked, timeout_s, report)
@@ -68,8 +68,8 @@ class ScreenJudge(ABC):
 
     @abstractmethod
     def _grid(self, screen: FrameRef) -> Grid:
-        """What the model is asked to count in."""
+        """Return the grid that the model must count in."""
 
     @abstractmethod
     def _ask(self, asked: Question, report: Report, timeout_s: float) -> JudgeReply:
-        """What the model says. Raises PlannerError."""
+        """Return the model's answer. Raises PlannerError."""

@@ -1,4 +1,4 @@
-"""What a judge says, whoever it is: JSON of a reason, a verdict or a value, and a box, in this order."""
+"""The answers of all judges: JSON with a reason, then a verdict or a value, then a box."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BOX = {
 
 
 def _schema(name: str, schema: JsonObject) -> JsonObject:
-    """Within what OpenAI's strict schemas allow: every field required, and no others; the reason comes first."""
+    """Return a schema within OpenAI's strict rules: every field required, and no others. The reason comes first."""
     properties = {"reason": {"type": "string"}, name: schema, "box_2d": _BOX}
     return {
         "type": "object",
@@ -34,27 +34,27 @@ SCHEMA = _schema("verdict", {"type": "string", "enum": ["holds", "fails", "unsur
 
 
 def value_schema(schema: JsonObject) -> JsonObject:
-    """The schema of an answer whose value is of this one, or null."""
+    """Return the schema of an answer whose value fits this schema or is null."""
     own = {key: value for key, value in schema.items() if key != "$defs"}
     whole = _schema("value", {"anyOf": [own, {"type": "null"}]})
     return {**whole, "$defs": schema["$defs"]} if "$defs" in schema else whole
 
 
 class JudgeAnswer(BaseModel):
-    """What every answer of a judge has; `box_2d` is in the grid that it was asked for."""
+    """The fields of every judge's answer. `box_2d` is in the grid that the request named."""
 
     reason: str = Field(min_length=1)
     box_2d: tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat] | None = None
 
 
 class Opinion(JudgeAnswer):
-    """Whether a claim holds."""
+    """An answer that says whether a claim holds."""
 
     verdict: Literal["holds", "fails", "unsure"]
 
 
 class Value(JudgeAnswer):
-    """What stands on the screen; None where it is not there."""
+    """An answer with a value from the screen; None if it is not there."""
 
     value: Any
 
@@ -64,7 +64,7 @@ AnyAnswer = TypeVar("AnyAnswer", bound=JudgeAnswer)
 
 @dataclass(frozen=True)
 class Grid:
-    """What a judge counts in over the whole screenshot, from 0: its pixels as they were sent, or thousandths.
+    """The grid of a judge over the whole screenshot, from 0: pixels as they were sent, or thousandths.
 
     With `rows_first` its boxes are [top, left, bottom, right].
     """
@@ -75,11 +75,12 @@ class Grid:
 
     @property
     def in_words(self) -> str:
+        """Return the grid as text for the model."""
         box = "[ymin, xmin, ymax, xmax]" if self.rows_first else "[left, top, right, bottom]"
         return f"{box}, x from 0 to {self.width} and y from 0 to {self.height}"
 
     def region(self, box: Sequence[float] | None, screen: FrameRef) -> Region | None:
-        """The box in pixels, inside the screen; nothing where it has no area."""
+        """Return the box in pixels, inside the screen; None if it has no area."""
         if box is None:
             return None
         xs, ys = (box[1::2], box[::2]) if self.rows_first else (box[::2], box[1::2])
@@ -91,7 +92,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class JudgeReply:
-    """A judge's answer as it came, and what it cost."""
+    """A judge's answer as it came, and its cost."""
 
     text: str
     model: str = ""
@@ -101,9 +102,9 @@ class JudgeReply:
 def answered(
     form: type[AnyAnswer], ask: Callable[[float], JudgeReply], *, timeout_s: float
 ) -> tuple[AnyAnswer | None, JudgeReply]:
-    """The answer, asked for once more where it cannot be read, and then None; the usage is that of both.
+    """Return the answer, and the reply it is from. An unreadable answer is requested once more; then it is None.
 
-    `ask` gets the seconds that are left of `timeout_s`.
+    `ask` gets the seconds that are left of `timeout_s`. The usage is the sum of both replies.
     """
     deadline = Deadline(timeout_s)
     said = ask(deadline.remaining_s)
@@ -115,9 +116,9 @@ def answered(
 
 
 def answer_in(text: str, form: type[AnyAnswer]) -> AnyAnswer | None:
-    """The answer that a text ends with, bare or fenced: all of it from the first brace on, or nothing.
+    """Return the answer at the end of a text, bare or fenced: everything from the first brace on, or None.
 
-    No object further inside is searched for: what a judge quotes from the screen must not pass for its answer.
+    An object further inside is never searched for: a judge's quote from the screen must not count as its answer.
     """
     unfenced = text.strip().removesuffix("```")
     try:
@@ -127,5 +128,5 @@ def answer_in(text: str, form: type[AnyAnswer]) -> AnyAnswer | None:
 
 
 def unreadable(said: JudgeReply) -> str:
-    """What is told of an answer that was given twice and not read."""
+    """Return the message for an answer that could not be read twice."""
     return f"the judge's answer was not the JSON that was asked for, twice; got {said.text[:200]!r}"

@@ -1,4 +1,4 @@
-"""The words that a judge is asked with: whether a claim holds on a screenshot, or what stands there."""
+"""The prompts of a judge: does a claim hold on a screenshot, or which value does it show."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ You read values off a screenshot of a program under test. The test goes on with 
 
 
 def judge_in(box: str) -> str:
-    """What a judge is told of its part: in which grid it gives a box, and how it answers."""
+    """Return the instructions of a judge: the grid of its box, and the form of its answer."""
     return JUDGE_RULES.format(box=box)
 
 
 def reader_in(box: str) -> str:
-    """The same of one who reads values."""
+    """Return the instructions of a reader of values: the grid of its box, and the form of its answer."""
     return READER_RULES.format(box=box)
 
 
 def claim_question(claim: str) -> str:
-    """What a judge is asked about one claim."""
+    """Return the question about one claim."""
     return f"Claim: {claim}\nDoes it hold in this screenshot?"
 
 
 def value_question(question: str, schema: JsonObject) -> str:
-    """What is asked about a value, also of a model whose answer nothing binds to the schema."""
+    """Return the question about a value. It names the schema too, for models whose answers are not bound to it."""
     asked = question.strip() or "What does this screenshot show of it?"
     return f"{asked}\nThe value must fit this JSON Schema: {json.dumps(schema, ensure_ascii=False)}"

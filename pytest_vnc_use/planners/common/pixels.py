@@ -1,4 +1,4 @@
-"""Screens as they are sent to models that speak of the picture's own pixels: scaled down, and their points back."""
+"""Screens for models that count in the picture's own pixels: scaled down to be sent, and their points scaled back."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pytest_vnc_use.types import Action, Click, Drag, FrameRef, KeyDown, KeyUp, 
 
 @dataclass(frozen=True)
 class PictureLimit:
-    """The largest picture that a service looks at as it is: its longest side, and the square patches that cover it."""
+    """The largest picture that a service uses unscaled: its longest side, and how many square patches cover it."""
 
     longest_side: int
     patch: int
     patches: int
 
     def fitted(self, width: int, height: int) -> tuple[int, int]:
-        """The largest size of the same shape within the limit, in pixels."""
+        """Return the largest size of the same shape within the limit, in pixels."""
         longest = max(width, height)
         sides = range(min(self.longest_side, longest), 0, -1)
         sizes = ((max(1, round(width * side / longest)), max(1, round(height * side / longest))) for side in sides)
@@ -33,19 +33,19 @@ class PictureLimit:
         return math.ceil(width / self.patch) * math.ceil(height / self.patch)
 
     def fit(self, png: bytes) -> bytes:
-        """The PNG in the largest size within the limit; unchanged where that is its own."""
+        """Return the PNG in the largest size within the limit; unchanged if it has that size."""
         return resized(png, self.fitted(*png_size(png)))
 
 
 def png_size(png: bytes) -> tuple[int, int]:
-    """Width and height of a PNG in pixels."""
+    """Return width and height of a PNG in pixels."""
     with Image.open(io.BytesIO(png)) as picture:
         size: tuple[int, int] = picture.size
     return size
 
 
 def resized(png: bytes, size: tuple[int, int]) -> bytes:
-    """The PNG in another size; unchanged where that is its own."""
+    """Return the PNG in another size; unchanged if it has that size."""
     with Image.open(io.BytesIO(png)) as picture:
         if picture.size == size:
             return png
@@ -56,7 +56,7 @@ def resized(png: bytes, size: tuple[int, int]) -> bytes:
 
 @dataclass(frozen=True)
 class SentScreen:
-    """A screen, and the size in which a model was sent the picture of it."""
+    """A screen, and the size of the picture of it that a model got."""
 
     screen: FrameRef
     width: int
@@ -64,15 +64,16 @@ class SentScreen:
 
     @classmethod
     def within(cls, limit: PictureLimit, screen: FrameRef) -> SentScreen:
+        """Return the screen with the largest size within the limit."""
         return cls(screen, *limit.fitted(screen.width, screen.height))
 
     @classmethod
     def shown_by(cls, png: bytes, limit: PictureLimit, screen: FrameRef) -> SentScreen:
-        """As above, of a picture that may be smaller than the screen."""
+        """Return the screen with the size of a picture that may be smaller than the screen, within the limit."""
         return cls(screen, *limit.fitted(*png_size(png)))
 
     def point(self, x: Any, y: Any) -> tuple[int, int]:
-        """The pixel of the screen under a pixel of the picture. Raises Unreadable where it is none of the picture's."""
+        """Return the screen's pixel under a pixel of the picture. Raises Unreadable if it is outside the picture."""
         return _scaled("x", x, self.width, self.screen.width), _scaled("y", y, self.height, self.screen.height)
 
 
@@ -84,7 +85,7 @@ def _scaled(name: str, value: Any, sent: int, real: int) -> int:
 
 
 def number_of(name: str, value: Any) -> float:
-    """A finite number, also where it came as text. Raises Unreadable."""
+    """Return a finite number, also from text. Raises Unreadable."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -98,12 +99,12 @@ def number_of(name: str, value: Any) -> float:
 
 
 def while_held(keys: Sequence[str], *actions: Action) -> tuple[Action, ...]:
-    """The actions between the keys going down, in order, and coming up, in reverse."""
+    """Return the actions between presses of the keys, in order, and releases, in reverse order."""
     return (*map(KeyDown, keys), *actions, *map(KeyUp, reversed(keys)))
 
 
 def pointer_after(actions: Iterable[Action], pointer: tuple[int, int] | None = None) -> tuple[int, int] | None:
-    """Where the pointer is after the actions, as far as they tell; before them it was at `pointer`."""
+    """Return the pointer's place after the actions, if they determine it; before them it was at `pointer`."""
     for action in actions:
         match action:
             case Click(x=x, y=y) | Move(x=x, y=y) | Scroll(x=x, y=y) | MouseDown(x=x, y=y) | MouseUp(x=x, y=y):

@@ -1,4 +1,4 @@
-"""The words that a model is asked with."""
+"""The prompts for planning models."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ NEWER_SCREEN = "The screen after that:"
 NOTHING_OPENED = (
     "this is the screen; if it shows no browser, start one with the mouse as a user does, and do not call this again"
 )
-"""The answer to `open_web_browser`, which on a desktop can open nothing: with a bare "ok" a model calls it for ever."""
+"""The answer to `open_web_browser`, which opens nothing on a desktop. After a bare "ok" a model calls it for ever."""
 OLDER_SCREEN = "[older screenshot left out]"
 MOST_TOLD_STEPS = 40
 LONGEST_LINE = 200
 
 
 def tool_operator(*rules: str) -> str:
-    """What a tool-calling model is told of its part, with the rules of its tools."""
+    """Return the instructions for a tool-calling model, with the rules of its tools."""
     return TOOL_OPERATOR.format(rules="\n".join(f"- {rule}" for rule in rules))
 
 
 def coordinates_in_words(coordinates: str, counted: tuple[int, int]) -> str:
-    """What the model counts in: `1000`, or `pixels` of a screenshot of the size `counted`."""
+    """Return the text about the model's coordinates: `1000`, or `pixels` of a screenshot of the size `counted`."""
     if coordinates == "pixels":
         size = f"{counted[0]} x {counted[1]} pixels"
         return f"Coordinates are pixels of the newest screenshot, which has {size}; x goes right, y goes down."
@@ -61,17 +61,17 @@ def coordinates_in_words(coordinates: str, counted: tuple[int, int]) -> str:
 
 
 def not_carried_out(line: str) -> str:
-    """Why nothing of an answer was done."""
+    """Return the message that says why nothing of an answer was carried out."""
     return f"Nothing was carried out: {line}."
 
 
 def task_in_words(task: str, earlier: Sequence[Turn]) -> str:
-    """The task, and what was done in these turns, bounded however many they are."""
+    """Return the task and a summary of these turns, of bounded length."""
     return "\n\n".join(filter(None, [task, _earlier_in_words(earlier)]))
 
 
 def _earlier_in_words(turns: Sequence[Turn]) -> str:
-    """A line for each of the newest steps of these turns, and how many came before them; nothing where none did."""
+    """Return a line for each of the newest steps, and the number of steps before them; "" if there are none."""
     steps = [step for turn in turns for step in turn.steps]
     lines = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …" for line in map(_format_step, steps)]
     left_out = len(lines) - MOST_TOLD_STEPS
@@ -80,7 +80,7 @@ def _earlier_in_words(turns: Sequence[Turn]) -> str:
 
 
 def format_turn(turn: Turn) -> str:
-    """A turn as the user tells it, where the model's own words cannot be sent back."""
+    """Return a turn in the user's words, for when the model's own words cannot be sent back."""
     return "\n".join(["So far, in one turn:", *(_format_step(step) for step in turn.steps), "Go on from here."])
 
 
@@ -90,7 +90,7 @@ def _format_step(step: Step) -> str:
 
 
 def call_in_words(step: Step) -> str:
-    """The call as the model made it, or the action where it came from elsewhere."""
+    """Return the call as the model made it, or the action if it came from elsewhere."""
     call = step.proposal.as_proposed
     if "name" not in call:
         return repr(step.proposal.action)
@@ -99,13 +99,13 @@ def call_in_words(step: Step) -> str:
 
 
 def problem_of(step: Step) -> str:
-    """Why the action was not carried out, or nothing where it was."""
+    """Return why the action was not carried out; "" if it was."""
     if step.error:
         return step.error
     return "" if step.ruling.kind == "allow" else f"refused: {step.ruling.explanation or step.ruling.rule}"
 
 
 def result_in_words(step: Step) -> str:
-    """What came of a step, as text for the model, with the note that goes with it."""
+    """Return the result of a step as text for the model, with the step's note."""
     done = NOTHING_OPENED if step.proposal.as_proposed.get("name") == "open_web_browser" else "ok"
     return "\n".join(filter(None, [problem_of(step) or step.output or done, step.note]))

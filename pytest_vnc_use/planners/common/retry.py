@@ -1,7 +1,7 @@
-"""Asking a service again: how often, after how long, and when not. Knows no service.
+"""Repeated requests to a service: how often, after how long, and when not. This module knows no particular service.
 
-One attempt is a value, `Attempt`: what was sent, what came, and either its result or its failure, which says whether
-asking again may help. `ask` makes attempts until one is good, and reports each as a `ModelExchange`.
+One attempt is a value, `Attempt`: the request, the response, and either its result or its failure. A failure says
+whether another attempt may help. `ask` makes attempts until one is good, and reports each as a `ModelExchange`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pytest_vnc_use.types import JsonObject, ModelAsked, ModelExchange, Report, 
 Result = TypeVar("Result")
 
 LONGEST_ANSWER = 64_000
-"""Tokens of an answer whose length the request does not limit."""
+"""The assumed tokens of an answer if the request does not limit its length."""
 
 
 @dataclass(frozen=True)
 class Backoff:
-    """How often to ask (the first time included), how long each may take, how long to wait where nobody says."""
+    """The number of attempts (with the first), the time limit of each, and the waits if the service names none."""
 
     attempts: int = 5
     each_s: float = 120.0
@@ -31,20 +31,23 @@ class Backoff:
     longest_wait_s: float = 30.0
 
     def wait_s(self, attempt: int) -> float:
-        """Doubles with every attempt (counted from 1), plus up to a quarter, so that parallel runs part."""
+        """Return the wait after an attempt (counted from 1).
+
+        It doubles with every attempt. Up to a quarter is added, so that parallel runs do not ask at the same time.
+        """
         return min(self.longest_wait_s, self.first_wait_s * 2.0 ** (attempt - 1)) * random.uniform(1.0, 1.25)
 
     def within(self, request_s: float | None) -> Backoff:
-        """The same, where given with another time for each request."""
+        """Return the same backoff with this time limit for each request, if one is given."""
         return self if request_s is None else replace(self, each_s=request_s)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why an attempt is no good. `again` says that another may be, after `after_s` where that is known.
+    """The reason why an attempt is no good. `again` says that another may be, after `after_s` if that is known.
 
-    `unbilled` says that the service cannot have done any work for it. A foreign error stands in the text of `error` and
-    nowhere else: the frames of its traceback hold the API key.
+    `unbilled` says that the service cannot have done any work for it. `error` holds a foreign error only as text: the
+    frames of its traceback hold the API key.
     """
 
     error: PlannerError
@@ -55,7 +58,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Attempt(Generic[Result]):
-    """One request, its response as it may be shown, what came of it, and the tokens that the service counted."""
+    """One request, its response in loggable form, its result, and the tokens that the service counted."""
 
     request: JsonObject
     response: JsonObject | None
@@ -64,7 +67,7 @@ class Attempt(Generic[Result]):
 
     @property
     def uncounted(self) -> bool:
-        """Whether it may be billed, and nobody told for what."""
+        """Return whether it may be billed although the service counted nothing."""
         return self.usage == Usage() and not (isinstance(self.result, Failure) and self.result.unbilled)
 
 
@@ -76,10 +79,10 @@ def ask(
     report: Report,
     backoff: Backoff,
 ) -> Result:
-    """The first good result. `send` gets the seconds that its attempt may take.
+    """Return the first good result. `send` gets the seconds that its attempt may take.
 
-    `report` is told of each attempt before and after it; what it raises before keeps the request from being sent.
-    Raises the last attempt's error where attempts or time are used up, or where asking again is of no use.
+    `report` gets each attempt before and after it. If it raises before, the request is not sent. Raises the last
+    attempt's error if attempts or time are used up, or if another attempt is of no use.
     """
     deadline = time.monotonic() + timeout_s
     number = 0
@@ -99,7 +102,7 @@ def ask(
 
 
 def _wait_s(result: object, number: int, left_s: float, backoff: Backoff) -> float | None:
-    """Seconds until the next attempt, or None where there is none."""
+    """Return the seconds until the next attempt, or None if there is none."""
     if not isinstance(result, Failure) or not result.again or number >= backoff.attempts:
         return None
     wait_s = backoff.wait_s(number) if result.after_s is None else result.after_s
@@ -124,13 +127,13 @@ def _exchange(
     )
 
 
-# --- how much is asked -----------------------------------------------------------------------------------------------
+# --- the size of a request -------------------------------------------------------------------------------------------
 
 
 def request_size(purpose: str, body: Mapping[str, Any]) -> ModelAsked:
-    """A request of this body, with its model and its `max_tokens` or `max_output_tokens`.
+    """Return the size of a request with this body, which has the model, and `max_tokens` or `max_output_tokens`.
 
-    Its size is that of its keys and texts; pictures are data URLs, or `data` in base64 or bytes.
+    The size counts its keys and texts. Pictures are data URLs, or `data` in base64 or bytes.
     """
     characters, images = _size(body)
     answer_tokens = body.get("max_tokens") or body.get("max_output_tokens") or LONGEST_ANSWER

@@ -1,4 +1,4 @@
-"""A judge that is asked in JSON over HTTP, bound to a schema where the service does that."""
+"""A judge that is asked in JSON over HTTP, with its answer bound to a schema if the service can do that."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pytest_vnc_use.types import JsonObject, Observation, Report
 
 
 class ServiceJudge(ScreenJudge):
-    """What judges over such services share; each says what a request is, and how an answer is read.
+    """The base of the judges over such services. A subclass builds the request and reads the answer.
 
-    A service that refuses a request which binds the answer to its schema is asked again without, and from then on for
-    every answer of that name; the answer is then found in what it says.
+    A service may refuse a request that binds the answer to its schema. It then gets the request again without the
+    binding, and from then on every request for an answer of that name. The answer is then found in the model's text.
     """
 
     def __init__(self, service: Service, *, backoff: Backoff | None = None) -> None:
@@ -28,15 +28,15 @@ class ServiceJudge(ScreenJudge):
 
     @abstractmethod
     def _body(self, part: str, asked: Observation) -> JsonObject:
-        """The request, but for what binds its answer; the question is the observation's task."""
+        """Return the request without the part that binds its answer. The question is the observation's task."""
 
     @abstractmethod
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
-        """The part of a request that binds the answer to the schema."""
+        """Return the part of a request that binds the answer to the schema."""
 
     @abstractmethod
     def _read(self, body: JsonObject) -> JudgeReply | Failure:
-        """What a response says, or why it cannot be used."""
+        """Return the content of a response, or the reason why it cannot be used."""
 
     def _ask(self, asked: Question, report: Report, timeout_s: float) -> JudgeReply:
         screen = asked.frame.ref
@@ -55,5 +55,5 @@ class ServiceJudge(ScreenJudge):
 
 
 def _is_of_the_request(error: PlannerError) -> bool:
-    """Whether the request is what is wrong, as with status 400, and neither the key, the quota nor the moment."""
+    """Return whether the request is wrong, as with status 400, and not the key, the quota or the moment."""
     return type(error) is PlannerError

@@ -1,4 +1,4 @@
-"""A model's calls and what became of them, where one call may be several steps: keys held down around a click."""
+"""A model's calls and their results. One call may be several steps, such as keys held down around a click."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.types import Action, Confirmation, FrameRef, JsonObject, Proposal, Step, Turn
 
 KEPT_TURNS = 20
-"""How many turns at most, of those whose pictures are not sent any more, go back in the model's own words."""
+"""The most turns without pictures that go back in the model's own words."""
 
 CallSteps = tuple[Step, ...]
 """The steps of one call, in order."""
@@ -20,9 +20,9 @@ CallSteps = tuple[Step, ...]
 def proposals_of(
     name: str, args: JsonObject, actions: Sequence[Action], confirmation: Confirmation | None = None
 ) -> tuple[Proposal, ...]:
-    """The actions of one call as proposals, under the call's name: a rule about that holds for each of them.
+    """Return the actions of one call as proposals under the call's name, so that a rule about that name holds for each.
 
-    Where there are several, each tells what it is a part of the call, so that in words nothing was done twice.
+    If there are several, each names its part of the call, so that no summary in words repeats an action.
     """
     shown = [copy.deepcopy(dict(args))] if len(actions) == 1 else [_part(action) for action in actions]
     return tuple(
@@ -36,9 +36,9 @@ def _part(action: Action) -> JsonObject:
 
 
 def steps_by_call(turn: Turn) -> list[CallSteps] | None:
-    """The steps of each call, as `counts` in the turn's provider_details has them.
+    """Return the steps of each call, by the `counts` in the turn's provider_details.
 
-    None where the turn is not whole, or was another provider's: then its calls cannot be answered.
+    Return None if the turn is not complete, or came from another provider: then its calls cannot be answered.
     """
     counts: Sequence[int] = turn.decision.provider_details.get("counts") or ()
     if not counts or sum(counts) != len(turn.steps):
@@ -48,18 +48,18 @@ def steps_by_call(turn: Turn) -> list[CallSteps] | None:
 
 
 def skipped(calls: Sequence[CallSteps]) -> list[bool]:
-    """For each call whether it was skipped because of an earlier one, as `Decision.stop_at_error` asks."""
+    """Return for each call whether it was skipped after an earlier one failed, as `Decision.stop_at_error` asks."""
     failed = accumulate((bool(problem_of_call(steps)) for steps in calls), func=bool.__or__, initial=False)
     return list(failed)[: len(calls)]
 
 
 def problem_of_call(steps: CallSteps) -> str:
-    """Why the call was not carried out to its end, or nothing where it was."""
+    """Return why the call was not carried out completely; "" if it was."""
     return next(filter(None, map(prompts.problem_of, steps)), "")
 
 
 def result_of_call(steps: CallSteps) -> str:
-    """What came of the call, as text for the model: its problem, or what its functions returned, and all notes."""
+    """Return the result of the call as text for the model: its problem or its functions' output, and all notes."""
     said = problem_of_call(steps) or "\n".join(step.output for step in steps if step.output) or "ok"
     return "\n".join([said, *(step.note for step in steps if step.note)])
 
@@ -68,26 +68,26 @@ def result_of_call(steps: CallSteps) -> str:
 
 
 def screen_in_details(screen: FrameRef) -> JsonObject:
-    """The screen a model was asked about, for its decision's provider_details."""
+    """Return the screen of a request, for its decision's provider_details."""
     return {"digest": screen.digest, "width": screen.width, "height": screen.height}
 
 
 def screen_asked_about(turn: Turn) -> FrameRef:
-    """The screen that the turn's model was asked about; where it did not say, the one before the turn's first step."""
+    """Return the screen of the turn's request; if it is not noted, the screen before the turn's first step."""
     told: Any = turn.decision.provider_details.get("screen")
     return FrameRef(**told) if told else turn.steps[0].frame_before
 
 
 def screens_seen(turns: Sequence[Turn], now: FrameRef) -> list[FrameRef]:
-    """The screen that each turn was asked about, and `now`, the one that the next is asked about.
+    """Return the screen of each turn's request, and `now`, the screen of the next request.
 
-    The same for every later request, so that what was sent before stays as it was sent.
+    They stay the same in every later request, so that the part sent before does not change.
     """
     return [*map(screen_asked_about, turns), now]
 
 
 def newest_pictured(turns: Sequence[Turn], keep: int) -> set[int]:
-    """The numbers of the steps whose pictures are sent: those of whole turns, the newest, until they are `keep`."""
+    """Return the numbers of the steps whose pictures are sent: those of the newest whole turns, at least `keep`."""
     numbers: set[int] = set()
     for turn in reversed(turns):
         if len(numbers) >= keep:
@@ -97,9 +97,10 @@ def newest_pictured(turns: Sequence[Turn], keep: int) -> set[int]:
 
 
 def removed_of(count: int, keep: int) -> int:
-    """How many of the oldest of so many pictures, or turns, are not sent: at most `keep` are, and at least half of it.
+    """Return how many of the oldest of `count` pictures or turns are not sent.
 
-    They go several at a time, so that in between nothing that was sent before changes.
+    At most `keep` are sent, and at least half of it. Several are removed at a time, so that the part sent before does
+    not change in between.
     """
     at_once = keep // 2 + 1
     return max(0, -(-(count - keep) // at_once) * at_once)

@@ -1,4 +1,4 @@
-"""What the vocabularies of tool-calling models have in common: a call in, proposals or the end of the run out."""
+"""The common part of the vocabularies of tool-calling models: a call becomes proposals or the end of the run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pytest_vnc_use.types import (
 Point = tuple[int, int]
 
 POINTS = ("point", "coordinate", "coordinates", "position", "box", "bbox", "bbox_2d", "point_2d")
-"""Names under which models give a point, or a box around it, in one argument."""
+"""The names under which models give a point, or a box around it, in one argument."""
 
 CORNERS = ("x", "y", "x1", "y1", "x2", "y2")
 
@@ -40,7 +40,7 @@ EndKind = Literal["finished", "gave_up"]
 
 @dataclass(frozen=True)
 class Ended:
-    """The model's word that the run is over, as the kind of a decision."""
+    """The model's statement that the run is over, as the kind of a decision."""
 
     kind: EndKind
     words: str
@@ -51,26 +51,27 @@ Reading = Union[tuple[Proposal, ...], Ended]
 
 @dataclass(frozen=True)
 class Arguments(PlainArguments):
-    """The arguments of one call, the screen they are meant for, and where the pointer was left, if that is known.
+    """The arguments of one call, the screen of its coordinates, and the pointer's last place, if it is known.
 
-    `counted` are the screen's width and height in what the model counts in.
+    `counted` are the screen's width and height in the model's unit.
     """
 
     counted: tuple[int, int] = (GRID, GRID)
     pointer: Point | None = None
 
     def target(self) -> Point:
-        """The point of the call. Raises Unreadable."""
+        """Return the point of the call. Raises Unreadable."""
         return self.place("")
 
     def place(self, *prefixes: str) -> Point:
-        """The point whose names have one of these prefixes, such as `from_`. Raises Unreadable."""
+        """Return the point whose names have one of these prefixes, such as `from_`. Raises Unreadable."""
         spelled = next((found for found in map(self._spelled, prefixes) if found is not None), None)
         if spelled is None:
             raise Unreadable(f"a point is missing: give {prefixes[0]}x and {prefixes[0]}y")
         return pixel_of(spelled, self.screen, self.counted)
 
     def has_point(self, prefix: str = "") -> bool:
+        """Return whether a point was given under this prefix."""
         return self._spelled(prefix) is not None
 
     def _spelled(self, prefix: str) -> object:
@@ -81,41 +82,41 @@ class Arguments(PlainArguments):
 
 
 Spell = Callable[[JsonObject], Arguments]
-"""Makes the arguments of a call from its JSON, for the screen of the turn."""
+"""A function that makes the arguments of a call from its JSON, for the screen of the turn."""
 
 
 class Vocabulary(Protocol):
-    """The tools that a model is offered, and what its calls of them mean."""
+    """The tools of a model, and the meaning of its calls."""
 
     @property
     def declarations(self) -> Sequence[Declaration]:
-        """The tools, as the model is told of them."""
+        """The declarations of the tools for the model."""
 
     @property
     def most_actions(self) -> int:
-        """How many actions one turn may hold."""
+        """The most actions of one turn."""
 
     @property
     def rules(self) -> Sequence[str]:
-        """What the model is told of them beside: how many a turn, how to end well, how to give up."""
+        """The rules for the model beside the tools: how many a turn, how to end well, how to give up."""
 
     def read(self, call: FunctionCall, spell: Spell) -> Reading:
-        """What a call means; what it cannot mean becomes an InvalidAction."""
+        """Return the meaning of a call. A call without one becomes an InvalidAction."""
 
 
 def proposal(call: FunctionCall, action: Action) -> Proposal:
-    """An action as the call proposed it, with the model's reason where it gave one."""
+    """Return an action as the call proposed it, with the model's reason if it gave one."""
     intent = str(call.args.get("intent") or "") if isinstance(action, CallFunction) else reason_in(call.args)
     return Proposal(action, intent, {"name": call.name, "args": copy.deepcopy(dict(call.args))})
 
 
 def refused(call: FunctionCall, problem: str) -> Proposal:
-    """A call that no hand can carry out, and why."""
+    """Return the proposal for a call that cannot be carried out, with the reason."""
     return proposal(call, InvalidAction(call.name, problem))
 
 
 def left_at(turns: Sequence[Turn]) -> Point | None:
-    """Where the last action that moved the pointer has left it; None where there was none."""
+    """Return where the last action that moved the pointer left it; None if there was none."""
     steps = [step for turn in turns for step in turn.steps if not step.error and step.ruling.kind == "allow"]
     points = (_end_of(step.proposal.action) for step in reversed(steps))
     return next((point for point in points if point is not None), None)
@@ -134,12 +135,12 @@ def _end_of(action: Action) -> Point | None:
 
 
 def notches(count: float) -> int:
-    """So many notches of the wheel, at least one, whichever way. Raises Unreadable where they are none, or too many."""
+    """Return whole notches of the wheel, at least one, for either sign. Raises Unreadable for none or too many."""
     return whole_notches(abs(count))
 
 
 def check_excluded(excluded: Sequence[str], known: Sequence[str]) -> frozenset[str]:
-    """The names, each known. Raises SettingsError."""
+    """Return the names if all are known. Raises SettingsError."""
     unknown = sorted(set(excluded) - set(known))
     if unknown:
         raise SettingsError(f"excluded_actions must be among {sorted(known)}, got {unknown!r}")

@@ -1,8 +1,8 @@
 """Gemini's function calls, in both dialects of Computer Use, read as actions in screen pixels.
 
-The dialect is told by what arrives, not by the model's name, and what models really send is taken as they send it:
-numbers as strings or floats or off the grid, points as pairs, functions by their neighbours' names. What cannot be read
-becomes an `InvalidAction` that says why, for the model's next turn.
+The names in a call decide the dialect, not the model's name. Calls are read as models really send them: numbers as
+strings or floats or off the grid, points as pairs, functions under their neighbours' names. An unreadable call becomes
+an `InvalidAction` that says why, for the model's next turn.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ GRID = 1000
 SAFETY_DECISION = ("safety_decision", "safetyDecision")
 GO = frozenset({"allow", "allowed", "regular"})
 ASK = frozenset({"require_confirmation", "requires_confirmation", "confirm"})
-"""Words of a safety decision: those that are harmless, and those that ask for a person. Any other blocks."""
+"""Words of a safety decision: GO are harmless, ASK need a person. Any other word blocks."""
 
 
 def denorm_x(x: Any, width: int) -> int:
-    """The pixel column of `x` on the 0 to 999 grid, inside a screen `width` pixels wide. Raises Unreadable."""
+    """Return the pixel column of `x` on the 0 to 999 grid, in a screen `width` pixels wide. Raises Unreadable."""
     return _denorm("x", x, width)
 
 
 def denorm_y(y: Any, height: int) -> int:
-    """The pixel row of `y` on the 0 to 999 grid, inside a screen `height` pixels high. Raises Unreadable."""
+    """Return the pixel row of `y` on the 0 to 999 grid, in a screen `height` pixels high. Raises Unreadable."""
     return _denorm("y", y, height)
 
 
@@ -77,13 +77,13 @@ def _denorm(name: str, value: Any, size: int) -> int:
 
 
 def _on_grid(number: float) -> float:
-    """A number of the grid as a fraction of the screen, below 1 though it lie off the grid."""
+    """Return a number of the grid as a fraction of the screen, below 1 even if it is off the grid."""
     return min(max(number, 0.0), GRID - 1.0) / GRID
 
 
 @dataclass(frozen=True)
 class Known:
-    """Names of functions: the user's own, those that are excluded in this run, and those that a model is told of."""
+    """The names of functions: the user's own, those excluded in this run, and those that the model is offered."""
 
     functions: Collection[str] = ()
     excluded: Collection[str] = ()
@@ -91,7 +91,7 @@ class Known:
 
 
 def read_proposal(call: FunctionCall, screen: FrameRef, known: Known = Known()) -> Proposal:  # frozen
-    """One call as a proposal. What is excluded is refused though it came, under whichever name of either dialect."""
+    """Return one call as a proposal. An excluded function is refused under any of its names, in either dialect."""
     args = dict(call.args)
     intent = str(args.pop("intent", None) or "") or ("" if call.name in known.functions else reason_in(args))
     decisions = [args.pop(name) for name in SAFETY_DECISION if name in args]
@@ -103,9 +103,9 @@ def read_proposal(call: FunctionCall, screen: FrameRef, known: Known = Known()) 
 
 
 def read_confirmation(decision: Any) -> Confirmation | None:
-    """What stands in a call's arguments as `safety_decision`: a plain go needs no confirmation, a known word asks.
+    """Return the confirmation for the `safety_decision` in a call's arguments; None if the decision allows the action.
 
-    Where it says nothing it asks. Any other word blocks the action.
+    A known word, or none, asks a person. Any other word blocks the action.
     """
     said = decision if isinstance(decision, Mapping) else {"decision": decision}
     word = said.get("decision")
@@ -149,14 +149,16 @@ class Arguments(PlainArguments):
     """The arguments of one call, with coordinates on the grid."""
 
     def pixel(self, x: Any, y: Any) -> tuple[int, int]:
+        """Return the pixel for coordinates on the grid. Raises Unreadable."""
         return denorm_x(x, self.screen.width), denorm_y(y, self.screen.height)
 
     def point(self, x: str = "x", y: str = "y", *pairs: str) -> tuple[int, int]:
-        """The pixel given as two arguments, or as one that is a pair. Raises Unreadable."""
+        """Return the pixel given as two arguments, or as one that is a pair. Raises Unreadable."""
         pair = next((self.values[name] for name in (*pairs, x) if is_pair(self.values.get(name))), None)
         return self.pixel(*(pair or (self.first(x), self.first(y)))[:2])
 
     def target(self) -> tuple[int, int]:
+        """Return the pixel of the call. Raises Unreadable."""
         return self.point("x", "y", "coordinate", "point", "position")
 
 
@@ -168,7 +170,7 @@ def _click(args: Arguments, *, button: Button = "left", count: int = 1) -> Actio
 
 
 def _drag(args: Arguments) -> Action:
-    """Both dialects call it drag_and_drop; which one it is, is told by the names of the arguments."""
+    """Return the drag. Both dialects call it drag_and_drop; the names of the arguments decide which one it is."""
     if args.has("path"):
         path = args.first("path")
         if not is_pair(path) or not all(is_pair(point) for point in path):
@@ -180,7 +182,7 @@ def _drag(args: Arguments) -> Action:
 
 
 def _one_of(args: Arguments, prefixes: tuple[str, ...], x: str, y: str, *pairs: str) -> tuple[int, int]:
-    """The point whose arguments start with one of `prefixes`, or else stand under `x` and `y`."""
+    """Return the point whose arguments start with one of `prefixes`, or else the point under `x` and `y`."""
     for prefix in prefixes:
         if args.has(f"{prefix}_x", prefix):
             return args.point(f"{prefix}_x", f"{prefix}_y", prefix)
@@ -195,7 +197,7 @@ def _type(args: Arguments, *, press_enter: bool = False, clear_first: bool = Fal
 
 
 def _scroll(args: Arguments, *, default: int) -> Action:
-    """Models give notches, or a magnitude on the grid, which is a part of the side that is scrolled along."""
+    """Return the scroll. Models give notches, or a magnitude on the grid: a part of the side along the scroll."""
     direction = _direction(args.first("direction", "scroll_direction"))
     x, y = args.target() if args.has("x", "coordinate", "point", "position") else args.middle()
     if args.has("magnitude_in_wheel_clicks", "clicks", "amount"):
@@ -249,7 +251,7 @@ DESKTOP: Mapping[str, Callable[[Arguments], Action]] = {
     "take_screenshot": lambda _: TakeScreenshot(),
     "scroll": partial(_scroll, default=300),
 }
-"""The newer dialect: press_enter is off where not given, and typing clears nothing."""
+"""The newer dialect. `press_enter` is off by default, and typing clears nothing."""
 
 OLDER: Mapping[str, Callable[[Arguments], Action]] = {
     "drag_and_drop": _drag,
@@ -266,7 +268,7 @@ OLDER: Mapping[str, Callable[[Arguments], Action]] = {
     "go_forward": lambda _: TraverseHistory("forward"),
     "search": lambda _: KeyCombo(("ctrl", "k")),
 }
-"""The dialect of gemini-2.5-computer-use-preview-10-2025; what a desktop does not have is done by keyboard."""
+"""The dialect of gemini-2.5-computer-use-preview-10-2025. Functions that a desktop lacks are done by keyboard."""
 
 READERS = {**DESKTOP, **OLDER}
 PREDEFINED_FUNCTIONS = frozenset(READERS)

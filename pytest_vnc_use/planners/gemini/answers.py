@@ -1,4 +1,4 @@
-"""What Gemini's answers and errors say, read from their JSON: no SDK, no network."""
+"""The content of Gemini's answers and errors, read from their JSON, without the SDK or network access."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REFUSED = frozenset(
         "IMAGE_RECITATION",
     }
 )
-"""Finish reasons with which the service keeps an answer to itself; any other, without an answer, is worth a retry."""
+"""Finish reasons with which the service withholds an answer. With any other, a missing answer is worth a retry."""
 
 WHOLE = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED", ""})
 """Finish reasons of an answer whose text was not cut off."""
@@ -44,9 +44,9 @@ PASSING = frozenset({408, 429, 499, 500, 502, 503, 504})
 
 @dataclass(frozen=True)
 class GeminiAnswer:
-    """One answer: the model's `content` as it came, and what can be read from it.
+    """One answer: the model's `content` as it came, and the values read from it.
 
-    `words` leave out thoughts. `block_reason` is why the prompt was blocked, or empty.
+    `words` exclude thoughts. `block_reason` is why the prompt was blocked, or empty.
     """
 
     content: JsonObject
@@ -60,7 +60,7 @@ class GeminiAnswer:
 
 
 def read_answer(body: JsonObject) -> GeminiAnswer:
-    """The first candidate of a generateContent response; an empty answer where there is none."""
+    """Return the first candidate of a generateContent response; an empty answer if there is none."""
     candidate = _object(_first(body.get("candidates")))
     content = _object(candidate.get("content"))
     parts = _objects(content.get("parts"))
@@ -77,7 +77,7 @@ def read_answer(body: JsonObject) -> GeminiAnswer:
 
 
 def extract_function_calls(content: JsonObject) -> tuple[FunctionCall, ...]:
-    """The function calls of a model's content (JSON as it came), in order; a name is empty where there is none."""
+    """Return the function calls of a model's content (JSON as it came), in order. A missing name becomes empty."""
     calls = [_object(part["functionCall"]) for part in _objects(content.get("parts")) if "functionCall" in part]
     return tuple(
         FunctionCall(str(call.get("name") or ""), _object(call.get("args")), str(call.get("id") or ""))
@@ -86,9 +86,10 @@ def extract_function_calls(content: JsonObject) -> tuple[FunctionCall, ...]:
 
 
 def answer_failure(answer: GeminiAnswer, *, detects_injection: bool = False) -> Failure | None:
-    """Why an answer with status 200 cannot be used: refused by the service, or worth asking again at once.
+    """Return why an answer with status 200 cannot be used; None if it can.
 
-    Where it `detects_injection`, an answer without content is a refusal too: how it tells of one is undocumented.
+    It was refused by the service, or is worth asking again at once. With `detects_injection`, an answer without content
+    is a refusal too: how the service reports an injection is undocumented.
     """
     why = answer.block_reason or answer.finish_reason or "no candidate"
     if answer.block_reason or answer.finish_reason in REFUSED:
@@ -107,7 +108,7 @@ def _is_withheld(answer: GeminiAnswer) -> bool:
 
 
 def failure_of_error(code: int, body: JsonObject, *, model: str) -> Failure:
-    """What an error response means, and whether and when to ask again."""
+    """Return the failure for an error response, with whether and when to ask again."""
     said = _object(body.get("error")) or body
     details = _objects(said.get("details"))
     message = f"{code} {said.get('status') or ''}: {shortened(said.get('message'))}"
@@ -136,7 +137,7 @@ def _is_daily(details: list[JsonObject]) -> bool:
 
 
 def _retry_delay_s(details: list[JsonObject]) -> float | None:
-    """The delay of google.rpc.RetryInfo, spelled `37s` or `0.5s`."""
+    """Return the delay of google.rpc.RetryInfo, spelled `37s` or `0.5s`; None if there is none."""
     for detail in details:
         if str(detail.get("@type")).endswith("google.rpc.RetryInfo"):
             try:
@@ -147,7 +148,7 @@ def _retry_delay_s(details: list[JsonObject]) -> float | None:
 
 
 def usage_of(body: JsonObject) -> Usage:
-    """The tokens of a response."""
+    """Return the tokens of a response."""
     counts = _object(body.get("usageMetadata"))
     return Usage(
         input=_count(counts.get("promptTokenCount")),
@@ -158,7 +159,7 @@ def usage_of(body: JsonObject) -> Usage:
 
 
 def _count(tokens: Any) -> int:
-    """A count that cannot be read is no reason to throw an answer away."""
+    """Return a count; 0 if it cannot be read, as that is no reason to throw an answer away."""
     try:
         return int(tokens or 0)
     except (TypeError, ValueError, OverflowError):
@@ -185,7 +186,7 @@ def _objects(value: Any) -> list[JsonObject]:
 
 
 def loggable(body: Any, *, key: str) -> JsonObject:
-    """A request or response for the run folder: the key redact_key out, each image as `sha256:<hex>` of its bytes."""
+    """Return a request or response for the run folder: without the key, each image as `sha256:<hex>` of its bytes."""
     shown: JsonObject = _without_images(json.loads(redact_key(json.dumps(body), key=key)))
     return shown
 
@@ -203,7 +204,7 @@ def _field(name: str, value: Any) -> tuple[str, Any]:
 
 
 def _from_base64(text: str) -> bytes:
-    """Bytes from base64 of either alphabet, padded or not; the text's own where it is none."""
+    """Return bytes from base64 of either alphabet, padded or not; the text's own bytes if it is not base64."""
     try:
         return base64.urlsafe_b64decode(text.replace("+", "-").replace("/", "_") + "=" * (-len(text) % 4))
     except ValueError:
@@ -211,7 +212,7 @@ def _from_base64(text: str) -> bytes:
 
 
 def without(body: JsonObject, paths: Iterable[Sequence[Any]]) -> JsonObject:
-    """A copy of JSON that lacks the fields at these paths."""
+    """Return a copy of JSON without the fields at these paths."""
     left = copy.deepcopy(dict(body))
     for *above, name in paths:
         del reduce(getitem, above, left)[name]

@@ -1,4 +1,4 @@
-"""Which functions Gemini's models are offered, in each environment and dialect, and which names may be excluded."""
+"""The functions that Gemini's models are offered, by environment and dialect, and the names that may be excluded."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pytest_vnc_use.planners.gemini.names import excluding_name
 from pytest_vnc_use.types import TakeScreenshot
 
 BROWSER_ONLY = ("gemini-2.5-", "gemini-3-", "gemini-3.1-")
-"""Beginnings of the names of models that know no desktop; they are told of a browser, and use the older dialect."""
+"""Prefixes of models that know no desktop. They get a browser as environment, and use the older dialect."""
 
 BROWSER = frozenset({*DESKTOP, "navigate", "go_back", "go_forward"})
 MOBILE = frozenset({"click", "type", "drag_and_drop", "press_key", "go_back", "wait", "take_screenshot"})
-"""Of what a phone is offered, the functions that a desktop has too."""
+"""The functions of a phone that a desktop has too."""
 
 
 def excluded_names(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, each once. Raises SettingsError where one is not that of a predefined function."""
+    """Return the names, each once. Raises SettingsError if one is no predefined function."""
     unknown = sorted(set(names) - PREDEFINED_FUNCTIONS)
     if unknown:
         raise SettingsError(f"excluded_actions must be among {sorted(PREDEFINED_FUNCTIONS)}, got {unknown!r}")
@@ -27,9 +27,9 @@ def excluded_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def in_dialect(names: Sequence[str], environment: str, *, older: bool) -> list[str]:
-    """Those of the names that a model is offered in this environment, and that the service knows there.
+    """Return the names that a model is offered in this environment, and that the service knows there.
 
-    `older` is a model of the older dialect, which it speaks in every environment.
+    `older` marks a model of the older dialect, which it uses in every environment.
     """
     newer: Mapping[str, Collection[str]] = {"desktop": DESKTOP, "browser": BROWSER, "mobile": MOBILE}
     offered = OLDER if older else newer[environment]
@@ -37,7 +37,7 @@ def in_dialect(names: Sequence[str], environment: str, *, older: bool) -> list[s
 
 
 def offered_names(environment: str, excluded: Collection[str], *, older: bool) -> tuple[str, ...]:
-    """The names of the functions that a model may call there, those beside the predefined ones too."""
+    """Return the names of the functions that a model may call there, with those beside the predefined ones."""
     predefined = in_dialect(tuple(READERS), environment, older=older)
     left = [name for name in predefined if excluding_name(name, TakeScreenshot(), excluded) is None]
     return (*left, DONE.name, GIVE_UP.name)

@@ -13,7 +13,7 @@ GRID = Grid(1000, 1000, rows_first=True)
 
 
 class GeminiJudge(ScreenJudge):
-    """A judge that asks Gemini, without the Computer Use tool. Raises KeyMissing where no key is set."""
+    """A judge that asks Gemini, without the Computer Use tool. Raises KeyMissing if no key is set."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the names of Gemini's functions mean: in both dialects, and where a model makes one up."""
+"""The meanings of Gemini's function names, in both dialects and for names that a model makes up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MADE_UP = {
     "drag": "drag_and_drop",
     "screenshot": "take_screenshot",
 }
-"""Names that no dialect has and models were seen to use, with what they mean."""
+"""Names that models use although no dialect has them, with their meanings."""
 
 SAME_AS = {
     "click_at": "click",
@@ -28,16 +28,16 @@ SAME_AS = {
     "scroll_document": "scroll",
     "wait_5_seconds": "wait",
 }
-"""Names of the older dialect, with those of the newer one that do the same."""
+"""Names of the older dialect, with the names of the newer one that do the same."""
 
 PRESSES = frozenset({"press_key", "hotkey", "key_combination"})
-"""Functions that differ in nothing but how many keys they are meant for."""
+"""Functions that differ only in how many keys they are meant for."""
 
 
 def excluding_name(name: str, action: Action, excluded: Collection[str]) -> str | None:
-    """The one among the `excluded` names that means the same as the function `name`, read as `action`; or nothing.
+    """Return the `excluded` name that means the same as the function `name`, read as `action`; None if there is none.
 
-    Several keys at once count as a hotkey and a single one as press_key, whichever function they were asked of.
+    Several keys at once count as a hotkey and a single one as press_key, whichever function was called.
     """
     meaning = SAME_AS.get(name, name)
     if name in PRESSES and isinstance(action, KeyCombo):

@@ -1,7 +1,7 @@
-"""Gemini Computer Use as a planner: contents out, function calls in. The only module that knows Google's SDK.
+"""A planner that asks Gemini Computer Use: contents out, function calls in. No other module uses Google's SDK.
 
-Nothing is kept between turns: a request is rebuilt from the observation, of the model's own words as they came
-(`Decision.provider_details`), each followed by one function response a call. The oldest turns are told in words.
+Nothing is kept between turns: a request is rebuilt from the observation. It repeats the model's own words as they came
+(`Decision.provider_details`), each followed by one function response a call. The oldest turns are summarised in words.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ __all__ = [
 Member = TypeVar("Member", bound=Enum)
 
 API_VERSION = "v1beta"
-"""Where Computer Use is documented; the SDK's own default has moved between its versions."""
+"""The version with documented Computer Use. The SDK's own default has changed between its versions."""
 
 CLEAN_UP_S = 1.0
-"""How much longer the SDK may wait than we do: after this, a request that was given up has ended by itself."""
+"""The extra seconds that the SDK may wait after our own time limit. A request that was given up then ends by itself."""
 
 
 # --- asking the service ----------------------------------------------------------------------------------------------
@@ -75,13 +75,13 @@ def generate(
     timeout_s: float,
     report: Report,
 ) -> GeminiAnswer:
-    """The first usable answer to the contents, asked for as often as `endpoint.backoff` allows. Raises PlannerError.
+    """Return the first usable answer to the contents, within the attempts of `endpoint.backoff`. Raises PlannerError.
 
-    Every attempt is bounded by the time that is left, also where an answer comes a byte at a time.
+    The time that is left bounds every attempt, even if an answer comes a byte at a time.
     """
 
     def respond(client: genai.Client) -> str:
-        """The text of one response, as it came: the SDK's own reading warns of enum values that it does not know."""
+        """Return the text of one response as it came. The SDK's own parser warns about unknown enum values."""
         response = client.models.generate_content(model=model, contents=list(contents), config=config)
         return (response.sdk_http_response and response.sdk_http_response.body) or ""
 
@@ -98,7 +98,7 @@ def generate(
 
 
 def describe_model(endpoint: Endpoint, model: str, *, timeout_s: float) -> JsonObject:
-    """What the service says of a model, asked once and without cost: whether the key and the model's name are good.
+    """Return the service's description of a model, to check the key and the model's name. One request, free of charge.
 
     Raises PlannerError, KeyRejected among them.
     """
@@ -115,7 +115,7 @@ def describe_model(endpoint: Endpoint, model: str, *, timeout_s: float) -> JsonO
 def _asked(
     endpoint: Endpoint, model: str, respond: Callable[[genai.Client], str], timeout_s: float, sent: list[bytes]
 ) -> tuple[JsonObject, Failure | None]:
-    """Response of one request; what the SDK and its HTTP library raise becomes a failure here, told in our words."""
+    """Return the response of one request. Errors of the SDK and its HTTP library become a failure, in our words."""
     unsent = False
     try:
         with closing(_client(endpoint, timeout_s, sent)) as client:
@@ -130,14 +130,14 @@ def _asked(
         unavailable = f"the model's service did not answer within {timeout_s:.1f} s"
     except http_errors() as exc:
         unavailable, unsent = f"the model's service cannot be reached: {exc!r}", isinstance(exc, http_errors(UNSENT))
-    except Exception as exc:  # noqa: BLE001  # whatever it is: the frames that it came through hold the API key
+    except Exception as exc:  # noqa: BLE001  # any error: the frames of its traceback hold the API key
         problem = f"the model's service could not be asked: {exc!r}"
         return {}, Failure(PlannerError(redact_key(problem, key=endpoint.api_key)), unbilled=True)
     return {}, Failure(ModelUnavailable(redact_key(unavailable, key=endpoint.api_key)), again=True, unbilled=unsent)
 
 
 def _read(body: JsonObject, *, detects_injection: bool) -> GeminiAnswer | Failure:
-    """The answer, if it is one, and one that can be sent back in the next turn."""
+    """Return the answer if it is usable and can be sent back in the next turn; else a failure."""
     answer = read_answer(body)
     failure = answer_failure(answer, detects_injection=detects_injection)
     if failure is not None:
@@ -155,7 +155,7 @@ def _detects_injection(config: types.GenerateContentConfig) -> bool:
 
 
 def _client(endpoint: Endpoint, timeout_s: float, sent: list[bytes]) -> genai.Client:
-    """A client for one request, whose bytes it notes in `sent`; a client that is kept leaves its sockets open."""
+    """Return a client for one request, whose bytes it adds to `sent`. A client that is kept leaves its sockets open."""
 
     def note(request: Any) -> None:
         sent.append(request.content)
@@ -164,14 +164,14 @@ def _client(endpoint: Endpoint, timeout_s: float, sent: list[bytes]) -> genai.Cl
         base_url=endpoint.base_url,
         api_version=API_VERSION,
         timeout=int((timeout_s + CLEAN_UP_S) * 1000),  # milliseconds
-        headers={"Connection": "close"},  # an answer that comes after the client was closed leaves no socket either
+        headers={"Connection": "close"},  # a late answer to a closed client leaves no socket open
         client_args={"event_hooks": {"request": [note]}},
     )
     return genai.Client(vertexai=False, api_key=endpoint.api_key, http_options=options)
 
 
 def base_config(**fields: Any) -> types.GenerateContentConfig:
-    """A request's settings: `fields`, no calling of functions by the SDK, and the response left as it came.
+    """Return a request's settings: `fields`, no function calls by the SDK, and the response as it came.
 
     Sampling parameters are not set: models from 3.6 on refuse them.
     """
@@ -186,7 +186,7 @@ def base_config(**fields: Any) -> types.GenerateContentConfig:
 
 
 def start_contents(text: str, png: bytes | None) -> list[types.Content]:
-    """The first content: the task, or a judge's question, and a screenshot."""
+    """Return the first content: the task, or a judge's question, and a screenshot."""
     return [_users_words(text, png)]
 
 
@@ -200,9 +200,9 @@ def _users_words(text: str, png: bytes | None) -> types.Content:
 def build_function_response(
     call: FunctionCall, step: Step, png: bytes | None, *, with_url: bool = False
 ) -> types.FunctionResponse:
-    """The one response to a call: same name and id, what came of it, and the screen after it where it is still sent.
+    """Return the one response to a call: its name and id, its result, and the screen after it if that is still sent.
 
-    The acknowledgement stands only where a confirmation was asked and a person, or a rule of the policy, allowed it.
+    The acknowledgement is set only if a confirmation was asked and a person, or a rule of the policy, allowed it.
     """
     response = {"error" if prompts.problem_of(step) else "output": prompts.result_in_words(step)}
     if with_url or step.url:
@@ -222,11 +222,11 @@ def rebuild_contents(
     include_initial_screenshot: bool = True,
     with_url: bool = False,
 ) -> list[types.Content]:
-    """The conversation so far; only the newest turns have pictures, each of their steps, `keep_screenshots` or more."""
+    """Return the conversation so far. Only the newest turns have pictures, one a step, `keep_screenshots` or more."""
     turns = [turn for turn in observation.turns if turn.steps]
     in_words = removed_of(len(turns) - keep_screenshots, KEPT_TURNS)
     steps = [step for turn in turns for step in turn.steps]
-    seen = [*(step.frame_before for step in steps[1:]), observation.frame]  # what the model was asked about next
+    seen = [*(step.frame_before for step in steps[1:]), observation.frame]  # the screen of the next request
     pictured = newest_pictured(turns, keep_screenshots)
     shown = {step.number: frame for step, frame in zip(steps, seen, strict=False) if step.number in pictured}
 
@@ -243,7 +243,7 @@ def rebuild_contents(
 
 
 def _contents_of(turn: Turn, png_after: Callable[[Step], bytes | None], with_url: bool) -> Iterator[types.Content]:
-    """The model's words and the responses; or a turn in the user's words, where the service would not take those."""
+    """Yield the model's words and the responses; or the turn in the user's words, if the service would refuse those."""
     content = turn.decision.provider_details.get("content") or {}
     calls = extract_function_calls(content)
     if len(calls) != len(turn.steps) or any(map(_unacknowledged, turn.steps)):
@@ -258,15 +258,15 @@ def _contents_of(turn: Turn, png_after: Callable[[Step], bytes | None], with_url
 
 
 def _unacknowledged(step: Step) -> bool:
-    """A confirmation that was refused: the service takes no history in which it is not acknowledged."""
+    """Return whether a confirmation was refused. The service accepts no history without its acknowledgement."""
     return step.proposal.confirmation is not None and step.ruling.kind != "allow"
 
 
 def _models_words(content: JsonObject) -> types.Content:
-    """The content as the SDK takes it, without fields that it does not know. Raises ValidationError if it is none."""
+    """Return the content for the SDK, without fields unknown to it. Raises ValidationError if it is no content."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the SDK's, about values newer than itself
+            warnings.simplefilter("ignore")  # the SDK warns about values newer than itself
             return types.Content.model_validate({**content, "role": "model"})
     except ValidationError as exc:
         unknown = [error["loc"] for error in exc.errors() if error["type"] == "extra_forbidden"]
@@ -281,10 +281,10 @@ def _models_words(content: JsonObject) -> types.Content:
 class GeminiComputerUse:
     """A planner that asks Gemini with its Computer Use tool.
 
-    `environment` is desktop, browser or mobile; a model that knows no desktop is told of a browser. `excluded_actions`
-    are names of predefined functions of either dialect. `functions` are Python callables with docstrings and type
-    hints, offered to the model by name; the agent calls them. `base_url` and `api_key` default to the SDK's environment
-    variables. Raises SettingsError, and KeyMissing where no key is set.
+    `environment` is desktop, browser or mobile; a model that knows no desktop gets a browser. `excluded_actions` are
+    names of predefined functions of either dialect. `functions` are Python callables with docstrings and type hints;
+    the model may call them by name, and the agent carries out the call. `base_url` and `api_key` default to the SDK's
+    environment variables. Raises SettingsError, and KeyMissing if no key is set.
     """
 
     def __init__(
@@ -334,10 +334,11 @@ class GeminiComputerUse:
 
     @property
     def name(self) -> str:
+        """The planner's name with the model."""
         return f"gemini ({self._model})"
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """The model's next turn. Raises PlannerError."""
+        """Return the model's next turn. Raises PlannerError."""
         contents = self._rebuild_contents(observation)
         ask = partial(generate, self._endpoint.within(observation.request_s), self._model, contents, self._config)
         answer = ask(purpose="planner", timeout_s=timeout_s, report=observation.report)
@@ -356,7 +357,7 @@ class GeminiComputerUse:
 
 
 def _computer(environment: str, detect: bool, policies: Sequence[str]) -> types.ComputerUse:
-    """The Computer Use tool; a field is sent only where it is set, as older services refuse what they do not know."""
+    """Return the Computer Use tool. A field is sent only if it is set, because older services refuse unknown fields."""
     tool = types.ComputerUse(environment=_member(types.Environment, environment, "ENVIRONMENT_"))
     if detect:
         tool.enable_prompt_injection_detection = True
@@ -368,7 +369,7 @@ def _computer(environment: str, detect: bool, policies: Sequence[str]) -> types.
 
 
 def _member(kind: type[Member], name: str, prefix: str = "") -> Member:
-    """A member by its name in either case; the SDK would take an unknown one, with a warning."""
+    """Return a member by its name in either case. The SDK would accept an unknown one, with a warning."""
     known = {member.removeprefix(prefix).lower(): kind[member] for member in kind.__members__}
     if name.lower() not in known:
         raise SettingsError(f"{kind.__name__} must be one of {sorted(known)}, got {name!r}")

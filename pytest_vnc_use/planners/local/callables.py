@@ -1,4 +1,4 @@
-"""Planners of the user's own: a function, an object or a class that looks at an observation and says what to do.
+"""Planners of the user's own: a function, an object or a class that gets an observation and returns what to do.
 
 def plan(observation):
     return [Click(120, 80), key("Ctrl+Shift+P")] if not observation.turns else finish({"order": 7})
@@ -27,7 +27,7 @@ from pytest_vnc_use.types import Action, Decision, KeyCombo, Observation, Propos
 from pytest_vnc_use.types.protocols import Planner
 
 Answer = Union[Decision, Action, Proposal, Sequence[Union[Action, Proposal]], None]
-"""What to do: one action, several, a whole decision; None says that the task is done."""
+"""The answer of a plan: one action, several, or a whole decision. None says that the task is done."""
 
 Act = Callable[[Observation], Answer]
 
@@ -36,40 +36,46 @@ _NOT_THE_USERS = {__file__, pkgutil.__file__, importlib.__file__}
 
 
 class ActingPlanner(ABC):
-    """Base of a planner that is one method, `act`; what that raises goes on its way as it is."""
+    """The base of a planner with one method, `act`. Its exceptions are not caught."""
 
     @property
     def name(self) -> str:
+        """The planner's name with the class's address."""
         return f"callable ({_address(type(self))})"
 
     @abstractmethod
     def act(self, observation: Observation) -> Answer:
-        """What to do next, from all that happened so far."""
+        """Return what to do next, from everything that happened so far."""
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """What `act` says. It is not told `timeout_s`: the loop leaves it behind where it takes longer."""
+        """Return the answer of `act` as a decision.
+
+        `act` does not get `timeout_s`: the loop abandons it if it takes longer.
+        """
         answer = self.act(observation)
         return DONE if answer is None else decision_of(answer, f"an answer of {self.name}")
 
 
 class CallablePlanner(ActingPlanner):
-    """Any callable as a planner."""
+    """A planner that calls any callable."""
 
     def __init__(self, act: Act) -> None:
         self._act = act
 
     @property
     def name(self) -> str:
+        """The planner's name with the callable's address."""
         return f"callable ({_address(self._act)})"
 
     def act(self, observation: Observation) -> Answer:
+        """Return the callable's answer."""
         return self._act(observation)
 
 
 def as_planner(thing: object) -> Planner:
-    """`thing` as a planner: one that is one already, a class of planners, an object with `act`, or any callable.
+    """Return `thing` as a planner: a planner, a class of planners, an object with `act`, or any callable.
 
-    Raises SettingsError where it is nothing of these.
+    Raises SettingsError if it is none of these.
     """
     if isinstance(thing, type):
         return as_planner(_made(thing))
@@ -87,7 +93,7 @@ def as_planner(thing: object) -> Planner:
 
 
 def named_planner(address: str) -> Planner:
-    """The planner that `package.module:name` names, such as a function. Raises SettingsError."""
+    """Return the planner that `package.module:name` names, such as a function. Raises SettingsError."""
     if not all(address.partition(":")):
         raise SettingsError(f"a planner of your own must be named as package.module:name, got {address!r}")
     try:
@@ -109,31 +115,31 @@ def _made(planner: type) -> object:
 
 
 def _address(thing: Any) -> str:
-    """`package.module:name`."""
+    """Return the address as `package.module:name`."""
     thing = thing.func if isinstance(thing, partial) else thing
     named = thing if hasattr(thing, "__qualname__") else type(thing)
     return f"{named.__module__}:{named.__qualname__}"
 
 
 def _format_error(error: Exception) -> str:
-    """The error on one line, with the innermost line of the first file of the user's that it came through."""
+    """Return the error on one line, with the innermost line in the first of the user's files in its traceback."""
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     users = [file for file in files if file not in _NOT_THE_USERS and not file.startswith("<")]
     return " ".join([f"{type(error).__name__}: {plain(str(error))}", *lines_in(Path((users or [""])[0]), error)])
 
 
-# --- what is handy to write in a plan --------------------------------------------------------------------------------
+# --- helpers for a plan ----------------------------------------------------------------------------------------------
 
 
 def key(combination: str) -> KeyCombo:
-    """Press keys together: `Enter`, `Ctrl+Shift+P`, `Digit_1`."""
+    """Return a press of keys together: `Enter`, `Ctrl+Shift+P`, `Digit_1`."""
     return KeyCombo((combination,))
 
 
 def scroll(x: int, y: int, *, dx: int = 0, dy: int = 0) -> Scroll:
-    """Turn the wheel at a point by `dy` notches down, or `dx` to the right; negative ones go up, or to the left.
+    """Return a scroll at a point by `dy` notches down, or `dx` to the right. Negative ones go up, or to the left.
 
-    Raises ValueError where neither or both are given.
+    Raises ValueError if neither or both are given.
     """
     match dx, dy:
         case 0, int() if dy:
@@ -145,7 +151,10 @@ def scroll(x: int, y: int, *, dx: int = 0, dy: int = 0) -> Scroll:
 
 
 def finish(params: Mapping[str, Any] | None = None, *, message: str = "") -> Decision:
-    """The task is done; `params` are the run's `params`, and as JSON its message where none is given."""
+    """Return the decision that the task is done.
+
+    `params` become the run's `params`. Without a `message`, they are its message too, as JSON.
+    """
     if not is_shallow(params or {}):
         raise ValueError(f"the params of a planner that is finished {TOO_DEEP}")
     told = to_json(dict(params or {}))
@@ -153,5 +162,5 @@ def finish(params: Mapping[str, Any] | None = None, *, message: str = "") -> Dec
 
 
 def give_up(reason: str) -> Decision:
-    """The task cannot be done."""
+    """Return the decision that the task cannot be done."""
     return Decision("gave_up", reason)

@@ -1,4 +1,4 @@
-"""A judge that asks whoever is at the keyboard."""
+"""A judge that asks the person at the keyboard."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ _KINDS: dict[str, VerdictKind] = {"yes": "holds", "y": "holds", "no": "fails", "
 
 
 class AtTheKeyboard:
-    """The port Judge: shows the screen as a picture, and asks. `ask` is told what, and raises EOFError without anybody.
+    """A Judge that shows the screen as a picture and asks a person.
 
-    It takes the time that a person takes. What is neither yes nor no is unsure.
+    `ask` gets the question, and raises EOFError if nobody is there. It takes as long as the person takes. An answer
+    that is neither yes nor no is unsure.
     """
 
     def __init__(self, ask: Callable[[str], str] = input) -> None:
         self._ask = ask
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        """Return the person's verdict; unsure if nobody is there."""
         with tempfile.TemporaryDirectory(prefix="vnc-claim-") as folder:
             picture = Path(folder, "screen.png")
             picture.write_bytes(frame.png)

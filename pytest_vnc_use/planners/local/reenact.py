@@ -1,4 +1,4 @@
-"""A planner that carries out the actions of an action trace again; no model is asked, and nothing is checked."""
+"""A planner that repeats the actions of an action trace. It asks no model and checks nothing."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ UNJUDGED = "nothing was judged"
 
 
 class Reenactment:
-    """Answers turn n with the n-th action that was carried out, and gives up after the first that fails.
+    """A planner that answers turn n with the n-th action of the trace, and gives up after the first that fails.
 
-    Calls of functions that are none of `functions` are left out, which its last words tell. Every action passes the
-    policy like a model's. Raises RunFolderError where there is no action to carry out.
+    It leaves out calls of functions that are not in `functions`, and says so in its last words. Every action passes the
+    policy like a model's. Raises RunFolderError if there is no action to carry out.
     """
 
     def __init__(self, execution: Execution, functions: Collection[str] = ()) -> None:
@@ -29,14 +29,15 @@ class Reenactment:
 
     @property
     def name(self) -> str:
+        """The planner's name with the run's id."""
         return f"re-enacted ({self._of})"
 
     def limits(self, seconds: float) -> Limits:
-        """As many steps as there are actions, on the same screen too."""
+        """Return limits with as many steps as there are actions, even if all are on the same screen."""
         return Limits(steps=len(self._steps), seconds=seconds, stall=len(self._steps))
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """The next action, by the number of turns that are behind."""
+        """Return the next action, by the number of turns so far."""
         done, total = len(observation.turns), len(self._steps)
         last = observation.turns[-1].steps if observation.turns else ()
         if error := next((step.error for step in last if step.error), ""):

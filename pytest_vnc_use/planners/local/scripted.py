@@ -1,4 +1,4 @@
-"""A planner that follows a script instead of asking a model: for runs without a key, and for tests."""
+"""A planner that follows a script and asks no model: for runs without a key, and for tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_vnc_use.runs.json_lines import is_shallow
 from pytest_vnc_use.types import Action, CallFunction, Decision, Observation, Proposal
 
 ScriptedTurn = Union[Decision, Sequence[Union[Action, Proposal]]]
-"""One turn: a whole decision, or just what to do."""
+"""One turn: a whole decision, or just the actions."""
 
 Script = Union[Iterable[ScriptedTurn], Callable[[Observation], ScriptedTurn]]
 
@@ -20,10 +20,10 @@ AT_ITS_END = Decision("finished", "the script is at its end")
 
 
 class ScriptedPlanner:
-    """Answers turn n with turn n of the script, and with finished after its last.
+    """A planner that answers turn n with turn n of the script, and with finished after the last.
 
-    `script` is a list, or a generator, of turns, or a function that is asked for each turn with the observation. `name`
-    stands in the report; it begins with `scripted`, so that nobody takes the run for a model's.
+    `script` is a list or a generator of turns, or a function that gets the observation of each turn. `name` is for the
+    report. The planner's name begins with `scripted`, so that nobody takes the run for a model's.
     """
 
     def __init__(self, script: Script, *, name: str = "") -> None:
@@ -32,15 +32,16 @@ class ScriptedPlanner:
 
     @property
     def name(self) -> str:
+        """The planner's name, which begins with `scripted`."""
         return self._name
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """The script's turn for this observation. Raises PlannerError where it is neither a decision nor actions."""
+        """Return the script's turn for this observation. Raises PlannerError if it is no decision and no actions."""
         return decision_of(self._script(observation), "a scripted turn")
 
 
 def _follow(turns: Iterable[ScriptedTurn]) -> Callable[[Observation], ScriptedTurn]:
-    """By the number of turns that are behind, so that a resumed run goes on where it was."""
+    """Return a function that gives turns by the number of turns so far, so that a resumed run goes on where it was."""
     source = iter(turns)
     drawn: list[ScriptedTurn] = []
 
@@ -54,9 +55,9 @@ def _follow(turns: Iterable[ScriptedTurn]) -> Callable[[Observation], ScriptedTu
 
 
 def decision_of(answer: object, whose: str) -> Decision:
-    """A decision, an action, or several actions or proposals, as a decision whose actions are whole and typed right.
+    """Return a decision, an action, or several actions or proposals, as a decision with complete, valid actions.
 
-    Raises PlannerError where it is none, or a field does not fit; `whose` names the answer in it.
+    Raises PlannerError if it is none of these, or if a field does not fit; `whose` names the answer in the message.
     """
     if isinstance(answer, Decision):
         return replace(answer, proposals=tuple(_proposal(item, whose) for item in answer.proposals))
@@ -72,7 +73,7 @@ def _proposal(item: Any, whose: str) -> Proposal:
     if not isinstance(proposal.action, get_args(Action)):
         raise PlannerError(f"{whose} must hold actions or proposals, got {item!r}")
     if isinstance(proposal.action, CallFunction) and not is_shallow(proposal.action.arguments):
-        return proposal  # the loop tells its planner
+        return proposal  # the loop reports it to its planner
     try:
         return replace(proposal, action=from_json(type(proposal.action), to_json(proposal.action)))
     except RunFolderError as exc:

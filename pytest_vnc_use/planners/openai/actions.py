@@ -1,4 +1,4 @@
-"""The actions of OpenAI's computer tool read as actions in screen pixels.
+"""The actions of OpenAI's computer tool, read as actions in screen pixels.
 
 Source: developers.openai.com, "Computer use", and the types `ComputerAction` of the openai SDK 3.54. A modifier held
 around an action is a step of its own, and so is each direction of a scroll that has two.
@@ -36,10 +36,10 @@ from pytest_vnc_use.types import (
 )
 
 MOST_ACTIONS = 20
-"""How many actions of one call are carried out at most."""
+"""The most actions of one call that are carried out."""
 
 WAIT_S = 2.0
-"""A wait says nothing of its length; the guide's own examples take two seconds."""
+"""The length of a wait, which the call does not give. The guide's own examples take two seconds."""
 
 BUTTONS: Mapping[str, Button] = {"left": "left", "right": "right", "wheel": "middle", "middle": "middle"}
 MODIFIERS = frozenset({"ctrl", "control", "shift", "alt", "option", "meta", "cmd", "command", "super", "win"})
@@ -47,31 +47,32 @@ MODIFIERS = frozenset({"ctrl", "control", "shift", "alt", "option", "meta", "cmd
 
 @dataclass(frozen=True)
 class Arguments:
-    """The fields of one action, and the picture that its coordinates are meant for."""
+    """The fields of one action, and the picture of its coordinates."""
 
     values: JsonObject
     sent: SentScreen
 
     def given(self, name: str) -> Any:
-        """Raises Unreadable where it was not given."""
+        """Return the value. Raises Unreadable if it was not given."""
         if self.values.get(name) is None:
             raise Unreadable(f"{name!r} is missing, got {dict(self.values)!r}")
         return self.values[name]
 
     def point(self) -> tuple[int, int]:
+        """Return the point as a pixel of the screen. Raises Unreadable."""
         return self.sent.point(self.given("x"), self.given("y"))
 
     def pixels(self, *names: str) -> float:
-        """A distance on the picture, 0 where none is given under any of the names."""
+        """Return a distance on the picture; 0 if none of the names was given."""
         return next((number_of(name, self.values[name]) for name in names if self.values.get(name) is not None), 0.0)
 
     def held(self) -> tuple[str, ...]:
-        """The keys held while the mouse acts."""
+        """Return the keys held during the mouse action."""
         return split_keys(self.values["keys"]) if self.values.get("keys") else ()
 
 
 def read_computer_call(item: JsonObject, sent: SentScreen, *, excluded: Collection[str] = ()) -> tuple[Proposal, ...]:
-    """The proposals of a computer_call, at least one; its safety checks are asked about with each of them."""
+    """Return the proposals of a computer_call, at least one. Each of them carries the call's safety checks."""
     confirmation = read_confirmation(item.get("pending_safety_checks"))
     actions = item.get("actions") or [item.get("action")]
     if not isinstance(actions, list) or len(actions) > MOST_ACTIONS:
@@ -89,7 +90,7 @@ def _proposals(
 
 
 def read_function_call(item: JsonObject, *, functions: Collection[str]) -> tuple[Proposal, ...]:
-    """A call of one of the user's own functions, whose arguments are JSON in a string."""
+    """Return the proposal for a call of a user's function, whose arguments are JSON in a string."""
     name = item["name"]
     try:
         arguments = json.loads(item["arguments"] or "{}")
@@ -105,7 +106,7 @@ def read_function_call(item: JsonObject, *, functions: Collection[str]) -> tuple
 
 
 def read_confirmation(checks: Any) -> Confirmation | None:
-    """Pending safety checks, each `{"id", "code", "message"}`, as a wish that a person confirms."""
+    """Return pending safety checks, each `{"id", "code", "message"}`, as a wish that a person confirms."""
     checks = [check for check in checks if isinstance(check, dict)] if isinstance(checks, list) else []
     if not checks:
         return None
@@ -162,7 +163,7 @@ def _coordinates(point: Any) -> tuple[Any, Any]:
 
 
 def _scroll(args: Arguments) -> tuple[Action, ...]:
-    """Distances are pixels, down and to the right where positive."""
+    """Return the scrolls. Distances are pixels, down and to the right if positive."""
     right, down = args.pixels("scroll_x", "scrollX"), args.pixels("scroll_y", "scrollY")
     directions: list[tuple[float, Direction]] = [
         (down, "down" if down > 0 else "up"),
@@ -178,7 +179,7 @@ def _scroll(args: Arguments) -> tuple[Action, ...]:
 
 
 def _keypress(args: Arguments) -> tuple[Action, ...]:
-    """Keys with a modifier are one combination; without, they are pressed one after the other."""
+    """Return one combination if there is a modifier; else one press after the other."""
     keys = split_keys(args.given("keys"))
     if MODIFIERS.isdisjoint(key.lower() for key in keys):
         return tuple(KeyCombo((key,)) for key in keys)

@@ -1,4 +1,4 @@
-"""What the answers of OpenAI's Responses API say, read from their JSON: no network.
+"""The content of answers of OpenAI's Responses API, read from their JSON, without network access.
 
 Source: the types `Response`, `ResponseOutputItem`, `ResponseComputerToolCall`, `ResponseUsage` of the openai SDK 3.54.
 """
@@ -20,7 +20,7 @@ CALLS = ("computer_call", "function_call")
 
 @dataclass(frozen=True)
 class OpenAIAnswer:
-    """One answer: its output items as they came, and what can be read from them."""
+    """One answer: its output items as they came, and the values read from them."""
 
     output: Sequence[JsonObject]
     words: str
@@ -31,7 +31,7 @@ class OpenAIAnswer:
 
 
 def read_answer(body: JsonObject) -> OpenAIAnswer | Failure:
-    """A response, or why it cannot be used: refused, or worth asking again at once."""
+    """Return the answer in a response, or why it cannot be used: refused, or worth asking again at once."""
     details = body.get("incomplete_details")
     reason = str(details.get("reason") or "") if isinstance(details, dict) else ""
     if reason == "content_filter":
@@ -56,7 +56,7 @@ def read_answer(body: JsonObject) -> OpenAIAnswer | Failure:
 
 
 def _is_output(output: Any) -> TypeGuard[list[JsonObject]]:
-    """Whether these are items that can be read, and sent back: a thought that nothing follows is not taken."""
+    """Return whether these are items that can be read and sent back. The last one must not be a thought."""
     if not isinstance(output, list) or not all(map(_is_item, output)):
         return False
     ids = [item["call_id"] for item in output if item["type"] in CALLS]
@@ -96,7 +96,10 @@ def _joined(texts: Any) -> str:
 
 
 def usage_of(body: JsonObject) -> Usage:
-    """`input_tokens` include the cached ones; `output_tokens` include reasoning."""
+    """Return the tokens of a response.
+
+    `input_tokens` include the cached ones; `output_tokens` include reasoning.
+    """
     counts = body.get("usage")
     thinking = count_of(counts, "output_tokens_details", "reasoning_tokens")
     return Usage(

@@ -1,8 +1,8 @@
 """The input items for OpenAI's Responses API, rebuilt from an observation: the model's own as they came, and outputs.
 
-Nothing is stored at the service, so that all items go back, encrypted reasoning too. A computer_call cannot be answered
-without a picture: turns whose picture is not sent any more are told in words, in the first message. Several go at a
-time: in between, items are only added, and a cached prompt stays of use.
+Nothing is stored at the service, so all items go back, encrypted reasoning too. A computer_call needs a picture in its
+output. So turns whose picture is not sent any more are summarised in words, in the first message. Several are
+summarised at a time: in between, items are only added, and a cached prompt stays useful.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def rebuild_items(
     keep_screenshots: int = 3,
     include_initial_screenshot: bool = True,
 ) -> list[JsonObject]:
-    """The items so far; each turn shows one screenshot, the screen after it, and the newest is always sent."""
+    """Return the items so far. Each turn has one screenshot, the screen after it; the newest is always sent."""
     turns = [turn for turn in observation.turns if turn.steps]
     seen = screens_seen(turns, observation.frame)
     removed = removed_of(len(seen), keep_screenshots)
     in_words = max(0, removed - 1)
 
     def url(number: int) -> str:
-        """The screen that turn `number`, counted from 0, was asked about."""
+        """Return the screen of the request of turn `number`, counted from 0."""
         return _data_url(seen[number], limit, observation.load_png)
 
     first = prompts.task_in_words(observation.task, turns[:in_words])
@@ -50,7 +50,7 @@ def rebuild_items(
 
 
 def _items_of(turn: Turn, url: str) -> Iterator[JsonObject]:
-    """The model's items and the outputs; or a turn in the user's words, where the service would not take those."""
+    """Yield the model's items and the outputs; or the turn in the user's words, if the service would refuse those."""
     output: Sequence[JsonObject] = turn.decision.provider_details.get("output") or ()
     asked = [item for item in output if item["type"] in CALLS]
     calls = steps_by_call(turn)
@@ -67,7 +67,7 @@ def _items_of(turn: Turn, url: str) -> Iterator[JsonObject]:
 
 
 def _is_acknowledged(asked: Sequence[JsonObject], calls: Sequence[CallSteps]) -> bool:
-    """Whether everything with safety checks was allowed when asked; the service takes no history with others."""
+    """Return whether every call with safety checks was allowed. The service accepts no history with others."""
     return all(
         not was_skipped and all(step.ruling.kind == "allow" for step in steps)
         for item, steps, was_skipped in zip(asked, calls, skipped(calls), strict=True)
@@ -76,7 +76,7 @@ def _is_acknowledged(asked: Sequence[JsonObject], calls: Sequence[CallSteps]) ->
 
 
 def _output_of(item: JsonObject, steps: CallSteps, url: str) -> JsonObject:
-    """The one output of a call, with its safety checks acknowledged, as they were allowed."""
+    """Return the one output of a call. It acknowledges the safety checks, because they were allowed."""
     if item["type"] == "function_call":
         return {"type": "function_call_output", "call_id": item["call_id"], "output": result_of_call(steps)}
     output: dict[str, Any] = {

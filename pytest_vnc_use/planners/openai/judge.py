@@ -1,4 +1,4 @@
-"""A model of OpenAI as a judge: the Responses API, without the computer tool, its answer bound to a schema."""
+"""A model of OpenAI as a judge: the Responses API, without the computer tool, with the answer bound to a schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class OpenAIJudge(ServiceJudge):
     """A judge that asks a model of OpenAI.
 
     `max_output_tokens` counts reasoning too. `api_key` and `base_url` (with its `/v1`) default to OPENAI_API_KEY and
-    OPENAI_BASE_URL. Raises SettingsError, and KeyMissing where no key is set.
+    OPENAI_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""OpenAI's own computer tool as a planner: the Responses API, asked in plain JSON.
+"""A planner that asks OpenAI's models with their own computer tool: the Responses API, in plain JSON.
 
 Nothing is kept between turns, neither here nor at the service: each request is rebuilt from the observation. Source of
 the format: developers.openai.com, "Computer use", "Images and vision", and the types of the openai SDK 3.54. The SDK
-itself is not used: its retries and time-outs are not the run's, and what its models do not know would not go back
-unchanged.
+itself is not used, because its retries and time-outs are not the run's, and fields unknown to its models would not go
+back unchanged.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 URL_VARIABLE = "OPENAI_BASE_URL"
 
 LIMIT = PictureLimit(longest_side=6000, patch=32, patches=10_000)
-"""The largest picture that `detail: original` looks at as it is: 10.24 million pixels, 6000 a side."""
+"""The largest picture that `detail: original` uses unscaled: 10.24 million pixels, 6000 a side."""
 
 
 class OpenAIComputer:
     """A planner that asks a model of OpenAI with its computer tool.
 
-    `functions` are Python callables with docstrings and type hints, offered to the model by name; the agent calls them.
-    `excluded_actions` are names of the tool's actions. `include_thoughts` asks for summaries of thoughts.
-    `max_output_tokens` counts reasoning too. `api_key` and `base_url` (with its `/v1`) default to OPENAI_API_KEY and
-    OPENAI_BASE_URL. Raises SettingsError, and KeyMissing where no key is set.
+    `functions` are Python callables with docstrings and type hints; the model may call them by name, and the agent
+    carries out the call. `excluded_actions` are names of the tool's actions. `include_thoughts` asks for summaries of
+    thoughts. `max_output_tokens` counts reasoning too. `api_key` and `base_url` (with its `/v1`) default to
+    OPENAI_API_KEY and OPENAI_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
     """
 
     def __init__(
@@ -91,10 +91,11 @@ class OpenAIComputer:
 
     @property
     def name(self) -> str:
+        """The planner's name with the model."""
         return f"openai ({self._model})"
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """The model's next turn. Raises PlannerError."""
+        """Return the model's next turn. Raises PlannerError."""
         body = {**self._fixed, "input": self._rebuild_items(observation)}
         answer = ask(
             lambda attempt_s: post_json(self._service, body, timeout_s=attempt_s, read=read_answer),
@@ -129,14 +130,14 @@ class OpenAIComputer:
 
 
 def _reason(call: JsonObject) -> str:
-    """Why the model gives up, where its arguments can be read."""
+    """Return why the model gives up; "" if its arguments cannot be read."""
     [proposal] = read_function_call(call, functions=(GIVE_UP.name,))
     action = proposal.action
     return str(action.arguments.get("reason") or "") if isinstance(action, CallFunction) else ""
 
 
 def _declared(declaration: Declaration) -> JsonObject:
-    """Not strict: a strict schema would have to require each of a function's parameters."""
+    """Return the declaration for the service. It is not strict: a strict schema must require each parameter."""
     return {
         "type": "function",
         "name": declaration.name,
