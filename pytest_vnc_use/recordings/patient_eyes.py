@@ -31,8 +31,8 @@ Programs take 5 of their own pixels for near: 10 on a screen where they draw eve
 _APART_S, _ELSEWHERE_S = 0.5, 0.26
 """The least time between letting a button go and pressing it again, near the same place and elsewhere.
 
-Whoever was recorded was slower. Qt, GTK and browsers take two clicks for a double click if they come within 0.4 to 0.5
-s and a few pixels; xterm if they come within 0.25 s, at any place. Only time separates clicks in all of them: a key
+Whoever was recorded was slower. Qt, GTK and browsers take two clicks for a double click if they come within 0.4 to
+0.5 s and a few pixels; xterm if they come within 0.25 s, at any place. Only time separates clicks in all of them: a key
 between two clicks does so in none, a click elsewhere does not in GTK 4 and xterm, moving the pointer away and back does
 in Qt only (measured with Qt 6, GTK 3 and 4, Chromium and xterm). Where all programs use Qt, a click elsewhere need not
 wait (`ClickRules`). Near the same place Qt needs 0.35 s: the rest is for a program that receives the first click late,
