@@ -82,7 +82,7 @@ class Rehearsal:
         """Remember a transient frame after a step."""
         self._transients[id(step)] = (*self._transients.get(id(step), ()), shown)
 
-    # --- what it comes to --------------------------------------------------------------------------------------------
+    # --- the result --------------------------------------------------------------------------------------------------
 
     @property
     def regions(self) -> list[Region]:

@@ -200,7 +200,7 @@ class RecordedTest:
                 "test anew with --vnc-record=rewrite"
             )
 
-    # --- what happens ------------------------------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------------------------------
 
     def observe(self, event: RunEvent) -> None:
         """Take in an event of a run: keep steps and answers, report transient frames."""

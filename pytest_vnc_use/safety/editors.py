@@ -135,7 +135,7 @@ class Editor:
         text = self.text[low:high]
         return replace(self, text=text, caret=self.caret - low, anchor=anchor, since=min(moved(self.since), len(text)))
 
-    # --- what is done ------------------------------------------------------------------------------------------------
+    # --- edits -------------------------------------------------------------------------------------------------------
 
     def insert(self, text: str) -> Editor:
         """Return the editor after typing over the selection, or at the caret.
@@ -301,7 +301,7 @@ class Editor:
         found = _BREAK.search(self.text, place)
         return found.start() if found else len(self.text)
 
-    # --- what it adds up to ------------------------------------------------------------------------------------------
+    # --- the texts for rules -----------------------------------------------------------------------------------------
 
     def joined(self) -> Iterator[Joined]:
         """Yield the texts for a rule: the whole text, each new line, and the newest typing alone."""

@@ -34,7 +34,7 @@ class Guess:
         """Return the same guess, with nothing in it marked as new."""
         return replace(self, recent=-1)
 
-    # --- what is done ------------------------------------------------------------------------------------------------
+    # --- edits -------------------------------------------------------------------------------------------------------
 
     def point(self, text: str, *, selects: bool) -> Guess:
         """Return the guess after the caret is put anywhere. With typing at the end, the field would hold `text`."""
@@ -69,7 +69,7 @@ class Guess:
         removed = (self.removed or 0) + 1 if is_one else None
         return replace(self, removed=removed, selected=False, recent=recent)._bounded()
 
-    # --- what it may have come to ------------------------------------------------------------------------------------
+    # --- the possible texts ------------------------------------------------------------------------------------------
 
     def joined(self) -> Iterator[Joined]:
         """Yield the texts that the field may hold now, as they are and folded.

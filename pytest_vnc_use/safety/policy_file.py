@@ -10,7 +10,7 @@
     [[rule]]
     name = "no deleting in a terminal"
     decision = "deny"
-    text = 'rm\\s+-rf'                # a regular expression, found in what is typed, in one piece or in many
+    text = 'rm\\s+-rf'                # a regular expression, found in the typed text, in one piece or in many
     on_deny = "continue"             # for this rule only
 
     [[rule]]

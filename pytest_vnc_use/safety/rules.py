@@ -53,7 +53,7 @@ Unmatched = Literal["deny", "ask"]
 OnDeny = Literal["end", "continue"]
 Point = tuple[int, int]
 
-# --- what of an action a rule looks at -------------------------------------------------------------------------------
+# --- the parts of an action that a rule looks at ---------------------------------------------------------------------
 
 
 def _names(proposal: Proposal) -> set[str]:
