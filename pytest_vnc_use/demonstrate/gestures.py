@@ -70,7 +70,7 @@ class Demonstration:
     def __init__(self) -> None:
         self.steps: list[Demonstrated] = []
         self.inexact: list[int] = []
-        """The numbers, from 1, of drags that were not straight, or followed a click at once: the recording has neither."""
+        """The numbers, from 1, of drags that were not straight or followed a click at once: neither is recorded."""
         self._modifiers: dict[str, bool] = {}
         """The modifiers that are down, and whether each has been used, or is down on the desktop too."""
         self._on_desktop: list[str] = []
