@@ -391,7 +391,7 @@ class RecordedTest:
     def keep(self) -> bool:
         """Write the recording where it has changed, once the test has passed; return whether the file changed.
 
-        Raises RunFolderError.
+        Raises as `store.save` does.
         """
         recording = self._made() if self._records and self._is_whole else None
         if recording is None or recording == self._recording:

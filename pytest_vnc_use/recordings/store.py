@@ -197,7 +197,7 @@ def _pixels(chain: Chain, number: int, path: Path) -> Pixels:
 def save(path: Path, recording: Recording) -> bool:
     """Write a recording, pictures first, and remove pictures that it does not have; return whether its file changed.
 
-    Raises RunFolderUnwritable.
+    Raises RunFolderUnwritable; OSError where the folder cannot be made or read, or the lock stays taken for 60 s.
     """
     name = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:16]
     lock = Path(tempfile.gettempdir(), f"vnc-use-recording-{name}.lock")
