@@ -1,1 +1,1 @@
-"""Recording by hand: a person shows a task in a VNC viewer."""
+"""Recording by hand: a person demonstrates a task in a VNC viewer."""

@@ -1,4 +1,4 @@
-"""What is written of a demonstration: a test, and its recording, which pytest finds under the test's name."""
+"""The files written from a demonstration: a test, and its recording, which pytest finds under the test's name."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from pytest_vnc_use.types import Region
 
 @dataclass(frozen=True)
 class CodegenRequest:
-    """What is to be shown, and where the test goes. `expect` are claims, `secrets` names of environment variables.
+    """The task to demonstrate, and the file for the test.
 
-    `app` is the program that the test starts, if it does.
+    `expect` are claims, `secrets` names of environment variables. `app` is the program that the test starts, if any.
     """
 
     task: str
@@ -35,17 +35,17 @@ class CodegenRequest:
 
     @property
     def test(self) -> str:
-        """The name of the test's function."""
+        """Return the name of the test's function."""
         name = re.sub(r"\W", "_", self.out.stem)
         return name if name.startswith("test_") else f"test_{name}"
 
     @property
     def key(self) -> Key:
-        """What pytest looks for."""
+        """Return the key under which pytest looks for the recording."""
         return Key(self.out, f"{self.out.name}::{self.test}", (), tuple(sorted(self.secrets)))
 
     def check(self) -> None:
-        """Raises SettingsError where it is not clear what to write, or it would be written over something."""
+        """Raise SettingsError where the request is not clear, or a file would be overwritten."""
         if not self.task.strip():
             raise SettingsError(f"--task must be a sentence, got {self.task!r}")
         if not all(claim.strip() for claim in self.expect):
@@ -62,7 +62,7 @@ class CodegenRequest:
 
 
 def write(wanted: CodegenRequest, shown: Shown) -> None:
-    """Write the test and its recording; at least one step. Raises RunFolderUnwritable."""
+    """Write the test and its recording; `shown` has at least one step. Raises RunFolderUnwritable."""
     changed = what_changed(shown.steps[0].screen, shown.end)
     claims = wanted.expect or (f"the screen shows that this is done: {wanted.task}",)
     try:
@@ -74,7 +74,10 @@ def write(wanted: CodegenRequest, shown: Shown) -> None:
 
 
 def what_changed(start: Screen, end: Screen) -> Region | None:
-    """All that is other at the end than it was at the start, but for what moves by itself; None where nothing is."""
+    """Return the region that differs between start and end; None where nothing does.
+
+    Parts that move by themselves do not count.
+    """
     differs = differing(start, end)
     return box_of(differs) if differs.any() else None
 
@@ -110,5 +113,5 @@ def _source(wanted: CodegenRequest, claims: Sequence[str], changed: Region | Non
 
 
 def _literal(value: object) -> str:
-    """A text, or several, as Python has them: with the quotes that formatters like."""
+    """Return a text or a list of texts as Python source, with the quotes that formatters like."""
     return json.dumps(value, ensure_ascii=False)

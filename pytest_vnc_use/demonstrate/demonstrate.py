@@ -1,4 +1,4 @@
-"""A task that a person shows in a VNC viewer becomes a test with its recording, or the recording of a test."""
+"""Demonstration of a task in a VNC viewer: it becomes a new test with its recording, or the recording of a test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from pytest_vnc_use.settings.settings import Settings, argument
 from pytest_vnc_use.types.protocols import Controller
 
 _SOONER_S = 1.0
-"""So much before a run's limit the viewer is sent away, so that nothing is done or said after it."""
+"""The time before a run's limit at which the viewer is disconnected.
+
+So nothing is done or printed after the limit.
+"""
 
 
 # --- a test that exists ----------------------------------------------------------------------------------------------
@@ -31,7 +34,7 @@ _SOONER_S = 1.0
 
 @dataclass(frozen=True)
 class ShownTasks:
-    """Has the tasks of a test shown, each on the connection that its run has: a `Show` of recordings/demonstrated.py.
+    """A `Show` (see recordings/demonstrated.py): it has a person do a test's tasks, each on its run's connection.
 
     `secrets` are those that the test declares; `password` is the desktop's.
     """
@@ -45,7 +48,7 @@ class ShownTasks:
         desktop, deadline = assembly.vnc_behind(controller), Deadline(limit_s)
 
         def say(line: str) -> None:
-            if deadline.remaining_s:  # else the run has gone on, and the terminal is another's
+            if deadline.remaining_s:  # later the run has gone on, and others write to the terminal
                 self.say(line)
 
         showing = Showing(
@@ -64,9 +67,10 @@ class ShownTasks:
 def demonstrate(
     wanted: CodegenRequest, settings: Settings, listen: str, say: Say, ask: Callable[[], Sequence[str]]
 ) -> bool:
-    """Have a task shown through a viewer that connects to `listen`, and write the test; False where nothing was done.
+    """Have a person do a task in a viewer that connects to `listen`, and write the test.
 
-    `ask` is asked for claims where none were given. Raises SettingsError, DesktopError, RunFolderError.
+    Return False where nothing was done. `ask` asks for claims where `wanted` has none. Raises SettingsError,
+    DesktopError, RunFolderError.
     """
     wanted.check()
     redactor = Redactor({name: os.environ.get(name, "") for name in wanted.secrets})
@@ -84,7 +88,7 @@ def demonstrate(
 
 
 def _shown(settings: Settings, redactor: Redactor, listen: str, say: Say) -> Shown:
-    """What a person does with the desktop that the settings name."""
+    """Return a person's demonstration on the desktop that the settings name."""
     asked_for = assembly.given_password(settings)
     desktop = assembly.lease_desktop(settings, "cua-vnc record")
     try:
@@ -103,7 +107,7 @@ def _shown(settings: Settings, redactor: Redactor, listen: str, say: Say) -> Sho
 
 @contextmanager
 def _ends(session: ViewerSession) -> Iterator[None]:
-    """Ctrl-C ends the session, after what was done before; once more, and nothing is kept."""
+    """End the session at Ctrl-C, after everything that was done before it; at a second Ctrl-C, keep nothing."""
     before = signal.getsignal(signal.SIGINT)
 
     def end(*_: object) -> None:

@@ -1,7 +1,7 @@
-"""What a person did with pointer and keyboard, event by event, as the actions that it comes to.
+"""A person's pointer and keyboard events, combined into actions.
 
-Each event says at once what is to be done on the desktop, and whether a new action begins with it: then the screen is
-to be looked at first. So what is done and what is recorded are the same; what comes to nothing is not done.
+Each event gives at once the actions for the desktop, and whether a new recorded action begins with them: then look at
+the screen first. So the desktop gets exactly what is recorded. Events without effect do nothing on the desktop.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from pytest_vnc_use.types import (
 
 Motion = Union[MouseDown, MouseUp, Move, Scroll, KeyDown, KeyUp]
 NEAR_PX = 4
-"""Within so many pixels the pointer has not moved: a hand is never quite still."""
+"""The distance within which the pointer has not moved: a hand is never quite still."""
 AGAIN_S = 0.5
-"""Clicks that follow each other so soon are one double or triple click."""
+"""The longest time between clicks that make one double or triple click."""
 LONG_S = 1.0
-"""Who holds a button for so long means to hold it."""
+"""The time from which a held button is a deliberate hold."""
 TURNING_S = 1.0
-"""Notches of the wheel that follow each other so soon are one turn of it."""
+"""The longest time between notches of the wheel that make one turn."""
 BENT_PX = 40
-"""So far a hand may leave the straight line on the way of a drag."""
+"""The distance that a hand may leave the straight line of a drag."""
 _MODIFIERS = ("control", "controlr", "alt", "altr", "super", "superr", "shift", "shiftr", "altgr")
 _FOR_CHARACTERS = frozenset(("shift", "shiftr", "altgr"))
-"""Modifiers that make another character, which a viewer sends as such, and that mean nothing alone."""
+"""Modifiers that make another character. A viewer sends that character itself; alone they mean nothing."""
 _MEAN_SOMETHING_ALONE = frozenset(("alt", "super", "superr"))
 _LOCKS = frozenset(("capslock", "numlock", "scrolllock"))
-"""They change what the viewer's own keyboard sends."""
+"""Keys that change what the viewer's own keyboard sends."""
 
 
 @dataclass
 class Demonstrated:
-    """An action, as far as it is known by now, and the screen before it, None until somebody looked."""
+    """An action, as far as it is known by now, and the screen before it, None until it was looked at."""
 
     action: Action
     at_s: float
@@ -58,21 +58,21 @@ class Demonstrated:
 
 @dataclass(frozen=True)
 class GestureAction:
-    """What is to be done on the desktop now; with `begins`, a new action begins, after the screen is looked at."""
+    """An action for the desktop now. With `begins`, a new recorded action begins: look at the screen first."""
 
     action: DesktopAction
     begins: Demonstrated | None = None
 
 
 class Demonstration:
-    """Takes events in order, and keeps what they come to in `steps`."""
+    """The actions of a demonstration, in `steps`, built from its events in order."""
 
     def __init__(self) -> None:
         self.steps: list[Demonstrated] = []
         self.inexact: list[int] = []
-        """The numbers, from 1, of drags that were not straight, or followed a click at once: neither is recorded."""
+        """The numbers, from 1, of drags that were not straight or followed a click at once: neither is recorded."""
         self._modifiers: dict[str, bool] = {}
-        """Those that are down, and whether they have been of use, or are down on the desktop too."""
+        """The modifiers that are down, and whether each has been used, or is down on the desktop too."""
         self._on_desktop: list[str] = []
         self._pressed: MouseDown | None = None
         self._pressed_s = 0.0
@@ -80,7 +80,7 @@ class Demonstration:
         self._is_open = False
 
     def actions(self, motion: Motion, at_s: float) -> Iterator[GestureAction]:
-        """What an event asks for; each action is to be done before the next is asked for."""
+        """Yield the desktop's actions for an event. Carry out each before asking for the next."""
         match motion:
             case Move(x, y):
                 if self._pressed:
@@ -100,7 +100,7 @@ class Demonstration:
                 assert_never(motion)
 
     def end(self, at_s: float) -> Iterator[GestureAction]:
-        """Let go of all that is held: nobody is there any more who could."""
+        """Let go of everything that is held: the person is gone and cannot do it."""
         if self._pressed:
             x, y = self._way[-1]
             yield from self._release(MouseUp(x, y, self._pressed.button), at_s)
@@ -109,15 +109,15 @@ class Demonstration:
 
     @property
     def may_rest(self) -> bool:
-        """Whether the pointer may come to rest somewhere as an action of its own: no button is down, no text open."""
+        """Return whether the pointer may rest as an action of its own: no button is down, and no text is open."""
         return not self._pressed and not (self._open and isinstance(self._open.action, TypeText))
 
     def insert(self, moves: Sequence[Demonstrated]) -> None:
-        """Actions that were done before the last one began."""
+        """Insert actions before the last one."""
         self.steps[-1:-1] = moves
 
     def take_back(self) -> None:
-        """The last action could not be done."""
+        """Remove the last action, or the last character of its text: the desktop could not do it."""
         last = self.steps[-1]
         if isinstance(last.action, TypeText) and len(last.action.text) > 1:
             last.action = replace(last.action, text=last.action.text[:-1])
@@ -132,13 +132,13 @@ class Demonstration:
 
     @property
     def _open(self) -> Demonstrated | None:
-        """The last action, where more of it may come."""
+        """Return the last action, where more of it may come; else None."""
         return self.steps[-1] if self.steps and self._is_open else None
 
     # --- the pointer ---
 
     def _press(self, down: MouseDown, at_s: float) -> Iterator[GestureAction]:
-        if self._pressed:  # a second button, which no action has
+        if self._pressed:  # no action has a second button
             return
         last, before_s = self._open, self._pressed_s
         yield from self._hold_modifiers(at_s)
@@ -177,7 +177,7 @@ class Demonstration:
             yield GestureAction(notch, self._begin(notch, at_s, is_open=True))
 
     def _hold_modifiers(self, at_s: float) -> Iterator[GestureAction]:
-        """What is held while a button is pressed, or the wheel turned, is held on the desktop too."""
+        """Press the held modifiers on the desktop too, for a button or the wheel."""
         for key in self._modifiers:
             self._modifiers[key] = True
             if key not in self._on_desktop:
@@ -212,7 +212,10 @@ class Demonstration:
         return GestureAction(typing)
 
     def _finish(self, key: str, typed: Demonstrated, at_s: float) -> GestureAction:
-        """Enter ends a text; what is deleted of it was never typed, but for its first character."""
+        """Take Enter or Backspace into an open text.
+
+        Enter ends the text. Backspace removes its last character as if never typed, except the first character.
+        """
         combo, text = KeyCombo((key,)), _text(typed)
         if key == "return":
             typed.action, self._is_open = TypeText(text, press_enter=True), False
@@ -246,7 +249,7 @@ def _text(typed: Demonstrated) -> str:
 
 
 def near(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether two points are one to a hand."""
+    """Return whether two points are the same place for a hand."""
     return max(abs(one[0] - other[0]), abs(one[1] - other[1])) <= NEAR_PX
 
 

@@ -1,4 +1,7 @@
-"""Which of the places that a pointer rested at mattered: those that made appear what was acted on next."""
+"""The choice of the places that mattered, of all places where the pointer rested.
+
+A place matters where resting there made something appear near the target of the next action.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,16 @@ from pytest_vnc_use.types import Action, Move
 
 @dataclass(frozen=True)
 class Rest:
-    """The pointer came to rest at a point; `screen` is the one before it came."""
+    """A point where the pointer came to rest; `screen` is the one before it came."""
 
     at: tuple[int, int]
     screen: Screen
 
 
 def needed(rests: Sequence[Rest], action: Action, screen: Screen) -> list[Rest]:
-    """The rests without which the target of an action, on that screen, would have looked different.
+    """Return the rests without which the target of an action, on that screen, would have looked different.
 
-    One at the target itself is not: an action takes the pointer there.
+    A rest at the target itself is left out: the action moves the pointer there.
     """
     kept: list[Rest] = []
     for rest in reversed(rests):
@@ -39,9 +42,9 @@ def needed(rests: Sequence[Rest], action: Action, screen: Screen) -> list[Rest]:
 
 
 def restored(before: Screen, resting: Screen, now: Screen) -> Screen:
-    """The screen now that the pointer is back, as if it had rested nowhere.
+    """Return the screen now that the pointer is back, as if it had rested nowhere.
 
-    What it changed by coming back is as `before` it left: not every program looks the same again.
+    Pixels that changed when it came back are taken from `before`: not every program looks the same again.
     """
 
     def pixels() -> Pixels:
@@ -53,14 +56,14 @@ def restored(before: Screen, resting: Screen, now: Screen) -> Screen:
 
 
 def _shows(before: Screen, action: Action, after: Screen) -> bool:
-    """Whether the surroundings of an action's targets became others."""
+    """Return whether the surroundings of an action's targets changed."""
     differs = differing(before, after)
     height, width = differs.shape
     return bool((differs & mask_of(surroundings(action, (width, height)), differs.shape)).any())
 
 
 def differing(one: Screen, other: Screen) -> Mask:
-    """Where two screens show something else, but for what moves by itself."""
+    """Mark where two screens differ, without parts that move by themselves."""
     before, after = one.pixels(), other.pixels()
     regions = [part.region for part in (*one.volatile, *other.volatile)]
     differs: Mask = pixels_differing(before, after) & ~mask_of(regions, after.shape)

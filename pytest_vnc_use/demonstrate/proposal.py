@@ -1,4 +1,4 @@
-"""A run that was made once, as the text of a test that makes it again."""
+"""The source text of a test that repeats a recorded run."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def {name}() -> None:
 
 
 def proposed_test(trace: Trace, name: str) -> str:
-    """Python source of a test of that name, with the run's task, claims, limits, program and names of secrets.
+    """Return Python source of a test of that name, with the run's task, claims, limits, program and names of secrets.
 
-    Raises SettingsError where the name cannot be that of a test.
+    Raises SettingsError where a test cannot have that name.
     """
     if not name.isidentifier():
         raise SettingsError(f"the name of a test must be letters, digits and underscores, got {name!r}")
@@ -41,13 +41,13 @@ def proposed_test(trace: Trace, name: str) -> str:
 
 
 def test_source(name: str, origin: str, arguments: Sequence[str], judged: str) -> str:
-    """Python source of one test; `arguments` are those of its marker, as source, `judged` is its docstring."""
+    """Return Python source of one test; `arguments` are its marker's, as source, `judged` is its docstring."""
     lines = "\n".join(f"    {argument}," for argument in arguments)
     return _TEST.format(name=name, origin=origin, arguments=lines, judged=judged)
 
 
 def _arguments(trace: Trace) -> dict[str, object]:
-    """The marker's keywords, without those that say what would be so anyway."""
+    """Return the marker's keywords, without those that equal the defaults."""
     started, default = trace.started, Settings()
     secrets = _SECRET.findall("\n".join([started.task, *started.expect]))
     given = {

@@ -1,4 +1,4 @@
-"""A person shows a task in a VNC viewer: what they do is done on a desktop, and kept as actions."""
+"""A person's session in a VNC viewer: their input is carried out on a desktop, and kept as actions."""
 
 from __future__ import annotations
 
@@ -29,16 +29,19 @@ from pytest_vnc_use.types import Action, DesktopAction, Frame, KeyDown, KeyUp, M
 Say = Callable[[str], None]
 _INEXACT = "  which was not straight, or came with a click, and is recorded as a plain drag: look at its replay"
 HOVER_S = 0.5
-"""A pointer that has not moved for so long rests, and is moved there on the desktop."""
+"""The time without movement after which the pointer rests. Then it is moved there on the desktop."""
 _LOOK_AGAIN_S = 0.25
 _MOVES_S, _SAMPLE_S = 1.35, 0.15
-"""What moves by itself is watched for so long, until it is known as a caret; what has not changed then is at rest."""
+"""The time for which a moving part is watched until it is known as a caret.
+
+A part that has not changed by then rests.
+"""
 _LOOKS = 8
-"""So often the screen is looked at while nothing is done, and so many of the last looks are kept."""
+"""The most looks that are kept. While nothing is done, the screen is looked at every `_LOOK_AGAIN_S`."""
 
 
 class ViewerSession:
-    """Carries out on a desktop what a viewer does, and keeps what it comes to."""
+    """A session that carries out a viewer's events on a desktop, and keeps the actions that they make."""
 
     def __init__(self, desktop: VNCController, say: Say, limit_s: float) -> None:
         self.shown = Demonstration()
@@ -49,17 +52,17 @@ class ViewerSession:
         self._down: set[str] = set()
         self._looks: deque[Frame] = deque(maxlen=_LOOKS)
         self._at: tuple[int, int] | None = None
-        """Where the pointer is on the desktop, but for where it rests."""
+        """The pointer's place on the desktop, without the places where it only rests."""
         self._rests: list[Rest] = []
         self._hovers: tuple[tuple[int, int], float] | None = None
-        """Where the viewer's pointer is, and since when."""
+        """The place of the viewer's pointer, and since when it is there."""
 
     def hear(self, motion: Motion | None, at_s: float) -> None:
-        """Something happened, or with None nothing more will; for any thread."""
+        """Take in an event; None means that no more come. Any thread may call it."""
         self._motions.put((motion, at_s))
 
     def run(self) -> Screen:
-        """Until nothing more will happen; returns the screen at the end.
+        """Carry out events until no more come; return the screen at the end.
 
         Raises DeadlineExceeded, DesktopError, SettingsError.
         """
@@ -90,7 +93,7 @@ class ViewerSession:
             self._do(self.shown.actions(motion, at_s))
 
     def _is_late_repetition(self, motion: Motion) -> bool:
-        """Whether a key that is held down has repeated itself while there was still something else to do."""
+        """Return whether a held key has repeated itself while other events were still waiting."""
         repeated = isinstance(motion, KeyDown) and motion.key in self._down
         if isinstance(motion, KeyDown):
             self._down.add(motion.key)
@@ -116,7 +119,7 @@ class ViewerSession:
     # --- hovering ---
 
     def _rest(self) -> None:
-        """Move the pointer to where it rests, so that whatever is opened by hovering opens."""
+        """Move the pointer to where it rests, so that anything that opens on hovering opens."""
         if self._hovers is None or self._at is None or not self.shown.may_rest:
             return
         place, since_s = self._hovers
@@ -127,7 +130,10 @@ class ViewerSession:
             self._looks.clear()
 
     def _look(self, action: Action | None, look: Callable[[], Screen]) -> Screen:
-        """What a replay has before an action, or at the end: the pointer rested nowhere but where that matters."""
+        """Return the screen that a replay has before an action, or at the end.
+
+        There the pointer rested nowhere, except where that mattered.
+        """
         rests, self._rests = self._rests, []
         if not rests:
             return look()
@@ -137,12 +143,12 @@ class ViewerSession:
         left_out = rests[rests.index(kept[-1]) + 1 :] if kept else rests
         self._at = kept[-1].at if kept else self._at
         if not left_out or self._at is None or not differing(left_out[0].screen, resting).any():
-            return resting if action else look()  # the end is watched
+            return resting if action else look()  # at the end, watch for quiet
         self._perform(Move(*self._at))
         return restored(left_out[0].screen, resting, look())
 
     def _screen(self) -> Screen:
-        """What whoever acts now has before them, once it is at rest."""
+        """Return the screen that the person has before them, once it is at rest."""
         self._desktop.settle()
         frame = self._desktop.frame()
         self._check_size()
@@ -164,10 +170,10 @@ class ViewerSession:
 
 @dataclass(frozen=True)
 class Showing:
-    """How a task is shown to whom: where the viewer connects to, what it is asked for, and what must not be written.
+    """The terms of a demonstration: the viewer's address and password, and the secrets that must not be written.
 
-    `declared` are the secrets that may be typed; of `ambient` ones nothing may be. The `invitation` is said with the
-    viewer's address.
+    The `declared` secrets may be typed, the `ambient` ones may not. The `invitation` is printed with the viewer's
+    address.
     """
 
     say: Say
@@ -183,12 +189,12 @@ class Showing:
         limit_s: float = math.inf,
         until: Callable[[ViewerSession], AbstractContextManager[object]] = nullcontext,
     ) -> Shown:
-        """What a person does with the desktop until they close the viewer, or `until` ends the session.
+        """Return a person's demonstration: it lasts until they close the viewer, or `until` ends the session.
 
-        What is recorded of it is said. Raises as ViewerSession.run does.
+        Each recorded action is printed. Raises as ViewerSession.run does.
         """
         session = ViewerSession(desktop, self.say, limit_s)
-        screen_at_rest(desktop)  # what moves by itself is known from the start
+        screen_at_rest(desktop)  # so that moving parts are known from the start
         stage = ViewerServer(desktop.screen, desktop.name, self.listen, self.password, session.hear)
         with closing(stage), until(session):
             self.say(f"{self.invitation}: vncviewer {stage.address}")
@@ -209,7 +215,7 @@ class Showing:
         return steps
 
     def _hidden(self, number: int, action: Action) -> Action:
-        """The action without secrets. Raises SettingsError where it holds one that nobody named."""
+        """Return the action without secrets. Raises SettingsError where it holds one that was not declared."""
         if not isinstance(action, TypeText):
             return action
         text = self.declared.hide(action.text)
@@ -222,7 +228,7 @@ class Showing:
         return replace(action, text=text)
 
     def _check_pieces(self, steps: Sequence[ShownStep]) -> None:
-        """Raises SettingsError where a secret was typed in several goes, of which none is known as one."""
+        """Raise SettingsError where a secret was typed in several pieces, of which none is recognised."""
         typed = "".join(step.action.text for step in steps if isinstance(step.action, TypeText))
         if self.declared.hide(typed) != typed:
             raise SettingsError("a secret was typed in several pieces, so nothing is written: type it in one go")

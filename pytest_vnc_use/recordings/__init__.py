@@ -1,1 +1,1 @@
-"""Recordings: runs that passed, kept beside their tests, replayed on the live desktop, healed where it changed."""
+"""Recordings of passed runs: kept beside their tests, replayed on the live desktop, healed where it changed."""

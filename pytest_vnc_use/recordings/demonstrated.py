@@ -1,4 +1,4 @@
-"""What a person showed, and a run of a test that is told from it."""
+"""A run that a person demonstrates, and the ports that take an agent through its steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTHING_DONE = "the viewer was closed, and nothing was done there, so nothing is
 
 @dataclass(frozen=True)
 class ShownStep:
-    """An action that was shown, and the screen before it."""
+    """An action that a person did, and the screen before it."""
 
     action: Action
     screen: Screen
@@ -24,23 +24,23 @@ class ShownStep:
 
 @dataclass(frozen=True)
 class Shown:
-    """All that was shown, without secrets, and the screen at the end of it."""
+    """A demonstration without secrets: its steps, and the screen at its end."""
 
     steps: tuple[ShownStep, ...]
     end: Screen
 
 
 Show = Callable[[str, Controller, float], Shown]
-"""Has a task done by a person, on that desktop, within so many seconds.
+"""A function that has a person do a task. It takes the task, the desktop and a limit in seconds.
 
-Raises DeadlineExceeded, DesktopError, and SettingsError where what was done cannot be recorded.
+Raises DeadlineExceeded, DesktopError, and SettingsError where the demonstration cannot be recorded.
 """
 
 
 class ShownRun:
-    """The ports Planner and Controller for a run that a person does: all of it in its one turn.
+    """The ports Planner and Controller for a run that a person does in a single turn.
 
-    The run then goes through what was done, step by step, with the screens as they were; nothing is done again.
+    The run then goes through the demonstrated steps one by one, with the screens as they were. Nothing is done again.
     """
 
     name = PERSON
@@ -48,17 +48,20 @@ class ShownRun:
     def __init__(self, show: Callable[[float], Shown], desktop: Controller) -> None:
         self._show, self._desktop = show, desktop
         self._screens: tuple[Screen, ...] = ()
-        """Before each step, and at the end."""
+        """The screen before each step, then the screen at the end. Empty before the demonstration."""
         self._told = 0
 
     def screen(self) -> Screen:
-        """The screen before the step that comes next, or at the end, once it was shown."""
+        """Return the screen before the next step, or at the end. There is none before the demonstration."""
         return self._screens[self._told]
 
     # --- the port Planner ---
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """What the person did; raises as `Show` does."""
+        """Have the person do the task, and return all their actions as one decision. Raises as `Show` does.
+
+        The next call ends the run.
+        """
         if self._screens:
             return _ended(observation)
         shown = self._show(timeout_s)
@@ -70,30 +73,36 @@ class ShownRun:
     # --- the port Controller ---
 
     def frame(self) -> Frame:
-        """The screen now; once it was shown, as it was after the step that was told last."""
+        """Return the screen now; after the demonstration, the screen as it was after the newest step."""
         return frame_of(self.screen().pixels()) if self._screens else self._desktop.frame()
 
     def perform(self, action: DesktopAction) -> None:
-        if not isinstance(action, Wait):  # which no person does, and which stands for a delay after each step
+        """Count the step, and do nothing on the desktop."""
+        if not isinstance(action, Wait):  # a person does not wait: it stands for a delay after each step
             self._told += 1
 
     def settle(self, *, briefly: bool = False) -> Settled:
+        """Return at once: the screens of a demonstration are known."""
         return Settled("settled", 0.0)
 
     def close(self) -> None:
+        """Close the desktop."""
         self._desktop.close()
 
     def changed_since(self, moment_s: float) -> bool:
-        """Whoever shows the task has the desktop to themselves, and sees it themselves where that is gone."""
+        """Return False: the person has the desktop to themselves, and notices themselves when it is gone."""
         return False
 
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+        """Return False at once."""
         return False
 
     def glance(self) -> Glance:
+        """Return the pixels of the screen that `frame` shows."""
         return Glance(self.screen().pixels()) if self._screens else self._desktop.glance()
 
     def transient_frames(self) -> tuple[Frame, ...]:
+        """Return no frames."""
         return ()
 
 
@@ -102,7 +111,10 @@ def _proposal(action: Action) -> Proposal:
 
 
 def _ended(observation: Observation) -> Decision:
-    """Finished, but where the policy refused a step, though it was done: no replay would be allowed it."""
+    """Return `finished`; `gave_up` where the policy refused a step, though the person did it.
+
+    No policy would allow that step in a replay.
+    """
     steps = [step for turn in observation.turns for step in turn.steps]
     if refused := next((step for step in steps if step.error), None):
         return Decision("gave_up", f"step {refused.number} was shown, and must not be carried out: {refused.error}")

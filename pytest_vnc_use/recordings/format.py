@@ -1,7 +1,8 @@
-"""The form of a recording: what stands in its file, a readable line for each step and each claim; versioned.
+"""The file format of a recording, versioned: a readable line for each step and each claim.
 
-Beside the file, in a folder of the same name, are its pictures: of each screen what is other than on the one before,
-of each step the surroundings of its target, of each run the end. Their names end in a digest of what they show.
+A folder of the same name, beside the file, holds its pictures: of each screen the part that differs from the screen
+before it, of each step the surroundings of its target, of each run the end. The names of pictures end in a digest of
+their content.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ Repeatable = Union[
     TraverseHistory,
     CallFunction,
 ]
-"""The actions that are recorded; waits and looks become gates."""
+"""The actions that are recorded. Gates take the place of waits and looks."""
 _FIELDS = {form.kind: frozenset(form.__dataclass_fields__) for form in Repeatable.__args__}  # type: ignore[attr-defined]
 
 
@@ -94,7 +95,7 @@ def _not_there() -> Pixels:
 
 
 class Look(_Part):
-    """What a volatile region showed at one time, as a small picture."""
+    """The content of a volatile region at one moment, as a small picture."""
 
     picture: str = Field(default="", pattern=_PICTURE)
     pixels: Callable[[], Pixels] = Field(default=_not_there, exclude=True, repr=False)
@@ -103,8 +104,9 @@ class Look(_Part):
 class Volatile(_Part):
     """A region of a screen that changes by itself, in pixels.
 
-    A `caret` may be there or not. What `blinks` shows its `looks` in turn, and must show each of them again. What is
-    `unstable` shows one of its `looks`. Of what is `endless`, such as a clock, nothing is known, and nothing compared.
+    A `caret` may be there or not. A region that `blinks` shows its `looks` in turn, and must show each of them again.
+    An `unstable` region shows one of its `looks`. An `endless` region, such as a clock, has no known looks and is not
+    compared.
     """
 
     left: int
@@ -116,6 +118,7 @@ class Volatile(_Part):
 
     @property
     def region(self) -> Region:
+        """The same without kind and looks."""
         return Region(self.left, self.top, self.right, self.bottom)
 
 
@@ -129,7 +132,7 @@ def _same(pixels: Pixels) -> Pixels:
 
 
 def merged(parts: Iterable[Volatile]) -> tuple[Volatile, ...]:
-    """Return the parts, each region once, without those that are within another."""
+    """Return the volatile parts, each region once, without those that lie within another."""
     distinct = tuple({part.region: part for part in parts}.values())
     return tuple(each for each in distinct if not any(_is_within(each, other) for other in distinct if other != each))
 
@@ -140,9 +143,10 @@ def _is_within(inner: Volatile, outer: Volatile) -> bool:
 
 
 class Screen(_Part):
-    """A screen at rest: the picture of what is other than on the screen before it, and where that picture's corner is.
+    """A screen at rest, as a picture of the part that differs from the screen before it.
 
-    `volatile` are the parts that kept changing by themselves. Nothing else changed for `quiet_s` before it was taken.
+    `at` is that picture's top left corner. `volatile` are the parts that kept changing by themselves. Nothing else
+    changed for `quiet_s` seconds before the screen was taken.
     """
 
     picture: str = Field(default="", pattern=_PICTURE)
@@ -153,11 +157,10 @@ class Screen(_Part):
 
 
 class RecordedStep(_Part):
-    """One action, why the planner wanted it and what it called it, and the screen before it.
+    """An action, the planner's reason (`intent`) and name (`call`) for it, and the screen before it.
 
-    `near` is a picture of what is around the target, for whoever reads the recording. `answer` is what a function of
-    the user's returned; None where no function was called. `transients` are what the screen showed for a moment
-    afterwards.
+    `near` is a picture of the target's surroundings, for a person who reads the recording. `answer` is the return value
+    of a user's function; None where no function was called. `transients` are the transient frames after the action.
     """
 
     action: Annotated[Repeatable, BeforeValidator(_known_fields), Field(discriminator="kind")]
@@ -176,13 +179,13 @@ class RecordedStep(_Part):
 
     @property
     def proposal(self) -> Proposal:
-        """What the planner proposed, as far as a policy looks at it."""
+        """Return the planner's proposal, with the fields that a policy looks at."""
         called = {"name": self.call or self.action.kind, "args": {}}
         return Proposal(self.action, self.intent, called, self.confirmation)
 
 
 class Evidence(_Part):
-    """What a judge said of a screen: that a claim `holds` or `fails`, or which `value` is read there."""
+    """A judge's answer about a screen: a claim `holds` or `fails`, or a `value` was read."""
 
     claim: str
     verdict: Literal["holds", "fails", "read"]
@@ -195,17 +198,17 @@ class Evidence(_Part):
     @field_validator("region")
     @classmethod
     def _one_that_meets_something(cls, region: Region | None) -> Region | None:
-        """A region without a pixel, as a judge of the user's own may give it, is no region."""
+        """Return None for a region without a pixel on the screen, which a user's own judge may give."""
         if region is None or region.left >= region.right or region.top >= region.bottom:
             return None
         return region if min(region.right, region.bottom) > 0 else None
 
 
 class RecordedRun(_Part):
-    """One task: its steps, the screen at its end, and what was judged from there until the next task.
+    """One task: its steps, the screen at its end, and the answers of judges from there until the next task.
 
-    `picture` is one of the whole end, for whoever reads the recording. The end `stays` where the screen still showed it
-    once the test's body was over.
+    `picture` shows the whole end, for a person who reads the recording. `stays` is true where the screen still showed
+    the end once the test's body was over.
     """
 
     task: str
@@ -218,13 +221,14 @@ class RecordedRun(_Part):
 
 
 _Length = Annotated[int, Field(ge=1, le=65535)]
-"""As many pixels as VNC can tell."""
+"""A number of pixels that VNC can express."""
 
 
 class Recording(_Part):
-    """All runs of one test. `masks` are given by the user: parts of the screen that no comparison looks at.
+    """All runs of one test.
 
-    `claims` were judged before the first run.
+    `masks` come from the user: no comparison looks at these parts of the screen. `claims` were judged before the first
+    run.
     """
 
     format: Literal["pytest-vnc-use recording"] = FORMAT
@@ -262,14 +266,14 @@ class Recording(_Part):
 
 
 def _check_region(region: Region, size: tuple[int, int] | None = None) -> None:
-    """Raises ValueError where it is none: no array has pixels there, and no comparison would say so."""
+    """Raise ValueError where a region has no pixels on the screen: a comparison would not notice."""
     is_one = 0 <= region.left < region.right and 0 <= region.top < region.bottom
     if not is_one or (size and (region.right > size[0] or region.bottom > size[1])):
         raise ValueError(f"a region must be on the screen, its right and bottom beyond left and top, got {region}")
 
 
 def screens(recording: Recording) -> Iterator[Screen]:
-    """All screens of a recording, in the order in which each is told by what is other than on the one before."""
+    """Yield all screens of a recording in file order: each picture shows the difference from the screen before."""
     yield from (each.screen for each in recording.claims)
     for run in recording.runs:
         for step in run.steps:
@@ -280,7 +284,7 @@ def screens(recording: Recording) -> Iterator[Screen]:
 
 
 def with_screens(recording: Recording, shown: Callable[[Screen], Screen]) -> Recording:
-    """The recording with other screens in the place of its own, each asked for once, in order."""
+    """Return the recording with each screen replaced by `shown(screen)`, called once for each, in order."""
 
     def judged(claims: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
         return tuple(each.model_copy(update={"screen": shown(each.screen)}) for each in claims)
@@ -302,7 +306,7 @@ def with_screens(recording: Recording, shown: Callable[[Screen], Screen]) -> Rec
 
 
 def text_of(recording: Recording) -> str:
-    """The recording as its file has it: JSON, whose steps and claims take a line each."""
+    """Return the text of a recording's file: JSON, with one line for each step and each claim."""
     told = recording.model_dump(mode="json", exclude_defaults=True)
     return _object({"format": FORMAT, "version": VERSION, **told}, "") + "\n"
 
@@ -326,7 +330,7 @@ def _line(value: Any) -> str:
 
 
 def parse(text: str, where: str) -> Recording:
-    """The recording in a file's text; `where` names the file. Raises RecordingError."""
+    """Return the recording in a file's text; `where` names the file. Raises RecordingError."""
     if _CONFLICT.search(text):
         raise RecordingError(
             f"{where} holds the conflict marks of a merge: take one side of it and of its pictures (git checkout "
@@ -336,7 +340,7 @@ def parse(text: str, where: str) -> Recording:
         data = json.loads(text)
     except (ValueError, RecursionError) as exc:
         raise RecordingError(f"{where} is cut off, or no JSON: {exc}; {ANEW}") from exc
-    if not is_shallow(data, 2 * DEEPEST):  # a value that was read may be as deep as any, and stands within others
+    if not is_shallow(data, 2 * DEEPEST):  # a recorded value may be DEEPEST deep itself, and is nested in other levels
         raise RecordingError(f"{where} is damaged: it is more than {2 * DEEPEST} levels of JSON deep; {ANEW}")
     try:
         return Recording.model_validate(_upgraded(data, where))
@@ -348,7 +352,7 @@ def parse(text: str, where: str) -> Recording:
 
 
 def _format_place(parts: Iterable[str | int]) -> str:
-    """`("runs", 0, "steps", 1, "action")` is `runs 1, steps 2, action`, counted as people do."""
+    """Return a place in words: `("runs", 0, "steps", 1, "action")` is `runs 1, steps 2, action`, counted from 1."""
     return "".join(f" {part + 1}" if isinstance(part, int) else f", {part}" for part in parts).removeprefix(", ")
 
 
@@ -356,7 +360,7 @@ ANEW = "take it back from version control, or record the test anew with --vnc-re
 
 
 def _upgraded(data: Any, where: str) -> JsonObject:
-    """Return the data as this version has it; what an older one lacks is put in here."""
+    """Return the data in this version's form, with the fields that an older version lacks."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise RecordingError(f'{where} is no recording: "format" must be {FORMAT!r}; {ANEW}')
     version = data.get("version")
@@ -371,11 +375,14 @@ def _upgraded(data: Any, where: str) -> JsonObject:
 
 
 _QUIET_OF_1_S = 1.2
-"""Version 1 did not write down how long its recorder had watched the end; it was this long."""
+"""The time, in seconds, that recorders of version 1 watched the end. Their files do not hold it."""
 
 
 def _upgraded_from_1(data: Any) -> JsonObject:
-    """Version 1 had no kinds of volatile regions; a small one was a caret."""
+    """Return data of version 1 in this version's form.
+
+    Version 1 had no kinds of volatile regions; a small region was a caret.
+    """
     if isinstance(data, dict):
         upgraded = {name: _upgraded_from_1(value) for name, value in data.items()}
         if isinstance(end := upgraded.get("end"), dict):
@@ -389,6 +396,6 @@ def _upgraded_from_1(data: Any) -> JsonObject:
 def _with_kind(region: Any) -> Any:
     try:
         is_caret = Region(**region).is_within(CARET_PX)
-    except TypeError:  # what is no region is refused with the rest
+    except TypeError:  # no region: validation refuses it later
         return region
     return {**region, "kind": "caret"} if is_caret else region

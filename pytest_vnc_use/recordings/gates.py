@@ -1,4 +1,4 @@
-"""Whether the screen is as it was recorded. Pixels are compared one by one; nothing is looked for."""
+"""Gates: the comparison of the screen with the recorded one, pixel by pixel. Nothing is searched for."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from pytest_vnc_use.same_screen import CARET_PX
 from pytest_vnc_use.types import Action, Region
 
 AROUND_PX = (120, 40)
-"""So far to each side, and up and down, the surroundings of a target reach."""
+"""The reach of a target's surroundings: to each side, and up and down."""
 REST_MAY_DIFFER = 0.05
-"""The share of the screen that may differ, before a step in the middle, where no step has changed anything so far."""
+"""The share of the screen that may differ outside the compared part, before a step in the middle of a run.
+
+No step has changed anything there so far.
+"""
 APART_PX = 16
-"""Two differences with so many equal rows or columns between them are two."""
+"""The number of equal rows or columns between two differences that makes them two."""
 
 
 MOST_MASKS = 4
@@ -27,7 +30,7 @@ MOST_MASKS = 4
 
 @dataclass(frozen=True)
 class Mismatch:
-    """What is not as recorded, in words, within which part of the screen, and in which boxes of it."""
+    """A difference from the recording: the problem in words, the region that holds it, and its boxes."""
 
     problem: str
     region: Region
@@ -35,24 +38,24 @@ class Mismatch:
 
     @property
     def masks(self) -> tuple[Region, ...]:
-        """Return what would have to be left out of all comparisons; all of the region, where that are many boxes."""
+        """Return the masks that would hide the difference: its boxes; the whole region where there are too many."""
         return self.boxes if 0 < len(self.boxes) <= MOST_MASKS else (self.region,)
 
     @property
     def mask(self) -> str:
-        """Return what in the recording's file would leave all of it out of all comparisons."""
+        """Return the entry for the recording's file that would hide the difference from all comparisons."""
         return f'"masks": {json.dumps([asdict(each) for each in self.masks])}'
 
 
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """What the screen must show before a step, and at the end.
+    """The screen that a replay must see before a step, or at the end.
 
-    All that is `compared` must be as `expected`, but for what is `ignored`: the first and the last gate compare the
-    whole screen, the others what any step so far has changed and what is around the step's `targets`. `changed` are
-    the pixels that the step before changed. The `parts` with looks must show one of these. The gate `tells` the screen
-    from that before the step, be it in what stays as it is, be it by where a `caret` went. What is `hidden`, carets,
-    clocks and masks, is not compared with looks either.
+    All pixels in `compared` must be as in `expected`, except those in `ignored`. The first and the last gate compare
+    the whole screen. The others compare the pixels that any step so far has changed, and the surroundings of the step's
+    `targets`. `changed` are the pixels that the step before changed. Each of the `parts` must show one of its looks.
+    `tells` is true where the gate can tell the screen from the one before the step: by pixels that stay changed, or by
+    the place to which a `caret` moved. `hidden` are carets, clocks and masks: they are not compared with looks either.
     """
 
     expected: Pixels
@@ -68,7 +71,10 @@ class Gate:
     hidden: Mask | None = None
 
     def mismatch(self, seen: Pixels, acted_on: Pixels | None = None) -> Mismatch | None:
-        """Return what is not as recorded; None where the gate is open. `acted_on` was shown before the step."""
+        """Return the difference from the recording; None where the gate is open.
+
+        `acted_on` is the screen before the step.
+        """
         return self._other(seen) or self._unknown_look(seen) or self._unmoved(seen, acted_on)
 
     def _other(self, seen: Pixels) -> Mismatch | None:
@@ -99,12 +105,12 @@ class Gate:
         return None
 
     def look_of(self, part: Volatile, seen: Pixels) -> int | None:
-        """Return the number of the look that a part shows, where the gate compares it; None where it shows another."""
+        """Return the number of the look that a part shows where the gate compares it; None where it shows another."""
         compared = self.compared if self.hidden is None else self.compared & ~self.hidden
         return look_of(part, seen, compared)
 
     def with_parts(self, parts: Sequence[Volatile]) -> Gate:
-        """Return the gate that takes any look of these parts too, each in the place of what is known within it."""
+        """Return a gate that also accepts any look of these parts. Each replaces the known parts within it."""
         kept = [part for part in self.parts if not any(is_part_of(part.region, each.region) for each in parts)]
         ignored = self.ignored | mask_of((part.region for part in parts), self.expected.shape)
         return replace(self, ignored=ignored, parts=(*kept, *parts))
@@ -114,11 +120,14 @@ class Gate:
 
     @property
     def blinking(self) -> tuple[Volatile, ...]:
-        """Return what must show each of its looks in turn."""
+        """Return the compared parts that must show each of their looks in turn."""
         return tuple(part for part in self.parts if part.kind == "blinks" and self._is_compared(part))
 
     def _unmoved(self, seen: Pixels, acted_on: Pixels | None) -> Mismatch | None:
-        """A caret blinks: it is there once what was there before has changed."""
+        """Return a mismatch while the caret has not arrived where the step before moved it.
+
+        A caret blinks: it has arrived once the pixels there differ from those before the step.
+        """
         if self.caret is None or acted_on is None:
             return None
         if (self.caret.part_of(acted_on) != self.caret.part_of(seen)).any():
@@ -126,18 +135,18 @@ class Gate:
         return Mismatch("the caret has not come to where the step before moved it", self.caret)
 
     def elsewhere(self, seen: Pixels) -> list[Region]:
-        """Return where the screen differs though the gate compares nothing there."""
+        """Return the boxes where the screen differs outside the part that the gate compares."""
         return boxes_of(differing(self.expected, seen) & ~self.ignored & ~self.compared)
 
 
 class BlinkWatch:
-    """Keeps which looks of what blinks were seen, since it was made."""
+    """A record of the looks that blinking parts have shown since it was made."""
 
     def __init__(self, blinking: Iterable[Volatile]) -> None:
         self._unseen = {part: set(range(len(part.looks))) for part in blinking}
 
     def look(self, seen: Pixels) -> Mismatch | None:
-        """Take in the screen; return where a look is missing so far, None once all of them were seen."""
+        """Take in the screen; return where a look is still missing, None once all looks were seen."""
         for part, unseen in self._unseen.items():
             if (look := look_of(part, seen)) is not None:
                 unseen.discard(look)
@@ -158,7 +167,7 @@ def look_of(part: Volatile, seen: Pixels, compared: Mask | None = None) -> int |
 
 
 def is_part_of(inner: Region, outer: Region) -> bool:
-    """Tell whether a region lies within another."""
+    """Return whether a region lies within another."""
     across = outer.left <= inner.left and inner.right <= outer.right
     return across and outer.top <= inner.top and inner.bottom <= outer.bottom
 
@@ -173,10 +182,10 @@ def gate(
     touched: Mask | None = None,
     targets: tuple[Region, ...] = (),
 ) -> Gate:
-    """Return the gate to a recorded screen, on which `parts` changed by themselves.
+    """Return the gate to a recorded screen on which `parts` changed by themselves.
 
-    It became of the screen `before` by a step; of none where nothing was done yet. `touched` is what any step so far
-    has changed; None where the whole screen is compared.
+    A step turned the screen `before` into it; `before` is None where nothing was done yet. `touched` are the pixels
+    that any step so far has changed; None compares the whole screen.
     """
     with_looks = tuple(each for each in parts if each.looks and not any(is_part_of(each.region, m) for m in masks))
     hidden = mask_of((*masks, *(part.region for part in parts if not part.looks)), expected.shape)
@@ -194,7 +203,7 @@ def gate(
 
 
 def _moved_caret(before: Sequence[Volatile], now: Sequence[Volatile]) -> Region | None:
-    """Return where one caret went, of two screens with these parts; None where it is not clear that one did."""
+    """Return where one caret moved to, between two screens with these parts; None where that is not clear."""
     gone, come = _carets_apart(before, now), _carets_apart(now, before)
     return come[0] if len(gone) == len(come) == 1 else None
 
@@ -206,7 +215,7 @@ def _carets_apart(parts: Sequence[Volatile], others: Sequence[Volatile]) -> list
 
 
 def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:
-    """Mark the pixels of all regions."""
+    """Return a mask that marks the pixels of all regions."""
     mask = np.zeros(shape, np.bool_)
     for region in regions:
         region.part_of(mask)[:] = True
@@ -216,18 +225,18 @@ def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:
 def other_than(
     expected: Pixels, seen: Pixels, parts: Iterable[Volatile] = (), masks: Iterable[Region] = ()
 ) -> Mismatch | None:
-    """Return where a screen differs from the one that was evidence; None where nowhere."""
+    """Return where a screen differs from the one that was evidence; None where it does not."""
     return evidence_gate(expected, parts, masks).mismatch(seen)
 
 
 def evidence_gate(expected: Pixels, parts: Iterable[Volatile] = (), masks: Iterable[Region] = ()) -> Gate:
-    """Return the gate to a screen that was evidence."""
+    """Return the gate to a screen that was evidence. It compares the whole screen."""
     whole = gate(expected, tuple(parts), masks=tuple(masks))
     return replace(whole, whole="it is not the screen that was judged")
 
 
 def _mismatch(problem: str, found: Mask) -> Mismatch:
-    """Return a mismatch that tells how many pixels differ, and where."""
+    """Return a mismatch whose problem says how many pixels differ, and where."""
     box = box_of(found)
     where = f"from ({box.left}, {box.top}) to ({box.right}, {box.bottom})"
     return Mismatch(f"{problem} ({pixels_in_words(found)} {where})", box, tuple(boxes_of(found)))
@@ -239,7 +248,7 @@ def _other_size(seen: Pixels) -> Mismatch:
 
 
 def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:
-    """Return what is around each point of an action, on a screen of this size; nothing where it has no point."""
+    """Return the region around each point of an action, cut at the edges of a screen of this size."""
     (across, down), (width, height) = AROUND_PX, size
     return tuple(
         Region(max(0, x - across), max(0, y - down), min(width, x + across), min(height, y + down))
@@ -248,18 +257,19 @@ def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:
 
 
 def pixels_in_words(differs: Mask) -> str:
+    """Return the number of marked pixels as text, such as `1,200 pixels`."""
     count = int(differs.sum())
     return "1 pixel" if count == 1 else f"{count:,} pixels"
 
 
 def box_of(differs: Mask) -> Region:
-    """Return the smallest region that holds all that is marked, at least one pixel."""
+    """Return the smallest region that holds all marked pixels. At least one must be marked."""
     rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
     return Region(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
 
 
 def boxes_of(differs: Mask) -> list[Region]:
-    """Return a box around each marked thing, where at least `APART_PX` rows or columns part it from the others."""
+    """Return a box around each group of marked pixels. At least `APART_PX` rows or columns separate two groups."""
     if not differs.any():
         return []
     box = box_of(differs)
@@ -276,5 +286,5 @@ def boxes_of(differs: Mask) -> list[Region]:
 
 
 def is_small(region: Region) -> bool:
-    """Tell whether a region is no larger than a caret."""
+    """Return whether a region is no larger than a caret."""
     return region.is_within(CARET_PX)

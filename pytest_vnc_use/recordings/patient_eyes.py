@@ -1,4 +1,4 @@
-"""Eyes that wait for what a recording shows, and go on watching at its end; the hands are the desktop's."""
+"""The port Controller for a replay: it waits for the recorded screens, and watches the end. The desktop acts."""
 
 from __future__ import annotations
 
@@ -13,32 +13,43 @@ from pytest_vnc_use.types import Click, DesktopAction, Drag, Frame, Glance, Mous
 from pytest_vnc_use.types.protocols import ClickRules, Controller
 
 _LOOK_AGAIN_S = 0.25
-"""So often the screen is compared at least: what moves by itself, such as a caret, is no change that is waited for."""
-_LOOK_FOR_CARET_S = 0.02
-"""The same where a caret is waited for, whose change is not told where it had been known to blink nearby."""
-_LOOK_FOR_BLINK_S = 0.1
-"""The same where each look of what blinks is waited for."""
-_BACK_S = 2.0
-"""At the end what differs is given so long to go away: what stays longer was not seen when it was recorded."""
-_NEAR_PX = 20
-"""5 pixels of a program's own are near, which are 10 of the screen where it draws everything twice as large."""
-_APART_S, _ELSEWHERE_S = 0.5, 0.26
-"""So long after a button was let go it is pressed again, near there or elsewhere: whoever was recorded was slower.
+"""The longest time between two comparisons of the screen.
 
-Qt, GTK and browsers take for a double click what comes within 0.4 to 0.5 s and a few pixels; xterm what comes within
-0.25 s, wherever it is. Only time parts clicks in all of them: a key between two does in none, a click elsewhere not in
-GTK 4 and xterm, the pointer moved away and back in Qt only (measured with Qt 6, GTK 3 and 4, Chromium and xterm). Where
-all programs are Qt's, a click elsewhere need not wait (`ClickRules`). Near by, Qt needs 0.35 s: the rest is for a
-program that hears of the first click late, as on a busy machine.
+A part that moves by itself, such as a caret, does not end a wait for a change.
+"""
+_LOOK_FOR_CARET_S = 0.02
+"""The same where a gate waits for a caret. Its change ends no wait where a caret was known to blink nearby."""
+_LOOK_FOR_BLINK_S = 0.1
+"""The same where a gate waits for each look of a blinking part."""
+_BACK_S = 2.0
+"""The time that a difference at the end has to go away. A longer one was not there when the end was recorded."""
+_NEAR_PX = 20
+"""The distance within which two clicks are near each other.
+
+Programs take 5 of their own pixels for near: 10 on a screen where they draw everything twice as large.
+"""
+_APART_S, _ELSEWHERE_S = 0.5, 0.26
+"""The least time between letting a button go and pressing it again, near the same place and elsewhere.
+
+Whoever was recorded was slower. Qt, GTK and browsers take two clicks for a double click if they come within 0.4 to
+0.5 s and a few pixels; xterm if they come within 0.25 s, at any place. Only time separates clicks in all of them: a key
+between two clicks does so in none, a click elsewhere does not in GTK 4 and xterm, moving the pointer away and back does
+in Qt only (measured with Qt 6, GTK 3 and 4, Chromium and xterm). Where all programs use Qt, a click elsewhere need not
+wait (`ClickRules`). Near the same place Qt needs 0.35 s: the rest is for a program that receives the first click late,
+as on a busy machine.
 """
 
 
 LetGo = tuple[Point | None, float]
-"""Where a button was let go last, None where that is not known, and when."""
+"""The place where a button was let go last, None where it is not known, and the moment on the monotonic clock."""
 
 
 class PatientEyes:
-    """The port Controller for a replay. `let_go` tells of the last click before it; the first one is kept apart too."""
+    """The port Controller for a replay.
+
+    `let_go` describes the last click before the replay, so that the replay's first click does not join it as a double
+    click.
+    """
 
     def __init__(self, desktop: Controller, replay: Replay, limit_s: float, let_go: LetGo | None = None) -> None:
         self._desktop = desktop
@@ -52,7 +63,7 @@ class PatientEyes:
     # --- eyes --------------------------------------------------------------------------------------------------------
 
     def frame(self) -> Frame:
-        """Return the screen once it is as recorded, or has not become so; each gate is waited for once."""
+        """Return the screen once the gate is open, or once its time is up. Each gate is waited for once."""
         gate = self._replay.gate
         if gate is not None and gate is not self._awaited:
             self._reach(gate)
@@ -60,9 +71,9 @@ class PatientEyes:
         return seen or self._desktop.frame()
 
     def settle(self, *, briefly: bool = False) -> Settled:
-        """Wait for the next gate; where it says nothing of what the action did, also for quiet.
+        """Wait for the next gate. Where that gate cannot show the action's effect, wait for quiet too.
 
-        That wait is a short one: the same gate is waited for after it, and what shows later is seen by the next.
+        The wait for quiet is brief: then the same gate is waited for again, and the next wait sees any later change.
         """
         gate, started_s = self._replay.gate, time.monotonic()
         if gate is None:
@@ -73,7 +84,7 @@ class PatientEyes:
         return Settled("settled", time.monotonic() - started_s)
 
     def _reach(self, gate: Gate) -> bool:
-        """Wait until a gate is open, at the end also until it has stayed so; return whether it is."""
+        """Wait until a gate is open, at the end also until it has stayed open; return whether it is."""
         is_open = self._await(gate, self._limit_s)
         if is_open and self._replay.at_end and not self._replay.is_watched_later:
             return self.watch_end() is None
@@ -95,7 +106,7 @@ class PatientEyes:
             self._desktop.wait_changed(seen.taken_s, min(again_s, deadline.remaining_s))
 
     def _is_accepted(self) -> bool:
-        """Return whether a rehearsal takes the screen as it is now that time is up."""
+        """Return whether a rehearsal accepts the screen, now that time is up."""
         frame = self._seen or self._desktop.frame()
         if not self._replay.accept(frame.ref, lambda: pixels_in(frame)):
             return False
@@ -106,9 +117,9 @@ class PatientEyes:
         return self._replay.mismatch(frame.ref, lambda: pixels_in(frame))
 
     def watch_end(self) -> Mismatch | None:
-        """Watch until the end has stayed for as long as its recording saw it stay; return what differs then.
+        """Watch until the end has stayed for as long as it did when it was recorded; return what differs then.
 
-        What differs for a moment is waited away, and the time begins anew; a caret that blinks leaves the end open.
+        A brief difference is waited out, and the time starts again. A blinking caret does not close the end's gate.
         Raises DesktopError.
         """
         gate, quiet_s = self._replay.gate, self._replay.quiet_s
@@ -128,7 +139,10 @@ class PatientEyes:
         return self.look_at_end()
 
     def look_at_end(self) -> Mismatch | None:
-        """Return what differs from the recorded end now, if it does not go away at once. Raises DesktopError."""
+        """Return what differs from the recorded end now, if it does not go away within `_BACK_S`.
+
+        Raises DesktopError.
+        """
         gate = self._replay.gate
         if gate is None:
             return None
@@ -138,24 +152,32 @@ class PatientEyes:
 
     @property
     def last_frame(self) -> Frame:
-        """Return the frame that was looked at last."""
+        """Return the newest frame that was compared; without one, a new frame."""
         return self._seen or self._desktop.frame()
 
     def glance(self) -> Glance:
+        """Return the desktop's glance."""
         return self._desktop.glance()
 
     def changed_since(self, moment_s: float) -> bool:
+        """Return whether the desktop changed since a moment."""
         return self._desktop.changed_since(moment_s)
 
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+        """Wait until the desktop changes; return whether it did."""
         return self._desktop.wait_changed(moment_s, timeout_s)
 
     def transient_frames(self) -> tuple[Frame, ...]:
+        """Return the desktop's transient frames."""
         return self._desktop.transient_frames()
 
     # --- hands -------------------------------------------------------------------------------------------------------
 
     def perform(self, action: DesktopAction) -> None:
+        """Carry out an action on the desktop.
+
+        A click waits first, so that it does not join the last one as a double click.
+        """
         self._seen = None
         where = points(action) if isinstance(action, (Click, Drag, MouseDown, MouseUp, TypeText)) else ()
         if where and self.let_go and not isinstance(action, MouseUp):
@@ -165,7 +187,7 @@ class PatientEyes:
             self.let_go = where[-1], time.monotonic()
 
     def _keep_apart(self, point: Point, before: Point | None, let_go_s: float) -> None:
-        """Wait until two clicks are no double click."""
+        """Wait until two clicks are no longer a double click."""
         near = before is None or max(abs(point[0] - before[0]), abs(point[1] - before[1])) <= _NEAR_PX
         if not near and isinstance(self._desktop, ClickRules) and self._desktop.doubles_only_near:
             return
@@ -174,4 +196,5 @@ class PatientEyes:
             self._desktop.perform(Wait(due_s))
 
     def close(self) -> None:
+        """Close the desktop."""
         self._desktop.close()

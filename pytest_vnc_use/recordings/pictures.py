@@ -1,6 +1,6 @@
-"""Pixels as numbers to compare, and pictures that show only what is other than on the screen before.
+"""Pixels as numbers to compare, and pictures of the difference between two screens.
 
-Pictures are lossless WebP: a screen of a program takes a third of the bytes that it takes as PNG.
+Pictures are lossless WebP: a program's screen takes a third of the bytes that it takes as PNG.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ Pixels = npt.NDArray[np.uint32]
 """Shape (height, width); one number a pixel, 0xRRGGBB."""
 Mask = npt.NDArray[np.bool_]
 TILE_PX = 8
-"""What changed is known and kept by tiles of so many pixels a side."""
+"""The side of a tile. Changes are found and stored in whole tiles."""
 _COLOUR = np.uint32(0xFFFFFF)
 SAME_LEVELS = 2
-"""Two pixels whose red, green and blue differ by no more than this, of 255 levels, look the same to everybody."""
+"""The largest difference in red, green and blue, of 255 levels, at which two pixels look the same to everybody."""
 
 
 def pixels_of(picture: bytes) -> Pixels:
-    """The pixels of a PNG or WebP."""
+    """Return the pixels of a PNG or WebP."""
     return _numbers(Image.open(io.BytesIO(picture)).convert("RGBA"))
 
 
 def pixels_in(seen: Frame | Glance) -> Pixels:
-    """Return the pixels of a frame or a glance; a PNG is decoded only where they are not at hand."""
+    """Return the pixels of a frame or a glance. A PNG is decoded only where the pixels are not at hand."""
     if isinstance(seen.pixels, np.ndarray):
         shown: Pixels = seen.pixels & _COLOUR
         return shown
@@ -42,7 +42,10 @@ def pixels_in(seen: Frame | Glance) -> Pixels:
 
 
 def size_of(picture: bytes) -> tuple[int, int]:
-    """Width and height of a WebP, of which nothing else is read. Raises ValueError where it is none, or a bomb."""
+    """Return width and height of a WebP, and read nothing else.
+
+    Raises ValueError where it is no WebP, or a decompression bomb.
+    """
     try:
         return Image.open(io.BytesIO(picture), formats=["WEBP"]).size
     except (OSError, Image.DecompressionBombError) as exc:
@@ -71,7 +74,7 @@ def _levels(pixels: Pixels) -> npt.NDArray[np.uint8]:
 
 
 def picture_of(pixels: Pixels, shown: Mask | None = None) -> bytes:
-    """WebP of the pixels; those that are not `shown` are transparent."""
+    """Return the pixels as WebP. Pixels that are not `shown` are transparent."""
     alpha = np.uint32(~_COLOUR)
     numbers = pixels | alpha if shown is None else np.where(shown, pixels | alpha, np.uint32(0))
     file = io.BytesIO()
@@ -80,14 +83,14 @@ def picture_of(pixels: Pixels, shown: Mask | None = None) -> bytes:
 
 
 def png_of(pixels: Pixels) -> bytes:
-    """PNG (8-bit RGB), as run folders keep it."""
+    """Return the pixels as PNG (8-bit RGB), the format of run folders."""
     file = io.BytesIO()
     _image(pixels, "RGB", "BGRX").save(file, "PNG", compress_level=1)
     return file.getvalue()
 
 
 def frame_of(pixels: Pixels) -> Frame:
-    """A frame that shows the pixels."""
+    """Return a frame that shows the pixels."""
     png = png_of(pixels)
     return Frame(FrameRef(hashlib.sha256(png).hexdigest(), pixels.shape[1], pixels.shape[0]), png)
 
@@ -98,12 +101,12 @@ def _image(pixels: Pixels, mode: str, raw_mode: str) -> Image.Image:
 
 
 def changed_tiles(before: Pixels, now: Pixels) -> Mask:
-    """The pixels of all tiles in which at least one differs."""
+    """Mark all pixels of each tile in which at least one differs."""
     return tiled(before != now)
 
 
 def tiled(marked: Mask) -> Mask:
-    """The pixels of all tiles in which at least one is marked."""
+    """Mark all pixels of each tile in which at least one is marked."""
     height, width = marked.shape
     padded = np.pad(marked, ((0, -height % TILE_PX), (0, -width % TILE_PX)))
     rows, columns = padded.shape[0] // TILE_PX, padded.shape[1] // TILE_PX
@@ -114,7 +117,7 @@ def tiled(marked: Mask) -> Mask:
 
 
 def change(before: Pixels, now: Pixels) -> tuple[bytes, tuple[int, int]] | None:
-    """A picture of what is other than before, and where its corner is; None where nothing is."""
+    """Return a picture of the difference, and its top left corner; None where nothing differs."""
     shown = changed_tiles(before, now)
     if not shown.any():
         return None
@@ -125,7 +128,10 @@ def change(before: Pixels, now: Pixels) -> tuple[bytes, tuple[int, int]] | None:
 
 
 def painted_over(before: Pixels, picture: bytes, at: tuple[int, int]) -> Pixels:
-    """The screen after a change. Raises ValueError where the picture is none, or reaches off the screen."""
+    """Return the screen after a change.
+
+    Raises ValueError where the picture reaches off the screen, OSError where it is no picture.
+    """
     image = Image.open(io.BytesIO(picture)).convert("RGBA")
     left, top = at
     if left + image.width > before.shape[1] or top + image.height > before.shape[0]:
@@ -139,10 +145,11 @@ def painted_over(before: Pixels, picture: bytes, at: tuple[int, int]) -> Pixels:
 
 @dataclass
 class Chain:
-    """The screens of a recording, each by what is other than on the one before; the first is painted on black.
+    """The screens of a recording, each painted over the one before; the first is painted on black.
 
-    `changes` are pairs of a picture's name, empty where nothing is other, and its corner. Only the screen that was
-    asked for last is kept, so that memory does not grow with their number; they are best asked for in order.
+    `changes` are pairs of a picture's name, empty where nothing differs, and its top left corner. Only the newest
+    screen is kept, so that memory does not grow with their number. Ask for the screens in order: going back starts from
+    the first.
     """
 
     size: tuple[int, int]
@@ -152,7 +159,7 @@ class Chain:
     _pixels: Pixels = field(init=False)
 
     def pixels(self, number: int) -> Pixels:
-        """Screen `number`, from 0. Raises what `load` does, and ValueError where a picture does not fit."""
+        """Return screen `number`, counted from 0. Raises as `load` and `painted_over` do."""
         if number < self._number or self._number < 0:
             self._number, self._pixels = -1, np.zeros(self.size[::-1], np.uint32)
         while self._number < number:

@@ -1,4 +1,4 @@
-"""A judge that needs no model where the screen shows again, pixel by pixel, what a verdict was given on."""
+"""A judge that needs no model where the screen shows again, pixel by pixel, the evidence for a recorded verdict."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from pytest_vnc_use.types.protocols import Controller, Judge, Reader
 UNJUDGED = "have it judged anew with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
 Live = Callable[[], Judge]
 _BLINKS_S = 4.0
-"""So long each look of what blinks is waited for."""
+"""The longest wait for all looks of a blinking part."""
 _LOOK_AGAIN_S = 0.1
 _BACK_S = 2.0
-"""What differs, before the screen has stayed for as long as was recorded, is given so long to go away."""
+"""The time that a difference has to go away, while the screen must stay as long as was recorded."""
 
 
 class RecordedJudge:
-    """The ports Judge and Reader: what was said of a screen is said again of the same screen, and of no other.
+    """The ports Judge and Reader: a recorded answer is given again on the same screen, and on no other.
 
-    The `live` judge is asked for all else; without one it is unsure. `hide` takes secrets out of a claim. `masks` are
-    left out of all comparisons, so they are evidence of nothing. `eyes` watch what blinks. `heard` is told of what was
-    asked, and of the frame; then of the evidence that is there again, or of that which is not, and where.
+    The `live` judge answers everything else; without one the verdict is unsure. `hide` takes secrets out of a claim.
+    `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `heard` receives each
+    claim and its frame, then the evidence that the screen shows again; or the evidence that it does not show, and where
+    it differs.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class RecordedJudge:
         self._heard = heard
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        """As the port says; without a live judge, at once."""
+        """Return the recorded verdict, else the live judge's. Without a live judge, answer `unsure` at once."""
         known, problem = self._known(claim, frame, reading=False)
         if known and known.verdict != "read":
             reason = f"the screen is as it was when this was said: {known.reason}"
@@ -61,7 +62,7 @@ class RecordedJudge:
         return Verdict(claim, "unsure", f"{problem}; {UNJUDGED}", frame=frame.ref)
 
     def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
-        """As the port says; without a live judge, at once."""
+        """Return the recorded value, else the live judge's. Without a live judge, raise Inconclusive at once."""
         known, problem = self._known(question, frame, reading=True)
         if known:
             reason = f"the screen is as it was when this was read: {known.reason}"
@@ -72,7 +73,7 @@ class RecordedJudge:
         raise Inconclusive(f"extract: nobody can read {question!r}: {problem}; {UNJUDGED}")
 
     def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str]:
-        """The evidence that is there again, or what is to be said of that there is none."""
+        """Return the evidence that the screen shows again, or None and the reason why there is none."""
         told, seen = self._hide(claim), pixels_of(frame.png)
         evidence = [each for each in self._evidence if each.claim == told and (each.verdict == "read") == reading]
         mismatches = [self._mismatch(each, seen, frame.taken_s) for each in evidence]
@@ -94,7 +95,7 @@ class RecordedJudge:
         return self._other(evidence, seen) or self._not_staying(evidence, taken_s) or self._not_blinking(evidence)
 
     def _other(self, evidence: Evidence, seen: Pixels) -> Mismatch | None:
-        """Return where the screen is not the one that was judged; in a rehearsal, where it is more than unstable."""
+        """Return where the screen is not the one that was judged. In a rehearsal, harmless differences do not count."""
         screen = evidence.screen
         gate = evidence_gate(screen.pixels(), screen.volatile, self._masks)
         if self._rehearsal and self._rehearsal.accepts(screen, gate, seen):
@@ -102,7 +103,7 @@ class RecordedJudge:
         return gate.mismatch(seen)
 
     def _not_staying(self, evidence: Evidence, taken_s: float) -> Mismatch | None:
-        """Watch until the screen has stayed for as long as its recording saw it stay; return what differs then."""
+        """Watch until the screen has stayed for as long as it did when it was recorded; return what differs then."""
         eyes, quiet_s, problem = self._eyes(), evidence.screen.quiet_s, None
         if not eyes.changed_since(time.monotonic() - quiet_s):
             return None
@@ -115,9 +116,9 @@ class RecordedJudge:
         return problem
 
     def _hidden(self, evidence: Evidence) -> Iterator[Region]:
-        """Return what no comparison looks at and the evidence may be about.
+        """Yield the regions that no comparison looks at and that the evidence may be about.
 
-        Where nobody knows which part it is about, what is no larger than a caret hides nothing.
+        Evidence without a region may be about any of them, except those no larger than a caret.
         """
         endless = [part.region for part in evidence.screen.volatile if part.kind == "endless"]
         for region in (*self._masks, *endless):
@@ -125,7 +126,7 @@ class RecordedJudge:
                 yield region
 
     def _not_blinking(self, evidence: Evidence) -> Mismatch | None:
-        """Return what has not shown all of its looks again, of what blinks where the evidence is."""
+        """Return the first blinking part in the evidence's region that does not show all its looks again."""
         blinking = [part for part in evidence.screen.volatile if part.kind == "blinks"]
         about = [part for part in blinking if evidence.region is None or evidence.region.meets(part.region)]
         if not about:

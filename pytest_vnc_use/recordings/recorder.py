@@ -1,4 +1,4 @@
-"""Records a run as it happens: each step with the screen at rest before it, and what moves there by itself."""
+"""A recorder of a run as it happens: each step, the screen at rest before it, and the parts that move by themselves."""
 
 from __future__ import annotations
 
@@ -33,28 +33,34 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.protocols import Controller
 
 QUIET_S = 1.2
-"""So long nothing may have changed, but what moves by itself, before a screen is recorded."""
+"""The time for which nothing may have changed, except parts that move by themselves, before a screen is recorded."""
 LONGEST_WATCH_S = 5.0
 _SAMPLES, _MORE_SAMPLES = 9, 11
 _SAMPLE_S = 0.15
-"""Looks at what moves by itself, over both phases of a caret, then of what blinks in 2 s; how far they are apart."""
+"""The time between two samples of the parts that move by themselves.
+
+The first samples cover both phases of a caret. More cover a part that blinks within 2 s.
+"""
 _MOST_LOOKS = 4
-"""What shows more looks than these by turns is a spinner or a video."""
+"""The most looks of a blinking part. With more it is a spinner or a video."""
 _REACH_PX = 4
-"""So far what turns or glows reaches, now and then, over the edges of the tiles in which it is known to move."""
+"""The distance that a turning or glowing thing reaches, now and then, beyond the tiles in which it is known to move."""
 _CLEAR_PX = 16
-"""So many rows that rest lie between a caret and what else moves, if it is to be told from that."""
+"""The number of resting rows between a caret and anything else that moves, needed to tell them apart."""
 _LEAST_BAR_PX = 8
 _MOST_TRANSIENTS = 4
-"""So many frames that may have come and gone are kept with a step."""
+"""The most frames kept with a step as possible transient frames."""
 _READING = frozenset({"get_browser_state", "list_elements"})
-"""Functions by which a model reads a page or a desktop, through `vnc_cdp` and `vnc_elements`."""
+"""The functions by which a model reads a page or a desktop, through `vnc_cdp` and `vnc_elements`."""
 VERIFY = "verify"
-"""The function by which a model asks a judge; it changes nothing, and is not done again."""
+"""The function by which a model asks a judge. It changes nothing, and is not repeated in a replay."""
 
 
 def screen_at_rest(eyes: Controller) -> Screen:
-    """Wait until the screen has been quiet for a while; return it, and what changes by itself. Raises DesktopError."""
+    """Wait until the screen has been quiet for `QUIET_S`; return it with its volatile parts. Raises DesktopError.
+
+    After `LONGEST_WATCH_S` it is returned as it is, with `quiet_s` 0.
+    """
     deadline, is_quiet = Deadline(LONGEST_WATCH_S), False
     while not is_quiet and deadline.remaining_s:
         eyes.wait_changed(time.monotonic(), _SAMPLE_S)
@@ -66,7 +72,7 @@ def screen_at_rest(eyes: Controller) -> Screen:
 
 
 def _watched(frame: Frame, eyes: Controller) -> list[Volatile]:
-    """Return what changes by itself; it is watched longer where it is more than a caret, until its looks come back."""
+    """Return the volatile parts. Parts that are more than a caret are watched longer, until their looks come back."""
     seen = Moving(frame)
     parts: list[Volatile] = []
     for samples in (_SAMPLES, _MORE_SAMPLES):
@@ -80,7 +86,7 @@ def _watched(frame: Frame, eyes: Controller) -> list[Volatile]:
 
 
 class Moving:
-    """What the moving regions of a frame show, look by look."""
+    """The moving regions of a frame, and their content at each moment."""
 
     def __init__(self, frame: Frame) -> None:
         self._shown: list[tuple[Region, Region, list[Pixels]]]
@@ -94,16 +100,16 @@ class Moving:
 
     @property
     def all_changed(self) -> bool:
-        """Whether each of the regions was seen to change."""
+        """Return whether each of the regions was seen to change."""
         return all(_has_changed(shown) for _, _, shown in self._shown)
 
     @property
     def is_known(self) -> bool:
-        """Whether each of the regions was seen to change, and holds no more than carets."""
+        """Return whether each of the regions was seen to change, and holds only carets."""
         return self.all_changed and all(part.kind == "caret" for part in self.parts())
 
     def parts(self) -> Iterator[Volatile]:
-        """Return what changes by itself: a caret's own box, else its tiles and a little around."""
+        """Yield the volatile parts: a caret's own box, else its tiles and a little around them."""
         for region, grown, shown in self._shown:
             if _has_changed(shown):
                 yield from _changing(region, grown, shown)
@@ -114,7 +120,7 @@ def _has_changed(shown: Sequence[Pixels]) -> bool:
 
 
 def _changing(region: Region, grown: Region, shown: Sequence[Pixels]) -> Iterator[Volatile]:
-    """Return a caret; else the region with its looks, but for a caret clear of what else moves there."""
+    """Yield a caret; else the region with its looks, without a caret that is clear of other moving things."""
     marked = _marked(region, grown, shown)
     if not marked.any():
         yield _with_looks(grown, shown)
@@ -134,7 +140,7 @@ def _changing(region: Region, grown: Region, shown: Sequence[Pixels]) -> Iterato
 
 
 def _caret(box: Region, grown: Region, shown: Sequence[Pixels]) -> Volatile:
-    """Return a caret; one that is more than a bar has looks, as it may be a lamp."""
+    """Return a caret. One that is larger than a bar keeps its looks, as it may be a lamp."""
     if box.is_within(BAR_PX):
         return volatile(box, "caret")
     inside = replace(box, **{side: getattr(box, side) - origin for side, origin in _origin(grown).items()})
@@ -142,7 +148,7 @@ def _caret(box: Region, grown: Region, shown: Sequence[Pixels]) -> Volatile:
 
 
 def _marked(region: Region, grown: Region, shown: Sequence[Pixels]) -> Mask:
-    """Mark the pixels of a region that differ from its first look, of looks that reach a little further."""
+    """Mark the pixels of a region that differ from its first look. The looks reach a little further than the region."""
     differs: Mask = np.logical_or.reduce([look != shown[0] for look in shown])
     top, left = region.top - grown.top, region.left - grown.left
     return differs[top : top + region.bottom - region.top, left : left + region.right - region.left]
@@ -153,15 +159,15 @@ def _origin(region: Region) -> dict[str, int]:
 
 
 def _within(band: Region, grown: Region) -> Region:
-    """Return the band, as wide as the grown region, and a little higher where that is."""
+    """Return the band, as wide as the grown region, and a little higher where there is room."""
     top, bottom = max(grown.top, band.top - _REACH_PX), min(grown.bottom, band.bottom + _REACH_PX)
     return Region(grown.left, top, grown.right, bottom)
 
 
 def _with_looks(region: Region, shown: Sequence[Pixels]) -> Volatile:
-    """Return a region that blinks, where it shows a few looks again and again; else it has no end of them.
+    """Return a region that blinks where it shows a few looks again and again; else an endless one.
 
-    What never comes back, as the seconds of a clock, may show anything next.
+    A part whose looks never come back, such as the seconds of a clock, may show anything next.
     """
     looks, order = _distinct(shown)
     come_back = 2 * len(looks) <= len(order) + 1
@@ -171,7 +177,7 @@ def _with_looks(region: Region, shown: Sequence[Pixels]) -> Volatile:
 
 
 def _distinct(shown: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
-    """Return what was shown, each look once, and the numbers of the looks in the order in which they came."""
+    """Return each look once, and the numbers of the looks in the order in which they came."""
     looks: list[Pixels] = []
     order: list[int] = []
     for pixels in shown:
@@ -182,7 +188,7 @@ def _distinct(shown: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
 
 
 def _bands(part: Mask) -> Iterator[tuple[int, int]]:
-    """Top and bottom of what is clear of each other, from the top of a region to its bottom."""
+    """Yield top and bottom of bands that are clear of each other, from the top of a region to its bottom."""
     rows = np.flatnonzero(part.any(axis=1))
     gaps = np.flatnonzero(np.diff(rows) > _CLEAR_PX)
     cuts = [int(rows[gap] + rows[gap + 1]) // 2 for gap in gaps]
@@ -190,14 +196,14 @@ def _bands(part: Mask) -> Iterator[tuple[int, int]]:
 
 
 def _bar_of(part: Mask, band: Region) -> Region | None:
-    """The box of a caret that is a bar."""
+    """Return the box of a caret that is a bar; None where there is none."""
     caret = _caret_of(part, band) if part.any() else None
     is_bar = caret and caret.right - caret.left <= BAR_PX[0] and caret.bottom - caret.top >= _LEAST_BAR_PX
     return caret if is_bar else None
 
 
 def _caret_of(part: Mask, region: Region) -> Region | None:
-    """The box of what differs in a region; None where it is larger than a caret, or not full, as a clock's digit is."""
+    """Return the box of the marked pixels; None where it is larger than a caret, or not full, as a clock's digit."""
     rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
     top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
     if right - left > CARET_PX[0] or bottom - top > CARET_PX[1] or not part[top:bottom, left:right].all():
@@ -212,10 +218,11 @@ def _grown(region: Region, screen: FrameRef) -> Region:
 
 
 class Recorder:
-    """Collects the steps of one run that are carried out live. `screen` looks at the screen at rest, `load` at a frame.
+    """The steps of one run that are carried out live.
 
-    Waits and looks are left out, as gates stand for them, and so is what could not be done. `holds_secret` where a step
-    told something that no recording may hold, and that nobody could put back: the desktop's password, or a key.
+    `screen` returns the screen at rest, `load` a frame's pixels. Waits and looks are left out, as gates take their
+    place. Failed steps are left out too. `holds_secret` is true where a step held a secret that no recording may hold
+    and that nobody could put back: the desktop's password, or a key.
     """
 
     def __init__(self, screen: Callable[[], Screen], load: Callable[[FrameRef], Pixels]) -> None:
@@ -226,6 +233,7 @@ class Recorder:
         self._begun: tuple[Proposal, Screen] | None = None
 
     def observe(self, event: RunEvent) -> None:
+        """Take in an event of the run; before a step, wait for the screen to be at rest."""
         match event:
             case StepStarted(proposal=proposal) if not _is_look(proposal):
                 self._begun = proposal, self.screen()
@@ -241,8 +249,9 @@ class Recorder:
                 pass
 
     def _keep_transients(self, *passed: FrameRef) -> None:
-        """Keep with the newest step what the screen may have shown for a moment: the frame after it, as a toast may
-        still be there, and what passed.
+        """Keep the frames that may be transient with the newest step.
+
+        The frame after the step is one of them: a toast may still be there.
         """
         if not self.steps:
             return
@@ -257,7 +266,7 @@ def _is_look(proposal: Proposal) -> bool:
 
 
 def _is_answered(action: Action) -> bool:
-    """Tell whether a function of the user's answers; what reads the screen for a model is none."""
+    """Return whether the action calls a user's function, not one that reads the screen for a model."""
     return isinstance(action, CallFunction) and action.name not in _READING
 
 

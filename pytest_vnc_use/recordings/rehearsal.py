@@ -1,6 +1,6 @@
-"""Learns, while a recording is replayed right after it was made, what may look different there and is no other screen.
+"""A rehearsal: a replay right after the recording, which learns which differences do not make another screen.
 
-A gate that stays closed by a difference that is small and local is opened, and each look of that part is remembered.
+Where a small, local difference keeps a gate closed, the rehearsal opens the gate and remembers that part's looks.
 """
 
 from __future__ import annotations
@@ -16,38 +16,41 @@ from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing
 from pytest_vnc_use.types import Region
 
 MOST_DIFFERENCES = 4
-"""What differs in more places than these is another screen: fonts, a theme, a list."""
+"""The most places that may differ. More make another screen: other fonts, another theme, another list."""
 SMALL_SHARE = 0.005
-"""So much of the screen may differ at most: 6,480 pixels of 1440x900, of which a line of text has less than 1,500."""
+"""The largest share of the screen that may differ: 6,480 pixels of 1440x900. A line of text has less than 1,500."""
 _MOST_AREA = 0.02
-"""So much of the screen the boxes may cover that hold it."""
+"""The largest share of the screen that the boxes around the differences may cover."""
 _MOST_LOOKS = 4
 NEAR_LEVELS = 32
-"""So far a level may be off where a thing is still drawn the same: browsers draw a border 23 off now and then."""
+"""The largest difference of a level in the same drawing: browsers draw a border 23 levels off now and then."""
 _HOLLOW, _LINE = 0.25, 0.5
-"""A box with less than this share marked may be a border; its rows with more than that are its top and bottom."""
+"""A box with a smaller marked share may be a border; rows with more than the second share are its top and bottom."""
 
 
 class Rehearsal:
-    """What one replay of a recording teaches; `learnt` has it."""
+    """The differences that one replay of a recording teaches. `learnt` returns the recording with them."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self._parts: dict[int, tuple[Volatile, ...]] = {}
-        """By the `id` of each screen of the recording, which stays alive with it."""
+        """The learnt parts by the `id` of each screen of the recording, which stays alive with it."""
         self._transients: dict[int, tuple[Screen, ...]] = {}
         self._known = [part for screen in screens(recording) for part in screen.volatile if part.kind == "unstable"]
 
     # --- for a replay ------------------------------------------------------------------------------------------------
 
     def widened(self, gate: Gate, screen: Screen) -> Gate:
-        """Return the gate to a screen that also takes what is known to be unstable on others, where it shows that."""
+        """Return the gate to a screen that also accepts the unstable parts of other screens.
+
+        Such a part must be on this screen too, as it was recorded on the other.
+        """
         own = (*screen.volatile, *self._parts.get(id(screen), ()))
         fitting = [part for part in self._known if _fits(part, gate.expected, own) and _may_be(part)]
         return gate.with_parts([*self._parts.get(id(screen), ()), *fitting])
 
     def opened(self, gate: Gate, seen: Pixels, acted_on: Pixels | None = None) -> Gate | None:
-        """Return the gate as it lets the screen pass; None where more differs than may be learnt."""
+        """Return the gate, widened until it is open to the screen; None where more differs than may be learnt."""
         for _ in range(2 * MOST_DIFFERENCES):
             found = gate.mismatch(seen, acted_on)
             if found is None:
@@ -59,14 +62,14 @@ class Rehearsal:
         return None
 
     def accepts(self, screen: Screen, gate: Gate, seen: Pixels) -> bool:
-        """Tell whether a screen shows what was evidence, or hardly another look of it."""
+        """Return whether a screen shows the evidence again, or a slightly different look of it. Learn that look."""
         opened = self.opened(self.widened(gate, screen), seen)
         if opened:
             self.note(screen, opened, seen)
         return opened is not None
 
     def note(self, screen: Screen, gate: Gate, seen: Pixels) -> None:
-        """Remember, of a screen that passed its gate, where it showed another look than the recorded one."""
+        """Remember where a screen with an open gate showed another look than the recorded one."""
         known = self._parts.get(id(screen), ())
         for part in gate.parts:
             is_new = part.kind == "unstable" and part not in (*screen.volatile, *known)
@@ -76,18 +79,18 @@ class Rehearsal:
         self._parts[id(screen)] = known
 
     def note_transient(self, step: RecordedStep, shown: Screen) -> None:
-        """Remember what the screen showed for a moment after a step."""
+        """Remember a transient frame after a step."""
         self._transients[id(step)] = (*self._transients.get(id(step), ()), shown)
 
-    # --- what it comes to --------------------------------------------------------------------------------------------
+    # --- the result --------------------------------------------------------------------------------------------------
 
     @property
     def regions(self) -> list[Region]:
-        """Return where other looks were learnt, each place once."""
+        """Return the places where other looks were learnt, each once."""
         return [*dict.fromkeys(part.region for parts in self._parts.values() for part in parts)]
 
     def learnt(self) -> Recording:
-        """Return the recording with all that was learnt; itself where that is nothing."""
+        """Return the recording with everything learnt; the recording itself where nothing was."""
         if not any(self._parts.values()) and not self._transients:
             return self.recording
 
@@ -104,7 +107,7 @@ class Rehearsal:
 
 
 def _joined(parts: Sequence[Volatile], more: Sequence[Volatile]) -> tuple[Volatile, ...]:
-    """Return all parts; those with more looks take the place of what is known within them, a caret stays."""
+    """Return all parts. A new part replaces the unstable parts within it; a caret stays."""
     kept = [part for part in parts if part.kind != "unstable" or not _is_covered(part, more)]
     return (*kept, *more)
 
@@ -114,7 +117,7 @@ def _is_covered(part: Volatile, others: Iterable[Volatile]) -> bool:
 
 
 def _fits(part: Volatile, expected: Pixels, own: Iterable[Volatile]) -> bool:
-    """Tell whether a part of another screen is on this one too, as it was recorded, with nothing known of it there."""
+    """Return whether another screen's part is on this one as recorded, where none of this screen's own parts is."""
     if any(part.region.meets(other.region) for other in own):
         return False
     return not differing(part.looks[0].pixels(), part.region.part_of(expected)).any()
@@ -124,7 +127,7 @@ def _fits(part: Volatile, expected: Pixels, own: Iterable[Volatile]) -> bool:
 
 
 def _other_looks(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[Volatile]:
-    """Return parts that have the look seen now among theirs; none where what differs is not small and local."""
+    """Yield parts whose looks include the current one; none where the difference is not small and local."""
     unstable = [part for part in gate.parts if part.kind == "unstable"]
     if not found.boxes:
         known = next((part for part in unstable if part.region == found.region), None)
@@ -142,9 +145,9 @@ def _other_looks(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[Volatile
 
 
 def _part(box: Region, known: Sequence[Volatile], gate: Gate, seen: Pixels) -> Volatile:
-    """Return the part in a box, and in what is known to be unstable there: as recorded, as seen before, as seen now.
+    """Return the part in a box and in the known unstable parts there, with its looks: recorded, seen before, seen now.
 
-    What is known there may be only a piece of what is seen now, where an earlier gate compared no more of it.
+    A known part may be only a piece of the current one, where an earlier gate compared no more of it.
     """
     region = _hull([box, *(part.region for part in known)])
     recorded = region.part_of(gate.expected)
@@ -168,15 +171,15 @@ def _distinct(looks: Iterable[Pixels]) -> Iterator[Pixels]:
 
 
 def _may_be(part: Volatile) -> bool:
-    """Tell whether a part may have these looks: each is the recorded drawing, and no other value or word."""
+    """Return whether a part may have these looks: each must be the recorded drawing, and no other value or word."""
     recorded, *others = (look.pixels() for look in part.looks)
     return len(others) < _MOST_LOOKS and all(is_same_drawing(recorded, look) for look in others)
 
 
 def is_same_drawing(one: Pixels, other: Pixels) -> bool:
-    """Tell whether two pictures show the same, moved as a whole by a pixel at most and a little lighter or darker.
+    """Return whether two pictures show the same drawing, moved by a pixel at most and a little lighter or darker.
 
-    The outermost pixels of both must be equal, or nearly: what is moved over them is not compared.
+    The outermost pixels of both must be equal, or nearly: the move leaves them out of the comparison.
     """
     return any(_is_moved(one, other, down, across) for down in (-1, 0, 1) for across in (-1, 0, 1))
 
@@ -201,7 +204,7 @@ def _is_small(differs: Mask, boxes: Sequence[Region]) -> bool:
 
 
 def _thin_boxes(differs: Mask) -> Iterator[Region]:
-    """Return boxes around what differs; of a border, which is hollow, its four sides."""
+    """Yield boxes around the differences; for a border, which is hollow, boxes around its four sides."""
     for box in boxes_of(differs):
         inside = box.part_of(differs)
         if min(inside.shape) <= 2 * APART_PX or inside.mean() > _HOLLOW:
@@ -216,7 +219,7 @@ def _thin_boxes(differs: Mask) -> Iterator[Region]:
 
 
 def _with_edge(box: Region, shape: tuple[int, ...]) -> Region:
-    """Return the box and a pixel around it, so that it can be seen whether what is in it has moved."""
+    """Return the box and a pixel around it, so that a move of its content can be seen."""
     right, bottom = min(shape[1], box.right + 1), min(shape[0], box.bottom + 1)
     return Region(max(0, box.left - 1), max(0, box.top - 1), right, bottom)
 

@@ -1,8 +1,8 @@
-"""Carries out a recorded run again: a planner that reads its decisions there, and says what the screen must show.
+"""The replay of a recorded run: a planner that reads its decisions from the recording, and checks the screen first.
 
-Before each step, and at the end, the screen must be as recorded (a gate, see `match`). It is waited for, as long as the
-program needs (see `patient_eyes`). At the first gate that stays closed the live planner takes over, if there is one;
-else the run ends with RecordingDrifted, and nothing more is carried out.
+Before each step, and at the end, the screen must be as recorded (a gate, see `gates`). The replay waits for it as long
+as the program needs (see `patient_eyes`). At the first gate that stays closed the live planner takes over, if there is
+one. Else the run ends with RecordingDrifted, and nothing more is carried out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LONGEST_ANSWER = 80
 
 @dataclass(frozen=True)
 class Closed:
-    """A gate that stayed closed: the problem in words, what was seen, and where it is other."""
+    """A gate that stayed closed: the problem in words, the gate, the frame that was seen, and where it differs."""
 
     problem: str
     gate: Gate
@@ -41,17 +41,17 @@ class Closed:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What the runs before this one came to: the screen before the last step, and all that was changed so far."""
+    """The result of the test's runs before this one: the screen before the last step, and all pixels changed so far."""
 
     screen: Screen | None = None
     touched: Mask | None = None
 
 
 class Replay:
-    """The port Planner for one run of a recording; it keeps count of where it is.
+    """The port Planner for one run of a recording; it counts the steps.
 
-    `masks` are left out of all comparisons; they stand in `file`. A `rehearsal` learns what is other and harmless.
-    `closed` is told of the gate that stayed closed.
+    `masks` are left out of all comparisons; they are kept in `file`. A `rehearsal` learns harmless differences.
+    `closed` receives the gate that stayed closed.
     """
 
     def __init__(
@@ -81,50 +81,56 @@ class Replay:
         self._acted_on: Pixels | None = None
         self._before: Pixels | None = None
         self.elsewhere: list[Region] = []
-        """Where the newest frame differs from the recording though no gate compares it there."""
+        """The places where the newest frame differs from the recording though no gate compares them."""
         self.taken_over_at: int | None = None
-        """After so many turns the live planner took over; None while it did not."""
+        """The number of turns after which the live planner took over; None while it has not."""
         self.carried_out: tuple[RecordedStep, ...] = ()
-        """The steps before that, but one that failed."""
+        """The steps before the takeover, without one that failed."""
 
     @property
     def name(self) -> str:
+        """The name of the planner, for the report."""
         return f"recording, or where that drifts {self._live.name}" if self._live else "recording"
 
     # --- for the eyes ------------------------------------------------------------------------------------------------
 
     @property
     def gate(self) -> Gate | None:
-        """What the screen must show next; None once the live planner has taken over."""
+        """Return the next gate; None once the live planner has taken over."""
         return self._gate if self.taken_over_at is None else None
 
     @property
     def at_end(self) -> bool:
+        """Return whether no recorded step is left."""
         return self._next == len(self._run.steps)
 
     @property
     def quiet_s(self) -> float:
-        """For so long the recorded end was watched while nothing changed."""
+        """The time, in seconds, for which the recorded end stayed unchanged."""
         return self._run.end.quiet_s
 
     @property
     def is_watched_later(self) -> bool:
-        """Whether the end may be watched while the test's body runs.
+        """Return whether the end may be watched while the test's body runs.
 
-        The body must have left it alone, and no planner may take over: that needs the screen before the body.
+        When it was recorded, the body must have left the end alone. No live planner may be there: to take over, it
+        would need the screen before the body.
         """
         return self._run.stays and self._live is None
 
     def look(self, seen: Pixels) -> Mismatch | None:
-        """Return what is not as the gate says; None where it is open."""
+        """Return the difference from the gate; None where it is open."""
         return self._gate.mismatch(seen, self._acted_on) or self._blinks.look(seen)
 
     def look_anew(self) -> None:
-        """Forget what was seen of the gate so far."""
+        """Forget what the gate has seen so far."""
         self._opened, self._blinks = None, BlinkWatch(self._gate.blinking)
 
     def mismatch(self, frame: FrameRef, shown: Callable[[], Pixels]) -> Mismatch | None:
-        """Return what of a frame is not as the gate says; None, and known from then on, where it is open."""
+        """Return a frame's difference from the gate; None where the gate is open.
+
+        The same frame is not compared again.
+        """
         if frame == self._opened:
             return None
         seen = shown()
@@ -137,7 +143,7 @@ class Replay:
         return found
 
     def accept(self, frame: FrameRef, shown: Callable[[], Pixels]) -> bool:
-        """Learn, in a rehearsal, what stays other in a frame; return whether the gate is open to it from then on."""
+        """Learn, in a rehearsal, a frame's lasting difference; return whether the gate is open to it from then on."""
         if self._rehearsal is None:
             return False
         opened = self._rehearsal.opened(self._gate, shown(), self._acted_on)
@@ -146,11 +152,11 @@ class Replay:
 
     @property
     def newest_step(self) -> RecordedStep | None:
-        """Return the step that was carried out last."""
+        """Return the step that was carried out last; None before the first."""
         return self._run.steps[self._next - 1] if self._next else None
 
     def unknown_parts(self, passed: Pixels) -> list[Region]:
-        """Return where a frame that came and went showed what nothing in this run's recording shows there."""
+        """Return where a transient frame shows something that nothing in this run's recording shows there."""
         now = self._gate
         known = [now.expected] if self._before is None else [now.expected, self._before]
         left_out = now.ignored
@@ -160,16 +166,16 @@ class Replay:
         return unknown_parts(passed, [*known, *recorded], left_out) if recorded else found
 
     def touched(self) -> Earlier:
-        """Return what the next run of the test begins with."""
+        """Return the screen and the changed pixels that the test's next run begins with."""
         steps = self._run.steps
         return Earlier(steps[-1].screen if steps else self._earlier.screen, self._touched)
 
     # --- the port ----------------------------------------------------------------------------------------------------
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """Return the next recorded step where its gate is open; else what the live planner says.
+        """Return the next recorded step where its gate is open; else the live planner's decision.
 
-        Raises RecordingDrifted.
+        Raises RecordingDrifted where there is no live planner.
         """
         if self.taken_over_at is None and (problem := self._problem(observation)):
             self._close(problem, observation)
@@ -186,7 +192,10 @@ class Replay:
 
     @property
     def _gate(self) -> Gate:
-        """Made when it is first asked for: while the program reacts, and not before it is acted upon."""
+        """Return the gate to the next screen.
+
+        It is made on first use: while the program reacts, and not before the next action.
+        """
         if self._made is None:
             made = self._gate_to(self._next)
             self._made = self._rehearsal.widened(made, self._screen) if self._rehearsal else made
@@ -230,7 +239,7 @@ class Replay:
         return self.mismatch(observation.frame, lambda: pixels_of(observation.load_png(observation.frame)))
 
     def _other_answer(self, last: Step) -> str:
-        """Return how the answer of a function of the user's differs from the recorded one; "" where it does not."""
+        """Return how the answer of a user's function differs from the recorded one; "" where it does not."""
         recorded, action = self._run.steps[self._next - 1], last.proposal.action
         if recorded.answer is None or not isinstance(action, CallFunction) or recorded.answer == last.output:
             return ""
@@ -254,7 +263,10 @@ class Replay:
         self.carried_out = self._run.steps[: self._next - failed]
 
     def mask_for(self, problem: Mismatch) -> str:
-        """Return what to write into the file where the part changes by itself, and what that takes away."""
+        """Return a hint: the mask to add to the file if the part changes by itself, and what the mask takes away.
+
+        Return "" where the difference has no place.
+        """
         if not problem.boxes:
             return ""
         pixels = int(mask_of(problem.masks, self._gate.expected.shape).sum())
@@ -280,7 +292,7 @@ def _last_step(observation: Observation) -> Step | None:
 
 
 def _from_here(observation: Observation, replayed: int) -> Observation:
-    """What the live planner sees: its own turns; what was done before them it is told in words."""
+    """Return the live planner's observation: its own turns, and the replayed steps as text in the task."""
     before, own = observation.turns[:replayed], observation.turns[replayed:]
     done = [step_line(step) for turn in before for step in turn.steps]
     first = own[0].steps[0].frame_before if own and own[0].steps else observation.frame
@@ -295,9 +307,9 @@ def _with_done(task: str, done: list[str]) -> str:
 
 
 class NoPlanner:
-    """Stands for the planner where none is needed: a recording is replayed, or a test has no task.
+    """The port Planner where no planner is needed: a recording is replayed, or a test has no task.
 
-    `why` is the error of whoever asks it nevertheless.
+    Whoever asks it nevertheless gets the error `why`.
     """
 
     name = "nobody"
@@ -306,6 +318,7 @@ class NoPlanner:
         self._why = why
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        """Raise `why`; PlannerError where it is None."""
         if self._why is not None:
             raise self._why
         raise PlannerError(f"no planner is configured for {observation.task!r}: pass --vnc-planner=gemini")

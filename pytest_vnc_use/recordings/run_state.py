@@ -1,4 +1,4 @@
-"""One run of a test: what is replayed in it, and what is recorded of it."""
+"""The state of one run of a test: its replay, and its recording."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pytest_vnc_use.types.protocols import Controller
 
 @dataclass
 class RunState:
-    """A run of the test: what is replayed in it, what is recorded of it, and where it tells of itself."""
+    """The state of a run of the test: its replay, its recorder, and the receiver of its events."""
 
     task: str
     planner: str
@@ -30,37 +30,41 @@ class RunState:
     replay: Replay | None = None
     eyes: PatientEyes | None = None
     is_watched: bool = False
-    """Whether the end was watched for as long as it was recorded."""
+    """True where the end was watched for as long as it was recorded."""
     is_left: bool = False
-    """Whether something was done after it."""
+    """True where something was done after the run."""
     is_done: bool = False
     is_over: bool = False
-    """Whether the test's body was over after it."""
+    """True where the test's body was over after the run."""
     claims: list[Evidence] = field(default_factory=list)
     ended: RecordedRun | None = None
 
     @property
     def is_live(self) -> bool:
+        """Return whether a planner decides: nothing is replayed, or the live planner has taken over."""
         return self.replay is None or self.replay.taken_over_at is not None
 
     @property
     def is_replayed(self) -> bool:
-        """Whether it was replayed whole."""
+        """Return whether the whole run was replayed."""
         return self.is_done and not self.is_live
 
     def end(self) -> RecordedRun:
-        """The recorded run where it was replayed whole, else with what was carried out live. Raises DesktopError."""
+        """Return the recorded run: the known one where it was replayed whole, else one with the live steps.
+
+        Raises DesktopError.
+        """
         if self.known and not self.is_live:
             return self.known
         steps = (*(self.replay.carried_out if self.replay else ()), *self.recorder.steps)
         end = self.recorder.screen()
-        following = [*(step.screen for step in steps[1:]), end]  # of no steps there is the end alone
+        following = [*(step.screen for step in steps[1:]), end]  # without steps, only the end
         kept = tuple(with_known_transients(step, after) for step, after in zip(steps, following, strict=False))
         return RecordedRun(task=self.task, planner=self.planner, steps=kept, end=end)
 
 
 def with_known_transients(step: RecordedStep, after: Screen) -> RecordedStep:
-    """Return the step with those of its transients that are more than the way from its screen to the one after."""
+    """Return the step without transient frames that only show the way from its screen to the next one."""
     if not step.transients:
         return step
     known, left_out = [step.screen.pixels(), after.pixels()], mask_of((), after.pixels().shape)
@@ -69,6 +73,7 @@ def with_known_transients(step: RecordedStep, after: Screen) -> RecordedStep:
 
 
 def frame_pixels(folder: RunFolder, frame: FrameRef) -> Pixels:
+    """Return the pixels of a frame in a run folder."""
     return pixels_of(folder.load_png(frame))
 
 

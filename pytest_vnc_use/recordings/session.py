@@ -1,4 +1,4 @@
-"""One test and its recording: what is replayed of it, what is recorded anew, and what comes of that."""
+"""One test and its recording: what to replay, what to record anew, and what to report."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ Mode = Literal["auto", "replay", "rewrite", "demonstrate", "off"]
 
 
 def mode_of(asked: str, *, exists: bool, ci: bool, has_planner: bool) -> Mode:
-    """What `--vnc-record` comes to. Where it is not given, a test that has a recording uses it, and no other test does.
+    """Return the mode that `--vnc-record` and the circumstances give.
 
-    To use it is `replay` with CI=true, else `auto`. Without a planner nothing can be healed: `auto` is then `replay`.
+    Where the option is not given, a test that has a recording uses it, and no other test does: in mode `replay` with
+    CI=true, else `auto`. Without a planner nothing can be healed: `auto` is then `replay`.
     """
     mode = asked or ("off" if not exists else "replay" if ci else "auto")
     return "replay" if mode == "auto" and not has_planner else mode  # type: ignore[return-value]  # checked as a setting
@@ -54,7 +55,7 @@ def mode_of(asked: str, *, exists: bool, ci: bool, has_planner: bool) -> Mode:
 
 @dataclass
 class _Heard:
-    """What was asked of a judge last, of which frame, and the evidence that there is, with what is other by now."""
+    """The newest question to a judge: the frame, the evidence for it, and how the screen differs from that now."""
 
     frame: Frame
     evidence: Evidence | None
@@ -62,10 +63,11 @@ class _Heard:
 
 
 class RecordedTest:
-    """A RunObserver that gives an agent what to replay, and collects what to write once the test has passed.
+    """A RunObserver that gives an agent the run to replay, and collects the recording of the test.
 
-    With the mode `demonstrate`, `show` has each task done by a person. A `rehearsal` has the recording to be replayed,
-    and learns from it. Raises RecordingError where the recording cannot be used.
+    The recording is written once the test has passed. In the mode `demonstrate`, `show` has a person do each task. A
+    `rehearsal` holds the recording to replay, and learns from the replay. Raises RecordingError where the recording
+    cannot be used.
     """
 
     def __init__(self, key: Key, mode: Mode, show: Show | None = None, rehearsal: Rehearsal | None = None) -> None:
@@ -74,9 +76,9 @@ class RecordedTest:
         self._show = show
         self.mode = mode
         self.healed: list[str] = []
-        """What was not as recorded, and was done or judged anew."""
+        """The differences from the recording that a planner or a judge resolved anew."""
         self.transients: list[str] = []
-        """What a replay showed for a moment, and its recording did not."""
+        """Messages about transient frames of a replay that its recording does not have."""
         self._unknown: list[Region] = []
         self._recording = rehearsal.recording if rehearsal else load_of(key) if mode in ("auto", "replay") else None
         self._masks = self._recording.masks if self._recording else masks_of(key)
@@ -87,7 +89,7 @@ class RecordedTest:
         self._heard: dict[str, _Heard] = {}
         self._is_whole = True
         self._acts_unseen = False
-        """Whether something was done since the newest run began that its eyes do not know of."""
+        """True where something was done since the newest run began that its eyes do not know of."""
 
     # --- for the agent -----------------------------------------------------------------------------------------------
 
@@ -99,7 +101,7 @@ class RecordedTest:
         folder: RunFolder,
         emit: Callable[[RunEvent], None],
     ) -> tuple[Planner, Controller]:
-        """Who decides in a run that begins now, and the eyes and hands for it. Raises RecordingError, DesktopError."""
+        """Return the planner and the controller for a run that begins now. Raises RecordingError, DesktopError."""
         task, load = started.task, partial(frame_pixels, folder)
         if self._runs:
             self._begin_next(desktop)
@@ -129,18 +131,24 @@ class RecordedTest:
         return run.replay, run.eyes
 
     def _let_go(self) -> LetGo | None:
-        """Where a button was let go last, of which only the newest run's eyes know; None where nothing was done yet."""
+        """Return where a button was let go last; None where nothing was done yet.
+
+        Only the newest run's eyes know the place. Where something else acted, the place is None.
+        """
         eyes, acts_unseen, self._acts_unseen = self._runs[-1].eyes if self._runs else None, self._acts_unseen, False
         if acts_unseen or (self._runs and eyes is None):
             return None, time.monotonic()
         return eyes.let_go if eyes else None
 
     def has_replayed(self, run_id: str) -> bool:
-        """Whether a run of that id was replayed whole, so that no planner was asked."""
+        """Return whether the run of that id was replayed whole, so that no planner was asked."""
         return any(run.folder.path.name == run_id and not run.is_live for run in self._runs)
 
     def judge(self, live: Callable[[], Judge], eyes: Callable[[], Controller], hide: Callable[[str], str]) -> Judge:
-        """Who judges: the recorded evidence and, unless this is a replay, the live judge. `hide` takes secrets out."""
+        """Return the judge: the recorded evidence and, unless this is a replay, the live judge.
+
+        `hide` takes secrets out of a claim.
+        """
         self._eyes = eyes
         recording = self._recording
         evidence = [*recording.claims, *(each for run in recording.runs for each in run.claims)] if recording else []
@@ -156,7 +164,10 @@ class RecordedTest:
         )
 
     def _known(self, task: str, desktop: Controller) -> RecordedRun | None:
-        """The run that is recorded in this place of the test. Raises RecordingError, DesktopError."""
+        """Return the run that is recorded in this place of the test; None where none is.
+
+        Raises RecordingError, DesktopError.
+        """
         runs = self._recording.runs if self._recording else ()
         known = runs[len(self._runs)] if len(self._runs) < len(runs) else None
         if known and known.task == task:
@@ -189,11 +200,12 @@ class RecordedTest:
                 "test anew with --vnc-record=rewrite"
             )
 
-    # --- what happens ------------------------------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------------------------------
 
     def observe(self, event: RunEvent) -> None:
+        """Take in an event of a run: keep steps and answers, report transient frames."""
         match event:
-            case RunStarted():  # of a run with a planner of its own nobody was asked here
+            case RunStarted():  # a run with its own planner did not call `begin`
                 begun = [run for run in self._runs[-1:] if run.folder.path.name == event.run_id]
                 self._current = begun[0] if begun else None
                 self._acts_unseen |= not begun
@@ -227,7 +239,7 @@ class RecordedTest:
             run.ended = run.end()
 
     def _closed(self, run: RunState, closed: Closed) -> None:
-        """A gate stayed closed."""
+        """Report a gate that stayed closed."""
         healed = self.mode != "replay"
         self._tell(run, closed.problem, closed.gate.expected, closed.seen, closed.region, healed=healed)
 
@@ -242,23 +254,29 @@ class RecordedTest:
     # --- after a run -------------------------------------------------------------------------------------------------
 
     def conclude(self) -> None:
-        """Watch the end of the newest run to its end, where that was put off. Raises RecordingDrifted, DesktopError."""
+        """Watch the newest run's end for its full time, where that was put off.
+
+        Raises RecordingDrifted, DesktopError.
+        """
         run = self._runs[-1] if self._runs else None
         if run and run.eyes and run.is_replayed and not run.is_watched:
             run.is_watched = True
             self._check_end(run, run.eyes, run.eyes.watch_end())
 
     def leave(self) -> None:
-        """Take note that the test acts by itself now, once the end was watched. Raises as `conclude` does."""
+        """Watch the end of the newest run, then note that the test acts by itself from now on.
+
+        Raises as `conclude` does.
+        """
         self.conclude()
         self._acts_unseen = True
         if self._runs:
             self._runs[-1].is_left = True
 
     def end_body(self, desktop: Controller) -> None:
-        """Check, once the test's body is over, that the screen is still that of the newest run's end.
+        """Check, once the test's body is over, that the screen still shows the newest run's end.
 
-        Where the run is recorded, write down whether it is. Raises as `conclude` does.
+        For a run that is being recorded, note whether it does. Raises as `conclude` does.
         """
         run = self._runs[-1] if self._runs else None
         if run is None or run.is_over:
@@ -273,7 +291,7 @@ class RecordedTest:
             mark_staying(run, desktop)
 
     def _begin_next(self, desktop: Controller) -> None:
-        """The end of the newest run is the start of the next one, which compares all of it."""
+        """Finish the newest run before the next one begins. The next run compares the whole screen at its start."""
         run = self._runs[-1]
         if run.is_replayed:
             self._look_for_passed(run, desktop)
@@ -290,7 +308,7 @@ class RecordedTest:
         raise RecordingDrifted("\n".join(filter(None, [problem, WHAT_TO_DO, run.replay.mask_for(mismatch)])))
 
     def _look_for_transients(self, run: RunState, step: Step) -> None:
-        """Tell what came and went in a replayed step, and what differs where no gate compares it."""
+        """Report the transient frames of a replayed step, and the differences where no gate compares."""
         when = f"after step {step.number} of {len(run.known.steps) if run.known else 0}"
         for ref in step.passed:
             self._tell_transients(run, when, ref)
@@ -326,7 +344,7 @@ class RecordedTest:
         self._heard[claim] = _Heard(frame, evidence, mismatch)
 
     def _keep(self, claim: str, judged: Verdict | Reading) -> None:
-        """What a judge said, with the evidence for it; the same again where it rests on that."""
+        """Keep a judge's answer with its evidence: the known evidence where the answer rests on it, else a new one."""
         heard = self._heard.pop(claim, None)
         if heard is None:
             return
@@ -342,7 +360,7 @@ class RecordedTest:
         healed = self.mode != "replay"
         if self._runs:
             self._tell(self._runs[-1], problem, evidence.screen.pixels(), frame.ref, mismatch.region, healed=healed)
-        elif healed:  # before the first run there is no run folder for the pictures
+        elif healed:  # no run folder for the pictures before the first run
             self.healed.append(problem)
 
     def _add(self, evidence: Evidence) -> None:
@@ -359,9 +377,9 @@ class RecordedTest:
         return Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **told)
 
     def _volatile(self, frame: Frame, moving: tuple[Volatile, ...]) -> tuple[Volatile, ...]:
-        """What moves by itself now; and what did at the run's end, where the screen is still that.
+        """Return the parts that move now; where the screen still shows the run's end, also the parts that moved there.
 
-        While a judge thinks, carets come to rest.
+        Carets come to rest while a judge thinks.
         """
         end = self._runs[-1].ended.end if self._runs and self._runs[-1].ended else None
         if end is None or other_than(end.pixels(), pixels_in(frame), end.volatile):
@@ -371,20 +389,23 @@ class RecordedTest:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def keep(self) -> bool:
-        """Write what is other than before, once the test has passed; whether anything was. Raises RunFolderError."""
+        """Write the recording where it has changed, once the test has passed; return whether the file changed.
+
+        Raises as `store.save` does.
+        """
         recording = self._made() if self._records and self._is_whole else None
         if recording is None or recording == self._recording:
             return False
         return save(self.key.path, recording)
 
     def release(self) -> None:
-        """Let go of the screens: whoever keeps the test, or an error of it, keeps this object too."""
+        """Let go of the screens: whoever keeps the test, or its error, keeps this object too."""
         self._runs.clear()
         self._opening.clear()
         self._current = self._recording = None
 
     def _made(self) -> Recording | None:
-        """The whole test as it was carried out; None where it did nothing that could be recorded."""
+        """Return the recording of the whole test; None where there is nothing to record, or a run is not recorded."""
         ended = [(run.ended, tuple(run.claims)) for run in self._runs]
         runs = tuple(run.model_copy(update={"claims": claims}) for run, claims in ended if run)
         seen = [each.screen for each in self._opening] + [run.end for run in runs]

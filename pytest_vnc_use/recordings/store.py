@@ -1,4 +1,4 @@
-"""Where the recording of a test is kept, and how it is read and written: whole, and by one process at a time."""
+"""The files of a recording: where they are, and how they are read and written, whole and by one process at a time."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ _LFS_POINTER = b"version https://git-lfs"
 
 @dataclass(frozen=True)
 class Key:
-    """What a recording belongs to, beside its tasks and its screen's size: a test, its parameters, its secrets.
+    """The test that a recording belongs to, with its parameters and secrets.
 
-    `test` is what pytest calls it; `module` the file that it is in. The names of parameters and secrets are sorted.
+    A recording also belongs to its tasks and its screen's size. `test` is pytest's name for the test; `module` is its
+    file. The names of parameters and secrets are sorted.
     """
 
     module: Path
@@ -54,17 +55,17 @@ class Key:
 
     @property
     def path(self) -> Path:
-        """`__vnc_recordings__/<module>/<test>.json`, beside the module."""
+        """The path of the recording, beside the module: `__vnc_recordings__/<module>/<test>.json`."""
         return self.module.parent / FOLDER / self.module.stem / f"{_file_name(self.test)}.json"
 
     def belongs(self, recording: Recording) -> bool:
-        """Whether it was recorded of this test, with parameters and secrets of these names."""
+        """Return whether a recording is of this test, with parameters and secrets of these names."""
         names = (recording.test, recording.parameters, recording.secrets)
         return names == (self.test, self.parameters, self.secrets)
 
 
 def _file_name(test: str) -> str:
-    """The test's name as every file system takes it; with a digest where that is not all of it."""
+    """Return the test's name in characters that every file system takes; with a digest where that changes the name."""
     name = test.partition("::")[2].replace("::", ".") or test
     safe = re.sub(r"[^A-Za-z0-9_.=,+\[\]-]", "_", name)[:_LONGEST_NAME]
     return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
@@ -74,7 +75,7 @@ def _file_name(test: str) -> str:
 
 
 def load(path: Path) -> Recording | None:
-    """The recording at `path`, its pictures checked; None where there is none. Raises RecordingError."""
+    """Return the recording at `path`, its pictures checked; None where there is none. Raises RecordingError."""
     try:
         text = path.read_bytes().decode()
     except FileNotFoundError:
@@ -89,7 +90,10 @@ def load(path: Path) -> Recording | None:
 
 
 def load_of(key: Key) -> Recording | None:
-    """Return the recording of a test; None where there is none. Raises RecordingError where it is another's."""
+    """Return the recording of a test; None where there is none.
+
+    Raises RecordingError, also where it is another test's.
+    """
     recording = load(key.path)
     if recording and not key.belongs(recording):
         raise RecordingError(
@@ -104,7 +108,7 @@ def _in_words(test: str, parameters: tuple[str, ...], secrets: tuple[str, ...]) 
 
 
 def masks_of(key: Key) -> tuple[Region, ...]:
-    """Return the masks that the user gave for a test, which outlive what is written anew."""
+    """Return the masks that the user gave for a test. They outlive a new recording."""
     try:
         recording = load(key.path)
     except RecordingError:
@@ -115,7 +119,7 @@ def masks_of(key: Key) -> tuple[Region, ...]:
 def _check_pictures(
     screen: Screen, size: tuple[int, int], size_of_picture: Callable[[str], tuple[int, int]], path: Path
 ) -> None:
-    """Raises RecordingError where a picture of a screen is missing or damaged, or not of the size that it must have."""
+    """Raise RecordingError where a picture of a screen is missing, damaged, or of the wrong size."""
     if screen.picture:
         (width, height), (left, top) = size_of_picture(screen.picture), screen.at
         if left + width > size[0] or top + height > size[1]:
@@ -154,7 +158,7 @@ def _digest(picture: bytes) -> str:
 
 
 def _with_pixels(recording: Recording, path: Path) -> Recording:
-    """The recording whose screens show what they showed."""
+    """Return the recording with screens that load their pixels."""
     changes = [(screen.picture, screen.at) for screen in screens(recording)]
     chain = Chain(recording.screen_size, partial(_load_picture, path), changes)
     numbers = iter(range(len(changes)))
@@ -176,14 +180,14 @@ def _with_looks(part: Volatile, path: Path) -> Volatile:
 def _look(look: Look, path: Path) -> Pixels:
     try:
         return pixels_of(_load_picture(path, look.picture))
-    except OSError as exc:  # what Pillow raises for what is no picture
+    except OSError as exc:  # Pillow raises it for a file that is no picture
         raise RecordingError(f"a picture of {str(path)!r} does not fit: {exc}; {ANEW}") from exc
 
 
 def _pixels(chain: Chain, number: int, path: Path) -> Pixels:
     try:
         return chain.pixels(number)
-    except (ValueError, OSError) as exc:  # OSError is what Pillow raises for what is no picture
+    except (ValueError, OSError) as exc:  # Pillow raises OSError for a file that is no picture
         raise RecordingError(f"a picture of {str(path)!r} does not fit: {exc}; {ANEW}") from exc
 
 
@@ -191,9 +195,9 @@ def _pixels(chain: Chain, number: int, path: Path) -> Pixels:
 
 
 def save(path: Path, recording: Recording) -> bool:
-    """Write a recording, pictures first, and remove pictures that it does not have; whether anything was other.
+    """Write a recording, pictures first, and remove pictures that it does not have; return whether its file changed.
 
-    Raises RunFolderUnwritable.
+    Raises RunFolderUnwritable; OSError where the folder cannot be made or read, or the lock stays taken for 60 s.
     """
     name = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:16]
     lock = Path(tempfile.gettempdir(), f"vnc-use-recording-{name}.lock")
@@ -201,7 +205,7 @@ def save(path: Path, recording: Recording) -> bool:
         try:
             return _save(path, recording)
         finally:
-            with suppress(OSError):  # Windows removes no file that is open, but the lock itself, when it is released
+            with suppress(OSError):  # Windows removes no open file: there the lock removes it on release
                 lock.unlink()
 
 
@@ -222,14 +226,14 @@ def _save(path: Path, recording: Recording) -> bool:
 
 
 class _Album:
-    """Pictures by their names, made one after the other; the names of the recording's parts go with them."""
+    """The pictures of a recording by name, made one after the other, each from the difference to the screen before."""
 
     def __init__(self) -> None:
         self.pictures: dict[str, bytes] = {}
         self._before: Pixels | None = None
 
     def packed(self, recording: Recording) -> Recording:
-        """The recording with the names of its pictures, which are then in `pictures`."""
+        """Return the recording with the names of its pictures. `pictures` holds them then."""
         claims = tuple(self._claim(each, f"0-claim{number}") for number, each in enumerate(recording.claims, 1))
         runs = tuple(self._run(run, number) for number, run in enumerate(recording.runs, 1))
         return recording.model_copy(update={"claims": claims, "runs": runs})

@@ -1,4 +1,4 @@
-"""What a replay showed for a moment between two of its screens, and its recording did not: a toast, an error box."""
+"""The search for transient frames that a replay shows and its recording does not: a toast, an error box."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pytest_vnc_use.types import Region
 
 
 def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list[Region]:
-    """Return where a screen shows what none of the `known` screens shows in that place.
+    """Return where a screen shows something that none of the `known` screens shows there.
 
-    A window that is drawn late, piece by piece, is none: each piece is of the screen before or of the one after, or is
-    still of one colour. Nor is a caret.
+    A window that is drawn late, piece by piece, does not count: each piece is as on the screen before or on the one
+    after, or still of one colour. A caret does not count either.
     """
     marked: Mask = ~left_out
     for screen in known:

@@ -1,4 +1,4 @@
-"""What typing adds up to, as a text field, a shell's line, an address bar, or one that knows no editing would show it.
+"""Texts that typing adds up to in a text field, a shell, an address bar, and a place that knows no editing.
 
 Nobody can see which of them has the keyboard, so the policy asks each.
 """
@@ -13,7 +13,7 @@ from pytest_vnc_use.safety.guesses import Guess
 from pytest_vnc_use.safety.patterns import Joined
 
 MOST_TEXT = 100_000
-"""Characters that are kept on either side of the caret, before an action."""
+"""The most characters that are kept on either side of the caret, before an action."""
 _BREAKS = "\n\t"
 _BREAK, _LINE = re.compile(r"[\n\t]"), re.compile(r"[^\n\t]+")
 _WORD_AFTER = re.compile(r"\W*\w*")
@@ -53,7 +53,7 @@ _FIELD = {
     "pagedown": "go last",
 }
 _OTHER_LINES = frozenset({"up", "down", "pageup", "pagedown"})
-"""Keys that put the caret into a line of a field that nobody knows."""
+"""Keys that put the caret into an unknown line of a field."""
 _SHELL = {
     **_COMMON,
     "ctrl+a": "go start",
@@ -95,13 +95,14 @@ _ORDER = ("ctrl", "alt", "shift", "super")
 
 @dataclass(frozen=True)
 class Editor:
-    """One line of thought about where the typing goes: what is there, and where the caret and the selection's end are.
+    """A possible receiver of the typing: its text, its caret, and the other end of its selection (`anchor`).
 
-    `since` is where in the text the last pause of typing was: an enter, a click, a key that types nothing. `guess` is
-    of a field whose caret was put anywhere. What is new lies between `start` and `end`, which are -1 where nothing is.
+    `since` is the place in the text where typing last paused: at an enter, a click, or a key that types nothing.
+    `guess` is for a field whose caret may be anywhere. The new text lies between `start` and `end`; both are -1 where
+    nothing is new.
 
-    A "bar" `is_open` from a key that goes to a browser's address until something may go elsewhere; else it is a field.
-    What an action `entered` there may be addresses.
+    A "bar" `is_open` from a key that goes to a browser's address bar until the typing may go elsewhere; otherwise it is
+    a field. Texts that an action `entered` there may be addresses.
     """
 
     kind: str
@@ -118,11 +119,11 @@ class Editor:
     entered: tuple[str, ...] = ()
 
     def fresh(self) -> Editor:
-        """The same, with nothing of it new."""
+        """Return the same editor, with nothing in it marked as new."""
         return replace(self, guess=self.guess.fresh(), start=-1, end=-1, entered=())
 
     def trimmed(self) -> Editor:
-        """The same, without what is far from the caret."""
+        """Return the same editor, without text far from the caret."""
         low, high = max(0, self.caret - MOST_TEXT), self.caret + MOST_TEXT
         if not low and high >= len(self.text):
             return self
@@ -134,12 +135,12 @@ class Editor:
         text = self.text[low:high]
         return replace(self, text=text, caret=self.caret - low, anchor=anchor, since=min(moved(self.since), len(text)))
 
-    # --- what is done ------------------------------------------------------------------------------------------------
+    # --- edits -------------------------------------------------------------------------------------------------------
 
     def insert(self, text: str) -> Editor:
-        """Type: over the selection, at the caret; an enter or a tab goes on at the end.
+        """Return the editor after typing over the selection, or at the caret.
 
-        In a shell a line that ends in a backslash goes on.
+        An enter or a tab continues at the end of the text. In a shell a line that ends in a backslash continues too.
         """
         if self.kind == "shell":
             text = text.replace("\\\n", "")
@@ -153,7 +154,7 @@ class Editor:
         return (self._insert(line) if line else self)._break(rest)
 
     def press(self, keys: frozenset[str]) -> Editor:
-        """Do what keys do that type no character."""
+        """Return the editor after a press of keys that type no character."""
         modifiers = [key for key in _ORDER if key in keys]
         without_shift = [key for key in modifiers if key != "shift"]
         for key in keys.difference(_ORDER):
@@ -165,12 +166,18 @@ class Editor:
         return replace(self, since=len(self.text))
 
     def point(self, *, selects: bool = False) -> Editor:
-        """The mouse puts the caret anywhere; where typing goes on at the end, that is nothing new."""
+        """Return the editor after a click, which puts the caret anywhere.
+
+        `guess` covers all those places. The editor itself goes on at its end, where a click is nothing new.
+        """
         end = len(self.text)
         return replace(self._lost(selects=selects)._left(), caret=end, anchor=None, since=end)
 
     def _left(self) -> Editor:
-        """An address bar is left: what is in it is entered, or chosen from what the browser proposes for it."""
+        """Return the editor after its address bar is left.
+
+        The text in the bar counts as entered: it is entered, or chosen from the browser's proposals.
+        """
         return replace(self, is_open=False, entered=(*self.entered, self.text)) if self.is_open else self
 
     def _lost(self, *, selects: bool = False) -> Editor:
@@ -221,7 +228,7 @@ class Editor:
         return replace(self._cut(low, high), guess=self.guess.rub(where))
 
     def _swap(self) -> Editor:
-        """A shell's line: the character before the caret goes one on, and the caret with it."""
+        """Return a shell's line with the character before the caret moved on by one, and the caret with it."""
         at = min(self.caret, len(self.text) - 1)
         if at < 1:
             return self
@@ -265,7 +272,7 @@ class Editor:
         )
 
     def _break(self, text: str) -> Editor:
-        """Go on at the end, with an enter or a tab and what was typed after it."""
+        """Return the editor after an enter or a tab at the end, and the text that was typed after it."""
         ended = replace(self._left(), caret=len(self.text), anchor=None)._insert(text)
         last = len(text) - max(map(text.rfind, _BREAKS)) - 1
         return replace(ended, since=len(ended.text) - last, guess=Guess())
@@ -294,10 +301,10 @@ class Editor:
         found = _BREAK.search(self.text, place)
         return found.start() if found else len(self.text)
 
-    # --- what it adds up to ------------------------------------------------------------------------------------------
+    # --- the texts for rules -----------------------------------------------------------------------------------------
 
     def joined(self) -> Iterator[Joined]:
-        """What a rule may look at: all, each line that is new, the newest typing alone."""
+        """Yield the texts for a rule: the whole text, each new line, and the newest typing alone."""
         if self.start < 0:
             return
         yield Joined(self.text, self.start, self.end)

@@ -1,6 +1,6 @@
-"""What a field may hold whose caret nobody knows: the mouse put it somewhere, or a key put it into another line.
+"""The possible texts of a field whose caret is lost: a click put it somewhere, or a key put it into another line.
 
-The rules are asked about each place where the caret may have been, within a bound of work.
+Rules check each place where the caret may have been, within a bound of work.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from pytest_vnc_use.safety.patterns import Joined
 from pytest_vnc_use.safety.text_forms import folded_form
 
 MOST_GUESSED = 300_000
-"""Characters of all the texts that are asked about together."""
+"""The most characters of all possible texts together."""
 
 
 @dataclass(frozen=True)
 class Guess:
-    """The field held one of `befores`; then `typed` came anywhere into it, in the place of `removed` characters.
+    """The possible texts of a field: it held one of `befores`; then `typed` came anywhere into it.
 
-    `removed` is None where it may be any number of them; `selected` is whether a part may be selected that the next
-    key replaces. Of what was typed the last `recent` characters are new; -1 where the action has changed nothing.
+    `typed` replaced `removed` characters, None for any number of them. `selected` is true where a part may be selected,
+    which the next key replaces. The last `recent` characters of `typed` are new; -1 where the action has changed
+    nothing.
     """
 
     befores: tuple[str, ...] = ()
@@ -30,27 +31,27 @@ class Guess:
     recent: int = -1
 
     def fresh(self) -> Guess:
-        """The same, with nothing of it new."""
+        """Return the same guess, with nothing in it marked as new."""
         return replace(self, recent=-1)
 
-    # --- what is done ------------------------------------------------------------------------------------------------
+    # --- edits -------------------------------------------------------------------------------------------------------
 
     def point(self, text: str, *, selects: bool) -> Guess:
-        """The caret is put anywhere, where typing at the end would have come to `text`."""
+        """Return the guess after the caret is put anywhere. With typing at the end, the field would hold `text`."""
         befores = dict.fromkeys([text, *self._held()])
         return replace(self, befores=tuple(befores), typed="", removed=0, selected=selects)._bounded()
 
     def move(self, *, selects: bool) -> Guess:
-        """The caret goes on from where nobody knows it was."""
+        """Return the guess after the caret moves on from an unknown place."""
         befores = dict.fromkeys(self._held())
         return replace(self, befores=tuple(befores), typed="", removed=0, selected=selects)._bounded()
 
     def _held(self) -> Iterator[str]:
-        """What the field may hold now."""
+        """Return the texts that the field may hold now."""
         return (joined.text for joined in self.texts()) if self._is_edited() else iter(self.befores)
 
     def type(self, piece: str) -> Guess:
-        """Type at the caret, over what is selected."""
+        """Return the guess after typing at the caret, over the selection."""
         if not self.befores:
             return self
         removed = None if self.selected else self.removed
@@ -58,7 +59,7 @@ class Guess:
         return replace(self, typed=self.typed + piece, removed=removed, selected=False, recent=recent)._bounded()
 
     def rub(self, what: str) -> Guess:
-        """Take away what is selected; else a character on the "left" or "right", or more than that."""
+        """Return the guess after deleting the selection; else a character on the "left" or "right", else any number."""
         if not self.befores:
             return self
         recent = max(0, self.recent)
@@ -68,10 +69,13 @@ class Guess:
         removed = (self.removed or 0) + 1 if is_one else None
         return replace(self, removed=removed, selected=False, recent=recent)._bounded()
 
-    # --- what it may have come to ------------------------------------------------------------------------------------
+    # --- the possible texts ------------------------------------------------------------------------------------------
 
     def joined(self) -> Iterator[Joined]:
-        """Yield what the field may hold now, as it is and folded; nothing where the action changed nothing."""
+        """Yield the texts that the field may hold now, as they are and folded.
+
+        There are none where the action changed nothing.
+        """
         if self.recent < 0 or not self._is_edited():
             return
         yield from self.texts()
@@ -85,7 +89,7 @@ class Guess:
             yield from folded.texts()
 
     def texts(self) -> Iterator[Joined]:
-        """Yield each text that the field may hold, with what is new in it."""
+        """Yield each text that the field may hold, with its new part."""
         for before in self.befores:
             for start, end in self._places(len(before)):
                 text = before[:start] + self.typed + before[end:]
@@ -101,7 +105,7 @@ class Guess:
         return bool(self.typed) or self.removed != 0
 
     def _bounded(self) -> Guess:
-        """The same within the bound: where it is too much, only the end of the likeliest text."""
+        """Return the guess within the bound of work: where it is too large, only the end of the likeliest text."""
         if sum(map(self._work, map(len, self.befores))) <= MOST_GUESSED:
             return self
         length = len(self.befores[0])

@@ -1,4 +1,4 @@
-"""What the keyboard has come to before an action: keys that are held, and what typing adds up to."""
+"""The keyboard's state before an action: the keys that are held, and the texts that typing adds up to."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from pytest_vnc_use.safety.keys_alike import shortcut_name
 from pytest_vnc_use.types import Action, KeyCombo, KeyDown, Step
 
 MOST_EDITS = 1_000
-"""Keys of one action that edit a text otherwise than by a character."""
+"""The most keys of one action that edit a text by anything but a character."""
 Edit = Union[str, tuple[Keystroke, tuple[int, ...]]]
-"""Characters that are typed or pasted; or another input, with the keys that are down then."""
+"""Characters that are typed or pasted; or another input, with the keys that are down at that moment."""
 _SHIFTS = frozenset({SHIFT, SHIFT_R})
 _TYPING_MODIFIERS = frozenset(keysym for keysym in MODIFIERS if key_name(keysym) in ("shift", "altgr"))
 _EDITORS = tuple(Editor(kind) for kind in ("stream", "field", "shell", "bar"))
@@ -36,11 +36,10 @@ _EDITORS = tuple(Editor(kind) for kind in ("stream", "field", "shell", "bar"))
 
 @dataclass(frozen=True)
 class KeyboardState:
-    """The keys that are held and the texts that were typed, by all actions so far.
+    """The held keys and the typed texts, after all actions so far.
 
-    `holds_meta` is whether a key that is held was called "meta". Of an action that failed nobody knows how much of it
-    was typed: `unsure` are the editors where all of it was, `editors` those where nothing was. Where secrets are typed,
-    their placeholders stand here.
+    `holds_meta` is true where an action named a held key "meta". Nobody knows how much a failed action typed: `unsure`
+    are the editors as if it typed everything, `editors` as if it typed nothing. Secrets appear as their placeholders.
     """
 
     means: Means = field(default_factory=Means)
@@ -50,9 +49,9 @@ class KeyboardState:
     unsure: tuple[Editor, ...] = _EDITORS
 
     def after(self, action: Action, *, failed: bool = False) -> KeyboardState:
-        """The state once the action was carried out, or had `failed` in the middle.
+        """Return the state after the action, which may have `failed` in the middle.
 
-        Of more edits than a review follows, the last.
+        Of too many edits for a review, only the last `MOST_EDITS` count.
         """
         inputs = inputs_of(action, self.held, self.means)
         held = held_after(self.held, inputs)
@@ -66,7 +65,7 @@ class KeyboardState:
         return replace(self, held=held, holds_meta=holds_meta, editors=editors, unsure=unsure)
 
     def after_steps(self, steps: Iterable[Step]) -> KeyboardState:
-        """The state after steps of a run; what was not allowed was not done."""
+        """Return the state after steps of a run. Steps that were not allowed were not done."""
         state = self
         for step in steps:
             if step.ruling.kind == "allow":
@@ -75,13 +74,13 @@ class KeyboardState:
 
 
 def says_meta(action: Action) -> bool:
-    """Whether the action calls a key "meta": Super is pressed for it, where some desktops have it on Alt."""
+    """Return whether the action names a key "meta". Super is pressed for it, but some desktops have Meta on Alt."""
     words = action.keys if isinstance(action, KeyCombo) else [action.key] if isinstance(action, KeyDown) else []
     return any("meta" in word.casefold() for word in words)
 
 
 def edits_of(inputs: Sequence[Input], held: Sequence[int]) -> Iterator[Edit]:
-    """Yield what the inputs do to a text: characters, as one text where nothing comes between, and all else."""
+    """Yield the inputs' edits of a text: characters, joined where nothing comes between them, and everything else."""
     down, typed = tuple(held), ""
     for each in inputs if _types_characters(held) else in_keys(inputs, held):
         if isinstance(each, Text):
@@ -106,7 +105,7 @@ def edits_of(inputs: Sequence[Input], held: Sequence[int]) -> Iterator[Edit]:
 
 
 def edited(editor: Editor, edit: Edit) -> Editor:
-    """The editor after one edit."""
+    """Return the editor after one edit."""
     match edit:
         case str():
             return editor.insert(edit)
@@ -138,5 +137,5 @@ def _typed_by(event: Keystroke, held: Iterable[int]) -> str:
 
 
 def _is_idle(event: Keystroke) -> bool:
-    """Whether it does nothing to a text: a key comes up, or a modifier goes down."""
+    """Return whether the event does not change a text: a key comes up, or a modifier goes down."""
     return isinstance(event, KeyEvent) and (not event.down or event.keysym in MODIFIERS)

@@ -1,4 +1,4 @@
-"""Keys that programs take for others: what a rule that denies keys must hold for too."""
+"""Keys that programs take for other keys. A rule that denies keys must hold for these too."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pytest_vnc_use.keyboard.names import key_name, on_us_keyboard
 Keys = frozenset[str]
 _SHORTCUTS = frozenset({"ctrl", "alt", "super"})
 _TERMINAL = {"m": "enter", "j": "enter", "i": "tab", "h": "backspace", "8": "backspace", "[": "escape", "3": "escape"}
-"""What a terminal makes of ctrl and a character: the control character that the key sends."""
+"""The key that a terminal takes for ctrl and a character: both send the same control character."""
 _TAKEN_FOR: dict[Keys, Keys] = {
     **{frozenset({"ctrl", key}): frozenset({meant}) for key, meant in _TERMINAL.items()},
-    frozenset({"shift", "f10"}): frozenset({"menu"}),  # either opens the menu of what has the focus
+    frozenset({"shift", "f10"}): frozenset({"menu"}),  # either opens the menu of the focused widget
     frozenset({"menu"}): frozenset({"shift", "f10"}),
 }
 _PAD_WITHOUT_NUM_LOCK = {
@@ -29,16 +29,16 @@ _LAYOUTS = {
     "Hebrew": "  קראטוןםפ  שדגכעיחלךף זסבהנמצתץ",
     "Arabic": "ضصثقفغعهخحجدشسيبلاتنمكطئءؤر ىةوز",
 }
-"""What stands on the keys of other alphabets; GTK and Qt take a shortcut with such a letter for the Latin key's."""
+"""The letters on the keys in other alphabets. GTK and Qt take a shortcut with such a letter for the Latin key's."""
 
 
 def names_of(keysyms: Iterable[int]) -> Keys:
-    """Return the names of keys that are down together, as they stand on a US keyboard."""
+    """Return the names of keys that are down together, as on a US keyboard."""
     return on_us_keyboard(name for keysym in keysyms for name in _names(keysym))
 
 
 def keys_alike(keysyms: Iterable[int], *, meta_is_alt: bool = False) -> Iterator[Keys]:
-    """Yield what programs may take the keys for, beside what they are."""
+    """Yield the sets of keys that programs may take the keys for, besides the keys themselves."""
     keysyms = tuple(keysyms)
     named = names_of(keysyms)
     alike = named.union(name for keysym in keysyms for name in _others(keysym, named))
@@ -54,7 +54,7 @@ def keys_alike(keysyms: Iterable[int], *, meta_is_alt: bool = False) -> Iterator
 
 
 def shortcut_name(keysym: int) -> str:
-    """Return the name of the key that programs take in a shortcut for this one: the Latin letter on it."""
+    """Return the name of the key that programs read in a shortcut: the Latin letter on the key."""
     name = key_name(keysym)
     if len(name) > 1 or name.isascii():
         return name
@@ -62,7 +62,7 @@ def shortcut_name(keysym: int) -> str:
 
 
 def _names(keysym: int) -> tuple[str, ...]:
-    """A capital letter is its key with shift, also where it is pressed as a key of its own."""
+    """Return a key's names. A capital letter is its key with shift, also where it is pressed as a key of its own."""
     name = key_name(keysym)
     return ("shift", name) if ord("A") <= keysym <= ord("Z") else (name,)
 

@@ -1,6 +1,6 @@
-"""Regular expressions of rules, searched for within a limit of time: Python's `re` has none, and may search for years.
+"""Regular expressions of rules, searched for within a time limit: Python's `re` has none, and may search for years.
 
-Nothing but this module knows `regex`, which reads what `re` reads, and more; that more is taken from it here.
+Only this module knows `regex`. It reads the syntax of `re`, and more; this module takes the rest away.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import regex
 from pytest_vnc_use.plain_text import cut, plain
 
 MOST_SEARCH_S = 2.0
-"""So long a rule may search for one pattern, in all the texts of one action together."""
+"""The longest time in which a rule may search for one pattern, in all texts of one action together."""
 MOST_PATTERN = 10_000
-"""Characters of a pattern."""
+"""The most characters of a pattern."""
 MOST_REPEATS = 100_000
-"""All the counts of a pattern multiplied: `regex` writes them out when it reads it."""
+"""The largest product of all counts in a pattern: `regex` writes the repetitions out when it compiles them."""
 _COUNT = re.compile(r"\{(\d*),?(\d*)\}")
 _LONGEST = 300
 _PROBE_S = 0.5
@@ -36,15 +36,15 @@ _BRACES = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d+(?:,\d*)?\}|\{,\d*\})|\{", re.DOTA
 
 
 class NotReviewed(Exception):
-    """An action cannot be ruled on within the limits of a review; the message says which."""
+    """The error where a review of an action would exceed a limit; the message names the limit."""
 
 
 class PatternTooSlow(NotReviewed):
-    """A pattern was not searched to the end within its time; the message names it."""
+    """The error where the search for a pattern did not end in time; the message names the pattern."""
 
 
 class Found(Protocol):
-    """Where a pattern was found."""
+    """The place where a pattern was found."""
 
     def start(self) -> int: ...
 
@@ -52,12 +52,12 @@ class Found(Protocol):
 
 
 def in_slashes(pattern: re.Pattern[str]) -> str:
-    """Return the pattern as it stands in a line of a message."""
+    """Return the pattern between slashes, cut and made plain for one line of a message."""
     return f"/{cut(plain(pattern.pattern), _LONGEST)}/"
 
 
 class Search:
-    """Searches for one pattern in many texts, until `limit_s` from now."""
+    """A search for one pattern in many texts, which ends `limit_s` after it is made."""
 
     def __init__(self, pattern: re.Pattern[str], limit_s: float = MOST_SEARCH_S) -> None:
         self._pattern = pattern
@@ -66,7 +66,10 @@ class Search:
         self._until = time.monotonic() + limit_s
 
     def find(self, text: str, at: int = 0) -> Found | None:
-        """Return the first place of the pattern from `at`. Raises PatternTooSlow once the time is up."""
+        """Return the first match of the pattern from `at`; None where there is none.
+
+        Raises PatternTooSlow once the time is up.
+        """
         left_s = self._until - time.monotonic()
         try:
             if left_s > 0:
@@ -77,14 +80,17 @@ class Search:
 
 
 class Joined(NamedTuple):
-    """A text that typing added up to; what is new or was taken away lies between `start` and `end`."""
+    """A text that typing added up to. The new text, or the place of a removed one, lies between `start` and `end`."""
 
     text: str
     start: int
     end: int
 
     def shows(self, search: Search) -> bool:
-        """Whether the pattern is found where the text is new, and was not there before. Raises PatternTooSlow."""
+        """Return whether the pattern is found in the new part, so that it was not there before.
+
+        Raises PatternTooSlow.
+        """
         at = 0
         while at <= len(self.text) and (found := search.find(self.text, at)):
             if found.start() >= self.end:
@@ -110,7 +116,7 @@ def check(pattern: re.Pattern[str]) -> None:
 
 
 def slow_character(pattern: re.Pattern[str]) -> str:
-    """Return a character in whose repetition the pattern is not searched for in time; "" where none was found."""
+    """Return a character whose repetition makes the search for the pattern too slow; "" where none was found."""
     characters = dict.fromkeys(["a", "0", " ", *(character for character in pattern.pattern if character.isalnum())])
     for character in list(characters)[:_MOST_PROBES]:
         try:
@@ -122,7 +128,10 @@ def slow_character(pattern: re.Pattern[str]) -> str:
 
 @lru_cache(maxsize=1_000)
 def _compiled(pattern: re.Pattern[str]) -> regex.Pattern[str]:
-    """A brace that counts nothing is a brace to `re`; to `regex` "a{e}" would be an "a" with errors."""
+    """Return the pattern as `regex` compiles it, with the meaning that it has in `re`.
+
+    A brace without a count is a plain brace to `re`; to `regex` "a{e}" would be an "a" with errors.
+    """
     flags = regex.VERSION0
     for flag, same in _FLAGS.items():
         if pattern.flags & flag:

@@ -1,4 +1,4 @@
-"""Policy files: read, explained, and tried on runs that were recorded.
+"""Policy files: the functions that load them, explain them, and try them on recorded runs.
 
     on_deny = "end"                  # or "continue": the planner is told no, and the run goes on
 
@@ -10,7 +10,7 @@
     [[rule]]
     name = "no deleting in a terminal"
     decision = "deny"
-    text = 'rm\\s+-rf'                # a regular expression, found in what is typed, in one piece or in many
+    text = 'rm\\s+-rf'                # a regular expression, found in the typed text, in one piece or in many
     on_deny = "continue"             # for this rule only
 
     [[rule]]
@@ -23,8 +23,9 @@
     test = "*::test_checkout*"       # a glob on the id of the test
     task = "test shop"               # a regular expression, found in the task
 
-All that a rule names must hold. Where no rule matches, what the model wants confirmed is denied (or asked, where a
-person can be), and anything else is allowed. See `safety.Rule` for the exact meaning of each field.
+All conditions of a rule must hold. Where no rule matches, an action that the model wants confirmed is denied (or a
+person is asked, where one is there), and any other action is allowed. See `safety.Rule` for the exact meaning of each
+field.
 """
 
 from __future__ import annotations
@@ -113,9 +114,9 @@ class _PolicyFile(BaseModel):
 
 
 def load_policy(path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
-    """The policy in a TOML file; `unmatched` is "ask" where a person can be asked.
+    """Return the policy in a TOML file; `unmatched` is "ask" where a person can be asked.
 
-    Raises SettingsError, which names the file, and every rule and field that is wrong.
+    Raises SettingsError, which names the file, and every wrong rule and field.
     """
     path = Path(path)
     tables = _read_toml(path)
@@ -181,7 +182,7 @@ def _fault(error: ErrorDetails, form: type[BaseModel]) -> str:
 
 
 def explain(policy: Policy) -> str:
-    """The policy in sentences: a line a rule, and one for where none matches."""
+    """Return the policy in sentences: one line for each rule, and one for actions that no rule matches."""
     rules = [_rule_line(number, rule, policy) for number, rule in enumerate(policy.rules, start=1)]
     answer = "denied" if policy.unmatched == "deny" else "asked of a person"
     rest = f"no rule matches: what the model wants confirmed is {answer}, all else allowed; {_NO[policy.on_deny]}"
@@ -235,16 +236,16 @@ def _modifiers_first(key: str) -> tuple[bool, str]:
 
 
 MOST_KEYS = 20
-"""So many combinations of keys are told of one step."""
+"""The most combinations of keys that are listed for one step."""
 
 # --- tried on recorded runs ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """A recorded step: how it was ruled `then`, and how the policy rules `now`. As text, one line for a person.
+    """A recorded step: its ruling `then`, and the policy's ruling `now`. As text, one line for a person.
 
-    `keys` are those that it presses, each time those that are down together.
+    `keys` are the combinations that it presses: each time the keys that are down together.
     """
 
     run: Path
@@ -256,7 +257,7 @@ class Replayed:
 
     @property
     def differs(self) -> bool:
-        """A person's answer then is no difference from asking now."""
+        """Return whether the rulings differ. A person's answer then is no difference from asking now."""
         return self.now.kind != ("ask" if self.then.by == "person" else self.then.kind)
 
     def __str__(self) -> str:
@@ -274,9 +275,9 @@ class Replayed:
 
 
 def replay(policy: Policy, run_folders: Iterable[Path]) -> Iterator[Replayed]:
-    """What the policy rules on every step of recorded runs, and on the one that waits for an answer.
+    """Yield the policy's ruling on every step of recorded runs, and on the step that waits for an answer.
 
-    The run folder does not tell how its desktop is typed at: text beyond ASCII counts as pasted, scrolling as done by
+    The run folder does not hold the desktop's way of typing: text beyond ASCII counts as pasted, scrolling as done by
     the wheel. Raises RunFolderError where a folder cannot be read.
     """
     for run in run_folders:
@@ -292,12 +293,12 @@ def replay(policy: Policy, run_folders: Iterable[Path]) -> Iterator[Replayed]:
 def _keys_of(proposal: Proposal, context: ReviewContext) -> tuple[frozenset[str], ...]:
     try:
         return context.sight_of(proposal.action).keys
-    except NotReviewed:  # as the ruling says, where a rule looks at it
+    except NotReviewed:  # the ruling says so, where a rule looks at keys
         return ()
 
 
 def replay_rulings(policy: Policy, run_folders: Iterable[Path]) -> str:
-    """What `replay` finds: a line a step, and how many of them are ruled otherwise now. Raises RunFolderError."""
+    """Return the lines of `replay`, one for each step, and the number of rulings that differ. Raises RunFolderError."""
     steps = list(replay(policy, run_folders))
     changed = sum(step.differs for step in steps)
     return "\n".join([*map(str, steps), f"{changed} of {len(steps)} steps are ruled otherwise than they were"])

@@ -1,7 +1,7 @@
-"""What may happen when nobody is at the keyboard: rules, the policy that reads them in order, and a person's answer.
+"""Rules for when nobody is at the keyboard, the policy that reads them in order, and rulings after a person's answer.
 
-A proposal is reviewed with what was done before it: keys that are held, and text that it goes on with. Secrets stand in
-proposals as placeholders: no rule sees their values.
+A proposal is reviewed with the actions before it: they hold keys, and typed the text that it continues. Secrets appear
+in proposals as placeholders: no rule sees their values.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from pytest_vnc_use.types import (
 )
 
 BLOCKED = "blocked by the model's service"
-"""The rule of what its service decided to block."""
+"""The rule named in a ruling where the model's service blocked the action."""
 
 Unmatched = Literal["deny", "ask"]
 OnDeny = Literal["end", "continue"]
 Point = tuple[int, int]
 
-# --- what of an action a rule looks at -------------------------------------------------------------------------------
+# --- the parts of an action that a rule looks at ---------------------------------------------------------------------
 
 
 def _names(proposal: Proposal) -> set[str]:
@@ -64,7 +64,7 @@ def _names(proposal: Proposal) -> set[str]:
 
 
 def points(action: Action) -> tuple[Point, ...]:
-    """Where on the screen an action takes place, in pixels."""
+    """Return the points on the screen where an action takes place, in pixels; of a drag both ends."""
     match action:
         case Click() | MouseDown() | MouseUp() | Move() | Scroll():
             return ((action.x, action.y),)
@@ -87,7 +87,10 @@ def _within(region: Region, point: Point) -> bool:
 
 
 def _like(glob: str | None, *values: str) -> bool:
-    """A parametrised test id, `test_it[a]`, is also matched by itself, though brackets mean a choice in a glob."""
+    """Return whether a glob matches one of the values, whatever their case; None matches all.
+
+    A parametrised test id, `test_it[a]`, also matches itself, though brackets mean a choice in a glob.
+    """
     if glob is None:
         return True
     wanted = glob.lower()
@@ -113,9 +116,9 @@ CONDITIONS = ("action", "category", "explanation", "text", "keys", "region", "te
 
 @dataclass(frozen=True)
 class ReviewContext:
-    """Where a proposal was made: the pytest id of the test (empty outside pytest) and the task's sentence.
+    """The origin of a proposal: the test's pytest id (empty outside pytest) and the task's sentence.
 
-    `keyboard` is what was done at the keyboard before.
+    `keyboard` is the keyboard's state before it.
     """
 
     test_id: str = ""
@@ -123,28 +126,28 @@ class ReviewContext:
     keyboard: KeyboardState = field(default_factory=KeyboardState)
 
     def sight_of(self, action: Action) -> Sight:
-        """What the policy sees of an action that comes next. Raises NotReviewed where that is too much."""
+        """Return the policy's view of the next action. Raises NotReviewed where it exceeds a limit."""
         return Sight(action, self.keyboard)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule of a policy. It applies where every condition that is given holds:
+    """One rule of a policy. It applies where every given condition holds:
 
-    - `action`: a glob on the action's kind, the name it was proposed by, or the name of a function of the user's;
+    - `action`: a glob on the action's kind, on the name that the model gave it, or on the name of a user's function;
     - `category`: a glob on the category of the model's wish for confirmation;
     - `explanation`: found in the model's reason for that wish;
-    - `text`: found in what is typed or pasted, in the address opened, or in the arguments of a function. A rule that
-      allows must be found in each of them, as it is and without what only looks like something else (see
-      `text_forms`); any other also in what the typing adds up to with that before it, and in all that in other words.
-      An address is also one that is entered after a key for a browser's address bar;
-    - `keys`: keys that are down together (see `key_set`), whatever else is down beside them, or those that programs
-      take for them; where the rule allows, they are all that the action presses;
-    - `region`: a point of the action lies within; of a drag either end, but both where the rule allows;
+    - `text`: found in the typed or pasted text, in the opened address, or in the arguments of a function. For a rule
+      that allows, it must be found in each of these, both as it is and in its plain form (see `text_forms`). For any
+      other rule, it may also be found in the text that the typing adds up to with earlier typing, and in other forms of
+      all these texts. A text that is entered after a key for a browser's address bar counts as an address too;
+    - `keys`: keys that are down together (see `key_set`), whatever else is down, or keys that programs take for them; a
+      rule that allows must name exactly the keys that the action presses;
+    - `region`: contains a point of the action, or either end of a drag; both ends where the rule allows;
     - `test`: a glob on the id of the test; `task`: found in the task.
 
-    Globs take no notice of case. `on_deny` overrides the policy's. Raises SettingsError where no condition is given, or
-    a pattern cannot be searched for.
+    Globs ignore case. `on_deny` overrides the policy's. Raises SettingsError where no condition is given, or where a
+    pattern cannot be searched for.
     """
 
     decision: RulingKind
@@ -167,9 +170,9 @@ class Rule:
                 _check(pattern)
 
     def matches(self, proposal: Proposal, context: ReviewContext, see: Callable[[], Sight] | None = None) -> bool:
-        """Whether the rule applies; `see` says what the keyboard would see of the action, where that is known.
+        """Return whether the rule applies; `see` returns the policy's view of the action, made once for all rules.
 
-        Raises NotReviewed where a pattern is not searched to the end in time, or the action is too much for it.
+        Raises NotReviewed where the search for a pattern does not end in time, or the action exceeds another limit.
         """
         action, wish = proposal.action, proposal.confirmation
         return (
@@ -212,8 +215,9 @@ class Rule:
 class Policy:
     """Rules, read in order; the first that matches decides, on harmless actions too.
 
-    Where none matches, an action that the model wants confirmed is `unmatched`, any other is allowed. `on_deny` says
-    whether a denial ends the run or the planner is told no. `source` names where the rules come from, for messages.
+    Where none matches, the ruling is `unmatched` for an action that the model wants confirmed; any other is allowed.
+    `on_deny` says whether a denial ends the run or is only reported to the planner. `source` names the origin of the
+    rules, for messages.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -223,11 +227,14 @@ class Policy:
 
     @classmethod
     def interactive(cls, rules: tuple[Rule, ...] = ()) -> Policy:
-        """The policy where a person can be asked: what no rule decides, they do."""
+        """Return the policy for a session with a person: they decide where no rule does."""
         return cls(rules, unmatched="ask")
 
     def review(self, proposal: Proposal, context: ReviewContext) -> Ruling:
-        """Rule on one proposal, before it is carried out. What the model's service blocks, no rule allows."""
+        """Return the ruling on a proposal, before it is carried out.
+
+        No rule allows an action that the model's service blocks.
+        """
         if is_blocked(proposal):
             return self._ruling("deny", BLOCKED, proposal)
         see = cache(lambda: context.sight_of(proposal.action))
@@ -249,7 +256,7 @@ class Policy:
 
 
 def is_blocked(proposal: Proposal) -> bool:
-    """Whether the model's service decided that the action must not be carried out, by whatever rule or person."""
+    """Return whether the model's service forbids the action, whatever a rule or a person says."""
     return proposal.confirmation is not None and proposal.confirmation.blocks
 
 
@@ -268,7 +275,7 @@ def _wish(confirmation: Confirmation | None) -> str:
 
 
 def rule_title(number: int, name: str) -> str:
-    """What a rule is called in rulings and messages: "rule 3 'no destructive keys'"; `number` counts from 1."""
+    """Return a rule's title for rulings and messages: "rule 3 'no destructive keys'"; `number` counts from 1."""
     return f"rule {number} {name!r}" if name else f"rule {number}"
 
 
@@ -276,17 +283,17 @@ def rule_title(number: int, name: str) -> str:
 
 
 def approve(asked: Ruling) -> Ruling:
-    """The ruling after a person's yes."""
+    """Return the ruling after a person's yes."""
     return replace(asked, kind="allow", by="person", explanation=f"a person said yes ({asked.explanation})")
 
 
 def deny(asked: Ruling) -> Ruling:
-    """The ruling after a person's no."""
+    """Return the ruling after a person's no."""
     return replace(asked, kind="deny", by="person", explanation=f"a person said no ({asked.explanation})")
 
 
 def final_ruling(proposal: Proposal, ruling: Ruling) -> Ruling:
-    """Return the ruling; a no where the model's service blocks the action, whatever a rule or a person said."""
+    """Return the ruling; a denial where the model's service blocks the action, whatever a rule or a person said."""
     if ruling.kind != "allow" or not is_blocked(proposal):
         return ruling
     told = f"{BLOCKED}: the action is denied{_wish(proposal.confirmation)}"
@@ -294,5 +301,5 @@ def final_ruling(proposal: Proposal, ruling: Ruling) -> Ruling:
 
 
 def deny_unasked(asked: Ruling) -> Ruling:
-    """The ruling where nobody is there to be asked: no."""
+    """Return the ruling where there is nobody to ask: a denial."""
     return replace(asked, kind="deny", explanation=f"there is nobody to ask, so the answer is no ({asked.explanation})")

@@ -1,6 +1,6 @@
-"""What a rule may look at of the action that comes next: the keys that it presses, and the texts that it comes to.
+"""A policy's view of the next action: the keys that it presses, and the texts that it makes.
 
-It is worked out as far as a rule asks for it: whoever looks at keys alone waits for no text.
+Each part is computed when a rule first asks for it: a rule on keys alone waits for no text.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from pytest_vnc_use.types import (
 )
 
 MOST_READ = 1_000_000
-"""Characters of one action, and those that it adds to a text."""
+"""The most characters of one action, and the most that it adds to a text."""
 Value = TypeVar("Value")
 
 
 class Kept(Generic[Value]):
-    """Values that are made when a rule comes to them, and kept for the next rule."""
+    """Values that are made when a rule first needs them, and kept for the next rule."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         self._left = iter(values)
@@ -52,7 +52,7 @@ class Kept(Generic[Value]):
 
 
 class Sight:
-    """What a policy sees of an action. Raises NotReviewed where that is more than a review reads."""
+    """A policy's view of an action. Raises NotReviewed where it exceeds what a review reads."""
 
     def __init__(self, action: Action, keyboard: KeyboardState) -> None:
         self._action, self._keyboard = action, keyboard
@@ -63,12 +63,12 @@ class Sight:
 
     @cached_property
     def keys(self) -> tuple[Keys, ...]:
-        """The keys, each time those that are down together."""
+        """The keys of the action: each time the keys that are down together."""
         return _unique(map(names_of, self._pressed)) or _unpressed(self._action, self._inputs)
 
     @cached_property
     def alike(self) -> tuple[Keys, ...]:
-        """The keys that programs may take those for."""
+        """The keys that programs may take those keys for."""
         meta = self._keyboard.holds_meta or says_meta(self._action)
         return _unique(alike for keysyms in self._pressed for alike in keys_alike(keysyms, meta_is_alt=meta))
 
@@ -92,19 +92,19 @@ class Sight:
 
     @cached_property
     def plain(self) -> tuple[str, ...]:
-        """The same without what looks like something else; of an address also with a browser's slashes."""
+        """The same texts in their plain form; an address also with a browser's slashes."""
         plain = [plain_form(text) for text in self.own]
         is_address = isinstance(self._action, OpenAddress)
         return (*plain, *(text.replace("\\", "/") for text in plain if is_address))
 
     @cached_property
     def spellings(self) -> Kept[str]:
-        """What they come to in other words."""
+        """The other forms of these texts."""
         return Kept(_spellings(self._action, self.own))
 
     @cached_property
     def joined(self) -> Kept[Joined]:
-        """What the action's typing adds up to with the typing before it."""
+        """The texts that the action's typing adds up to with the typing before it."""
         return Kept(_all_joined(self._edited))
 
     @cached_property
@@ -124,14 +124,17 @@ def _unique(values: Iterable[Value]) -> tuple[Value, ...]:
 
 
 def _pressed_by(action: Action, inputs: Sequence[Input], held: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The keys that are down together, each time before one of them is let go; those held while the mouse acts."""
+    """Yield the keys that are down together, each time before one is let go.
+
+    A mouse action gives the keys that are held meanwhile.
+    """
     if isinstance(action, (Click, MouseDown, Drag, Scroll)) and held:
         yield tuple(held)
     yield from _together(inputs, held)
 
 
 def _unpressed(action: Action, inputs: Sequence[Input]) -> tuple[Keys, ...]:
-    """The keys of an action that no hand presses; a rule may name them all the same."""
+    """Return the keys that an action names but does not press; a rule may name them all the same."""
     if inputs or not isinstance(action, (KeyCombo, KeyDown)):
         return ()
     return (on_us_keyboard(key_set(action.keys if isinstance(action, KeyCombo) else action.key)),)
@@ -187,7 +190,7 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _spellings(action: Action, own: Sequence[str]) -> Iterator[str]:
-    """What the texts come to in other words; a function's texts also as one."""
+    """Yield the other forms of the texts; a function's texts also joined into one."""
     match action:
         case CallFunction(arguments=arguments):
             for text in (" ".join(own), " ".join(_texts_in([*arguments.values()]))):

@@ -1,4 +1,4 @@
-"""What a text comes to in other words: the forms that a browser, or a person, takes for the same."""
+"""The other forms of a text: a browser, or a person, takes them for the same."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _LINE_GOES_ON = re.compile(r"\\\r?\n")
 _URL = re.compile(r"\b(https?|wss?|ftp):[/\\]*([^\s/\\?#]+)(\S*)")
 _SCHEME = re.compile(
     r"(?:about|blob|chrome|data|file|ftp|https?|javascript|mailto|tel|view-source|wss?):|[a-z][a-z0-9+-]*:[/\\]{2}",
-    re.IGNORECASE,  # what else stands before a colon is a host or a user: "shop:8080", "alice:secret@shop"
+    re.IGNORECASE,  # anything else before a colon is a host or a user: "shop:8080", "alice:secret@shop"
 )
 _SLASHES = "/\\"
 _HOST = re.compile(r"[^\s/\\?#]*")
 _NUMBER = re.compile(r"(?=[a-fx.]*\d)[0-9a-fx.]+")
 _CONTROLS = dict.fromkeys(range(0x20))
 _MOST_LABEL = 63
-"""Characters of a part of a host's name, by RFC 1035."""
+"""The most characters of a part of a host's name, by RFC 1035."""
 
 
 def plain_form(text: str) -> str:
-    """Return the text as hosts are read: full-width characters as plain ones, what nobody sees left out."""
+    """Return the text as hosts are read: full-width characters become plain ones, invisible ones are left out."""
     if text.isascii():
         return text
     unseen = {ord(c): None for c in set(text) if ord(c) in _IGNORED or unicodedata.category(c) == "Cf"}
@@ -38,26 +38,26 @@ def plain_form(text: str) -> str:
 
 
 def folded_form(text: str) -> str:
-    """Return the plain form, its escapes read; words that may be addresses are in lower case."""
+    """Return the plain form with its escapes decoded. Words that may be addresses are in lower case."""
     read = plain_form(unquote(text) if "%" in text else text)
     return read if read.islower() else _MAY_BE_ADDRESS.sub(lambda word: word[0].lower(), read)
 
 
 def _forms(text: str) -> tuple[str, ...]:
-    """The forms of a text: plain, lines joined as a shell does, folded, and with addresses as a browser shows them."""
+    """Return a text's forms: plain, with lines joined as in a shell, folded, with addresses as a browser shows them."""
     plain, folded = plain_form(text), folded_form(text)
     return (plain, _LINE_GOES_ON.sub("", plain), folded, _as_shown(folded))
 
 
 def forms_of(text: str) -> tuple[str, ...]:
-    """Return the forms of a text that are other than it is."""
+    """Return the forms of a text that differ from it."""
     return tuple(form for form in dict.fromkeys(_forms(text)) if form != text)
 
 
 def forms_of_address(address: str) -> Iterator[str]:
-    """Yield what an address comes to for a browser: without control characters, its escapes read, even twice.
+    """Yield the forms of an address in a browser: without control characters, its escapes decoded, even twice.
 
-    One without a scheme has those that a browser tries.
+    An address without a scheme gets each scheme that a browser tries.
     """
     bare = address.translate(_CONTROLS).strip()
     read = dict.fromkeys([bare, unquote(bare), unquote(unquote(bare))])
@@ -72,7 +72,7 @@ def forms_of_address(address: str) -> Iterator[str]:
 
 
 def forms_of_entered(text: str) -> tuple[str, ...]:
-    """Return what a text comes to that is entered where a browser shows its address; nothing of words to search for."""
+    """Return the forms of a text that is entered in a browser's address bar; none for words to search for."""
     place = folded_form(text).strip().lstrip(_SLASHES)
     host = _HOST.match(place)[0]  # type: ignore[index]  # a pattern that is found in every text
     rest = place[len(host) :]
@@ -82,7 +82,7 @@ def forms_of_entered(text: str) -> tuple[str, ...]:
 
 
 def forms_of_joined(joined: Joined) -> Iterator[Joined]:
-    """Yield the other forms of a text that typing added up to, each with the part of it that is new."""
+    """Yield the other forms of a text that typing added up to, each with its new part."""
     text, start, end = joined
     for form, before, after in zip(_forms(text), _forms(text[:start]), _forms(text[end:]), strict=True):
         if form != text:
@@ -92,7 +92,7 @@ def forms_of_joined(joined: Joined) -> Iterator[Joined]:
 
 
 def _common(one: str, other: str) -> int:
-    """How many characters the two begin with that are the same."""
+    """Return the number of characters that are the same at the start of both."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -111,7 +111,10 @@ def _canonical(url: re.Match[str]) -> str:
 
 
 def _host(host: str) -> str:
-    """A host as a browser shows it: a number is an address in four parts, "xn--…" its letters, no dot at its end."""
+    """Return a host as a browser shows it.
+
+    A number becomes an address in four parts, "xn--…" its letters; a dot at the end is removed.
+    """
     name, colon, port = host.partition(":") if not host.startswith("[") else (host, "", "")
     name = ".".join(map(_label, name.rstrip(".").split(".")))
     if _NUMBER.fullmatch(name):

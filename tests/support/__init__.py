@@ -1,1 +1,1 @@
-"""What tests share: stand-ins of models and servers, programs under test, desktops in memory."""
+"""Shared parts of the tests: stand-ins for models and servers, programs under test, desktops in memory."""

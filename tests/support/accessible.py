@@ -1,4 +1,4 @@
-"""A Qt program that tells of its widgets through AT-SPI, and what that takes on an X desktop."""
+"""A Qt program that describes its widgets through AT-SPI, and the things that this needs on an X desktop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Test bodies after a task of a planner that only says "done", on a desktop in memory, run by pytest in a process."""
+"""Test bodies to run in a pytest process of their own, each after a task on a desktop in memory.
+
+The task's planner only says "done".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chromium with its DevTools open, and a site for it to show."""
+"""Chromium with its DevTools open, and a site that it shows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ SECOND = (
 
 @dataclass
 class Site:
-    """Two pages, `/` and `/second`; `/file` is a download, `/slow` does not answer. `told` is what pages tell."""
+    """Two pages, `/` and `/second`; `/file` is a download, `/slow` does not answer.
+
+    `told` holds the messages that pages send.
+    """
 
     address: str = ""
     told: list[Any] = field(default_factory=list)

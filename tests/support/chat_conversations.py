@@ -16,7 +16,7 @@ from support.gemini_conversations import QUICK, History
 
 @dataclass
 class ChatTalk:
-    """A planner, the service that it asks, and what it told of their exchanges."""
+    """A planner, the service that it asks, and the exchanges that it reported."""
 
     server: ChatServer
     planner: OpenAICompatible

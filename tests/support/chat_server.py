@@ -3,8 +3,8 @@
     with ChatServer([call("click", x=500, y=500), call("task_complete", summary="It is open.")]) as server:
         planner = OpenAICompatible(server.url, "some-model")
 
-It answers request n with reply n of a script, or asks a function of the request. A request that a real server would
-refuse gets an error of status 400 and uses up no reply; `refusals` holds their messages.
+It answers request n with reply n of a script, or with the result of a function of the request. A request that a real
+server would refuse gets an error of status 400 and uses up no reply; `refusals` holds the messages of these errors.
 """
 
 from __future__ import annotations
@@ -225,9 +225,9 @@ def _problems_of_response_format(said: JsonObject) -> Iterator[str]:
 
 @dataclass
 class ChatServer:
-    """The service on a free port of this machine. With `api_key` it wants one, without it takes any or none.
+    """The service on a free port of this machine. With `api_key` it requires that key, without it takes any or none.
 
-    `binds` says whether it binds answers to a schema, or refuses to.
+    `binds` is true where it binds answers to a schema; else it refuses to.
     """
 
     script: Iterable[Reply] | Script = ()

@@ -1,6 +1,7 @@
 """The image of examples/desktop, built once for each content of that folder, and desktops that run it.
 
-Needs podman, and where no registry is to be reached, debootstrap and root: then Debian's base image is made here.
+Needs podman. Where no registry can be reached, it also needs debootstrap and root: then it makes Debian's base image
+here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Screens with text on them, and recordings made of such."""
+"""Screens with text on them, and recordings made of such screens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model was asked, kept in a list."""
+"""A list that keeps the exchanges with a model."""
 
 from __future__ import annotations
 

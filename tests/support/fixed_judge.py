@@ -11,7 +11,7 @@ CLAIM = "the till shows 2 apples"
 
 @dataclass
 class Says:
-    """The ports Judge and Reader: always the same answer, from a `region`; `asked` are the claims and questions."""
+    """The ports Judge and Reader: always the same answer, with a `region`; `asked` are the claims and questions."""
 
     kind: VerdictKind = "holds"
     asked: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Observations as an agent would hand them to a planner, made by hand; the model is the server of `gemini_server`."""
+"""Observations made by hand, as an agent would give them to a planner; the model is the server of `gemini_server`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def frame_of(colour: int, width: int = 1440, height: int = 900) -> Frame:
 
 @dataclass
 class History:
-    """What happened so far in a run that is carried out by hand: every step shows a screen of its own."""
+    """The history of a run that is carried out by hand: every step shows a screen of its own."""
 
     task: str = "Open the basket"
     turns: list[Turn] = field(default_factory=list)
@@ -72,7 +72,7 @@ class History:
 
 @dataclass
 class Conversation:
-    """A planner, the service that it asks, and what it told of their exchanges."""
+    """A planner, the service that it asks, and the exchanges that it reported."""
 
     server: GeminiServer
     planner: GeminiComputerUse

@@ -1,6 +1,7 @@
-"""What Gemini refuses: each rule a function of the request that says nothing, or how Google would answer.
+"""The requests that Gemini refuses: each rule is a function of the request that yields Google's messages, or nothing.
 
-Texts are Google's own where one is documented; a rule marked (ours) stands for a documented demand whose text is not.
+Texts are Google's own where one is documented. A rule marked (ours) stands for a documented demand without a documented
+text.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ AS_GIVEN = {"args", "response", "parametersJsonSchema", "responseJsonSchema", "p
 
 @dataclass(frozen=True)
 class Request:
-    """One generateContent request, its keys in camelCase whichever of the two casings it came in."""
+    """One generateContent request, with keys in camelCase: a request may come in either of the two casings."""
 
     version: str
     model: str
@@ -96,6 +97,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Refusal:
+    """An error of Google's that refuses a request."""
+
     message: str
     code: int = 400
     status: str = "INVALID_ARGUMENT"

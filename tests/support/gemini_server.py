@@ -1,10 +1,11 @@
-"""A local stand-in for Gemini's generateContent: what we believe of the service, in a form that refuses our mistakes.
+"""A local stand-in for Gemini's generateContent: it answers as we believe the service does, and refuses our mistakes.
 
     with GeminiServer([calls(("click", {"x": 500, "y": 500})), text("Done.")]) as server:
         planner = GeminiComputerUse(base_url=server.url, api_key=server.api_key)
 
-It answers request n with reply n of a script, or asks a function of the request. A request that Google would refuse
-gets Google's error, and uses up no reply: see `gemini_rules.py`. Whatever came in is kept in `requests`, in camelCase.
+It answers request n with reply n of a script, or with the result of a function of the request. A request that Google
+would refuse gets Google's error, and uses up no reply: see `gemini_rules.py`. `requests` holds all requests, in
+camelCase.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ def drip(seconds: float = 0.05) -> Reply:
 
 @dataclass
 class GeminiServer:
-    """The service on a free port of this machine; `refusals` holds the messages of the requests it refused."""
+    """The service on a free port of this machine; `refusals` holds the messages for the requests that it refused."""
 
     script: Iterable[Reply] | Script = ()
     api_key: str = API_KEY

@@ -1,4 +1,4 @@
-"""A local HTTP server that answers each POST of JSON as a function says: the ground of the stand-ins for services."""
+"""A local HTTP server that answers each POST of JSON with a function: the base of the stand-ins for services."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Reply:
 
 @dataclass
 class JsonServer:
-    """Serves on a free port of this machine; `requests` holds what came in, in order."""
+    """A server on a free port of this machine; `requests` holds its requests in order."""
 
     answer: Callable[[Posted], Reply]
     requests: list[Posted] = field(default_factory=list)

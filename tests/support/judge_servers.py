@@ -1,4 +1,4 @@
-"""Judges of every kind, each before the stand-in for its service, which says what the test has it say."""
+"""Judges of every kind, each with the stand-in for its service, which answers as the test wants."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ KEY = "a-key-for-the-tests"
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of judge: its service, how that says words, a box of the middle half at the top, and a refused prompt."""
+    """A kind of judge, and its service: how the service says words, a box, and its answer to a refused prompt.
+
+    The box is the middle half of the screen at the top, in the service's coordinates.
+    """
 
     server: Callable[..., Any]
     judge: Callable[..., Judge]
@@ -79,7 +82,7 @@ KINDS = {
 
 @dataclass
 class Court:
-    """A judge, the service that it asks, the frame it is asked about, and what it told of their exchanges."""
+    """A judge, the service that it asks, the frame for its claims, and the exchanges that it reported."""
 
     server: Any
     judge: Judge

@@ -1,4 +1,4 @@
-"""Judges and screens for tests of claims: answers in an order that the test says, on frames of one colour each."""
+"""Judges and screens for tests of claims: answers in the order that a test gives, on frames of one colour each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USAGE = Usage(input=1000, output=50)
 
 @dataclass
 class ListJudge:
-    """The ports Judge and Reader: vote n says what stands at n, or raises ModelUnavailable where that is an outage."""
+    """The ports Judge and Reader: vote n is answer n, or raises ModelUnavailable where that is an outage."""
 
     answers: Iterable[Any]
     asked: list[tuple[str, FrameRef]] = field(default_factory=list)
@@ -46,7 +46,7 @@ class ListJudge:
 
 @dataclass
 class SightJudge:
-    """The port Judge, never wrong: a claim holds where the frame's shade is among those."""
+    """The port Judge, never wrong: a claim holds where the frame has one of the `shades`."""
 
     shades: Sequence[int]
     otherwise: VerdictKind = "fails"
@@ -59,9 +59,9 @@ class SightJudge:
 
 
 class PassingController(PaintedController):
-    """A painted desktop that shows one shade after the other, each next one when somebody waits for a change.
+    """A painted desktop that shows one shade after the other. Each wait for a change brings the next.
 
-    `passed` are the shades that came and went since the last action.
+    `passed` are the shades of the transient frames since the last action.
     """
 
     def __init__(self, *shades: int, passed: Sequence[int] = ()) -> None:

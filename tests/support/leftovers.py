@@ -1,4 +1,4 @@
-"""What a desktop leaves behind, or does not: its processes, by the folder that each of them names, and its files."""
+"""Checks of what a desktop leaves behind: processes, by the folder that each of them names, and files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def _name_if_naming(process: Path, folder: str) -> str:
 
 
 class OneFile:
-    """A file as it is now: another one that takes its path later, as the next X server's socket may, does not count."""
+    """A file as it is now.
+
+    Another file that later takes its path does not count, such as the next X server's socket.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

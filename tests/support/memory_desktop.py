@@ -1,4 +1,4 @@
-"""A desktop in memory for tests of the loop: each action paints the screen anew; and a planner that reads a list."""
+"""A desktop in memory for tests of the loop, repainted by each action, and a planner that reads a list."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def painted(shade: int) -> Frame:
 
 
 class ListPlanner:
-    """The port Planner: turn n gets decision n. Keeps the observations it was shown."""
+    """The port Planner: turn n gets decision n. `seen` keeps the observations."""
 
     name = "list"
 

@@ -1,8 +1,8 @@
-"""What Anthropic's Messages API refuses: each rule a function of the request that says nothing, or how it would answer.
+"""The requests that Anthropic's Messages API refuses: each rule is a function that yields its messages, or nothing.
 
-Texts are Anthropic's own where one is documented; a rule marked (ours) stands for a documented demand whose text is
-not, or for one of ours. Sources: platform.claude.com/docs, "Computer use tool", "Handle tool calls", "Vision",
-"Preserved thinking", "Structured outputs"; the types of the anthropic SDK 2.12.
+Texts are Anthropic's own where one is documented. A rule marked (ours) stands for a documented demand without a
+documented text, or for a demand of ours. Sources: platform.claude.com/docs, "Computer use tool", "Handle tool calls",
+"Vision", "Preserved thinking", "Structured outputs"; the types of the anthropic SDK 2.12.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ THINKING = ("thinking", "redacted_thinking")
 
 @dataclass(frozen=True)
 class Said:
-    """What a model said, and the request that it answered."""
+    """A model's answer, and the request that it answered."""
 
     content: Sequence[JsonObject]
     request: JsonObject
@@ -57,6 +57,8 @@ class Said:
 
 @dataclass(frozen=True)
 class Refusal:
+    """An error of Anthropic's that refuses a request."""
+
     message: str
     status: int = 400
     kind: str = "invalid_request_error"

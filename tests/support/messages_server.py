@@ -1,10 +1,10 @@
-"""A local stand-in for Anthropic's Messages API: what we believe of the service, in a form that refuses our mistakes.
+"""A local stand-in for Anthropic's Messages API: it answers as we believe the service does, and refuses our mistakes.
 
     with MessagesServer([uses(("left_click", {"coordinate": [720, 450]})), text("Done.")]) as server:
         planner = AnthropicComputer(base_url=server.url, api_key=server.api_key)
 
-It answers request n with reply n of a script, or asks a function of the request. A request that Anthropic would refuse
-gets Anthropic's error, and uses up no reply: see `messages_rules.py`.
+It answers request n with reply n of a script, or with the result of a function of the request. A request that Anthropic
+would refuse gets Anthropic's error, and uses up no reply: see `messages_rules.py`.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def overloaded() -> Reply:
 
 @dataclass
 class MessagesServer:
-    """The service on a free port; `requests` are the bodies it got, `refusals` the messages of those it refused.
+    """The service on a free port; `requests` are the bodies it received, `refusals` the messages for refused ones.
 
-    `signs` says whether a thinking block is good only after what stood before it, as newer models have it.
+    `signs` is true where a thinking block is valid only after the content before it, as with newer models.
     """
 
     script: Iterable[Reply] | Script = ()

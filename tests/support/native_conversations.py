@@ -21,7 +21,7 @@ Server = TypeVar("Server")
 
 @dataclass
 class Talk(Generic[Server]):
-    """A planner, the service that it asks, and what it told of their exchanges."""
+    """A planner, the service that it asks, and the exchanges that it reported."""
 
     server: Server
     planner: Planner

@@ -1,4 +1,4 @@
-"""Sessions of pytest on the pad, and what their results say of each test."""
+"""Sessions of pytest on the pad, and their results for each test."""
 
 from __future__ import annotations
 

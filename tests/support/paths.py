@@ -1,4 +1,4 @@
-"""Where things of this project are."""
+"""The paths of this project's folders and programs."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""Programs that people use, each with a task for a planner, on TigerVNC desktops that are reset from run to run.
+"""Programs that people use, each with a task for a planner, on TigerVNC desktops that are reset between runs.
 
-A program is a shell's command line, in the desktop's working folder; `changed` are other versions of it, which no
-replay of the first may take for it.
+A program is a shell's command line, in the desktop's working folder. `changed` are other versions of it: no replay of
+the first version may accept them.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ NOBODY = "nobody"
 
 @dataclass(frozen=True)
 class Program:
-    """`needs` are the commands that it consists of; `saves` is the file that the task leaves, and what is in it.
+    """A program and a task for it.
 
-    `shows` waits until it has come up, where that takes longer than its window does.
+    `needs` are the commands that it consists of; `saves` is the file that the task leaves, and its content. `shows`
+    waits until the program is ready, where that takes longer than its window.
     """
 
     needs: tuple[str, ...]
@@ -150,7 +151,10 @@ PROGRAMS = {
 
 
 class GoesOn(Steps):
-    """Where a replay hands over to it, it leaves out the steps that were carried out already; it may take its time."""
+    """A planner that takes over from a replay. It leaves out the steps that were carried out already.
+
+    `thinks_s` is its time for each decision.
+    """
 
     def __init__(self, *actions: Action, thinks_s: float = 0.0) -> None:
         super().__init__(*actions)
@@ -163,7 +167,7 @@ class GoesOn(Steps):
 
 
 class Believes:
-    """The port Judge: whatever is claimed holds, by a part of the screen that shows nothing that moves."""
+    """The port Judge: every claim holds, shown by a part of the screen where nothing moves."""
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         return Verdict(claim, "holds", "so it is believed", Region(300, 300, 700, 500), frame.ref, "believes")
@@ -171,7 +175,7 @@ class Believes:
 
 @dataclass
 class Driven:
-    """An agent on a desktop on which the program runs; `recorded.keep()` is for whoever uses it."""
+    """An agent on a desktop where the program runs. Its user calls `recorded.keep()`."""
 
     agent: VncUseAgent
     desktop: ManagedDesktop
@@ -202,7 +206,7 @@ class Driven:
 
 @dataclass
 class Desk:
-    """One desktop that is kept from program to program, in a `with` statement; recordings and runs are in `folder`."""
+    """One desktop for one program after the other, in a `with` statement; `folder` holds recordings and runs."""
 
     folder: Path
     size: tuple[int, int] = SIZE

@@ -1,8 +1,9 @@
-"""What OpenAI's Responses API refuses: each rule a function of the request that says nothing, or how it would answer.
+"""The requests that OpenAI's Responses API refuses: each rule is a function that yields its messages, or nothing.
 
-Texts are OpenAI's own where one is known; a rule marked (ours) stands for a documented demand whose text is not, or for
-one of ours. Sources: developers.openai.com, "Computer use", "Reasoning models", "Images and vision"; the types of the
-openai SDK 3.54; reports of its errors in issues of openai/openai-agents-python (1660) and pydantic/pydantic-ai (2861).
+Texts are OpenAI's own where one is known. A rule marked (ours) stands for a documented demand without a known text, or
+for a demand of ours. Sources: developers.openai.com, "Computer use", "Reasoning models", "Images and vision"; the types
+of the openai SDK 3.54; reports of its errors in issues of openai/openai-agents-python (1660) and pydantic/pydantic-ai
+(2861).
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ DETAILS = {"auto", "low", "high", "original"}
 
 @dataclass(frozen=True)
 class Refusal:
+    """An error of OpenAI's that refuses a request."""
+
     message: str
     status: int = 400
     kind: str = "invalid_request_error"

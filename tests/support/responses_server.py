@@ -1,10 +1,10 @@
-"""A local stand-in for OpenAI's Responses API: what we believe of the service, in a form that refuses our mistakes.
+"""A local stand-in for OpenAI's Responses API: it answers as we believe the service does, and refuses our mistakes.
 
     with ResponsesServer([acts({"type": "click", "button": "left", "x": 720, "y": 450}), text("Done.")]) as server:
         planner = OpenAIComputer(base_url=server.url, api_key=server.api_key)
 
-It answers request n with reply n of a script, or asks a function of the request. A request that OpenAI would refuse
-gets OpenAI's error, and uses up no reply: see `responses_rules.py`.
+It answers request n with reply n of a script, or with the result of a function of the request. A request that OpenAI
+would refuse gets OpenAI's error, and uses up no reply: see `responses_rules.py`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def rate_limited(retry_in_s: float) -> Reply:
 
 @dataclass
 class ResponsesServer:
-    """The service on a free port; `requests` are the bodies it got, `refusals` the messages of those it refused."""
+    """The service on a free port; `requests` are the bodies it received, `refusals` the messages for refused ones."""
 
     script: Iterable[Reply] | Script = ()
     api_key: str = API_KEY

@@ -1,4 +1,4 @@
-"""RFB (RFC 6143) as a server speaks it, in bytes: a greeting, updates, pixels in each encoding; one that plays them.
+"""A server's side of RFB (RFC 6143), in bytes: a greeting, updates, pixels in each encoding, and a server for them.
 
 Pixels are arrays of shape (height, width) that hold 0x00RRGGBB.
 """
@@ -97,7 +97,7 @@ def _packed(indices: npt.NDArray[np.uint8], bits: int) -> bytes:
 
 
 class ZrleStream:
-    """Encodes rectangles in the ways of ZRLE: raw, solid, packed, runs, palette_runs."""
+    """An encoder of rectangles in the ways of ZRLE: raw, solid, packed, runs, palette_runs."""
 
     def __init__(self) -> None:
         self._stream = zlib.compressobj()
@@ -148,7 +148,7 @@ def _length(count: int) -> bytes:
 
 
 class TightStream:
-    """Encodes rectangles in the ways of Tight: fill, copy, palette, gradient."""
+    """An encoder of rectangles in the ways of Tight: fill, copy, palette, gradient."""
 
     def __init__(self) -> None:
         self._streams = [zlib.compressobj() for _ in range(4)]

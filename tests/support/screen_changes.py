@@ -1,7 +1,7 @@
-"""What may be other from one day to the next, and is no fault of the program: a terminal that counts apples.
+"""Changes of the screen from one day to the next that are no fault of the program, a terminal that counts apples.
 
-A change is another command line, a command that is carried out once the program shows, or another theme of the
-window manager.
+A change is another command line, a command that is carried out once the program shows, or another theme of the window
+manager.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def counting(*terminal: str, pause: str = "", colour: str = "#406080", zone: str
 
 @dataclass(frozen=True)
 class Theme:
-    """One of openbox's themes, of which in each of its lines `old` is replaced by `new`."""
+    """One of openbox's themes, with `old` replaced by `new` in each of its lines."""
 
     name: str
     old: str = ""
@@ -65,7 +65,7 @@ MOVED = with_window("--class", "XTerm", "windowmove", "--sync", "--relative", *m
 
 @dataclass(frozen=True)
 class Change:
-    """What was recorded, with `masks`, and what is there now; `steps` are those that a planner finds there."""
+    """The program as it was recorded, with `masks`, and as it is now; a planner takes the `steps` now."""
 
     command: str = RECORDED
     first: Sequence[str] = ()

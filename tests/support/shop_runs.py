@@ -1,7 +1,9 @@
-"""Ten tasks of the example shop as the model of each provider would do them: from actions to the stand-ins' replies.
+"""Ten tasks of the example shop, as the model of each provider would do them: actions, and the stand-ins' replies.
 
-with PLAYERS["anthropic"].asked([Said((Click(720, 450),), "Open it.")]) as (server, planner):
-    VncUseAgent(planner=planner, …).run("Open the basket")
+A player serves the replies for a list of turns, with the planner that asks for them:
+
+    with PLAYERS["anthropic"].asked([Said((Click(720, 450),), "Open it.")]) as (server, planner):
+        VncUseAgent(planner=planner, …).run("Open the basket")
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ COORDINATES = ("x", "y", "to_x", "to_y")
 
 @dataclass(frozen=True)
 class Said:
-    """What a model says in one turn: what to do, and why."""
+    """A model's answer in one turn: its actions, and its reason for them."""
 
     actions: tuple[Action, ...]
     words: str = ""
@@ -228,7 +230,7 @@ Replies = Iterable[Any] | Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Player:
-    """One planner, the stand-in for the service that it asks, and how its model says a turn.
+    """One planner, the stand-in for the service that it asks, and the form in which its model answers a turn.
 
     `planner` takes the server, and options of the planner's own.
     """
@@ -296,7 +298,7 @@ PLAYERS = {
 
 @dataclass(frozen=True)
 class Played:
-    """What came of a task: `sizes` are bytes of the requests, `files` the text of all files that the shop wrote."""
+    """The result of a task: `sizes` are bytes of the requests, `files` the text of all files that the shop wrote."""
 
     result: RunResult
     sizes: Sequence[int]

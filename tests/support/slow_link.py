@@ -1,4 +1,4 @@
-"""A link with a delay and a bandwidth between a VNC client and its server, as netem makes them, without the kernel."""
+"""A link with a delay and a bandwidth between a VNC client and its server, as netem makes it, without the kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROUTER_BYTES = 1 << 18
 
 
 class SlowLink:
-    """A TCP proxy whose every byte takes `delay_s` and whose bytes pass, each way, at `bytes_a_second` at most."""
+    """A TCP proxy that delays every byte by `delay_s` and carries, each way, at most `bytes_a_second`."""
 
     def __init__(self, target: str, delay_s: float, bytes_a_second: float) -> None:
         self.from_server = 0

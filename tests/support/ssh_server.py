@@ -1,4 +1,4 @@
-"""A real sshd on loopback that lets in who has the key of this test, into a home without startup files."""
+"""A real sshd on loopback. It accepts this test's key, and its home folder has no startup files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What OpenAI, and servers after it, refuse about a strict JSON schema that an answer is to be bound to.
+"""The strict JSON schemas for answers that OpenAI, and servers that follow it, refuse.
 
 Source: developers.openai.com, "Structured outputs", supported schemas; its errors as issues of public projects quote
 them.

@@ -1,4 +1,4 @@
-"""The stand-in for chat completions refuses what real servers refuse."""
+"""The stand-in for chat completions refuses the requests that real servers refuse."""
 
 from __future__ import annotations
 

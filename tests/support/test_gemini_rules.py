@@ -1,4 +1,4 @@
-"""The stand-in for Gemini refuses what Google would: one sound request, and each way to spoil it."""
+"""The stand-in for Gemini refuses the requests that Google would: one sound request, and each way to spoil it."""
 
 from __future__ import annotations
 

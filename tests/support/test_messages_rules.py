@@ -1,4 +1,4 @@
-"""The stand-in for Anthropic refuses what the service would: one sound request, and each way to spoil it."""
+"""The stand-in for Anthropic refuses the requests that the API would: one sound request, and each way to spoil it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stand-in for OpenAI refuses what the service would: one sound request, and each way to spoil it."""
+"""The stand-in for OpenAI refuses the requests that the service would: one sound request, and each way to spoil it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder with one test on the till, and its planner; pytest is run in it as by a user."""
+"""A folder with one test on the till, and its planner. Pytest runs in it as a user would run it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def vnc_planner():
 
 @dataclass
 class Ended:
-    """How pytest ended, and all that it printed."""
+    """The end of a pytest process: its exit code, and everything that it printed."""
 
     code: int
     out: str
@@ -49,7 +49,7 @@ class Ended:
 
 @dataclass
 class Project:
-    """A folder with tests. `file` is the recording of the only one."""
+    """A folder with tests. `file` is the recording of the only test."""
 
     path: Path
 

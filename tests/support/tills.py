@@ -1,4 +1,4 @@
-"""The till on Qt's own VNC platform, and agents that record what they do there, or replay it."""
+"""The till on Qt's own VNC platform, and agents that record on it or replay."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Steps:
 
 @dataclass
 class Tills:
-    """Starts tills, one after the other, each for one agent; `runs` is where their runs leave their folders."""
+    """A starter of tills, one after the other, each for one agent. `runs` holds their run folders."""
 
     folder: Path
     program: Path = TILL
@@ -79,7 +79,7 @@ class Tills:
 
 
 class Played:
-    """A till and an agent on it, in a `with` statement; `recorded.keep()` is for whoever uses it."""
+    """A till and an agent on it, in a `with` statement. Its user calls `recorded.keep()`."""
 
     def __init__(
         self, settings: Settings, recorded: RecordedTest, planner: Planner, command: Sequence[str], *rest: Any

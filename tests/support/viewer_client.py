@@ -1,4 +1,4 @@
-"""Somebody at a VNC viewer, in bytes: what a viewer sends for what is done at it (RFC 6143)."""
+"""A person at a VNC viewer, in bytes: the messages that a viewer sends for the person's input (RFC 6143)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ TIMEOUT_S = 30.0
 
 
 class Person:
-    """Connects to `address`, as `localhost::5930`, and waits for nothing that is shown; gone at the block's end.
+    """A viewer that is connected to `address`, such as `localhost::5930`, until the block ends. It waits for no screen.
 
-    `version` is the one that the viewer speaks. `said` is why it was not let in, "" where it was.
+    `version` is the viewer's RFB version. `said` is the server's reason for a refusal, "" where it let the viewer in.
     """
 
     def __init__(self, address: str, password: str = "", version: bytes = b"RFB 003.008\n") -> None:

@@ -1,6 +1,6 @@
 """Real VNC servers and programs for tests: started on free displays, reachable from loopback only, stopped by pid.
 
-A program that is not installed skips the test and names its package; with CI=true it fails the test.
+Where a program is not installed, the test is skipped and names its package; with CI=true it fails.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PACKAGES = {
 
 @dataclass
 class VncServer:
-    """A running VNC server: where it listens, and the X display behind it (empty for a program that is its own)."""
+    """A running VNC server: its address, and the X display behind it (empty for a program that is its own server)."""
 
     address: str
     process: subprocess.Popen[bytes]

@@ -1,4 +1,4 @@
-"""What stands between a VNC client and its server in tests: a wire that breaks when told, and a server that forgets."""
+"""Broken links between a VNC client and its server: a wire that breaks on demand, and a server that forgets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Wire:
-    """A TCP proxy, in a thread of its own. `from_client` is what it passed on to the server, over all connections.
+    """A TCP proxy in a thread of its own. `from_client` holds all bytes that went to the server, over all connections.
 
-    It resets its connections when told to `cut`, or once it has passed on the bytes `break_at`. The first connection
-    leads to the first of the `targets`, and so on; the last of them stays. Its port is no other server's, as that of a
-    server that was killed may soon be.
+    It resets its connections on `cut`, or once it has carried the bytes `break_at`. The first connection leads to the
+    first of the `targets`, and so on; the last target stays. No other server takes its port, as may soon happen to the
+    port of a server that was killed.
     """
 
     def __init__(self, target: str) -> None:
@@ -103,7 +103,7 @@ def wire(target: str) -> Iterator[Wire]:
 
 
 class Forgetful(socketserver.StreamRequestHandler):
-    """An RFB server (RFC 6143) whose screen answers a press of a button, and that says so only when asked for all.
+    """An RFB server (RFC 6143) whose screen changes on a button press, and that shows it only in a full update.
 
     The upper half of the screen is white, the lower black; the last row becomes white with the first press.
     """

@@ -1,4 +1,4 @@
-"""Programs that testify what the hands did: the Qt witness, xterm, and a page in chromium."""
+"""Programs that record the input they get: the Qt witness, xterm, and a page in chromium."""
 
 from __future__ import annotations
 
