@@ -1,4 +1,4 @@
-"""Find where an exception came from: the errors that led to it, the code that raised it, and its topic.
+"""Functions that find where an exception came from: the errors that led to it, the code that raised it, its topic.
 
 No function here changes an exception. None trusts an exception either: a user's class may break in its own `__str__`.
 """
@@ -138,7 +138,7 @@ def _calls_out(frame: FrameType) -> bool:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Return whether the innermost frame is of this package, whatever the class of the error."""
+    """Return whether the innermost frame is of this package, or there is none, whatever the class of the error."""
     return all(map(_is_own, frames_of(error)[-1:]))
 
 
