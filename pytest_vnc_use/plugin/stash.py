@@ -27,7 +27,7 @@ RUNS = pytest.StashKey[list[Path]]()
 AGENT: pytest.StashKey[VncUseAgent] = pytest.StashKey()
 """The agent of the test, while it lives."""
 ENDS: pytest.StashKey[list[RunEnd]] = pytest.StashKey()
-"""How each run of the test ended."""
+"""The end of each run of the test."""
 PLACE = pytest.StashKey[str]()
 """The place of a run that has not ended, such as "at step 3"."""
 HIDE = pytest.StashKey[Callable[[str], str]]()
