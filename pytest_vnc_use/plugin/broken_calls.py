@@ -69,7 +69,7 @@ class _Watched:
 
     def __call__(self, *args: object, **options: object) -> object:
         __tracebackhide__ = True
-        if sys._getframe(1).f_globals.get("__name__", "").startswith(_OURS):  # this package handles the errors of its own calls
+        if sys._getframe(1).f_globals.get("__name__", "").startswith(_OURS):  # the caller handles its errors
             return self._calls.note_end(self._name, self._method(*args, **options))
         answer: object = None
         try:

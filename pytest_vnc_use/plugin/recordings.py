@@ -33,7 +33,7 @@ RECORDING: pytest.StashKey[tuple[Key, Settings]] = pytest.StashKey()
 REHEARSAL: pytest.StashKey[Rehearsal] = pytest.StashKey()
 """The rehearsal, while a test is carried out again to rehearse its recording."""
 PASSED, FAILED = pytest.StashKey[bool](), pytest.StashKey[bool]()
-"""Whether the test's call has passed, and whether a part has failed; a subtest may fail while the test goes on."""
+"""True if the test's call has passed; true if a part of it has failed, as a subtest may while the test goes on."""
 HEALED, TRANSIENT, WRITTEN = "vnc_healed", "vnc_transient", "vnc_recording"
 """Properties of a test: drifts that were healed, and transient frames, a line each; the fate of its new recording."""
 
