@@ -54,11 +54,10 @@ class Deadline:
     def call(self, work: Callable[[], Result], meanwhile: Callable[[], None] = lambda: None) -> Result:
         """Return `work()`, which runs in a daemon thread.
 
-        Raises DeadlineExceeded, and leaves the thread, if it is late.
-
-        The thread of its own is what keeps the limit. A model's server may send a byte a minute, and a user's function
-        may never return; this relies on no time-out of theirs. While the work runs, `meanwhile` is called every second,
-        and what it raises is raised at once.
+        Raises DeadlineExceeded if it is late, and leaves the thread behind. The thread of its own is what keeps the
+        limit. A model's server may send a byte a minute, and a user's function may never return; this relies on no
+        time-out of theirs. While the work runs, `meanwhile` is called every second, and what it raises is raised at
+        once.
         """
         if not self.remaining_s:
             raise DeadlineExceeded

@@ -206,7 +206,7 @@ class Flow:
 
     def _ways_after_all_rounds(self, node: ast.For | ast.AsyncFor | ast.While, body: Ways, *, is_within: bool) -> Ways:
         if isinstance(node, ast.While):
-            ends_if_seen = proves(self._scope, node.test)  # the loop waits for something
+            ends_if_seen = proves(self._scope, node.test)  # a loop that waits ends only if it sees that
             return NO_WAY if ends_if_seen else self.block(node.orelse)
         asserts_each = (is_within or has_items(self._scope, node.iter)) and not body & {
             "next",
@@ -269,7 +269,7 @@ class Flow:
             ways |= self.block(handler.body) - (ON if raises_in(handler, self._last_round) else NO_WAY)
         self._scope.looks.update(
             {name: True for name, looks in known.items() if looks}
-        )  # a handler's value is a default
+        )  # a default in a handler does not undo a look
         return self._finally(ways, node)
 
     def _finally(self, ways: Ways, node: ast.Try) -> Ways:

@@ -27,7 +27,7 @@ def proves(scope: Scope, test: ast.expr) -> bool:
         case ast.Compare():
             return _compares(scope, test)
         case ast.Call(func=ast.Name(id="all" | "any"), args=[ast.Name(id=name)]) if name in scope.parts:
-            return False  # that asks its keys only
+            return False  # this asks only for its keys
         case ast.Call(func=ast.Name(id="any"), args=[ast.List(elts=[*each]) | ast.Tuple(elts=[*each])]):
             return all(map(partial(proves, scope), each))
         case ast.Call(func=ast.Name(id="all"), args=[ast.List(elts=[*each]) | ast.Tuple(elts=[*each])]):

@@ -83,7 +83,7 @@ RUN_OPTIONS = {
     "--step-limit": "steps",
     "--seconds": "seconds",
 }
-"""Options of `run` and `mcp` only: the other commands use the settings that the run was started with."""
+"""Options of `run` and `mcp` only: approve, deny and resume use the settings that the run was started with."""
 REENACT_OPTIONS = {"--policy": "policy", "--seconds": "seconds"}
 DOCTOR_OPTIONS = {"--vnc": "server", "--password-env": "password_env", "--planner": "planner", "--model": "model"}
 ABOUT_DOCTOR = {

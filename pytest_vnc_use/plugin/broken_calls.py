@@ -244,7 +244,7 @@ class BrokenCalls:
         return call.method[1] in _RUNS or "suppress" not in call.named
 
     def _after(self, call: _Broken) -> list[tuple[Method, Lines]]:
-        """Return the calls that worked after it."""
+        """Return the calls that worked after this one."""
         return [key for key, number in self._worked.items() if number > call.number]
 
     def _later(self, call: _Broken) -> list[Lines]:

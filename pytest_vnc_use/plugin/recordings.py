@@ -35,7 +35,7 @@ REHEARSAL: pytest.StashKey[Rehearsal] = pytest.StashKey()
 PASSED, FAILED = pytest.StashKey[bool](), pytest.StashKey[bool]()
 """True if the test's call has passed; true if a part of it has failed, as a subtest may while the test goes on."""
 HEALED, TRANSIENT, WRITTEN = "vnc_healed", "vnc_transient", "vnc_recording"
-"""Properties of a test: drifts that were healed, and transient frames, a line each; the fate of its new recording."""
+"""Properties of a test: healed drifts, and transient frames, a line each; what became of its new recording."""
 
 ONE_PERSON = (
     "--vnc-record=demonstrate needs one process, as there is one person at one terminal: run it without pytest-xdist's "
@@ -104,7 +104,7 @@ def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
 def _key(item: pytest.Item, secrets: Iterable[str] = ()) -> Key:
     """Return the key of the test's recording; all repetitions share one.
 
-    It holds the file's name only, so it is the same from whatever folder pytest is started.
+    Its test id begins with the file's name, so it is the same from whatever folder pytest is started.
     """
     from pytest_vnc_use.recordings.store import Key
 
@@ -151,7 +151,7 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], pas
 
 @contextmanager
 def _at_the_terminal(config: pytest.Config) -> Iterator[None]:
-    """Bypass pytest's capturing, with the terminal's keyboard."""
+    """Suspend pytest's capturing, also of the keyboard."""
     capturing = config.pluginmanager.getplugin("capturemanager")
     if capturing is None:  # with -p no:capture
         yield

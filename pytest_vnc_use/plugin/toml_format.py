@@ -38,7 +38,7 @@ _SECRET = re.compile(r"<secret:(\w+)>")
 
 def _listed(value: Any) -> Any:
     if not isinstance(value, (str, list)):
-        raise ValueError("must be text, or a list of texts")  # noqa: TRY004  # pydantic catches only ValueError
+        raise ValueError("must be text, or a list of texts")  # noqa: TRY004  # pydantic reports no TypeError
     return [value] if isinstance(value, str) else value
 
 
