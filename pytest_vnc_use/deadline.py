@@ -1,4 +1,4 @@
-"""A wall-clock limit on a monotonic clock, that also holds while somebody else's code hangs."""
+"""A wall-clock limit on a monotonic clock; it also holds while other people's code hangs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ class DeadlineExceeded(Exception):
 
 
 def within(work: Callable[[float], Result], deadline: Deadline, what: str) -> Result:
-    """`work(seconds)`, as long as the deadline and a little longer; somebody else's code may never return.
+    """Return `work(seconds)`; wait until the deadline and a little longer, as other people's code may never return.
 
-    Who keeps to the seconds says itself what went wrong. Raises ModelUnavailable: who does `what` hangs.
+    Work that keeps to the seconds raises its own error. Raises ModelUnavailable, with `what` in its message, if the
+    work hangs.
     """
     left_s = deadline.remaining_s
     try:
@@ -34,7 +35,7 @@ def within(work: Callable[[float], Result], deadline: Deadline, what: str) -> Re
 
 
 class Deadline:
-    """`seconds` from now, less `spent_s` that were used before."""
+    """A time limit of `seconds` from now, less `spent_s` that were used before."""
 
     def __init__(self, seconds: float, spent_s: float = 0.0) -> None:
         self._started = time.monotonic() - spent_s
@@ -42,6 +43,7 @@ class Deadline:
 
     @property
     def spent_s(self) -> float:
+        """Seconds used so far."""
         return time.monotonic() - self._started
 
     @property
@@ -50,11 +52,12 @@ class Deadline:
         return max(0.0, self._seconds - self.spent_s)
 
     def call(self, work: Callable[[], Result], meanwhile: Callable[[], None] = lambda: None) -> Result:
-        """`work()`, in a daemon thread that is left behind where it outlasts the deadline; then DeadlineExceeded.
+        """Return `work()`, which runs in a daemon thread.
 
-        A thread of its own is what keeps the limit against a model's server that sends a byte a minute, or a user's
-        function that never returns: no time-out of theirs is relied on. While it works, `meanwhile` is called now and
-        then; what that raises is raised at once.
+        Raises DeadlineExceeded if it is late, and leaves the thread behind. The thread of its own is what keeps the
+        limit. A model's server may send a byte a minute, and a user's function may never return; this relies on no
+        time-out of theirs. While the work runs, `meanwhile` is called every second, and what it raises is raised at
+        once.
         """
         if not self.remaining_s:
             raise DeadlineExceeded

@@ -1,34 +1,34 @@
 """The exception tree of the package.
 
 VncUseError
-├── SettingsError             a setting, marker or file of the user's is wrong; a usage error in pytest
+├── SettingsError             a setting, marker or file of the user is wrong; a usage error in pytest
 │   ├── KeyMissing            no API key is set for a planner, or a judge, that needs one
 │   ├── ProgramMissing        the program under test cannot be found, or cannot be run
-│   │   └── CommandMissing    the program of a command that a test runs cannot be; a DesktopError too
+│   │   └── CommandMissing    the program of a test's command cannot be found or run; a DesktopError too
 │   └── RecordingError        a recording is missing, damaged, of a newer version or of another screen
 ├── RunFolderError            a run folder is missing, damaged, or of a newer version
 │   └── RunFolderUnwritable   it cannot be made or written: the disk is full, or read-only; an InfraError too
 ├── TaskFailed                a run did not end as done, or a claim about it is not shown to hold
-│   ├── ProductFailed         product: the screen, or the program, is not as the test says it must be
+│   ├── ProductFailed         product: the screen, or the program, is not as the test requires
 │   │   └── ProgramCrashed    the program under test ended by a signal, or at its start with an exit code that is not 0
 │   ├── AgentFailed           agent: the planner gave up, or went in circles
 │   ├── BudgetExceeded        budget: the steps, seconds, tokens or dollars were used up
 │   ├── PolicyDenied          policy: an action was denied, and that ended the run
-│   └── Inconclusive          inconclusive: the judge is unsure, so that nothing is shown
+│   └── Inconclusive          inconclusive: the judge is unsure, so nothing is shown
 │       └── RecordingDrifted  the screen is not as recorded, and no model was there to look at it
-├── ActionError               one action cannot be carried out; the planner is told and goes on
-│   └── ActionInterrupted     the connection was lost before it was answered; an InfraError too
+├── ActionError               one action cannot be carried out; the planner gets the message and goes on
+│   └── ActionInterrupted     the connection was lost before the action was answered; an InfraError too
 └── InfraError                the tool or its surroundings broke; never a fault of the product under test
     ├── DesktopError          the desktop is not there, or went away
     │   ├── DesktopRefused    it cannot be reached, or did not answer in time
     │   ├── AuthenticationFailed   it wants a password, or another one
-    │   ├── ScreenFrozen      it answers, and its screen no longer changes whatever is done
-    │   ├── ScreenBlank       it answers, and its screen stays of one colour
+    │   ├── ScreenFrozen      it answers, but no action changes its screen any more
+    │   ├── ScreenBlank       it answers, but its screen stays in one colour
     │   └── ConnectionLost    it was there and is gone
-    │       └── DesktopSilent it is connected, and answers nothing
+    │       └── DesktopSilent it is connected, but does not answer
     └── PlannerError          the model cannot be asked
         ├── KeyRejected       the API key is refused
-        ├── QuotaExhausted    a quota that waiting will not refill in time
+        ├── QuotaExhausted    a quota is used up, and waiting will not refill it in time
         ├── ModelUnavailable  no answer after all retries, or within the time limit
         └── AnswerRefused     the model's service blocked the prompt or the answer
 """
@@ -37,7 +37,7 @@ from __future__ import annotations
 
 
 class VncUseError(Exception):
-    """Root of everything this package raises on purpose."""
+    """The root of every error that this package raises on purpose."""
 
 
 class SettingsError(VncUseError):
@@ -45,15 +45,15 @@ class SettingsError(VncUseError):
 
 
 class KeyMissing(SettingsError):
-    """No API key is set for a planner, or a judge, that needs one; nobody was asked."""
+    """No API key is set for a planner, or a judge, that needs one; no model was asked."""
 
 
 class ProgramMissing(SettingsError):
-    """The program under test cannot be found, or cannot be run: it never began."""
+    """The program under test cannot be found, or cannot be run: it never started."""
 
 
 class RecordingError(SettingsError):
-    """A recording is missing, damaged, of a newer version or of another screen; nothing of it was carried out."""
+    """A recording is missing, damaged, of a newer version or of another screen; no action of it was carried out."""
 
 
 class RunFolderError(VncUseError):
@@ -65,15 +65,15 @@ class TaskFailed(VncUseError):
 
 
 class ProductFailed(TaskFailed):
-    """The screen, or the program, is not as the test says it must be."""
+    """The screen, or the program, is not as the test requires."""
 
 
 class ProgramCrashed(ProductFailed):
-    """The program under test ended by a signal, or, before it showed anything, with an exit code that is not 0."""
+    """The program under test ended by a signal, or ended before it showed anything with an exit code that is not 0."""
 
 
 class AgentFailed(TaskFailed):
-    """The planner gave up, or went in circles; says nothing sure about the product under test."""
+    """The planner gave up, or went in circles; this says nothing certain about the product under test."""
 
 
 class BudgetExceeded(TaskFailed):
@@ -85,11 +85,11 @@ class PolicyDenied(TaskFailed):
 
 
 class Inconclusive(TaskFailed):
-    """The judge is unsure, or nobody could judge: neither shown to hold nor to fail."""
+    """The judge is unsure, or there was no judge: the claim is shown neither to hold nor to fail."""
 
 
 class RecordingDrifted(Inconclusive):
-    """The screen is not as recorded: the product changed, or broke, and only a model or a person can say which."""
+    """The screen is not as recorded: the product changed or broke. Only a model or a person can say which."""
 
 
 class ActionError(VncUseError):
@@ -97,15 +97,18 @@ class ActionError(VncUseError):
 
 
 class InfraError(VncUseError):
-    """The tool or its surroundings broke; says nothing about the product under test."""
+    """The tool or its surroundings broke; this says nothing about the product under test."""
 
 
 class RunFolderUnwritable(RunFolderError, InfraError):
-    """A run folder cannot be made or written: the disk is full, or nobody may write there."""
+    """A run folder cannot be made or written: the disk is full, or writing is not allowed there."""
 
 
 class ActionInterrupted(ActionError, InfraError):
-    """The connection was lost before an action was answered, and re-made; whether the action took effect is unknown."""
+    """The connection was lost before an action was answered, and was re-made.
+
+    Whether the action took effect is unknown.
+    """
 
 
 class DesktopError(InfraError):
@@ -129,15 +132,15 @@ class ConnectionLost(DesktopError):
 
 
 class ScreenFrozen(DesktopError):
-    """The desktop answers, and its screen no longer changes, whatever is done."""
+    """The desktop answers, but no action changes its screen any more."""
 
 
 class ScreenBlank(DesktopError):
-    """The desktop answers, and all of its screen stays of one colour: nothing draws on it."""
+    """The desktop answers, but its whole screen stays in one colour: no program draws on it."""
 
 
 class DesktopSilent(ConnectionLost):
-    """The desktop was connected, and did not answer within the time given."""
+    """The desktop was connected, but did not answer within the time given."""
 
 
 class PlannerError(InfraError):
@@ -149,12 +152,12 @@ class KeyRejected(PlannerError):
 
 
 class QuotaExhausted(PlannerError):
-    """A quota is used up that waiting does not refill within the run's time."""
+    """A quota is used up, and waiting does not refill it within the run's time."""
 
 
 class ModelUnavailable(PlannerError):
-    """No usable answer after all retries, or none within the time limit."""
+    """The model gave no usable answer after all retries, or none within the time limit."""
 
 
 class AnswerRefused(PlannerError):
-    """The model's service blocked the prompt or its own answer; ends a run as `blocked`."""
+    """The model's service blocked the prompt or its own answer; this ends a run as `blocked`."""

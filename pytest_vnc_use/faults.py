@@ -1,6 +1,6 @@
-"""From an exception to where it came from: what led to it, whose code raised it, and what it was about.
+"""Functions that find where an exception came from: the errors that led to it, the code that raised it, its topic.
 
-Nothing here changes an exception, and nothing of one is trusted: a user's class may break in its own `__str__`.
+No function here changes an exception. None trusts an exception either: a user's class may break in its own `__str__`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from types import FrameType
 from pytest_vnc_use.errors import InfraError, VncUseError
 
 ASKS = "_vnc_asks"
-"""A local variable of this name says who is asked in a frame, `planner` or `judge`, as `__tracebackhide__` is read."""
+"""A local variable with this name marks a frame as `planner` or `judge`. It is read like `__tracebackhide__`."""
 
 _PACKAGE = Path(__file__).resolve().parent
 _OWN_PLANNERS = f"{__package__}.planners."
 _ASKS_USERS = tuple(_OWN_PLANNERS + name for name in ("callables", "scripted"))
-"""The only modules there that call a function of the user's."""
+"""The only modules of `planners` that call a function of the user."""
 
 _ASSERTS = re.compile(r"_*(assert|expect|fail|should|verify|check)", re.IGNORECASE)
 _ASSERTING = (
@@ -30,7 +30,7 @@ _ASSERTING = (
     *("numpy.testing", "pandas._testing", "pandas.testing", "polars.testing", "torch.testing"),
     *("hamcrest", "assertpy", "expects", "sure", "testfixtures"),
 )
-"""Libraries whose functions assert for the test that calls them; in others, functions that are named so."""
+"""Libraries whose functions assert for their caller. In other libraries only functions with asserting names do."""
 _WRAPPERS = ("contextlib", "functools")
 
 _NETWORK = re.compile(
@@ -45,14 +45,14 @@ _HTTP_STATUS = re.compile(
     r"\b(?:HTTP|status)\D{0,20}(?:401|403|408|425|429|5\d\d)\b|\b(?:401|403|408|425|429|5\d\d) = .*\.status",
     re.IGNORECASE,
 )
-"""A refusal in words, or as pytest shows `assert response.status_code == 200`."""
+"""An HTTP refusal in words, or as pytest shows `assert response.status_code == 200`."""
 
 
-# --- what led to what -------------------------------------------------------------------------------------------------
+# --- causes ----------------------------------------------------------------------------------------------------------
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and all that led to it, nearest first, each once: causes, contexts, the members of groups."""
+    """Yield the error and all errors that led to it, nearest first, each once: causes, contexts, members of groups."""
     seen: set[int] = set()
     waiting = deque([error])
     while waiting:
@@ -64,9 +64,9 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def parts(error: BaseException) -> Iterator[BaseException]:
-    """What a group holds, also in groups within it, and what led to it; an error that is no group is its only part.
+    """Yield the members of a group, also of nested groups, and the errors that led to the group.
 
-    So is a group that came out of a planner or a judge of the user's.
+    An error that is not a group is its own only part. So is a group that a user's planner or judge raised.
     """
     seen: set[int] = set()
     waiting = deque([error])
@@ -86,14 +86,14 @@ def _led_to(error: BaseException) -> list[BaseException]:
 
 
 def _members(error: BaseException) -> tuple[BaseException, ...]:
-    """Of an ExceptionGroup, also that of the backport for Python 3.10."""
+    """Return the members of an ExceptionGroup, also of the backport for Python 3.10."""
     if not any(kind.__name__ == "BaseExceptionGroup" for kind in type(error).__mro__):
         return ()
     return tuple(each for each in getattr(error, "exceptions", ()) if isinstance(each, BaseException))
 
 
 def text_of(error: BaseException) -> str:
-    """What it says; of a class that cannot say it, that."""
+    """Return the text of the error, or a fixed text if its class cannot produce one."""
     try:
         return str(error)
     except BaseException:  # noqa: BLE001  # a user's own class may raise anything, SystemExit too
@@ -101,23 +101,23 @@ def text_of(error: BaseException) -> str:
 
 
 def named(error: BaseException) -> str:
-    """`KeyError: 'basket'`."""
+    """Return the class and the text of the error, such as `KeyError: 'basket'`."""
     return f"{type(error).__name__}: {text_of(error)}"
 
 
-# --- whose code raised it ---------------------------------------------------------------------------------------------
+# --- the code that raised it -----------------------------------------------------------------------------------------
 
 
 def frames_of(error: BaseException) -> list[FrameType]:
-    """The frames that the error came through, the innermost last, but for code that stands in no file."""
+    """Return the frames that the error came through, innermost last, without frames of code that is in no file."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     return [frame for frame in frames if not frame.f_code.co_filename.startswith("<")]
 
 
 def asked(error: BaseException) -> str:
-    """`planner` or `judge`, where the error was raised in one of the user's own; else "".
+    """Return `planner` or `judge` if a user's planner or judge raised the error; else "".
 
-    Not so the errors of this package, which say all there is to say, nor its defects.
+    Return "" for the errors of this package, whose messages are complete, and for defects of this package.
     """
     if isinstance(error, VncUseError):
         return ""
@@ -132,18 +132,18 @@ def asked(error: BaseException) -> str:
 
 
 def _calls_out(frame: FrameType) -> bool:
-    """Whether a frame of this package is a planner's, or a judge's, of this package: what it calls is no user's."""
+    """Return whether a frame belongs to a planner or judge of this package, which calls no user's code."""
     module = str(frame.f_globals.get("__name__", ""))
     return module.startswith(_OWN_PLANNERS) and module not in _ASKS_USERS
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether this package raised it, and nobody else, of whatever class it is."""
+    """Return whether the innermost frame is of this package, or there is none, whatever the class of the error."""
     return all(map(_is_own, frames_of(error)[-1:]))
 
 
 def asserts_in(error: BaseException, test: Path) -> bool:
-    """Whether an assertion is of a test, or of its helpers: raised there, or by what is called there to assert."""
+    """Return whether the test or a helper of it raised an assertion, itself or through an asserting function."""
     frames = frames_of(error)
     own = [number for number, frame in enumerate(frames) if is_users(frame.f_code.co_filename, test)]
     if not own:
@@ -160,7 +160,10 @@ def _asserts_for_others(frame: FrameType) -> bool:
 
 
 def is_users(file: str, test: Path) -> bool:
-    """Whether a file is none of this package's, of Python's or of an installed library's; those beside the test are."""
+    """Return whether a file belongs to the user: not to this package, to Python or to an installed library.
+
+    Files beside the test belong to the user.
+    """
     path = Path(file).absolute()
     beside = test.parent in path.parents
     installed = {"site-packages", "dist-packages"}.intersection(
@@ -170,7 +173,7 @@ def is_users(file: str, test: Path) -> bool:
 
 
 def users_lines(error: BaseException, test: Path) -> list[str]:
-    """`shop_plan.py:2, in look`: the lines of the user's that the error came through, the innermost first."""
+    """Return the user's lines that the error came through, innermost first, such as `shop_plan.py:2, in look`."""
     entries = traceback.extract_tb(error.__traceback__)
     own = [entry for entry in entries if not entry.filename.startswith("<") and is_users(entry.filename, test)]
     return [f"{Path(entry.filename).name}:{entry.lineno}, in {entry.name}" for entry in reversed(own)]
@@ -197,17 +200,17 @@ def _folders_of_python() -> frozenset[Path]:
 
 
 def text_of_users_error(error: BaseException) -> str:
-    """`the planner raised KeyError: 'basket' at shop_plan.py:2, in look`; "" where none of the user's raised it."""
+    """Return `the planner raised KeyError: 'basket' at shop_plan.py:2, in look`; "" if no user's code was asked."""
     who = asked(error)
     lines = [f"at {line}" for line in users_lines(error, Path())[:1]]
     return " ".join([f"the {who} raised {named(error)}", *lines]) if who else ""
 
 
-# --- what it was about ------------------------------------------------------------------------------------------------
+# --- the topic of an error -------------------------------------------------------------------------------------------
 
 
 def of_network(error: BaseException) -> bool:
-    """Whether an error, or one that led to it, is of a file, a connection, a service, or of a time that was up."""
+    """Return whether the error, or one that led to it, is about a file, a connection, a service or a time-out."""
     return any(map(_is_of_network, chain(error)))
 
 

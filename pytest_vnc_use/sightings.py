@@ -1,10 +1,10 @@
-"""What a test has looked at outside its own process, as Python's audit events and this package's own looks tell it.
+"""The looks of a test at things outside its own process, counted from audit events of Python and of this package.
 
-There are more ways to assert what the planner said than reading code can know. But whatever a test asserts, it says
-nothing of the product where nothing of the product could have come to it: no file that has changed since the task
-began and that the test did not write itself, no command, no connection, no look at the desktop.
+A test can assert the planner's words in more ways than a code reader can know. But no assertion says anything about
+the product if nothing of the product could reach the test. Something can reach it through a command, a connection, a
+look at the desktop, or a file that changed since the task began and that the test did not write itself.
 
-Python keeps an audit hook to its process's end, so there is one, which does nothing while no test is followed.
+Python keeps an audit hook until its process ends. So there is only one hook. It does nothing while no test is followed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 LOOK = "pytest_vnc_use.look"
 """The audit event of a look at the desktop."""
 SLACK_NS = 50_000_000
-"""A file may bear a time so much before that at which it was written: clocks of file systems tick."""
+"""The time stamp of a file may be this much earlier than the write: clocks of file systems tick."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _OF_THE_SYSTEM = ("/proc/", "/sys/", "/dev/")
 _PACKAGE = f"{__name__.partition('.')[0]}."
@@ -26,7 +26,7 @@ _TEST_BEGINS = "_pytest.runner"
 
 
 class Sightings:
-    """Counts the looks of the test that is followed, if one is."""
+    """A counter of the looks of the followed test, if there is one."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -43,14 +43,18 @@ class Sightings:
         self._began_ns, self._written, self._texts = 0, set(), {}
 
     def begin_task(self) -> None:
-        """Take files as changed from now on, if this is the first task of the test."""
+        """Count a file as changed if it changes from now on; has an effect only for the first task of the test."""
         self._began_ns = self._began_ns or time.time_ns() - SLACK_NS
 
     def rest(self) -> None:
+        """Stop following the test."""
         self._follows = False
 
     def note_call(self, name: str, arguments: tuple[object, ...], answer: object) -> None:
-        """Note a call of the test to its desktop that worked; what it wrote there itself and reads again is no look."""
+        """Note a call of the test to its desktop that worked.
+
+        The call is no look if the test reads back the text that it wrote itself.
+        """
         file = str(arguments[0]) if arguments else ""
         if name == "write_file" and len(arguments) > 1:
             self._texts[file] = str(arguments[1])
@@ -58,7 +62,7 @@ class Sightings:
             sys.audit(LOOK, name)
 
     def is_fresh(self, path: str) -> bool:
-        """Whether a file or folder has changed or gone since the first task began, and not by this process."""
+        """Return whether a file or folder changed or went away since the first task began, and not by this process."""
         path = os.path.realpath(path)
         if not os.path.lexists(path):  # it may have been removed
             path = os.path.dirname(path)
@@ -70,7 +74,7 @@ class Sightings:
             return False
         return changed_ns >= self._began_ns and path not in map(os.path.dirname, self._written)
 
-    # --- what is heard -----------------------------------------------------------------------------------------------
+    # --- audit events ------------------------------------------------------------------------------------------------
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         read = _EVENTS.get(event)
@@ -78,7 +82,7 @@ class Sightings:
             return
         try:
             self.count += read(self, arguments) and (event == LOOK or not _is_of_package())
-        except (TypeError, ValueError, OSError):  # of a path that is none: whoever made the call is told so
+        except (TypeError, ValueError, OSError):  # the path is invalid; the caller gets the error itself
             return
 
     def _opens(self, arguments: tuple[Any, ...]) -> bool:
@@ -111,11 +115,17 @@ _EVENTS: Mapping[str, Callable[[Sightings, tuple[Any, ...]], bool]] = {
         lambda self, _: True,
     ),
 }
-"""Whether an event is a look, by its name and what Python tells of it (docs.python.org/3/library/audit_events.html)."""
+"""For each event, by name: a function of the event's arguments that returns whether the event is a look.
+
+Source of the names and arguments: docs.python.org/3/library/audit_events.html.
+"""
 
 
 def _is_of_package() -> bool:
-    """Whether this package does it, on whatever thread: what a run, a judge or a watchdog does is no look."""
+    """Return whether this package caused the event, on any thread.
+
+    What a run, a judge or a watchdog does is no look.
+    """
     frame = sys._getframe(2)
     while frame is not None and (name := frame.f_globals.get("__name__", "")) != _TEST_BEGINS:
         if name.startswith(_PACKAGE):

@@ -1,1 +1,1 @@
-"""Does the body of a test check the product? Read from its source."""
+"""The analysis of a test's source: does the body check the product?"""

@@ -1,13 +1,13 @@
-"""Whether the code of a test surely asserts something of the product after its last task.
+"""The check of a test's code: does it surely assert something about the product after its last task?
 
-Whether anything of the product has come to the test at all is seen while it runs (see sightings.py). Here two things
-decide. Where the test stood when the task ended is known from its run: the stack at that moment, with what
-each name stood for. What comes after that is read from the source, as no means shows on every Python, at no cost to
-other tests, which lines were carried out: tracing collides with debuggers and coverage, and pytest's own hook for
-assertions that pass is off unless an ini option switches it on. So an assertion counts where *every* way to a normal
-end of the test goes through one: not in an `if` without its `else`, in a loop that may be empty, behind a `return`, or
-where an `except` swallows it. It has to rest on a look (see looks.py). Calls are followed into the functions of the
-user's own files. In doubt it does not count, and a judge is asked.
+Whether anything of the product reached the test at all is observed while the test runs (see sightings.py). Two things
+decide here. The run gives the place of the test when the task ended: the stack at that moment, with the value of each
+name. The code after that is read from the source. The lines that ran are not observed, as no means works on every
+Python at no cost to other tests: tracing collides with debuggers and coverage, and pytest's own hook for assertions
+that pass is off unless an ini option switches it on. So an assertion counts only if *every* way to a normal end of the
+test goes through one: not in an `if` without its `else`, in a loop that may be empty, behind a `return`, or where an
+`except` swallows it. It has to rest on a look (see looks.py). Calls are followed into the functions of the user's own
+files. In doubt an assertion does not count, and a judge is asked.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ from pytest_vnc_use.body_checks.truths import has_items, proves
 _FAILS = frozenset({"fail", "skip", "xfail", "exit", "skipTest"})
 """Calls of pytest, unittest and sys after which a test has not passed."""
 _RUNS_TO_THE_END = frozenset({"run", "run_until_complete", "wait_for"})
-"""Calls of asyncio, anyio and trio that await what they are given."""
+"""Calls of asyncio, anyio and trio that await their argument."""
 _EXPECTS_ERROR = frozenset({"raises", "warns", "deprecated_call", "assertRaises", "assertRaisesRegex", "assertWarns"})
 
 
 class Flow:
-    """Reads what is carried out from a line on, in one function.
+    """A reader of the code of one function that runs from a line on.
 
-    `inner` are the ways of the call that stands in that line; of other calls there nothing counts.
+    `inner` are the ways of the call in that line; other calls in that line do not count.
     """
 
     def __init__(self, scope: Scope, line: int | None = None, inner: Ways = ON) -> None:
@@ -73,13 +73,13 @@ class Flow:
         self._last_round = ""
 
     def block(self, body: Sequence[ast.stmt]) -> Ways:
-        """The ways of some statements, from the line on if it is in them."""
+        """Return the ways of some statements, from the line on if it is in them."""
         rest = [*body]
         if self._line is not None:
             held = [number for number, node in enumerate(rest) if holds(node, self._line)]
-            for number in held[:-1]:  # which may have been carried out before the task
+            for number in held[:-1]:  # these may have run before the task
                 self._scope.name(rest[number], looks=False)
-            rest = rest[held[-1] :] if held else []  # of several in one line the last
+            rest = rest[held[-1] :] if held else []  # the last of several in one line
         ways = ON
         for node in rest:
             goes_on = ways & {"next", "next if seen"}
@@ -108,7 +108,7 @@ class Flow:
         return self._simple(node)
 
     def _line_itself(self, node: ast.stmt) -> Ways:
-        """The statement in which the task ended: the rest of what it calls, then what it says itself."""
+        """Return the ways of the statement in which the task ended: the rest of its calls, then its own."""
         inner, self._line, self._inner = self._inner, None, ON
         ways: Ways = frozenset({"return"}) if isinstance(node, ast.Return) else ON
         if all(map(is_chain, parts(node))):
@@ -120,11 +120,11 @@ class Flow:
                 take_over(self._scope, node)
         elif isinstance(node, ast.Assign):
             for target in node.targets:
-                self._scope.name(target, looks=False)  # what stands there may have been read before the task
+                self._scope.name(target, looks=False)  # the value may have been read before the task
         return NO_WAY if surely(inner) else ways
 
     def _asserts_in_chain(self, node: ast.expr) -> bool:
-        """Whether a call on what the task's own call gave asserts: `page.press().check()`."""
+        """Return whether a call on the result of the task's own call asserts: `page.press().check()`."""
         calls = [*sure_calls(node)]
         return any(self._is_assertion(call, is_awaited=False) for call in calls[:-1])
 
@@ -151,7 +151,7 @@ class Flow:
         return ways
 
     def _asserts(self, node: ast.Assert) -> bool:
-        """`python -O` leaves assertions out, but for those that pytest has rewritten."""
+        """Return whether the assertion counts; `python -O` leaves out assertions that pytest has not rewritten."""
         if isinstance(node.test, ast.Constant) and not node.test.value:
             return True
         is_there = __debug__ or "@pytest_ar" in self._scope.values
@@ -173,11 +173,11 @@ class Flow:
             return body | other
         self._scope.depend(node, before)
         if any(map(self._fails, (node.body, node.orelse))):
-            return NO_WAY  # as an assertion, written out
+            return NO_WAY  # this is an assertion in other words
         return if_seen(body, {"next"}) | if_seen(other, {"next"})
 
     def _fails(self, body: Sequence[ast.stmt]) -> bool:
-        """Whether a branch ends the test as failed."""
+        """Return whether a branch ends the test as failed."""
         match [*body][-1:]:
             case [ast.Raise()]:
                 return True
@@ -206,7 +206,7 @@ class Flow:
 
     def _ways_after_all_rounds(self, node: ast.For | ast.AsyncFor | ast.While, body: Ways, *, is_within: bool) -> Ways:
         if isinstance(node, ast.While):
-            ends_if_seen = proves(self._scope, node.test)  # while what is waited for is not there yet
+            ends_if_seen = proves(self._scope, node.test)  # a loop that waits ends only if it sees that
             return NO_WAY if ends_if_seen else self.block(node.orelse)
         asserts_each = (is_within or has_items(self._scope, node.iter)) and not body & {
             "next",
@@ -228,7 +228,7 @@ class Flow:
         return ways | ON if expects or swallows else ways
 
     def _enters_one_that_swallows(self, node: ast.With | ast.AsyncWith) -> bool:
-        """Whether a stack of contexts (`contextlib.ExitStack`) is given one that may end an exception."""
+        """Return whether a stack of contexts (`contextlib.ExitStack`) gets one that may end an exception."""
         calls = [each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Call)]
         entered = [each for each in calls if is_named(each, frozenset({"enter_context", "enter_async_context"}))]
         if any(is_named(each, frozenset({"push", "push_async_exit"})) for each in calls):
@@ -240,7 +240,7 @@ class Flow:
         return any(map(self._scope.rests, calls))
 
     def _swallows(self, item: ast.withitem) -> bool:
-        """Whether a context may end an exception that is raised in it."""
+        """Return whether a context may end an exception that is raised in it."""
         if is_named(item.context_expr, frozenset({"suppress", "ignored"})):
             return True
         call = item.context_expr
@@ -269,7 +269,7 @@ class Flow:
             ways |= self.block(handler.body) - (ON if raises_in(handler, self._last_round) else NO_WAY)
         self._scope.looks.update(
             {name: True for name, looks in known.items() if looks}
-        )  # a default for what is not there
+        )  # a default in a handler does not undo a look
         return self._finally(ways, node)
 
     def _finally(self, ways: Ways, node: ast.Try) -> Ways:
@@ -293,7 +293,7 @@ class Flow:
     # --- calls -------------------------------------------------------------------------------------------------------
 
     def _calls_assert(self, node: ast.AST) -> bool:
-        """Whether an expression surely calls something that asserts."""
+        """Return whether an expression surely calls something that asserts."""
         calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
         awaited = [each.value for each in ast.walk(node) if isinstance(each, ast.Await)]
         awaited += [each.args[0] for each in calls if is_named(each, _RUNS_TO_THE_END) and each.args]
@@ -309,7 +309,7 @@ class Flow:
         method = own_method(callee)
         if method:
             if inspect.isgeneratorfunction(method.function):
-                return False  # which is only made
+                return False  # the call only makes the generator
             if inspect.iscoroutinefunction(method.function) and not is_awaited:
                 return False
             return self._scope.depth < 6 and asserts(method, partial(self._scope.within, call, method))
@@ -328,9 +328,9 @@ class Flow:
     def _is_known_assertion(
         self, name: str, told: Sequence[ast.expr], owner: ast.expr | None, *, is_found: bool
     ) -> bool:
-        """By its name: of pytest, unittest, numpy, pandas, playwright, or this package.
+        """Return whether a call asserts by its name: of pytest, unittest, numpy, pandas, playwright, or this package.
 
-        Another package's function that begins so counts where it was found: it may be any helper that only returns.
+        Another package's function with such a name counts only if it was found: it may be any helper that only returns.
         """
         if name == "check" and len(told) > 1:
             return proves(self._scope, told[0]) and not isinstance(told[0], ast.Constant)
@@ -357,6 +357,7 @@ class _Local:
         self._node, self._scope = node, scope
 
     def asserts(self, call: ast.Call, caller: Scope, *, is_awaited: bool) -> bool:
+        """Return whether a call of the function surely asserts."""
         is_made = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(self._node))
         if caller.depth >= 6 or is_made or (isinstance(self._node, ast.AsyncFunctionDef) and not is_awaited):
             return False
@@ -371,7 +372,7 @@ class _Local:
 
 
 def asserts(method: Method, scope: Callable[[], Scope]) -> bool:
-    """Whether a function, called so, surely asserts."""
+    """Return whether a function, called in this scope, surely asserts."""
     node = node_of(method.function.__code__)
     return node is not None and surely(Flow(scope()).block(node.body))
 
@@ -379,10 +380,10 @@ def asserts(method: Method, scope: Callable[[], Scope]) -> bool:
 def function_asserts(
     function: object, funcargs: Mapping[str, object], sources: Sources, *, trusts_outcome: bool = False
 ) -> bool:
-    """Whether a test's function, or the part of a fixture before its `yield`, surely asserts.
+    """Return whether a test's function, or the part of a fixture before its `yield`, surely asserts.
 
-    `funcargs` are the values of the test's fixtures and parameters; what is looked at is added to `sources`. With
-    `trusts_outcome` what a run's result says counts.
+    `funcargs` are the values of the test's fixtures and parameters. Adds the sources of the looks to `sources`. With
+    `trusts_outcome` the text and outcome of a run's result count.
     """
     method = own_method(function)
     if method is None:
@@ -396,7 +397,7 @@ def function_asserts(
 
 
 def asserts_after_yield(function: object, funcargs: Mapping[str, object], sources: Sources) -> bool:
-    """Whether a fixture surely asserts when it is ended."""
+    """Return whether the teardown of a fixture surely asserts."""
     method = own_method(function)
     node = node_of(method.function.__code__) if method else None
     if method is None or node is None:
@@ -410,7 +411,7 @@ def asserts_after_yield(function: object, funcargs: Mapping[str, object], source
 def asserts_after(
     places: Sequence[Place], funcargs: Mapping[str, object], sources: Sources, *, trusts_outcome: bool = False
 ) -> bool:
-    """Whether the functions that stood at those places, innermost first, surely assert in what they still had to do."""
+    """Return whether the functions at those places, innermost first, surely assert in the rest of their code."""
     ways = ON
     for place in places:
         node = node_of(place.code)
@@ -421,9 +422,9 @@ def asserts_after(
 
 
 def _live_names(place: Place, node: FunctionNode | None, funcargs: Mapping[str, object]) -> frozenset[str]:
-    """The names of things that may have changed since the task ended.
+    """Return the names of things that may have changed since the task ended.
 
-    A list or dict that the function itself made has not, unless it gave it to something else, which may fill it.
+    A list or dict that the function itself made has not changed, unless it was passed to something that may fill it.
     """
     given = {id(thing) for thing in funcargs.values()}
     return frozenset(

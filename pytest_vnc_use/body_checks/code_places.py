@@ -1,4 +1,4 @@
-"""Where a test stands in its own code, the source of a function, and what stands in a piece of it."""
+"""The places of a test in its own code, the source of functions, and helpers for their syntax."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _OTHERS = tuple(
 
 
 Lines = tuple[tuple[str, int], ...]
-"""Files, each with the number of a line."""
+"""Files, each with a line number."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A line of a function that is carried out, and what the names in it stand for at that moment.
+    """A line of a running function, and the values of its names at that moment.
 
-    `own` are those of the function itself.
+    `own` are the function's own names.
     """
 
     code: CodeType
@@ -43,7 +43,7 @@ class Place:
 
 
 def places_now() -> tuple[Place, ...]:
-    """Where the functions of the user's own files stand that called this in a test, the innermost first."""
+    """Return the current places of the calling functions in the user's own files, the innermost first."""
     found: list[Place] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__") != "_pytest.runner":
@@ -56,9 +56,9 @@ def places_now() -> tuple[Place, ...]:
 
 
 def lines_now() -> Lines:
-    """Where the functions of the user's own files stand that called this in a test, the innermost first.
+    """Return the current lines of the calling functions in the user's own files, the innermost first.
 
-    A lambda or a comprehension counts as where it was called, unless nothing of the user's called it, as in a thread.
+    A lambda or a comprehension counts as the place that called it, unless no function of the user did, as in a thread.
     """
     found: list[tuple[CodeType, int]] = []
     frame: FrameType | None = sys._getframe(1)
@@ -71,7 +71,7 @@ def lines_now() -> Lines:
 
 
 def names_of(function: FunctionType) -> Mapping[str, object]:
-    """What the names in a function stand for before it is called."""
+    """Return the values of the names in a function before it is called."""
     cells: dict[str, object] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -82,24 +82,24 @@ def names_of(function: FunctionType) -> Mapping[str, object]:
 
 
 def is_own(code: CodeType) -> bool:
-    """Whether it stands in a file of the user's project: not in Python, an installed package or this one."""
+    """Return whether the code is in a file of the user's project: not in Python, an installed package or this one."""
     return is_own_file(code.co_filename)
 
 
 @lru_cache(1024)
 def is_own_file(name: str) -> bool:
-    """Whether a file is of the user's project: not of Python, an installed package or this one."""
+    """Return whether the file is of the user's project: not of Python, an installed package or this one."""
     return not name.startswith("<") and not str(Path(name).resolve()).startswith(_OTHERS)
 
 
 def node_of(code: CodeType) -> FunctionNode | None:
-    """The source of a function; None where there is none, and of a lambda."""
+    """Return the source of a function; None if there is none, or for a lambda."""
     linecache.checkcache(code.co_filename)
     return _functions("".join(linecache.getlines(code.co_filename))).get((code.co_name, code.co_firstlineno))
 
 
 def function_at(file: str, line: int) -> FunctionNode | None:
-    """The source of the innermost function that a line stands in; None where it is in none."""
+    """Return the source of the innermost function around a line; None if there is none."""
     linecache.checkcache(file)
     around = [node for node in _functions("".join(linecache.getlines(file))).values() if holds(node, line)]
     return max(around, key=lambda node: node.lineno, default=None)
@@ -107,7 +107,7 @@ def function_at(file: str, line: int) -> FunctionNode | None:
 
 @lru_cache(64)
 def _functions(source: str) -> Mapping[tuple[str, int], FunctionNode]:
-    """By name and first line, which is that of the first decorator."""
+    """Return the functions by name and first line, which is that of the first decorator."""
     try:
         tree = ast.parse(source)
     except SyntaxError:
@@ -121,7 +121,7 @@ def _functions(source: str) -> Mapping[tuple[str, int], FunctionNode]:
 
 @lru_cache(64)
 def empty_at_first(source: str) -> frozenset[str]:
-    """The names of a module that it gives to an empty list, dict or set."""
+    """Return the names to which a module assigns an empty list, dict or set."""
     try:
         body = ast.parse(source).body
     except SyntaxError:
@@ -137,26 +137,29 @@ def empty_at_first(source: str) -> frozenset[str]:
 
 
 def holds(node: ast.stmt, line: int) -> bool:
+    """Return whether the line is one of the statement's."""
     return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def holds_any(body: Sequence[ast.stmt], line: int) -> bool:
+    """Return whether the line is in one of the statements."""
     return any(holds(node, line) for node in body)
 
 
 def has_line_within(node: ast.stmt, line: int) -> bool:
-    """Whether the line is that of a statement within."""
+    """Return whether the line belongs to an inner statement."""
     bodies = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
     bodies += [each.body for name in ("handlers", "cases") for each in getattr(node, name, [])]
     return any(holds_any(body, line) for body in bodies)
 
 
 def parts(node: ast.stmt) -> Iterator[ast.expr]:
+    """Return the expressions of a statement itself."""
     return (each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
 
 
 def sure_calls(node: ast.AST) -> Iterator[ast.Call]:
-    """The calls that are made whenever the expression is evaluated."""
+    """Yield the calls that are made whenever the expression is evaluated."""
     match node:
         case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             return
@@ -173,6 +176,7 @@ def sure_calls(node: ast.AST) -> Iterator[ast.Call]:
 
 
 def is_named(node: ast.AST, names: frozenset[str]) -> bool:
+    """Return whether the node is a call of a function or method with one of these names."""
     match node:
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
             return name in names
@@ -180,7 +184,7 @@ def is_named(node: ast.AST, names: frozenset[str]) -> bool:
 
 
 def is_given_away(name: str, function: FunctionNode) -> bool:
-    """Whether a function hands a name, or a method of it, to another that is not built in, or to one defined within."""
+    """Return whether a function passes a name, or a method of it, to one that is not built in, or to an inner one."""
     for node in ast.walk(function):
         within = isinstance(node, (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)) and node is not function
         if within and any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node)):
@@ -193,17 +197,19 @@ def is_given_away(name: str, function: FunctionNode) -> bool:
 
 
 def innermost(node: ast.expr) -> ast.expr:
+    """Return the expression without its attributes and subscripts, such as `a` for `a.b[0]`."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node
 
 
 def is_endless(node: ast.stmt) -> bool:
+    """Return whether the statement is a loop such as `while True`."""
     return isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
 
 
 def is_chain(node: ast.expr) -> bool:
-    """Whether all calls in an expression are made one on what the other gave, so that the innermost is made first."""
+    """Return whether each call in an expression is made on the result of the last: the innermost comes first."""
     now, chain = node, set[int]()
     while isinstance(now, (ast.Compare, ast.Attribute, ast.Subscript, ast.Call, ast.Await, ast.UnaryOp)):
         chain.add(id(now))
@@ -225,7 +231,7 @@ def _before(node: ast.Compare | ast.Attribute | ast.Subscript | ast.Call | ast.A
 
 
 def arguments_of(call: ast.Call, names: list[str]) -> Iterator[tuple[str, ast.expr]]:
-    """What is given for which parameter, as far as can be told."""
+    """Yield each parameter with its argument, as far as the source shows."""
     for name, value in zip(names, call.args, strict=False):
         if isinstance(value, ast.Starred):
             break
@@ -234,7 +240,7 @@ def arguments_of(call: ast.Call, names: list[str]) -> Iterator[tuple[str, ast.ex
 
 
 def statements_in(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements within, as they stand; not those of functions that are only defined."""
+    """Yield all inner statements in order, but not those of functions that are only defined."""
     for node in body:
         yield node
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -245,6 +251,7 @@ def statements_in(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def name_of(call: ast.Call) -> str:
+    """Return the name of the function or method that is called; "" if it has none."""
     match call.func:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name
@@ -252,7 +259,7 @@ def name_of(call: ast.Call) -> str:
 
 
 def written_by(call: ast.Call) -> ast.expr | None:
-    """The file that a call writes, or opens for it."""
+    """Return the file that a call writes, or opens for writing; None if it does neither."""
     opens = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     writes = any(set(mode) & set("wax") and len(mode) < 4 for mode in opens)
     match call.func:
@@ -266,7 +273,7 @@ def written_by(call: ast.Call) -> ast.expr | None:
 
 
 def returns_the_same(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function returns one constant, whatever it looked at."""
+    """Return whether a function returns one constant, whatever it looked at."""
     last = [each for part in ast.walk(node) if isinstance(part, ast.Try) for each in part.finalbody]
     returned = [each for each in statements_in(last or node.body) if isinstance(each, ast.Return)]
     values = {each.value.value for each in returned if isinstance(each.value, ast.Constant)}

@@ -1,4 +1,4 @@
-"""What the names in a test stand for: objects, or what is known of them, and functions of the user's."""
+"""The values of names in a test: objects, or known facts about them, and functions of the user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from pytest_vnc_use.body_checks.code_places import empty_at_first, is_own
 
 NOTHING = object()
-"""What stands for a name or a call of which nothing is known."""
+"""Stands for a name or a call of which nothing is known."""
 _PACKAGE = __name__.partition(".")[0]
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), tuple, frozenset, Enum, PurePath, ModuleType, type)
 
@@ -29,14 +29,14 @@ class Instance:
 
 @dataclass(frozen=True)
 class Method:
-    """A function of the user's, and the object that it belongs to, if any."""
+    """A function of the user, and the object that it belongs to, if any."""
 
     function: FunctionType
     owner: object = NOTHING
 
 
 def own_method(callee: object) -> Method | None:
-    """A function of the user's, without what other packages' decorators put around it."""
+    """Return the user's function in `callee`, without other packages' decorators; None if it is not the user's."""
     function: object = callee
     owner: object = NOTHING
     if isinstance(callee, Method):
@@ -51,6 +51,7 @@ def own_method(callee: object) -> Method | None:
 
 
 def member(owner: object, name: str) -> object:
+    """Return the attribute of an object, without calling its code; NOTHING if it is unknown."""
     if owner is NOTHING:
         return NOTHING
     if isinstance(owner, ModuleType):
@@ -67,20 +68,22 @@ def member(owner: object, name: str) -> object:
 
 
 def unwatched(thing: object) -> object:
-    """The method itself, where broken_calls.py watches it."""
+    """Return the method itself if broken_calls.py watches it; else the thing."""
     return getattr(thing, "__wrapped__", thing) if is_of_package(thing) else thing
 
 
 def class_of(thing: object) -> type:
+    """Return the class of a thing, or the class that an Instance stands for."""
     return thing.of if isinstance(thing, Instance) else type(thing)
 
 
 def is_of_package(thing: object) -> bool:
+    """Return whether the thing's class is of this package."""
     return class_of(thing).__module__.partition(".")[0] == _PACKAGE and not isinstance(thing, Method)
 
 
 def is_live(thing: object) -> bool:
-    """Whether a fixture's object may have changed since the test got it."""
+    """Return whether a fixture's object may have changed since the test got it."""
     if thing is NOTHING or isinstance(thing, (*_PLAIN, FunctionType, MethodType, BuiltinFunctionType)):
         return False
     module = class_of(thing).__module__.partition(".")[0]
@@ -88,19 +91,19 @@ def is_live(thing: object) -> bool:
 
 
 def has_truth(thing: object) -> bool:
-    """Whether `assert thing` can fail."""
+    """Return whether `assert thing` can fail."""
     is_other = thing is NOTHING or getter_of(thing) is not None
     return is_other or hasattr(class_of(thing), "__bool__") or hasattr(class_of(thing), "__len__")
 
 
 def getter_of(thing: object) -> FunctionType | None:
-    """The function of the user's that a property is read by."""
+    """Return the user's function that a property calls; None if there is none."""
     getter = thing.fget if isinstance(thing, property) else thing.func if isinstance(thing, cached_property) else None
     return getter if isinstance(getter, FunctionType) and is_own(getter.__code__) else None
 
 
 def collects(values: Mapping[str, object], name: str) -> bool:
-    """Whether a name is that of a list or dict which a module of the user's leaves empty, for others to fill."""
+    """Return whether the name is of a list, dict or set that a module of the user leaves empty for others to fill."""
     value = values.get(name)
     if not isinstance(value, (list, dict, set)):
         return False
@@ -110,10 +113,11 @@ def collects(values: Mapping[str, object], name: str) -> bool:
 
 
 def module_of(thing: object) -> str:
-    """The first part of the name of the module that a function or an object's class is from."""
+    """Return the first part of the module name of a function or of an object's class."""
     of = thing.function if isinstance(thing, Method) else thing.of if isinstance(thing, Instance) else thing
     return "" if thing is NOTHING else str(getattr(of, "__module__", None) or "").partition(".")[0]
 
 
 def owner_of(method: Method | MethodType) -> object:
+    """Return the object that a method belongs to."""
     return method.owner if isinstance(method, Method) else method.__self__

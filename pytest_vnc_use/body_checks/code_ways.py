@@ -1,4 +1,4 @@
-"""The ways in which a piece of code may end, and what of its syntax decides on them."""
+"""The ways in which a piece of code may end, and the syntax that decides on them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pytest_vnc_use.body_checks.code_places import node_of
 
 Way = Literal["next", "return", "break", "continue", "yield", "next if seen", "return if seen", "break if seen"]
 Ways = frozenset[Way]
-"""How a piece of code may end normally without having asserted anything; none where it cannot.
+"""The normal ends of a piece of code that has asserted nothing; empty if it has none.
 
-A way `if seen` is taken only where a look said so: where all others fail, it has asserted that.
+The code takes a way `if seen` only if a look decided so. If all other ways fail the test, the code has asserted the
+look.
 """
 
 ON: Ways = frozenset({"next"})
@@ -23,16 +24,17 @@ _ALL_IF_SEEN = frozenset(_IF_SEEN.values())
 
 
 def surely(ways: Ways) -> bool:
-    """Whether code that may end so has surely asserted something."""
+    """Return whether code with these ways has surely asserted something."""
     return ways <= _ALL_IF_SEEN
 
 
 def if_seen(ways: Ways, but: frozenset[Way] | set[Way] = NO_WAY) -> Ways:
+    """Return the ways as those that a look decides, except the ways in `but`."""
     return frozenset(way if way in but else _IF_SEEN.get(way, way) for way in ways)
 
 
 def last_round(loop: ast.stmt) -> str:
-    """How code asks whether a loop is in its last round: `n == 4` in `for n in range(5)`; "" where that is unknown."""
+    """Return the condition for a loop's last round, such as `n == 4` for `for n in range(5)`; "" if unknown."""
     match loop:
         case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=[end])):
             last = ast.unparse(end)
@@ -41,24 +43,26 @@ def last_round(loop: ast.stmt) -> str:
 
 
 def raises_in(handler: ast.ExceptHandler, last: str) -> bool:
-    """Whether it raises in the last round, if not sooner."""
+    """Return whether the handler raises in the last round, if not sooner."""
     asked = [each for each in handler.body if isinstance(each, ast.If) and last and ast.unparse(each.test) == last]
     return any(isinstance(each.body[-1], ast.Raise) for each in asked)
 
 
 def captured(pattern: ast.pattern) -> list[str]:
-    """The names that a pattern of `match` gives."""
+    """Return the names that a pattern of `match` assigns."""
     found = [getattr(each, name, None) for each in ast.walk(pattern) for name in ("name", "rest")]
     return [name for name in found if name]
 
 
 def may_return_true(function: FunctionType) -> bool:
+    """Return whether the function may return a true value."""
     node = node_of(function.__code__)
     returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)] if node else []
     return any(value is not None and not (isinstance(value, ast.Constant) and not value.value) for value in returned)
 
 
 def catches_around_yield(function: FunctionType) -> bool:
+    """Return whether the function has a `yield` in a `try` that ends an error."""
     node = node_of(function.__code__)
     tries = (
         [each for each in ast.walk(node) if isinstance(each, ast.Try) and any(map(_ends_error, each.handlers))]

@@ -1,8 +1,8 @@
-"""What a test's own code makes of what one of its lines gave, or raised: what it stores, returns and asserts by it.
+"""The consequences of a line in a test's own code: what the code stores, returns and asserts because of it.
 
-Only source is read. A statement depends on a line where it uses what came of it, or is carried out only because of it:
-in an `if` that asks for it, after a `return` that it decides, in an `except` that it may end in. That names are given
-anew is noticed only at the top of a function; in doubt a statement depends.
+Only source is read. A statement depends on a line if it uses a result of the line, or runs only because of it: in an
+`if` that asks for it, after a `return` that it decides, in an `except` that it may end in. A name that gets a new value
+is noticed only at the top level of a function. In doubt a statement depends.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pytest_vnc_use.body_checks.known_calls import PUTS, RUNS, SILENT, UNTELLING
 T = TypeVar("T")
 Way = Literal["return", "break", "continue", "raise"]
 Ways = frozenset[Way]
-"""How a piece of code may be left because of the line."""
+"""The ways in which a piece of code may be left because of the line."""
 NO_WAY: Ways = frozenset()
 _OF_LOOPS: Ways = frozenset({"break", "continue"})
 _RAISED: Ways = frozenset({"raise"})
@@ -41,19 +41,19 @@ _NAMED_ASSERTIONS = re.compile(r"_*(assert|expect|fail|should|verify|check|to_|n
 _ENDS_TEST = frozenset({"fail", "skip", "xfail", "exit", "skipTest"})
 _TELLING = frozenset("error exception critical warn attach verify saw extract screenshot elements read_file".split())
 _NO_CARRIERS = (RUNS | SILENT | UNTELLING | _TELLING) - PUTS
-"""Calls that keep nothing, for those who assert, of what they are given."""
+"""Calls that keep nothing of their arguments that a later assertion could use."""
 EXPECTING = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
 _CATCHING = EXPECTING | {"suppress", "ignored"}
 _FIXTURES = frozenset({"vnc_agent", "vnc_desktop"})
 _ASKING = frozenset({"holds", "kind"})
-"""By these a verdict that is unsure is asked without raising anything."""
+"""Attributes that ask an unsure verdict without raising anything."""
 
 
 @dataclass
 class Consequences:
-    """What of a function depends on `line`, if any, and on the `names` that are given.
+    """The statements of a function that depend on `line`, if any, and on the given `names`.
 
-    With `raised` the line raised something. With `of_verdict` it gave a verdict that is unsure, whose truth raises.
+    With `raised` the line raised an error. With `of_verdict` it gave an unsure verdict, whose truth value raises.
     """
 
     function: FunctionNode
@@ -61,15 +61,15 @@ class Consequences:
     raised: bool = False
     of_verdict: bool = False
     names: set[str] = field(default_factory=set)
-    """Of what came of it, by their paths: `text`, `self.text`."""
+    """The names that hold a result of the line, as paths: `text`, `self.text`."""
     dependent: list[ast.stmt] = field(default_factory=list)
     start: ast.stmt | None = None
-    """The statement that stands in the line, the outermost of several."""
+    """The statement at the line, the outermost of several."""
     gives: bool = False
-    """Whether the caller may get something of it, and whether by an exception."""
+    """True if the caller may get a result of the line; `raises` is the same for an exception."""
     raises: bool = False
     keeps: bool = False
-    """Whether it may be put where others find it."""
+    """True if the result may be put where other functions find it."""
 
     def __post_init__(self) -> None:
         nodes = [*ast.walk(self.function)]
@@ -79,12 +79,12 @@ class Consequences:
         self._block(self.function.body, is_under=False, is_caught=False)
 
     def includes(self, line: int) -> bool:
-        """Whether a statement that stands in a line depends on it."""
+        """Return whether a statement at the line depends on it."""
         return any(_is_at(each, line) for each in self.dependent)
 
     @property
     def assertions(self) -> list[ast.stmt]:
-        """What may fail the test because of it."""
+        """Return the statements that may fail the test because of the line."""
         return [each for each in self.dependent if self._asserts(each)]
 
     # --- ways through the code ---------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class Consequences:
         return depends
 
     def _way(self, node: ast.stmt, *, depends: bool, is_caught: bool) -> Ways:
-        """How a statement itself may leave the code around it."""
+        """Return how the statement itself may leave the code around it."""
         if not depends:
             return NO_WAY
         match node:
@@ -181,7 +181,7 @@ class Consequences:
         return any(f"{path}.".startswith(f"{each}.") or each.startswith(f"{path}.") for each in self.names)
 
     def _store(self, node: ast.stmt) -> None:
-        """Take over what a statement that depends gives to names, to objects, and to the caller."""
+        """Note the names, objects and results to which a dependent statement gives a value."""
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             self.names.add(node.name)
             return
@@ -201,7 +201,7 @@ class Consequences:
         self.keeps = self.keeps or path.partition(".")[0] not in self._own
 
     def _hand_on(self, node: ast.Expr, call: ast.Call) -> None:
-        """What is called may keep what it is given."""
+        """Note that a called function may keep its arguments."""
         if name_of(call) in _NO_CARRIERS:
             return
         given = [*call.args, *(each.value for each in call.keywords)]
@@ -233,9 +233,10 @@ class Consequences:
 
 
 def consequences_of(lines: Lines, *, raised: bool = False, of_verdict: bool = False) -> tuple[list[Consequences], bool]:
-    """What depends on a call that was made through those lines, function by function, the innermost first.
+    """Return what depends on a call that was made through those lines, function by function, the innermost first.
 
-    And whether it may be kept where any function finds it: in an object, or as the value of a fixture.
+    The second value is whether the result may be kept where any function finds it: in an object, or as a fixture's
+    value.
     """
     found: list[Consequences] = []
     names: set[str] = set()
@@ -253,7 +254,7 @@ def consequences_of(lines: Lines, *, raised: bool = False, of_verdict: bool = Fa
 
 
 def _handed_over(lines: Lines) -> set[str]:
-    """What the next function calls by its line, and gives to what it calls: that may have been changed."""
+    """Return the objects that the next function passes to its call or calls on: the call may have changed them."""
     function = function_at(*lines[0]) if lines else None
     calls = [each for each in ast.walk(function) if isinstance(each, ast.Call)] if function else []
     here = [each for each in calls if each.lineno <= lines[0][1] <= (each.end_lineno or 0)]
@@ -263,7 +264,10 @@ def _handed_over(lines: Lines) -> set[str]:
 
 
 def may_decide(found: Sequence[Consequences], at: Sequence[tuple[FrameType, int]], *, is_kept: bool) -> bool:
-    """Whether an error may come of it that went through those frames, each with its line, the outermost first."""
+    """Return whether they may have led to an error that came through those frames.
+
+    Each frame comes with its line, the outermost first.
+    """
     of_verdict = any(each.of_verdict for each in found)
     for number, (frame, line) in enumerate(at):
         function = function_at(frame.f_code.co_filename, line)
@@ -278,7 +282,7 @@ def may_decide(found: Sequence[Consequences], at: Sequence[tuple[FrameType, int]
 
 
 def _carriers(frame: FrameType, *, is_outermost: bool) -> set[str]:
-    """The names of a function by which it may find what was kept elsewhere."""
+    """Return the names in a function that may lead to a value that was kept elsewhere."""
     code, local = frame.f_code, frame.f_locals
     given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if is_outermost else ()
     names = {name for name in given if isinstance(local.get(name), (bool, int, float, str, tuple, list, dict))}
@@ -289,7 +293,7 @@ def _carriers(frame: FrameType, *, is_outermost: bool) -> set[str]:
 
 
 def calls_around(lines: Lines) -> Iterator[ast.Call]:
-    """The calls that end an exception, such as `pytest.raises`, around what was called through those lines."""
+    """Yield the calls that end an exception, such as `pytest.raises`, around the calls at those lines."""
     for file, line in lines:
         function = function_at(file, line)
         for node in ast.walk(function) if function else ():
@@ -300,19 +304,20 @@ def calls_around(lines: Lines) -> Iterator[ast.Call]:
 
 
 def is_catching(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Return whether the node is a call such as `pytest.raises` or `suppress`."""
     return is_named(node, _CATCHING)
 
 
 def in_doubt(rests: Callable[[T], bool], on: T) -> bool:
-    """Whether something rests on that, which it does where the source cannot be read."""
+    """Return the answer of `rests`; True if the source cannot be read."""
     try:
         return rests(on)
-    except Exception:  # noqa: BLE001  # whatever a test's code, or an object of its, has that reading it stumbles over
+    except Exception:  # noqa: BLE001  # reading a test's code, or its objects, may fail in any way
         return True
 
 
 def frames_at(error: BaseException) -> list[tuple[FrameType, int]]:
-    """The frames of the user's own files that an error came through, each with its line, the outermost first."""
+    """Return the frames of the user's own files that an error came through, each with its line, the outermost first."""
     return [(frame, line) for frame, line in walk_tb(error.__traceback__) if is_own(frame.f_code)]
 
 
@@ -320,7 +325,7 @@ def frames_at(error: BaseException) -> list[tuple[FrameType, int]]:
 
 
 def path_of(node: ast.AST) -> str:
-    """`self.rows` for that, and for a part of it; "" for what has no name."""
+    """Return the path of a name, such as `self.rows`, also for a part of it; "" for an expression without a name."""
     match node:
         case ast.Name(id=name):
             return name
@@ -332,7 +337,7 @@ def path_of(node: ast.AST) -> str:
 
 
 def _paths_in(node: ast.AST) -> Iterator[str]:
-    """What an expression reads; of a method that is called, all of its object."""
+    """Yield the paths that an expression reads; for a method call, the whole object."""
     match node:
         case ast.Call(func=ast.Attribute(value=owner)) if path_of(owner):
             yield from _paths_in(owner)
@@ -350,7 +355,7 @@ def _paths_in(node: ast.AST) -> Iterator[str]:
 
 
 def _header(node: ast.stmt) -> list[ast.AST]:
-    """The expressions of a statement itself, and not of those within it."""
+    """Return the expressions of the statement itself, without those of the statements in it."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return [*node.body]
@@ -362,7 +367,7 @@ def _header(node: ast.stmt) -> list[ast.AST]:
 
 
 def _is_at(node: ast.stmt, line: int) -> bool:
-    """Whether a line is one of a statement's own; both where a statement within stands in the same line."""
+    """Return whether the line is one of the statement's own; an inner statement in the same line counts too."""
     if isinstance(node, (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Match, ast.With, ast.AsyncWith)):
         last = max([node.lineno, *(getattr(part, "end_lineno", 0) for part in _header(node))])
         is_before_body = not isinstance(node, (ast.With, ast.AsyncWith)) or line < node.body[0].lineno
@@ -371,7 +376,7 @@ def _is_at(node: ast.stmt, line: int) -> bool:
 
 
 def _asks_truth(node: ast.stmt) -> bool:
-    """Whether a statement may ask a verdict for its truth, and not by `holds` or `kind`."""
+    """Return whether a statement may ask a verdict for its truth value, other than by `holds` or `kind`."""
     inner = [each for part in _header(node) for each in ast.walk(part)]
     asks = isinstance(node, (ast.If, ast.While, ast.Assert)) or any(
         isinstance(each, (ast.BoolOp, ast.IfExp))

@@ -1,7 +1,7 @@
-"""What is known of a value whatever the program shows: an assertion on that says nothing of the product.
+"""The facts about a value that hold whatever the program shows: an assertion on them says nothing about the product.
 
-A list that is written out is true, a screenshot is never empty, a call of `subprocess.run` never gives None. What is
-known of a value is a set of facts; names keep those of what they were given (see looks.py).
+A list that is written out is true, a screenshot is never empty, a call of `subprocess.run` never gives None. The facts
+about a value are a set; a name has the facts of its value (see looks.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from typing import Literal
 from pytest_vnc_use.body_checks.code_places import node_of
 
 Fact = Literal["true", "number", "there", "picture", "image"]
-"""`true`: never false. `number`: true for all numbers but one, as `find` answers. `there`: never None. `picture`: the
-bytes of a screenshot. `image`: made from one."""
+"""A fact about a value.
+
+`true`: never false. `number`: true for all numbers but one, as `find` answers. `there`: never None. `picture`: the
+bytes of a screenshot. `image`: made from a screenshot.
+"""
 Facts = frozenset[Fact]
 NONE: Facts = frozenset()
 
@@ -37,7 +40,7 @@ _TURNED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 
 
 def facts_of(node: ast.AST, of_name: Callable[[str], Facts]) -> Facts:
-    """What is known of an expression, where `of_name` tells it of a name."""
+    """Return the facts about an expression; `of_name` returns those about a name."""
     match node:
         case ast.Name(id=name):
             return of_name(name)
@@ -92,22 +95,22 @@ def _of_call(call: ast.Call, of_name: Callable[[str], Facts]) -> Facts:
 
 
 def has_foregone_truth(node: ast.expr, facts: Facts) -> bool:
-    """Whether an expression that is asserted as it stands is true, or false, whatever the program shows."""
+    """Return whether an expression that is asserted as it stands is true, or false, whatever the program shows."""
     return bool(facts & {"true", "number", "picture"}) or isinstance(node, (ast.Tuple, ast.List, ast.Dict, ast.Set))
 
 
 def is_forgotten_call(node: ast.expr) -> bool:
-    """Whether an expression is a method of a text, a list or a dict, as far as its name tells."""
+    """Return whether an expression is a method of a text, a list or a dict that is not called, judging by its name."""
     return isinstance(node, ast.Attribute) and node.attr in _METHODS
 
 
 def is_of_a_picture(node: ast.Attribute, owner: Facts) -> bool:
-    """Whether an attribute tells of the form of a screenshot, not of what it shows."""
+    """Return whether an attribute describes the form of a screenshot, not its content."""
     return "image" in owner and node.attr in _MADE_OF_A_PICTURE
 
 
 def is_foregone(test: ast.Compare, of_name: Callable[[str], Facts]) -> bool:
-    """Whether a comparison is true, or false, whatever the program shows."""
+    """Return whether a comparison is true, or false, whatever the program shows."""
     sides = [test.left, *test.comparators]
     if len({ast.dump(side) for side in sides}) < len(sides):
         return True
@@ -129,7 +132,7 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _is_true_of_any_length(left: ast.expr, op: ast.cmpop, right: ast.expr, of_name: Callable[[str], Facts]) -> bool:
-    """`len(x) >= 0`, `len(x) != -1`, `len(text.split(";")) > 0`."""
+    """Return whether it is like `len(x) >= 0`, `len(x) != -1` or `len(text.split(";")) > 0`."""
     order, bound = _ORDERS.get(type(op)), _number(right)
     if order is None or bound is None:
         return False
@@ -153,7 +156,7 @@ def _number(node: ast.expr) -> int | None:
 
 
 def is_generator(function: FunctionType) -> bool:
-    """Whether what a function returns is always true: a generator, or a call of itself that is not carried out."""
+    """Return whether the function returns a generator, which is always true."""
     node = node_of(function.__code__)
     returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)] if node else []
     return bool(returned) and all(isinstance(value, ast.GeneratorExp) for value in returned)

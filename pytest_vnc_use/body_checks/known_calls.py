@@ -1,4 +1,4 @@
-"""Names of functions and modules that are known: which look at nothing, which do something and tell nothing."""
+"""The names of known functions and modules: which look at nothing, and which do something and return nothing useful."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ SILENT = frozenset(
     "writelines mkdir touch append add update extend setattr setitem setenv sleep debug info warning log "
     "is_alive".split()
 )
-"""Methods that do something and tell nothing of the product."""
+"""Methods that do something and return nothing about the product."""
 PUTS = frozenset({"append", "extend", "add", "update"})
+"""Methods that put a value into a collection."""
 UNTELLING = frozenset("isinstance issubclass hasattr callable id type print dir vars locals globals".split())
+"""Built-in functions whose results say nothing about the product."""
 PURE = frozenset(
     "time datetime random secrets uuid json re math decimal fractions operator itertools functools copy string "
     "textwrap collections dataclasses pprint types typing enum io base64 hashlib statistics numbers pytest _pytest "
     "unittest numpy pandas PIL platform logging threading asyncio inspect locale sys warnings contextlib getpass gc "
     "weakref concurrent multiprocessing shutil tempfile".split()
 )
-"""Modules whose functions tell no more than their arguments do, unless they read a file."""
+"""Modules whose functions return only what follows from their arguments, unless they read a file."""
 READS = ("load", "read", "open", "from", "genfrom", "memmap")
 OS_MODULES = frozenset({"os", "posix", "nt", "posixpath", "ntpath", "genericpath"})
 OS_LOOKS = frozenset(
@@ -28,14 +30,14 @@ PATH_LOOKS = frozenset(
     "read_text read_bytes open exists is_file is_dir is_symlink stat lstat iterdir glob rglob samefile".split()
 )
 OF_THE_PLACE = frozenset({"exists", "is_dir", "isdir", "lexists", "stat", "lstat"})
-"""What says of a folder that it is there, and nothing of what it holds."""
+"""Calls that say that a folder is there, and nothing about its content."""
 CONNECTED = frozenset(
     "sqlite3 _sqlite3 psycopg psycopg2 pymysql MySQLdb mysql asyncpg aiosqlite sqlalchemy peewee pymongo redis "
     "requests httpx aiohttp urllib3 playwright selenium paramiko fabric asyncssh serial pexpect ptyprocess imaplib "
     "poplib ftplib socket _socket ssl http Xlib docker kubernetes boto3 botocore pika kafka confluent_kafka grpc zmq "
     "paho websocket websockets win32com comtypes dbus gi jeepney pytest_vnc vncdotool asyncvnc".split()
 )
-"""Packages whose objects are asked over connections that may have been made before the test."""
+"""Packages whose objects answer over connections that may have been made before the test."""
 OF_TEXT = frozenset(name for name in dir(str) if not name.startswith("_")) - {
     "count",
     "find",
@@ -43,7 +45,7 @@ OF_TEXT = frozenset(name for name in dir(str) if not name.startswith("_")) - {
     "index",
     "join",
 }
-"""Methods of a text, which tell no more than it does. Names that other things have too are left out."""
+"""Methods of a text, which depend on the text only. Names that other objects have too are left out."""
 OF_A_VERDICT = frozenset({"kind", "reason", "claim"})
 ASSERTING = frozenset(
     "assert_equal assert_array_equal assert_allclose assert_almost_equal assert_approx_equal assert_array_almost_equal "
@@ -52,4 +54,4 @@ ASSERTING = frozenset(
     "assert_called assert_called_once assert_called_with assert_called_once_with assert_any_call assert_has_calls "
     "assert_not_called assert_awaited assert_awaited_once assert_that assert_".split()
 )
-"""Names by which numpy, pandas, unittest and its mocks assert; those like assertEqual are known by their form."""
+"""Names by which numpy, pandas, unittest and its mocks assert; names like assertEqual are known by their form."""

@@ -1,7 +1,7 @@
-"""What the things that a test holds have come to hold: a stub server's list of orders, a counter, a queue.
+"""The state of the objects that a test holds: a stub server's list of orders, a counter, a queue.
 
-What changes there while a task is carried out was changed by the program under test, or on its behalf. Things are only
-looked at, a few levels deep; nothing of theirs is called.
+If such an object changes while a task is carried out, the program under test changed it, or something on its behalf.
+This module only reads the objects, a few levels deep. It calls none of their methods.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _ITEMS = (list, tuple, set, frozenset, deque)
 
 
 def state_of(things: Mapping[str, object]) -> dict[str, object]:
-    """What those of the things hold that may change; to be compared with what they hold later."""
+    """Return the state of those things that may change; to be compared with a later state."""
     return {name: _held(thing, 0) for name, thing in things.items() if _may_change(thing)}
 
 
 def globals_of(things: Mapping[str, object]) -> dict[str, object]:
-    """The lists, dicts and sets among the globals of a module, by their name."""
+    """Return the lists, dicts and sets among the globals of a module, by name."""
     return {name: thing for name, thing in things.items() if isinstance(thing, (list, dict, set, deque))}
 
 

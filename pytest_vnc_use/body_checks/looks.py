@@ -1,8 +1,8 @@
-"""Which expressions of a test rest on a look at the program, and which on what was known before or the planner says.
+"""The expressions of a test that rest on a look at the program, as opposed to earlier knowledge or the planner's words.
 
-`assert True`, `assert result.outcome == "done"` and `assert page.total` with a forgotten call cannot fail where the
-product is broken. An expression rests on a look where it calls something after the task that may read the product's
-state, or where a fixture's object is asked that may have changed meanwhile. Only code is read here; nothing is called.
+`assert True`, `assert result.outcome == "done"` and `assert page.total` with a forgotten call cannot fail if the
+product is broken. An expression rests on a look if it makes a call after the task that may read the product's state,
+or asks a fixture's object that may have changed meanwhile. Only code is read here; nothing is called.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ from pytest_vnc_use.body_checks.known_calls import (
 
 @dataclass
 class Sources:
-    """What the looks are made at that a piece of code makes, as far as its names tell.
+    """The sources that a piece of code looks at, judging by names.
 
-    `desktop` by the fixtures of this package; a `connection` that may have been made long ago; `files`, by their paths.
+    `desktop`: the fixtures of this package. `connection`: one that may have been made long ago. `files`: their paths.
     """
 
     desktop: bool = False
@@ -76,18 +76,18 @@ class Sources:
 
 
 _DEEPEST = 6
-"""So many calls are followed, one within the other."""
+"""The number of nested calls that are followed."""
 
 
 @dataclass
 class Scope:
-    """What is known of the names in a piece of code.
+    """The known facts about the names in a piece of code.
 
-    `values` are the names' values when the task ended, those in `live` of objects that a look at may tell more of now;
-    `looks` says of the names that were given since whether they rest on a look, `things` what they stand for where that
-    is known, `facts` what is true of them in any case, `parts` the dict that is written out. With `trusts_outcome` the
-    run's own words count: it did not end as its planner said. `funcargs` are the test's, for calls whose arguments
-    cannot be told apart. `written` are the files that the test itself wrote; all scopes of a test share `sources`.
+    `values` are the names' values when the task ended. `live` are names of objects that a look may find changed now.
+    For names that got a value since: `looks` says whether it rests on a look, `things` is its object if known, `facts`
+    are the facts that hold in any case, `parts` is the dict that is written out. With `trusts_outcome` the run's own
+    words count: it did not end as its planner said. `funcargs` are the test's, for calls whose arguments cannot be told
+    apart. `written` are the files that the test itself wrote. All scopes of a test share `sources`.
     """
 
     values: Mapping[str, object]
@@ -102,10 +102,10 @@ class Scope:
     written: set[str] = field(default_factory=set)
     sources: Sources = field(default_factory=Sources)
 
-    # --- what names stand for ----------------------------------------------------------------------------------------
+    # --- values of names ---------------------------------------------------------------------------------------------
 
     def resolve(self, node: ast.AST) -> object:
-        """What an expression stands for, as far as can be told without carrying anything out."""
+        """Return the value of an expression, as far as is known without running any code."""
         match node:
             case ast.Constant():
                 return node.value
@@ -144,7 +144,7 @@ class Scope:
         return NOTHING
 
     def returns(self, function: FunctionType) -> object:
-        """What a function of the user's returns, where it is one thing in any case."""
+        """Return the result of a user's function, if it is one thing in any case."""
         node = node_of(function.__code__)
         found: list[object] = []
         for each in statements_in(node.body) if node else ():
@@ -155,13 +155,15 @@ class Scope:
         return found[0] if len(found) == 1 else NOTHING
 
     def facts_of_name(self, name: str) -> Facts:
+        """Return the facts about a name."""
         return self.facts.get(name, NONE)
 
     def facts_in(self, node: ast.expr) -> Facts:
+        """Return the facts about an expression."""
         return facts_of(node, self.facts_of_name)
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
-        """Take over what a name stands for from now on; a part of a thing that comes from a look makes all of it so."""
+        """Note the new value of a name; if a part of a thing comes from a look, the whole thing does."""
         if isinstance(target, (ast.Subscript, ast.Attribute)):
             self.add(target, value)
             return
@@ -173,7 +175,7 @@ class Scope:
                 self.parts[target.id] = value
 
     def add(self, target: ast.expr, value: ast.expr) -> None:
-        """Take over that something was put into a thing."""
+        """Note that something was put into a thing."""
         root = innermost(target)
         if isinstance(root, ast.Name):
             self.parts.pop(root.id, None)
@@ -181,7 +183,7 @@ class Scope:
                 self.looks[root.id] = True
 
     def depend(self, node: ast.stmt, before: Mapping[str, Facts]) -> None:
-        """Take over what is given to names only where a look says so; `before` is what was known of them."""
+        """Note the names that get a value only if a look decides so; `before` are the facts about them until then."""
         for each in ast.walk(node):
             if isinstance(each, ast.Call) and name_of(each) in PUTS and isinstance(each.func, ast.Attribute):
                 root = innermost(each.func.value)
@@ -192,7 +194,7 @@ class Scope:
                 self.looks[each.id] = "true" not in self.facts[each.id]
 
     def name(self, target: ast.AST, *, looks: bool, thing: object = NOTHING) -> None:
-        """The same for all names of a target, of which `thing` is what a single one stands for."""
+        """Note a new value for all names of a target; `thing` is the value if the target is a single name."""
         for node in ast.walk(target):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self.looks[node.id] = looks
@@ -202,7 +204,7 @@ class Scope:
                     self.things[node.id] = thing
 
     def within(self, call: ast.Call, method: Method) -> Scope:
-        """The scope of a function that is called."""
+        """Return the scope of a function that is called."""
         scope = self._inner(names_of(method.function))
         names = inspect.getfullargspec(method.function)
         positional = [*names.args]
@@ -221,16 +223,16 @@ class Scope:
         return replace(deeper, written=self.written, sources=self.sources)
 
     def take(self, name: str, looks: bool, thing: object) -> None:
-        """Take over what a parameter stands for."""
+        """Note the value of a parameter."""
         self.looks[name] = looks
         self.things.pop(name, None)
         if thing is not NOTHING:
             self.things[name] = thing
 
-    # --- what comes from a look ---------------------------------------------------------------------------------------
+    # --- values from a look ------------------------------------------------------------------------------------------
 
     def rests(self, node: ast.AST) -> bool:
-        """Whether the value of an expression comes from a look at the program."""
+        """Return whether the value of an expression comes from a look at the program."""
         match node:
             case ast.Constant() | ast.Lambda():
                 return False
@@ -291,7 +293,7 @@ class Scope:
             scope.take(next(iter(inspect.signature(getter).parameters)), False, owner)
             return scope.returns_look(getter)
         if isinstance(found, (FunctionType, BuiltinFunctionType, Method, MethodType)):
-            return False  # whose call was forgotten
+            return False  # a method whose call was forgotten
         if found is not NOTHING and not hasattr(type(found), "__get__"):
             return is_live(found)
         return self.rests(node.value)
@@ -338,13 +340,13 @@ class Scope:
         return True
 
     def _is_own_doing(self, path: ast.expr, name: str) -> bool:
-        """Whether a file was written by the test itself, or a folder is one that pytest made for it."""
+        """Return whether the test itself wrote the file, or pytest made the folder for the test."""
         key = self.key_of(path)
         made = {str(each) for each in self.funcargs.values() if isinstance(each, PurePath)}
         return key in self.written or (name in OF_THE_PLACE and key in made)
 
     def key_of(self, path: ast.expr) -> str:
-        """The file that an expression names, or the expression itself."""
+        """Return the file that an expression names, or the source of the expression."""
         known = self.resolve(path)
         return str(known) if isinstance(known, (PurePath, str)) else ast.unparse(path)
 
@@ -358,7 +360,7 @@ class Scope:
         return isinstance(thing, PurePath) or (isinstance(thing, Instance) and issubclass(thing.of, PurePath))
 
     def _tells_its_arguments(self, callee: object, name: str, owner: ast.expr | None) -> bool:
-        """Whether a function is one that looks at nothing but what it is given."""
+        """Return whether a function looks at nothing but its arguments."""
         if owner is not None and self._is_known(owner):
             return True
         if callee is NOTHING:
@@ -371,7 +373,7 @@ class Scope:
         return not reads and (isinstance(callee, type) or is_pure)
 
     def _is_known(self, owner: ast.expr) -> bool:
-        """Whether an object was there before the task, or was made since without a look: a text, a run's result."""
+        """Return whether an object is older than the task, or was made since without a look: a text, a run's result."""
         root = owner
         while isinstance(root, (ast.Attribute, ast.Subscript)):
             root = root.value
@@ -384,7 +386,7 @@ class Scope:
         )
 
     def returns_look(self, function: FunctionType) -> bool:
-        """Whether what a function of the user's returns may rest on a look."""
+        """Return whether the result of a user's function may rest on a look."""
         node = node_of(function.__code__)
         if node is None or self.depth > _DEEPEST or returns_the_same(node):
             return False
@@ -406,7 +408,7 @@ class Scope:
 
 
 def _is_empty(node: ast.expr) -> bool:
-    """Whether it is written out as something that is false: a default for what is not there."""
+    """Return whether the expression is a false literal: a default for a missing value."""
     return ast.unparse(node) in ("''", "b''", "0", "None", "False", "()", "[]", "{}", "['']", "set()")
 
 
@@ -415,7 +417,7 @@ def _differ(one: ast.expr, other: ast.expr) -> bool:
 
 
 def take_over(scope: Scope, node: ast.stmt) -> None:
-    """Take over the names that a statement gives."""
+    """Note the names to which a statement gives a value."""
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:

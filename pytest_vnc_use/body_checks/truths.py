@@ -1,4 +1,4 @@
-"""Whether the truth of an expression says something of the product, or is foregone."""
+"""The check of one expression: does its truth say something about the product, or is it foregone?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PARTS = frozenset({"items", "keys", "values"})
 
 
 def proves(scope: Scope, test: ast.expr) -> bool:
-    """Whether the truth of an expression says something of the product."""
+    """Return whether the truth of an expression says something about the product."""
     match test:
         case ast.UnaryOp(op=ast.Not()):
             return proves(scope, test.operand)
@@ -27,7 +27,7 @@ def proves(scope: Scope, test: ast.expr) -> bool:
         case ast.Compare():
             return _compares(scope, test)
         case ast.Call(func=ast.Name(id="all" | "any"), args=[ast.Name(id=name)]) if name in scope.parts:
-            return False  # of its keys
+            return False  # this asks only for its keys
         case ast.Call(func=ast.Name(id="any"), args=[ast.List(elts=[*each]) | ast.Tuple(elts=[*each])]):
             return all(map(partial(proves, scope), each))
         case ast.Call(func=ast.Name(id="all"), args=[ast.List(elts=[*each]) | ast.Tuple(elts=[*each])]):
@@ -48,7 +48,7 @@ def _is_generator(scope: Scope, test: ast.expr) -> bool:
 
 
 def has_items(scope: Scope, over: ast.expr) -> bool:
-    """Whether it surely holds something to go through."""
+    """Return whether the expression surely gives something to iterate over."""
     if isinstance(over, (ast.Tuple, ast.List, ast.Set)):
         return any(not isinstance(each, ast.Starred) for each in over.elts)
     if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("range", "enumerate"):

@@ -1,7 +1,7 @@
-"""`cua-vnc`: run a task without pytest, answer a run that waits, resume one, read policy files, and look what works.
+"""`cua-vnc`: run a task without pytest, answer a run that waits, resume one, read policy files, and check what works.
 
-`cua-vnc record` writes a test of what a person shows in a VNC viewer. `cua-vnc mcp` gives a coding agent all but that,
-over the Model Context Protocol.
+`cua-vnc record` writes a test of what a person does in a VNC viewer. `cua-vnc mcp` offers a coding agent everything
+else, over the Model Context Protocol.
 
 Exit codes of run, approve, deny, resume and reenact:
 
@@ -16,11 +16,11 @@ Exit codes of run, approve, deny, resume and reenact:
     130 Ctrl-C
 
 The last line printed names the outcome, or `infra`, `defect` or `interrupted`, and the run folder. approve, deny and
-resume go on with the settings and the claims that the run was started with; secrets must be given again (--secret), and
-a run that was not made here, or was changed, is gone on with only with --trust.
+resume use the settings and the claims that the run was started with. Secrets must be given again (--secret). A run that
+was not made here, or was changed, needs --trust.
 
-Exit codes of doctor: 0 where all works that was asked for, 1 where something does not (a line of it begins with FAIL),
-2 and 130 as above. What is missing and was not asked for (`--`) is no failure.
+Exit codes of doctor: 0 if everything that was asked for works, 1 if something does not (its line begins with FAIL), 2
+and 130 as above. A missing part that was not asked for (`--`) is no failure.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ PLACE_OPTIONS = {
     "--cdp": "cdp",
     "--runs-dir": "runs_dir",
 }
-"""Options of all commands that drive a desktop, and the settings they give."""
+"""Options of all commands that drive a desktop, and the settings that they give."""
 ABOUT = {
     "server": "the VNC desktop: host::port, host:display or a unix socket",
     "planner": "who decides what to do: gemini (the default), anthropic or openai (asks the model, costs money), or "
     "package.module:name, a callable of your own",
 }
-"""Where a command differs from pytest's option."""
+"""Help texts that differ from those of pytest's options."""
 ABOUT_ANSWERS = {
     "server": f"{ABOUT['server']} (where the run was, or else VNC_USE_SERVER)",
     "planner": "who decides what to do from now on (who did so far, where the run folder can say who that was)",
@@ -83,7 +83,7 @@ RUN_OPTIONS = {
     "--step-limit": "steps",
     "--seconds": "seconds",
 }
-"""Options of `run` alone: the others go on with what the run was started with."""
+"""Options of `run` and `mcp` only: approve, deny and resume use the settings that the run was started with."""
 REENACT_OPTIONS = {"--policy": "policy", "--seconds": "seconds"}
 DOCTOR_OPTIONS = {"--vnc": "server", "--password-env": "password_env", "--planner": "planner", "--model": "model"}
 ABOUT_DOCTOR = {
@@ -95,7 +95,7 @@ DOCTOR_FAILED, USAGE, CTRL_C = 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code."""
+    """Run the command, and return its exit code."""
     arguments = parser().parse_args(argv)
     try:
         return int(arguments.command(arguments))
@@ -108,6 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     root = argparse.ArgumentParser(
         prog="cua-vnc", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -257,7 +258,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _secrets(names: Sequence[str]) -> dict[str, str]:
-    """The values of environment variables. Raises SettingsError where one is not set."""
+    """Return the values of environment variables. Raises SettingsError if one is not set."""
     for name in names:
         if not os.environ.get(name):
             raise SettingsError(f"--secret {name} names an environment variable that is not set, or is empty")
@@ -278,7 +279,7 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 
 def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again], RunResult]) -> int:
-    """Go on with a run as it was started, on the desktop that is given now, or else on the one that it was on."""
+    """Go on with a run as it was started, on the desktop that is given now, or else on its earlier desktop."""
     place = {field: getattr(arguments, field) for field in PLACE_OPTIONS.values()}
     runs_dir = assembly.settings_of(place).runs_dir
     trace = read_trace(Path(runs_dir, arguments.run_id))
@@ -286,7 +287,7 @@ def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again]
     place = {field: value for field, value in place.items() if value is not None}
     known = {**trace.started.settings, "server": trace.started.server or None, **place, "runs_dir": runs_dir}
     if arguments.planner and arguments.planner != known.get("planner"):
-        known |= {"planner": arguments.planner, "model": "", "base_url": ""}  # these were another's
+        known |= {"planner": arguments.planner, "model": "", "base_url": ""}  # these belong to the earlier planner
     secrets = _secrets(arguments.secret)
     agent = VncUseAgent(settings=assembly.settings_of(known), secrets=secrets, observers=[StepPrinter()])
     again = Again(trust=arguments.trust, planner=agent.planner if arguments.planner else None)
@@ -315,7 +316,7 @@ def _reenact(arguments: argparse.Namespace) -> int:
 
 
 def _typable(execution: Execution, arguments: argparse.Namespace) -> Mapping[str, str]:
-    """The environment, as far as a trace may have it typed: by default what the user's own run was given."""
+    """Return the environment variables that a trace may have typed: by default the secrets of the user's own run."""
     if arguments.trust:
         return os.environ
     own = {name: os.environ.get(name, "") for name in execution.own_secrets}

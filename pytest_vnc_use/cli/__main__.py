@@ -1,4 +1,4 @@
-"""`python -m pytest_vnc_use.cli` is `cua-vnc`."""
+"""The entry point of `python -m pytest_vnc_use.cli`, which is `cua-vnc`."""
 
 import sys
 

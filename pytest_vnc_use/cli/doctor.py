@@ -1,4 +1,4 @@
-"""`cua-vnc doctor`: what works here, what does not, and what would help; every check ends within some seconds."""
+"""`cua-vnc doctor`: finds what works here, what does not, and what would help; every check ends within some seconds."""
 
 from __future__ import annotations
 
@@ -35,30 +35,33 @@ if TYPE_CHECKING:
     from pytest_vnc_use.backends.vnc import VNCController
 
 LIMIT_S = 10.0
-"""The longest that a server, an engine or the model's service is waited for."""
+"""The longest wait for a server, an engine or the model's service."""
 PACKAGES = ("pytest", "langgraph", "google-genai", "vncdotool")
 MEANS = ("xvnc", "qt", "container")
 LINE = "Ab1 ~!@#$%^&*()_+{}|:\"<>?`-=[]\\;',./"
-"""Has every key of a US keyboard that makes a sign, most of them with shift."""
+"""A text with every key of a US keyboard that makes a sign, most of them with shift."""
 LETTER = "w"
-"""Typed and taken back; as a command it harms nothing in vi, less or a shell."""
+"""The letter that is typed and taken back; as a command it does no harm in vi, less or a shell."""
 BEYOND = "é Ω Ж 日 😀"
-"""Characters that no US keyboard has."""
+"""Characters that a US keyboard does not have."""
 _BEFORE_S, _SHOWS_S, _TAKEN_BACK_S, _GLANCE_S = 2.2, 2.0, 2.0, 0.1
 _FRAMES_AT_REST = 2
-"""A blinking caret makes two; a clock that shows seconds makes three within `_BEFORE_S`."""
+"""The most frames of a screen at rest.
+
+A blinking caret makes two; a clock with seconds makes three within `_BEFORE_S`.
+"""
 _FIFO = "mkfifo line 2>/dev/null"
 _READS_LINES = ("xterm", "-u8", "-geometry", "80x24+0+0", "-e", f"{_FIFO}; head -n 2 >line")
 _TELLS_THE_LINES = ("sh", "-c", f"{_FIFO}; cat line")
 _IN_XTERM = Move(100, 100)
-"""Without a window manager, what is under the pointer gets the keys."""
+"""A move of the pointer into the xterm: without a window manager, the window under the pointer gets the keys."""
 
 Word = Literal["ok", "--", "FAIL"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What came of one check: it works, it is not there and was not asked for, or it fails."""
+    """The result of one check: it works, it is missing and was not asked for, or it fails."""
 
     word: Word
     about: str
@@ -69,9 +72,9 @@ class Finding:
 
 
 def diagnose(settings: Settings, *, typing: bool = True) -> Iterator[Finding]:
-    """Check what the settings ask for, and what else there is; a check's findings come as soon as it is done.
+    """Check what the settings ask for, and what else there is; yield the findings of a check as soon as it is done.
 
-    Without `typing` no key is pressed on a given desktop. Raises SettingsError where a setting makes no sense.
+    Without `typing` no key is pressed on a given desktop. Raises SettingsError if a setting makes no sense.
     """
     means = settings.server.partition(":")[0]
     engine = partial(_container_engine, settings.engine)
@@ -96,18 +99,18 @@ def _findings(about: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Fi
         raise
     except InfraError as exc:
         yield Finding("FAIL", about, str(exc))
-    except Exception as exc:  # noqa: BLE001  # to tell what breaks is a doctor's work, and the other checks go on
+    except Exception as exc:  # noqa: BLE001  # a doctor reports what breaks, and the other checks go on
         yield Finding("FAIL", about, f"{type(exc).__name__}: {exc}")
 
 
 def _addresses(server: str) -> list[str]:
-    """The addresses that it names, none where it names a means to start a desktop."""
+    """Return the addresses that the setting names, none if it names a means to start a desktop."""
     if server.partition(":")[0] in MEANS:
         return []
     return [address.strip() for address in server.split(",") if address.strip()]
 
 
-# --- what is installed -----------------------------------------------------------------------------------------------
+# --- installed programs ----------------------------------------------------------------------------------------------
 
 
 def _versions() -> Iterator[Finding]:
@@ -120,7 +123,7 @@ def _missing(about: str, said: str, *, asked: bool = False) -> Finding:
 
 
 def _means(about: str, option: str, found: Callable[[], str], *, asked: bool) -> Iterator[Finding]:
-    """A way to start desktops; `found` tells what there is, or raises VncUseError with what would help."""
+    """Check a way to start desktops; `found` returns what is there, or raises VncUseError with what would help."""
     from pytest_vnc_use.desktops.kinds.local import check_linux
 
     try:
@@ -153,7 +156,7 @@ def _qt() -> str:
     try:
         pyside = importlib.import_module("PySide6")
         importlib.import_module("PySide6.QtGui")
-    except ImportError as exc:  # not there, or a library that it needs is not
+    except ImportError as exc:  # PySide6, or a library that it needs, is missing
         raise DesktopError(f"{exc}: pip install 'pytest-vnc-use[demo]', apt-get install libegl1 libxkbcommon0") from exc
     plugin = Path(str(pyside.__file__)).parent / "Qt" / "plugins" / "platforms" / "libqvnc.so"
     if not plugin.exists():
@@ -197,7 +200,7 @@ def _given(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
 
 
 def _security(facts: ServerFacts) -> Iterator[Finding]:
-    """Nothing where the server did not get so far."""
+    """Yield nothing if the server did not get so far."""
     from pytest_vnc_use.backends.inspection import SPOKEN
 
     offered = ", ".join(facts.security_types)
@@ -214,7 +217,7 @@ def _pixels(facts: ServerFacts) -> Finding:
 
 
 def _typing(controller: VNCController, server: str) -> Finding:
-    """Types only where nobody else uses the desktop."""
+    """Type a letter, but only if nobody else uses the desktop."""
     from pytest_vnc_use.desktops.sharing.leases import lease
 
     try:
@@ -228,7 +231,7 @@ def _typing(controller: VNCController, server: str) -> Finding:
 
 
 def _letter_there_and_back(controller: VNCController) -> Finding:
-    """And where the clipboard is the way for what no key makes, the same with such a character."""
+    """Type a letter and take it back. Do the same with a pasted character if characters without a key are pasted."""
     before = _at_rest(controller)
     if len(before) > _FRAMES_AT_REST:
         return Finding("--", "typing", "not tried: the screen moves by itself, which would hide what a letter does")
@@ -246,7 +249,7 @@ def _letter_there_and_back(controller: VNCController) -> Finding:
 
 
 def _no_letter(controller: VNCController, before: set[bytes]) -> Finding:
-    """Whether what no key makes arrives nevertheless."""
+    """Return a finding for a letter that did not show: does a pasted character arrive nevertheless?"""
     if controller.quirks.text == "clipboard" and _pasted_there_and_back(controller, before).word == "ok":
         return Finding(
             "FAIL",
@@ -273,7 +276,7 @@ def _pasted_there_and_back(controller: Controller, before: set[bytes]) -> Findin
 
 
 def _at_rest(controller: VNCController) -> set[bytes]:
-    """The frames that show while nobody does anything, as PNG, and one more than come of a caret at most.
+    """Return the frames, as PNG, that show while nothing is done; stop at one more than a caret makes.
 
     The pointer is moved first: TigerVNC draws it into the screen until the client moves it from where it was.
     """
@@ -295,7 +298,7 @@ def _is_taken_back(controller: Controller, before: set[bytes]) -> bool:
 
 
 def _glances(controller: Controller, seconds: float) -> Iterator[bytes]:
-    """The screen as PNG, again and again for so many seconds."""
+    """Yield the screen as PNG, again and again for so many seconds."""
     deadline = Deadline(seconds)
     while deadline.remaining_s:
         yield controller.frame().png
@@ -306,7 +309,7 @@ def _glances(controller: Controller, seconds: float) -> Iterator[bytes]:
 
 
 def _own_desktop(server: str) -> Iterator[Finding]:
-    """Nothing where another desktop is asked for, or none can be started."""
+    """Check a desktop of our own; yield nothing if another one is asked for, or none can be started."""
     from pytest_vnc_use.desktops.kinds.xvnc import SERVERS, XvncDesktop
 
     if server not in ("", "xvnc") or sys.platform != "linux" or not any(map(shutil.which, SERVERS)):
@@ -323,7 +326,7 @@ def _own_desktop(server: str) -> Iterator[Finding]:
 
 
 def _lines_typed(desktop: Desktop) -> Finding:
-    """One line that goes by keys, and one by the clipboard."""
+    """Type one line by keys, and one by the clipboard."""
     from pytest_vnc_use.backends import vnc
 
     with closing(vnc.connect(desktop.server, desktop.password)) as controller:

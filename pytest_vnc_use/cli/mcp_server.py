@@ -1,9 +1,9 @@
-"""`cua-vnc mcp`: what a coding agent can do here, over the Model Context Protocol on stdin and stdout.
+"""`cua-vnc mcp`: the tools for a coding agent, over the Model Context Protocol on stdin and stdout.
 
-It runs tasks and tests, one at a time, and reads run folders. Where an action needs a person's yes, the run waits as it
-does for `cua-vnc approve`, and the client's user is asked by elicitation: in protocols before 2026-07-28 by a request
-within the call, since then by a result that says what is asked, after which the client calls again with the answer.
-Decline, cancel, silence, or a client that can ask nobody: the answer is no.
+It runs tasks and tests, one at a time, and reads run folders. If an action needs a person's yes, the run waits as it
+does for `cua-vnc approve`, and the client's user is asked by elicitation. In protocols before 2026-07-28 that is a
+request within the call. Since then it is a result that holds the question, after which the client calls again with the
+answer. Decline, cancel, silence, or a client that can ask nobody mean no.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ except ImportError as exc:
     ) from exc
 
 _ENDED_WITHIN_S = 1.5
-"""How long the end of the process waits for what it is doing; clients kill it after two seconds."""
+"""The time that the end of the process waits for its work; clients kill it after two seconds."""
 _ASKS_BY_RESULT = "2026-07-28"
 _STATE_KEPT_S = 86400.0
-"""How long what a client brings back with an answer is read at all; a late answer is a no, not an error."""
+"""The time for which the state that a client brings back is accepted; a late answer is a no, not an error."""
 _QUESTION = "confirmation"
 _ANSWER_SCHEMA = {
     "type": "object",
@@ -81,7 +81,7 @@ AnyContext = Context[Any, Any]
 
 @contextmanager
 def _errors_on_one_line(hide: Callable[[str], str], runs: Sequence[Path] = ()) -> Iterator[None]:
-    """What this package raises, as the error of a tool; the last of the runs is named."""
+    """Turn an error of this package into the error of a tool; name the last of the runs."""
     try:
         yield
     except VncUseError as exc:
@@ -94,7 +94,7 @@ def _errors_on_one_line(hide: Callable[[str], str], runs: Sequence[Path] = ()) -
 
 
 def _can_ask(ctx: AnyContext) -> bool:
-    """Whether the client shows forms to its user; a bare `elicitation: {}` says so too."""
+    """Return whether the client shows forms to its user; a bare `elicitation: {}` means that too."""
     asks = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
     return asks is not None and (asks.form is not None or asks.url is None)
 
@@ -110,7 +110,7 @@ def _question(asked: ApprovalAsked) -> ElicitRequestFormParams:
 
 
 async def _answer(ctx: AnyContext, asked: ApprovalAsked, timeout_s: float) -> bool:
-    """Ask within the call; no, where nobody answers in time or the client fails to ask."""
+    """Return the answer to a question within the call; False if nobody answers in time or the client fails to ask."""
     question = _question(asked)
     with anyio.move_on_after(timeout_s):
         try:
@@ -121,7 +121,7 @@ async def _answer(ctx: AnyContext, asked: ApprovalAsked, timeout_s: float) -> bo
 
 
 def _asks(run_id: str, asked: ApprovalAsked) -> InputRequiredResult:
-    """The question as a result; the client brings the state back with the answer, sealed against changes."""
+    """Return the question as a result; the client brings the state back with the answer, sealed against changes."""
     state = json.dumps([run_id, asked.number, time.time()])
     return InputRequiredResult(input_requests={_QUESTION: ElicitRequest(params=_question(asked))}, request_state=state)
 
@@ -135,7 +135,10 @@ def _says_yes(answer: object) -> bool:
 
 
 class Watch:
-    """Tells the client of each step; once stopped, it breaks the run off at its next turn or step."""
+    """An observer that reports each step to the client.
+
+    Once stopped, it breaks the run off at its next turn or step.
+    """
 
     def __init__(self, ctx: AnyContext) -> None:
         self._ctx = ctx
@@ -143,9 +146,11 @@ class Watch:
         self._stopped = threading.Event()
 
     def stop(self) -> None:
+        """Break the run off at its next turn or step."""
         self._stopped.set()
 
     def observe(self, event: RunEvent) -> None:
+        """Report a finished step. Raises InfraError once stopped."""
         if not isinstance(event, (TurnDecided, StepFinished)):
             return
         if self._stopped.is_set():
@@ -156,14 +161,14 @@ class Watch:
 
 
 class Desk:
-    """Where one thing is done at a time, in a thread that the end of the process does not wait for."""
+    """A place for one piece of work at a time, in a thread that the end of the process does not wait for."""
 
     def __init__(self) -> None:
         self._free = threading.Lock()
         self._stop: Callable[[], None] = lambda: None
 
     async def do(self, work: Callable[[], T], stop: Callable[[], None]) -> T:
-        """What `work()` returns; `stop()` is called where nobody waits for it any more. Raises ToolError if busy."""
+        """Return the result of `work()`; call `stop()` if nobody waits for it any more. Raises ToolError if busy."""
         if not self._free.acquire(blocking=False):
             raise ToolError("another task or test run is under way here; wait for its end, or cancel it")
         self._stop = stop
@@ -179,7 +184,7 @@ class Desk:
     def _do(self, work: Callable[[], T], done: Future[T]) -> None:
         try:
             result = work()
-        except BaseException as exc:  # noqa: BLE001  # handed to the one who waits, who raises it
+        except BaseException as exc:  # noqa: BLE001  # handed to the waiting task, which raises it
             self._free.release()
             done.set_exception(exc)
         else:
@@ -187,7 +192,7 @@ class Desk:
             done.set_result(result)
 
     def close(self) -> None:
-        """Stop what is being done, and give it a moment to end."""
+        """Stop the current work, and give it a moment to end."""
         self._stop()
         self._free.acquire(timeout=_ENDED_WITHIN_S)
 
@@ -196,9 +201,11 @@ class Desk:
 
 
 class Tools:
-    """The tools, on the desktop and the run folders of the settings; `given` are those settings the user spelled out.
+    """The tools, on the desktop and the run folders of the settings.
 
-    The docstrings of the tools are what a coding agent reads of them.
+    `given` are the settings that the user spelled out.
+
+    A coding agent reads the docstrings of the tools.
     """
 
     def __init__(
@@ -222,7 +229,7 @@ class Tools:
     ) -> RunStory | InputRequiredResult:
         """Carry out a task, one plain sentence, on the desktop; then judge each claim of `expect` about its screen.
 
-        `steps` and `seconds` limit the run. Risky actions are put to the user first. Costs model calls, thus money.
+        `steps` and `seconds` limit the run. The user is asked before risky actions. Costs model calls, thus money.
         """
         with _errors_on_one_line(self._redactor.hide):
             advance = self._answered(ctx) if ctx.request_state else self._first(task, expect, steps, seconds)
@@ -245,13 +252,13 @@ class Tools:
         return lambda agent: agent.run(task, expect=expect, limits=limits)
 
     def _answered(self, ctx: AnyContext) -> Callable[[VncUseAgent], RunResult]:
-        """How to go on with the run whose question this call brings the answer to."""
+        """Return how to go on with the run whose question this call answers."""
         run_id, step, asked_at = json.loads(ctx.request_state or "[]")
         in_time = time.time() - asked_at <= self._answer_within_s
         return partial(_go_on, run_id, step, in_time and _says_yes((ctx.input_responses or {}).get(_QUESTION)))
 
     async def _advanced(self, ctx: AnyContext, advance: Callable[[VncUseAgent], RunResult]) -> Trace:
-        """The trace of a run once it has ended or waits; of one that is done, with its claims judged."""
+        """Return the trace of a run once it has ended or waits; if it is done, with its claims judged."""
         watch = Watch(ctx)
         settings, secrets, ask = self._settings, self._secrets, _can_ask(ctx)
         agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[watch])
@@ -268,7 +275,7 @@ class Tools:
     async def run_tests(self, paths: Sequence[str] = (), keyword: str = "", seconds: float = 600.0) -> SuiteResult:
         """Run pytest in the working folder, on `paths` and by `keyword` (pytest's -k), for at most so many seconds.
 
-        Returns counts, and of each failed test its id, why it failed, and the ids of its runs, for `read_run`.
+        Returns counts, and for each failed test its id, the reason, and the ids of its runs, for `read_run`.
         """
         with _errors_on_one_line(self._redactor.hide):
             suite = Suite(Path.cwd(), self._runs_dir, paths, keyword, self._given)
@@ -277,18 +284,18 @@ class Tools:
             return hidden
 
     def list_runs(self, limit: int = 20) -> list[RunLine]:
-        """The newest runs, newest first: id, outcome, task, and the test that made it."""
+        """List the newest runs, newest first: id, outcome, task, and the test that made it."""
         found = self._runs_dir.glob("*/trace.jsonl")
         newest = sorted((file.parent for file in found), key=lambda path: path.name, reverse=True)
         return [line_of(path) for path in newest[: max(0, limit)]]
 
     def read_run(self, run_id: str) -> RunStory:
-        """What happened in a run: its outcome, its message, the verdicts on its claims, its steps."""
+        """Read what happened in a run: its outcome, its message, the verdicts on its claims, its steps."""
         with _errors_on_one_line(self._redactor.hide):
             return story_of(self._trace(run_id))
 
     def step_picture(self, run_id: str, step: int, when: Literal["before", "after"] = "before") -> Image:
-        """The screen before a step of a run, with the point it acted on marked, or after it."""
+        """Show the screen before a step of a run, with the point it acted on marked, or the screen after it."""
         with _errors_on_one_line(self._redactor.hide):
             trace = self._trace(run_id)
             shown, folder = _step(trace, step), RunFolder(trace.path)
@@ -298,16 +305,19 @@ class Tools:
             return Image(data=marked, format="png")
 
     def propose_test(self, run_id: str, name: str) -> str:
-        """Python source of a pytest test that does what a run did and judges its claims; nothing is written."""
+        """Return Python source of a pytest test that does what a run did and judges its claims; nothing is written."""
         with _errors_on_one_line(self._redactor.hide):
             return proposed_test(self._trace(run_id), name)
 
     def get_timing(self) -> dict[str, float]:
-        """The waits and time limits of tasks and tests, each in seconds, by name."""
+        """Return the waits and time limits of tasks and tests, each in seconds, by name."""
         return {name: getattr(self._settings, name) for name in TIMING}
 
     def set_timing(self, name: str, seconds: float) -> dict[str, float]:
-        """Change one of them; it holds from the next task, or run of the tests, on. Returns all of them."""
+        """Change one wait or time limit, from the next task or test run on.
+
+        Returns all of them, as `get_timing` does.
+        """
         with _errors_on_one_line(self._redactor.hide):
             if name not in TIMING:
                 raise SettingsError(f"the name of a timing must be one of {', '.join(TIMING)}, got {name!r}")
@@ -316,7 +326,7 @@ class Tools:
             return self.get_timing()
 
     def _trace(self, run_id: str) -> Trace:
-        """The run of that name; no name leads out of the folder of runs."""
+        """Return the run of that name; no name leads out of the folder of runs."""
         if not run_id.isprintable() or (self._runs_dir / run_id).resolve().parent != self._runs_dir:
             raise RunFolderError(f"a run id must be the name of a run folder, as list_runs tells it, got {run_id!r}")
         return read_trace(self._runs_dir / run_id)
@@ -343,10 +353,10 @@ def serve(
     answer_within_s: float,
     secrets: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Serve a client until it closes stdin; Ctrl-C and SIGTERM end the process at once, and what it was doing.
+    """Serve a client until it closes stdin; Ctrl-C and SIGTERM end the process, and its work, at once.
 
-    `given` are the settings that the user spelled out, which the tests are run with over those of their project. An
-    answer that comes later than `answer_within_s` is a no. `secrets` are values by name, which tasks may have typed.
+    `given` are the settings that the user spelled out; for tests they override those of the project. An answer that
+    comes later than `answer_within_s` is a no. `secrets` are values by name, which tasks may have typed.
     """
     tools = Tools(settings, given, answer_within_s, secrets)
     for ending in (signal.SIGINT, signal.SIGTERM):

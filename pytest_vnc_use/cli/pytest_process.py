@@ -1,4 +1,4 @@
-"""A test suite in a process of its own: pytest, started and stopped from outside, and what its JUnit report tells."""
+"""A test suite in a process of its own: pytest, started and stopped from outside, and its JUnit report."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.settings.settings import argument
 
 _STOPPED_WITHIN_S = 10.0
-"""How long pytest may take to end its fixtures, and with them its desktops, once it is interrupted."""
+"""The time that pytest may take, once interrupted, to end its fixtures and their desktops."""
 
 _TOLD = (0, 1, 5)
-"""pytest's exit codes after which its report is whole: all passed, some failed, there were none."""
+"""The exit codes of pytest after which its report is complete: all passed, some failed, there were no tests."""
 _WRONG_USAGE = 4
 _UNCOLLECTED = "collection failure"
-"""pytest's message of every file that could not be collected."""
+"""The message of pytest for every file that could not be collected."""
 
 
 @dataclass(frozen=True)
 class FailedTest:
-    """A test by its pytest id, the first line of why it failed, and the ids of its runs, oldest first."""
+    """A failed test: its pytest id, the first line of the reason, and the ids of its runs, oldest first."""
 
     test: str
     message: str
@@ -39,7 +39,7 @@ class FailedTest:
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """How many tests ended how, in how many seconds, and those that failed or broke."""
+    """The number of tests by result, the seconds that they took, and the tests that failed or broke."""
 
     passed: int
     failed: int
@@ -52,7 +52,7 @@ class SuiteResult:
 class Suite:
     """One call of pytest in a folder; its runs go to `runs_dir`. `options` are settings, by field, over the project's.
 
-    Raises SettingsError for a path that leads out of the folder, or is none.
+    Raises SettingsError for a path that is outside the folder, or is not a path.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class Suite:
         self._stopped = threading.Event()
 
     def run(self, timeout_s: float) -> SuiteResult:
-        """Run it to its end.
+        """Run pytest to its end.
 
-        Raises InfraError where pytest takes longer, or cannot say how the tests ended; SettingsError for wrong usage.
+        Raises InfraError if pytest takes longer, or does not report how the tests ended; SettingsError for wrong usage.
         """
         earlier = frozenset(_names(self._runs_dir))
         with TemporaryDirectory() as place:
@@ -86,13 +86,13 @@ class Suite:
         return told
 
     def stop(self) -> None:
-        """Interrupt it, from whatever thread; it ends its desktops itself. Does nothing once it has ended."""
+        """Interrupt pytest, from any thread; it ends its desktops itself. Does nothing once it has ended."""
         self._stopped.set()
         if self._process:
             _interrupt(self._process)
 
     def _ended(self, command: Sequence[str], sink: Any, timeout_s: float) -> int:
-        """The exit code of a command."""
+        """Return the exit code of a command."""
         with subprocess.Popen(
             command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT
         ) as self._process:
@@ -116,7 +116,7 @@ def _inside(folder: Path, path: str) -> str:
 
 
 def _interrupt(process: subprocess.Popen[bytes]) -> None:
-    """As Ctrl-C does; Windows has no such signal for one process."""
+    """Interrupt as Ctrl-C does; Windows has no such signal for one process."""
     if os.name == "posix":
         process.send_signal(signal.SIGINT)
     else:
@@ -135,7 +135,7 @@ def _fault(code: int, last_line: str) -> VncUseError:
     return kind(f"pytest ended with exit code {code}: {last_line}")
 
 
-# --- what the report tells -------------------------------------------------------------------------------------------
+# --- the JUnit report ------------------------------------------------------------------------------------------------
 
 
 def _names(runs_dir: Path) -> list[str]:
@@ -143,20 +143,20 @@ def _names(runs_dir: Path) -> list[str]:
 
 
 def _runs_by_test(runs_dir: Path, earlier: Collection[str]) -> dict[str, list[str]]:
-    """The ids of the runs since, by the id of their test."""
+    """Return the ids of the new runs, by the id of their test."""
     runs: dict[str, list[str]] = {}
     for name in _names(runs_dir):
         if name in earlier:
             continue
         try:
             runs.setdefault(read_trace(runs_dir / name).started.test_id, []).append(name)
-        except RunFolderError:  # no run, or one that never saw a screen: there is nothing in it to look at
+        except RunFolderError:  # not a run, or one without any screen: nothing to look at
             continue
     return runs
 
 
 def _read(report: Path, runs: Mapping[str, Sequence[str]]) -> SuiteResult | None:
-    """None where pytest died while it wrote."""
+    """Return the results in the report; None if pytest died while it wrote the report."""
     try:
         suite = ElementTree.parse(report).getroot().find("testsuite")
     except ElementTree.ParseError:
@@ -180,9 +180,9 @@ def _failures(suite: ElementTree.Element, runs: Mapping[str, Sequence[str]]) -> 
 
 
 def _test_id(case: ElementTree.Element) -> str:
-    """`tests/test_shop.py::TestBasket::test_it[a]`, which JUnit spells as a dotted class and a name.
+    """Return an id such as `tests/test_shop.py::TestBasket::test_it[a]`; JUnit spells it as a dotted class and a name.
 
-    Just the file, where that could not be collected.
+    Return only the file if it could not be collected.
     """
     file, name = case.get("file", ""), case.get("name", "")
     module = file.removesuffix(".py").replace("/", ".")
@@ -193,7 +193,7 @@ def _test_id(case: ElementTree.Element) -> str:
 
 
 def _first_line(fault: ElementTree.Element) -> str:
-    """The line that pytest marks with an E, or the first of all that says something."""
+    """Return the first line that pytest marks with an E, or the first line of the message."""
     message = fault.get("message") or ""
     lines = [*(message.splitlines() if message != _UNCOLLECTED else []), *(fault.text or message).splitlines(), ""]
     marked = (line[1:].strip() for line in lines if line.startswith("E "))

@@ -39,7 +39,7 @@ NOTHING_DONE, INFRA, CTRL_C = 1, 9, 130
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], add_options: Callable[..., None]) -> None:
-    """Add the command; `add_options` adds those that give settings."""
+    """Add the command; `add_options` adds the options that give settings."""
     record = commands.add_parser(
         "record",
         help="watch you do a task in a VNC viewer, and write a test of it with its recording",
@@ -92,7 +92,7 @@ def _record(arguments: argparse.Namespace) -> int:
 
 
 def _ask() -> list[str]:
-    """Claims from the person at the terminal, where there is one."""
+    """Return claims that the person at the terminal types; none if there is no terminal."""
     if sys.stdin is None or not sys.stdin.isatty():
         return []
     print("what does the screen show now that it must show each time? a sentence a line, an empty line ends")

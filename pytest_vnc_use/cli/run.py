@@ -1,4 +1,4 @@
-"""A run by a command: a person asked at the terminal, each step printed, and what it came to as an exit code."""
+"""A run by a command: asks a person at the terminal, prints each step, and returns the result as an exit code."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ CLAIM_FAILED, INFRA, DEFECT, CTRL_C = 1, 9, 70, 130
 
 
 class TerminalApprover:
-    """Asks the person at the terminal."""
+    """An approver that asks the person at the terminal."""
 
     def approve(self, asked: ApprovalAsked) -> bool:
+        """Return whether the person says yes; Ctrl-D is a no."""
         confirmation = asked.proposal.confirmation
         print(f"step {asked.number} wants to be confirmed: {line(asked.proposal.action)}")
         print(f"  the model says: {line(confirmation.explanation if confirmation else asked.proposal.intent)}")
@@ -42,20 +43,24 @@ class TerminalApprover:
 
 
 class StepPrinter:
-    """Prints each step as it is finished."""
+    """An observer that prints each step when it is finished."""
 
     def observe(self, event: RunEvent) -> None:
+        """Print the step if the event finishes one."""
         if isinstance(event, StepFinished):
             print(step_line(event.step), flush=True)
 
 
 def approver_here() -> Approver | None:
-    """The person at the terminal, where there is a terminal."""
+    """Return an approver that asks at the terminal; None if there is no terminal."""
     return TerminalApprover() if sys.stdin is not None and sys.stdin.isatty() else None
 
 
 def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str]) -> int:
-    """Run, judge, and print what it came to; the outcome and the run folder last, whatever happened."""
+    """Run, judge, and print the results; the outcome and the run folder come last, whatever happens.
+
+    Returns the exit code. Raises VncUseError for wrong usage.
+    """
     try:
         with agent:
             return _conclude(agent, run(), claims)
@@ -65,7 +70,7 @@ def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str
         return _broken(agent, "interrupted", "`cua-vnc resume` goes on with the run", CTRL_C)
     except VncUseError:
         raise
-    except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a claim that fails
+    except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a failed claim
         if told := faults.text_of_users_error(exc):
             return _broken(agent, "infra", f"infra: {told}", INFRA)
         return _broken(agent, "defect", f"{type(exc).__name__}: {exc}; please report it with the run folder", DEFECT)
@@ -78,7 +83,7 @@ def _broken(agent: VncUseAgent, word: str, message: str, code: int) -> int:
 
 
 def _conclude(agent: VncUseAgent, result: RunResult, claims: Sequence[str]) -> int:
-    """Judge the claims of a run that is done, and print what it came to."""
+    """Judge the claims of a run that is done, and print the results."""
     verdicts = [agent.verify(claim) for claim in claims] if result.outcome is Outcome.DONE else []
     for verdict in verdicts:
         print(line(verdict))

@@ -1,9 +1,10 @@
-"""What pytest sees: options, the marker, fixtures and hooks.
+"""The entry point for pytest: options, the marker, fixtures and hooks.
 
-The files of this folder are plugins. Those in `pytest_plugins` are registered at once, the others once there is a test
-with a desktop (on_demand.py): a session without one pays for nothing. What is heavy is imported where it is used.
+The files of this folder are plugins. Those in `pytest_plugins` are registered at once. The others are registered once
+there is a test with a desktop (on_demand.py), so a session without one pays nothing. Heavy modules are imported where
+they are used.
 
-In the order of a session:
+The hooks in the order of a session:
 
     pytest_addoption              options            the options, and their ini twins
     pytest_addhooks               here               `pytest_vnc_step`, for a conftest.py
@@ -13,26 +14,26 @@ In the order of a session:
     pytest_collect_file           collecting         `test_*.vnc.toml`
     pytest_pycollect_makeitem     collecting         a marked test asks for `vnc_agent`; first, before its parameters
     pytest_generate_tests         repeat             `--vnc-repeat`; last, after the test's own parameters
-    pytest_itemcollected          collecting         markers are read
-    pytest_runtest_protocol       desktops_ahead     which test comes next
+    pytest_itemcollected          collecting         reads the markers
+    pytest_runtest_protocol       desktops_ahead     notes the next test
     pytest_runtest_setup          collecting         wrong markers; first
-                                  triage             what earlier attempts at the test left is forgotten; first
+                                  triage             forgets the notes on earlier attempts at the test; first
                                   broken_calls       likewise; first
-    pytest_fixture_setup          proofs             which fixtures are set up; first
-                                  broken_calls       errors that a fixture has caught
-    pytest_runtest_call           proofs             when the body begins; outermost
-                                  recordings         a healed test may fail
-                                  broken_calls       errors that the body has caught
+    pytest_fixture_setup          proofs             notes which fixtures are set up; first
+                                  broken_calls       errors that a fixture caught
+    pytest_runtest_call           proofs             notes when the body begins; outermost
+                                  recordings         may fail a healed test
+                                  broken_calls       errors that the body caught
     pytest_pyfunc_call            calling            the tasks, the body, the judge
-    pytest_runtest_teardown       rehearsals         keeps for a rehearsal what the next test shares; first
+    pytest_runtest_teardown       rehearsals         notes the next test, for a rehearsal; first
                                   desktops_ahead     the next desktop starts
-    pytest_runtest_makereport     triage             innermost, so that all others see what it found
+    pytest_runtest_makereport     triage             innermost, so that all others see the triage
                                   proofs, reporting  what was proven; pictures and properties
-                                  costs              what the test cost; first
-                                  recordings         the recording is written; outermost
-                                  rehearsals         then rehearsed; outermost
-                                  kept_errors        then screens are let go; outermost of all
-    pytest_runtest_logreport      session_results    on the controller, of all workers
+                                  costs              the cost of the test; first
+                                  recordings         writes the recording; outermost
+                                  rehearsals         then rehearses it; outermost
+                                  kept_errors        then lets go of screens; outermost of all
+    pytest_runtest_logreport      session_results    on the controller, for all workers
     pytest_sessionfinish          session_results    vnc-results.json, the job summary
     pytest_terminal_summary       session_results, recordings, rehearsals, reporting, costs
 
@@ -59,12 +60,14 @@ MARKER = (
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the hook `pytest_vnc_step`."""
     from pytest_vnc_use.plugin import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker, read the settings, and register the other plugins if they may be needed."""
     from pytest_vnc_use.plugin.on_demand import register_the_rest
     from pytest_vnc_use.plugin.options import read_layers, warn_of_old_spellings
 

@@ -1,9 +1,9 @@
-"""Calls of a test to its agent and its desktop that broke, which the test's own code may have caught.
+"""Calls of a test to its agent and its desktop that broke; the test's own code may have caught the error.
 
-A plugin, registered by on_demand.py. A call that broke explains what fails later and may rest on it, see
-triaging.py; a test that would pass with one that may have decided it fails by it. What a call answered is no such
-thing, whatever it answered: that a file is missing is evidence about the product. What is made good, and what nothing
-rests on, counts for nothing: see `BrokenCalls`.
+A plugin, registered by on_demand.py. A broken call explains a later failure that may rest on it, see triage.py. A test
+that would pass fails if a broken call may have decided that. A call that answered is not broken, whatever the answer:
+that a file is missing is evidence about the product. A call that was made good, or that nothing rests on, does not
+count: see `BrokenCalls`.
 """
 
 from __future__ import annotations
@@ -43,22 +43,25 @@ WATCHED = {
     "vnc_agent": (*_RUNS, *_CHECKS, "extract", "screenshot", *_OF_HANDS),
     "vnc_desktop": (*_CHANGING, *_ASKED),
 }
-"""The methods of a fixture's value that are watched while the fixture lives, also where it is a user's own."""
+"""The methods of a fixture's value that are watched while the fixture lives, also if the value is a user's own."""
 Method = tuple[str, str]
-"""The name of the fixture, and of the method."""
+"""The name of the fixture, and the name of the method."""
 _ACTS = {("vnc_agent", name) for name in (*_RUNS, *_OF_HANDS)} | {("vnc_desktop", name) for name in _CHANGING}
-"""Methods that do something to the program: where one broke, all that is seen later may be as it is because of that."""
+"""Methods that do something to the program: if one broke, every later look at the program may be affected by it."""
 _LOOKS = {("vnc_agent", name) for name in ("verify", "saw", "extract", "screenshot")} | {
     ("vnc_desktop", name) for name in ("write_file", *_ASKED)
 }
-"""Methods by which something of the product comes to the test, and `write_file`: what that wrote is the test's own."""
+"""Methods that bring something of the product to the test, and `write_file`, whose text is the test's own."""
 _OURS = f"{__name__.partition('.')[0]}."
 _LONGEST_CALL = 200
 _WENT_ON = "the test's code caught that and went on"
 
 
 class _Watched:
-    """A method whose calls by others are noted; in pytest's words on an assertion, and to who asks it, the method."""
+    """A wrapper that notes calls of a method.
+
+    Pytest's assertion messages, and code that inspects it, see the method.
+    """
 
     def __init__(self, method: Callable[..., object], name: Method, calls: BrokenCalls) -> None:
         self.__wrapped__ = self._method = method
@@ -66,7 +69,7 @@ class _Watched:
 
     def __call__(self, *args: object, **options: object) -> object:
         __tracebackhide__ = True
-        if sys._getframe(1).f_globals.get("__name__", "").startswith(_OURS):  # who made it deals with its errors
+        if sys._getframe(1).f_globals.get("__name__", "").startswith(_OURS):  # the caller handles its errors
             return self._calls.note_end(self._name, self._method(*args, **options))
         answer: object = None
         try:
@@ -85,10 +88,10 @@ class _Watched:
 
 @dataclass(frozen=True)
 class _Broken:
-    """A call that broke: the how many-th it was, where it was made, and the names of the classes of what it raised.
+    """A broken call: its number, its place in the code, and the class names of the error that it raised.
 
-    `error` is another than the one that was raised: it holds no frames of the test's, and names the call. A test may
-    not pass with one that `must_work`.
+    `error` is a copy of the raised error: it holds no frames of the test, and names the call. A test may not pass with
+    a broken call that `must_work`.
     """
 
     number: int
@@ -100,10 +103,11 @@ class _Broken:
 
     @cached_property
     def found(self) -> tuple[list[Consequences], bool]:
+        """The consequences of the call in the test's code, and whether its result is kept."""
         return consequences_of(self.lines, raised=True)
 
     def is_in_place(self, lines: Lines) -> bool:
-        """Whether a call stands in its place: in the same line, or where only the one that broke leads to."""
+        """Return whether another call replaces it: in the same line, or in code that only the broken call leads to."""
         pairs = zip(reversed(self.lines), reversed(lines), strict=False)
         file, line = next((there for here, there in pairs if here != there), ("", 0))
         function = function_at(file, line)
@@ -111,7 +115,7 @@ class _Broken:
 
     @cached_property
     def is_check(self) -> bool:
-        """Whether it would have failed the test by itself: a soft check, or a verdict that nobody asks."""
+        """Return whether the call would have failed the test by itself: a soft check, or a verdict that is not read."""
         is_dropped = all(isinstance(each.start, (ast.Expr, ast.Return)) for each in self.found[0])
         return self.method[0] == "vnc_agent" and (
             self.method[1] == "check" or (self.method[1] in _CHECKS and is_dropped)
@@ -119,13 +123,13 @@ class _Broken:
 
     @cached_property
     def named(self) -> set[str]:
-        """By which calls, `raises` or `suppress`, the test says that it expects this class of error."""
+        """Return how the test says that it expects this class of error: by `raises`, by `suppress`, or both."""
         around = [call for call in calls_around(self.lines) if _classes(call) & (self.kinds - _ANY)]
         return {"raises" if is_named(call, EXPECTING) else "suppress" for call in around}
 
     @property
     def is_asserted(self) -> bool:
-        """Whether the test asserts that something is raised there, whatever it is."""
+        """Return whether the test asserts that an error is raised there, of any class."""
         around = [call for call in calls_around(self.lines) if is_named(call, EXPECTING)]
         return any(_classes(call) & self.kinds for call in around)
 
@@ -134,7 +138,7 @@ _ANY = frozenset({"Exception", "BaseException", "object"})
 
 
 def _classes(call: ast.Call) -> set[str]:
-    """The names of the classes that `pytest.raises` and its like are given."""
+    """Return the names of the classes that are passed to `pytest.raises` and similar calls."""
     given = [part for arg in call.args for part in (arg.elts if isinstance(arg, ast.Tuple) else [arg])]
     given += [each.value for each in call.keywords if each.arg == "expected_exception"]
     return {each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "") for each in given}
@@ -143,27 +147,29 @@ def _classes(call: ast.Call) -> set[str]:
 class BrokenCalls:
     """The calls of a test that broke, and those that worked.
 
-    One that broke counts for what fails, or passes, only where that may rest on it: by what it gave, or raised, or by
-    what it did not do. It is made good by a call in its place that worked; what it did not do also by a later call of
-    the same method that worked, or by a task that was done; what it may have left in an object by these too.
+    A broken call counts for a failure, or a pass, only if that may rest on it: on its result, on its error, or on the
+    action that it did not do. A call in its place that worked makes it good. A later call of the same method that
+    worked, or a task that was done, makes good the missing action, and any trace that the call may have left in an
+    object.
     """
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
+        """Forget all calls."""
         self._broken: dict[tuple[Method, Lines], _Broken] = {}
         self._worked: dict[tuple[Method, Lines], int] = {}
         self._raised: BaseException | None = None
         self._count = self._last_done = 0
 
     def make(self, call: Callable[..., object], method: Method, *args: object, **options: object) -> object:
-        """Make a call, and note whether it broke. Raises what it raises."""
+        """Make a call, and note whether it broke. Raises the error of the call."""
         __tracebackhide__ = True
         lines = lines_now()
         try:
             answer = call(*args, **options)
-        except BaseException as exc:  # a planner of the user's may raise anything, and whatever it is goes on its way
+        except BaseException as exc:  # a user's planner may raise anything; it is raised again
             self._note(_call_of(method[1], args, options), method, lines, exc)
             raise
         self._count += 1
@@ -171,14 +177,14 @@ class BrokenCalls:
         return self.note_end(method, answer)
 
     def note_end(self, method: Method, answer: object) -> object:
-        """Note that a task was done."""
+        """Note the end of a task that was done, and return the answer."""
         if method == ("vnc_agent", "run") and str(getattr(answer, "outcome", "")) == "done":
             self._count += 1
             self._last_done = self._count
         return answer
 
     def _note(self, made: str, method: Method, lines: Lines, error: BaseException) -> None:
-        if error is self._raised:  # by a call within this one, such as of `perform` in `click`
+        if error is self._raised:  # an inner call raised it, such as `perform` in `click`
             self._broken.popitem()
         if found := _broken(made, method, error):
             self._count += 1
@@ -188,10 +194,10 @@ class BrokenCalls:
             self._broken[method, lines] = _Broken(self._count, method, lines, found, kinds, must_work)
             self._raised = error
 
-    # --- what they led to --------------------------------------------------------------------------------------------
+    # --- consequences ------------------------------------------------------------------------------------------------
 
     def behind(self, error: BaseException) -> tuple[VncUseError, ...]:
-        """Those that may have led to what a test raised, oldest first."""
+        """Return the broken calls that may have led to an error of the test, oldest first."""
         at = frames_at(error)
 
         def led_to_it(call: _Broken) -> bool:
@@ -207,7 +213,7 @@ class BrokenCalls:
         return tuple(each.error for each in self._broken.values() if in_doubt(led_to_it, each))
 
     def check(self) -> None:
-        """Raise, at the end of a test that would pass, the first call that broke and may have decided that."""
+        """Raise, at the end of a test that would pass, the first broken call that may have decided that."""
         left = [
             each.error for each in self._broken.values() if each.must_work and in_doubt(self._may_have_decided, each)
         ]
@@ -230,7 +236,7 @@ class BrokenCalls:
         return is_check or call.is_asserted or (is_kept and not self._is_past(call))
 
     def _left_undone(self, call: _Broken) -> bool:
-        """Whether it was to do something, and nothing shows that it was done after all, or need not be."""
+        """Return whether the call was an action, and nothing shows that it was done later or was not needed."""
         if call.method not in _ACTS or self._is_past(call) or self._is_expected(call):
             return False
         if any(method in _ACTS for method, _ in self._in_place(call)):
@@ -238,7 +244,7 @@ class BrokenCalls:
         return call.method[1] in _RUNS or "suppress" not in call.named
 
     def _after(self, call: _Broken) -> list[tuple[Method, Lines]]:
-        """What worked after it."""
+        """Return the calls that worked after this one."""
         return [key for key, number in self._worked.items() if number > call.number]
 
     def _later(self, call: _Broken) -> list[Lines]:
@@ -254,15 +260,19 @@ class BrokenCalls:
         return any(method == call.method for method, _ in self._in_place(call))
 
     def _is_expected(self, call: _Broken) -> bool:
-        """Whether the test asserts that it breaks so; which is nothing to pass by where no call worked after it."""
+        """Return whether the test asserts this error.
+
+        A test cannot pass on that alone: a later call must have worked.
+        """
         return "raises" in call.named and bool(self._after(call))
 
 
 CALLS = pytest.StashKey[BrokenCalls]()
-"""Those of the test that runs in this process, in the stash of its config."""
+"""The calls of the test that runs in this process, in the stash of its config."""
 
 
 def of_test(config: pytest.Config) -> BrokenCalls:
+    """Return the calls of the test that runs in this process."""
     return config.stash.setdefault(CALLS, BrokenCalls())
 
 
@@ -275,7 +285,7 @@ def _call_of(name: str, args: tuple[object, ...], options: dict[str, object]) ->
 
 
 def _broken(made: str, method: Method, error: BaseException) -> VncUseError | None:
-    """What is told of a call that broke; None for an answer about the product, or about how a run ended."""
+    """Return the error of a broken call; None if it is an answer about the product, or about how a run ended."""
     from pytest_vnc_use import errors, faults
     from pytest_vnc_use.triage import rules
 
@@ -290,7 +300,10 @@ def _broken(made: str, method: Method, error: BaseException) -> VncUseError | No
 
 
 def _is_answer(name: str, error: BaseException) -> bool:
-    """Whether it says that there is no such value on the screen, or no such action: a test may pass with that."""
+    """Return whether the error says that the screen has no such value, or that there is no such action.
+
+    A test may pass with such an error.
+    """
     from pytest_vnc_use.errors import ActionError, Inconclusive
 
     return type(error) is ActionError or (name == "extract" and type(error) is Inconclusive)
@@ -301,6 +314,7 @@ def _is_answer(name: str, error: BaseException) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Forget the calls of the last test."""
     of_test(item.config).forget()
 
 
@@ -308,6 +322,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
 ) -> Generator[None, object, object]:
+    """Watch the methods of an agent and a desktop while their fixture lives."""
     thing = yield
     if fixturedef.argname in WATCHED:
         patch = pytest.MonkeyPatch()
@@ -324,12 +339,13 @@ def _watch(thing: object, name: Method, calls: BrokenCalls, patch: pytest.Monkey
         return
     try:
         patch.setattr(thing, name[1], _Watched(method, name, calls))
-    except (AttributeError, TypeError):  # a user's own that takes no attribute is not watched
+    except (AttributeError, TypeError):  # a user's own object that takes no attributes is not watched
         return
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that would pass with a broken call that may have decided that."""
     result = yield
     if is_ours(item):
         of_test(item.config).check()

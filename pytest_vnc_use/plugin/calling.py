@@ -1,4 +1,4 @@
-"""The call of a test: its tasks, its body, then what judges them."""
+"""The call of a test: its tasks, its body, then the judging."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """The marker's tasks run in the call phase, before the body; soft checks are told after it."""
+    """Run the marker's tasks in the call phase, before the body; report soft checks after it."""
     check_markers(pyfuncitem)
     from pytest_vnc_use.plugin import stash
 
     if "vnc_agent" not in pyfuncitem.funcargs:
         result = yield
-        if stash.AGENT in pyfuncitem.stash:  # which the body has fetched by itself
+        if stash.AGENT in pyfuncitem.stash:  # the body fetched the agent by itself
             _judge(pyfuncitem, pyfuncitem.stash[stash.AGENT])
         return result
     from unittest import SkipTest
@@ -41,7 +41,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 
 def _judge(item: pytest.Function, agent: object) -> None:
-    """Have judged what nothing else says; an agent of the user's own kind need not know of that."""
+    """Have the end state judged if nothing else proves it; a user's own agent need not support that."""
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.plugin import broken_calls, proofs
 

@@ -1,4 +1,4 @@
-"""Which tests are ours, read when they are collected."""
+"""The collection of tests with a desktop: finds them, and reads their markers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_vnc_use.plugin.on_demand import register_the_rest
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-    """`test_*.vnc.toml` files hold tests for which nobody needs to write Python."""
+    """Collect `test_*.vnc.toml` files: tests that need no Python."""
     if file_path.name.startswith("test_") and file_path.name.endswith(".vnc.toml"):
         from pytest_vnc_use.plugin.toml_items import TaskFile
 
@@ -22,7 +22,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Mod
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str, obj: object) -> None:
-    """Marked tests ask for the fixture before pytest looks for parameters, so that an override may have some."""
+    """Make marked tests ask for `vnc_agent` before pytest looks for parameters, so that an override may have some."""
     function = getattr(obj, "__func__", obj)
     if not inspect.isfunction(function) or not collector.istestfunction(obj, name):
         return
@@ -34,7 +34,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Read the markers, and have the fixture ready for the call phase: last, after those the test itself asks for."""
+    """Read the markers, and make `vnc_agent` the last fixture, after those that the test itself asks for."""
     from pytest_vnc_use.plugin import markers, stash
 
     if stash.is_ours(item):
@@ -46,11 +46,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a test that has wrong markers."""
     check_markers(item)
 
 
 def check_markers(item: pytest.Item) -> None:
-    """Raise what was found wrong in the markers of the test when it was collected."""
+    """Raise the error that was found in the test's markers when it was collected."""
     from pytest_vnc_use.plugin import markers
 
     if error := markers.error_of(item):

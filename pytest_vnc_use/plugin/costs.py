@@ -1,4 +1,4 @@
-"""What the models of a session cost: one account for all its workers, the limits checked, each test's cost told.
+"""The cost of a session's models: one account for all workers, checks of the limits, and the cost of each test.
 
 A plugin, registered by on_demand.py.
 """
@@ -22,16 +22,17 @@ if TYPE_CHECKING:
     from pytest_vnc_use.costs.budget import Budget, Spent
 
 ACCOUNT = pytest.StashKey[Path]()
-"""The folder of the session's ledger, where the session has a limit."""
+"""The folder of the session's ledger, if the session has a limit."""
 CALLS, INPUT, CACHED, OUTPUT = "vnc_calls", "vnc_tokens_in", "vnc_tokens_cached", "vnc_tokens_out"
-"""Properties of a test beside what it cost: calls of models, and tokens; those cached are among those in."""
+"""Properties of a test beside its cost: calls of models, and tokens. The cached tokens are among the input tokens."""
 UNCOUNTED, RECKONED = "vnc_calls_uncounted", "vnc_tokens_reckoned"
-"""Where services did not count all: so many of the calls, and the tokens that they may have used."""
+"""Properties for calls whose usage the service did not count: their number, and the tokens that they may have used."""
 _OF_SPENDING = (CALLS, INPUT, CACHED, OUTPUT, UNCOUNTED, RECKONED, DOLLARS)
 _MOST_TESTS = 20
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Check the prices, and open the session's account if the session has a limit."""
     settings = config.stash[SETTINGS]
     if settings.prices or settings.dollars or settings.max_dollars:
         _check_prices(settings)
@@ -49,7 +50,7 @@ def _check_prices(settings: Settings) -> None:
 
 
 def _account(config: pytest.Config) -> Path:
-    """The folder that all workers on one machine share; workers on another share one there."""
+    """Return the folder that all workers on one machine share; workers on another machine share one there."""
     session: str = getattr(config, "workerinput", {}).get("vnc_use_account", "")
     if session:
         return Path(tempfile.gettempdir(), session)
@@ -62,13 +63,13 @@ def _account(config: pytest.Config) -> Path:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist which account is its session's."""
+    """Tell a worker of pytest-xdist the name of its session's account."""
     if ACCOUNT in node.config.stash:
         node.workerinput["vnc_use_account"] = node.config.stash[ACCOUNT].name
 
 
 def budget_of(item: pytest.Item, settings: Settings) -> Budget:
-    """The budget of one test. Raises SettingsError."""
+    """Return the budget of one test. Raises SettingsError."""
     from pytest_vnc_use import assembly
     from pytest_vnc_use.costs.ledger import Ledger
 
@@ -79,7 +80,7 @@ def budget_of(item: pytest.Item, settings: Settings) -> Budget:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> None:
-    """Before each report is made, which then has them: what the test's setup, call and teardown cost so far."""
+    """Note, before each report is made, the cost of the test's phases so far; the report includes it."""
     if BUDGET in item.stash:
         others = [each for each in item.user_properties if each[0] not in _OF_SPENDING]
         item.user_properties[:] = [*others, *_properties(item.stash[BUDGET].spent)]
@@ -111,7 +112,7 @@ def _properties(spent: Spent) -> Iterator[tuple[str, object]]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What the session's models cost, and each of its tests."""
+    """Report the cost of the session's models, and of each of its tests."""
     from pytest_vnc_use.plain_text import line
 
     paid = [*_paid(terminalreporter)]
@@ -133,7 +134,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _paid(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each attempt at a test that cost anything, and what the report says of it that knows most."""
+    """Yield each attempt at a test that called a model, with the properties of its most complete report."""
     most: dict[tuple[str, int], dict[str, Any]] = {}
     for report in itertools.chain(*terminalreporter.stats.values()):
         properties = dict(getattr(report, "user_properties", ()))

@@ -1,4 +1,4 @@
-"""The desktops of one process of pytest: a test's own, or one for all tests of a module or a session."""
+"""The desktops of one pytest process: one for each test, or one for all tests of a module or a session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Ahead:
-    """A desktop that was started for `holder`, by these settings, in this environment, from this folder."""
+    """A desktop that was started ahead for `holder`: by these settings, in this environment, from this folder."""
 
     holder: str
     settings: Settings
@@ -26,13 +26,13 @@ class _Ahead:
     started: StartedAhead
 
     def suits(self, settings: Settings) -> bool:
-        """Whether the holder, which leases now, would start the same."""
+        """Return whether the holder, which leases now, would start the same desktop."""
         is_same = settings.start_ahead and assembly.same_desktop(self.settings, settings)
         return is_same and (self.environment, self.folder) == (dict(os.environ), os.getcwd())
 
 
 class Desktops:
-    """Leases desktops, and keeps those that several tests share. Owners are named by their node ids."""
+    """The leases of desktops, and the desktops that several tests share. Owners are named by their node ids."""
 
     def __init__(self) -> None:
         self._shared: dict[str, tuple[Settings, Desktop]] = {}
@@ -40,15 +40,18 @@ class Desktops:
         self._ahead: _Ahead | None = None
 
     def lease(self, settings: Settings, holder: str) -> Desktop:
-        """A desktop for `holder` alone, with its program, until its `stop()`. Raises DesktopError, SettingsError."""
+        """Lease a desktop, with its program, for `holder` alone until its `stop()`.
+
+        Raises DesktopError, SettingsError.
+        """
         if started := self._take_ahead(settings, holder):
             return started
         return assembly.lease_desktop(settings, holder, self._managed_for(settings) if settings.desktops else None)
 
     def start_ahead(self, settings: Settings, holder: str) -> None:
-        """Start the desktop that `holder`, the test that comes next, will lease if its settings are these too.
+        """Start the desktop that `holder`, the next test, will lease if its settings are the same.
 
-        Does nothing where the settings do not allow it, or one is there already.
+        Does nothing if the settings do not allow it, or if there is one already.
         """
         if self._ahead:
             return
@@ -57,13 +60,13 @@ class Desktops:
             self._ahead = _Ahead(holder, settings, environment, os.getcwd(), started)
 
     def drop_ahead(self, holder: str = "") -> None:
-        """End the desktop that was started ahead, for that holder or anybody; does nothing where there is none."""
+        """End the desktop that was started ahead for that holder, by default for any; does nothing if there is none."""
         if self._ahead and holder in ("", self._ahead.holder):
             ahead, self._ahead = self._ahead, None
             ahead.started.drop()
 
     def _take_ahead(self, settings: Settings, holder: str) -> Desktop | None:
-        """What was started ahead for `holder`, unless it would start something else by now."""
+        """Return the desktop that was started ahead for `holder`, unless `holder` needs another desktop by now."""
         if not self._ahead or self._ahead.holder != holder:
             return None
         if not self._ahead.suits(settings):
@@ -71,16 +74,17 @@ class Desktops:
             return None
         try:
             desktop = self._ahead.started.take()
-        except BaseException:  # whatever it was, Ctrl-C too: nothing that was started stays behind
+        except BaseException:  # also Ctrl-C: no started desktop stays behind
             self.drop_ahead()
             raise
         self._ahead = None
         return desktop
 
     def share(self, settings: Settings, owner: str) -> Desktop:
-        """The desktop of all tests of `owner`, as the test before left it.
+        """Return the desktop of all tests of `owner`, in the state that the last test left.
 
-        Another one takes its place where its program has ended, or where these settings ask for another desktop.
+        A new desktop replaces it if its program has ended, or if these settings ask for another desktop. Raises
+        DesktopError, SettingsError.
         """
         if owner in self._shared:
             kept, desktop = self._shared[owner]
@@ -92,12 +96,12 @@ class Desktops:
         return desktop
 
     def end_shared(self, owner: str) -> None:
-        """Stop the desktop of an owner whose tests are over; does nothing where there is none."""
+        """Stop the desktop of an owner whose tests are over; does nothing if there is none."""
         if owner in self._shared:
             self._shared.pop(owner)[1].stop()
 
     def close(self) -> None:
-        """Stop all that is shared, started ahead, or kept for the next test."""
+        """Stop every desktop that is shared, started ahead, or kept for the next test."""
         try:
             for owner in list(self._shared):
                 self.end_shared(owner)
@@ -107,7 +111,7 @@ class Desktops:
             self.drop_ahead()
 
     def _managed_for(self, settings: Settings) -> ManagedDesktops:
-        """Those of the test before, unless this one wants other desktops."""
+        """Return the managed desktops of the last test, or new ones if this test needs others."""
         if self._managed and not assembly.same_start(self._managed[0], settings):
             self._managed[1].close()
             self._managed = None

@@ -1,7 +1,7 @@
-"""`vnc_start_ahead`: while a test ends, the desktop of the test that comes next starts already.
+"""The setting `vnc_start_ahead`: while a test ends, the desktop of the next test starts already.
 
-A plugin, registered by on_demand.py. What a test that has begun its last replay, or has done its tasks, or is
-over, leaves to the machine serves the next one; whether that may use what was started is for `sharing` to say.
+A plugin, registered by on_demand.py. A test leaves time for this when it begins its last replay, has done its tasks,
+or is over. `sharing` decides whether the next test may use the desktop that was started.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from pytest_vnc_use.types import RunEvent
 
 NEXT = pytest.StashKey[pytest.Item]()
+"""The next test, while a test with a desktop runs before it."""
 WANTED = pytest.StashKey[Settings]()
-"""What the test's own desktop was leased by."""
+"""The settings of the lease of the test's own desktop."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """Note which test comes next: before a test ends, that is told nowhere else."""
+    """Note the next test: no other hook names it before the teardown."""
     if nextitem is not None and "vnc_desktop" in getattr(nextitem, "fixturenames", ()):
         item.stash[NEXT] = nextitem
     try:
@@ -36,7 +37,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """What was started for this test, and not used by it, ends with it."""
+    """End the desktop that was started ahead for this test, if the test did not use it."""
     try:
         return (yield)
     finally:
@@ -52,9 +53,10 @@ def start(item: pytest.Item) -> None:
 
 
 class LastRun:
-    """The port RunObserver for a test: its last run is when the next test's desktop is started.
+    """An observer of a test that starts the next test's desktop during the last run.
 
-    A replay takes a few seconds, so as soon as it begins; a model may take minutes, so once it has ended.
+    A replay takes a few seconds, so the start is as soon as it begins. A model may take minutes, so the start is when
+    its run has ended.
     """
 
     def __init__(self, item: pytest.Item, *, replays: bool) -> None:
@@ -63,6 +65,7 @@ class LastRun:
         self._left = max(1, len(item.stash.get(SPECS, ())))
 
     def observe(self, event: RunEvent) -> None:
+        """Start the next test's desktop if the event begins the last replay or ends the last run."""
         from pytest_vnc_use.types import RunEnded, RunStarted
 
         if isinstance(event, RunStarted if self._replays else RunEnded):

@@ -1,4 +1,4 @@
-"""The fixtures, each to be overridden in a conftest.py."""
+"""The fixtures; a conftest.py can override each of them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def vnc_settings(request: pytest.FixtureRequest) -> Settings:
-    """The test's settings: defaults < ini < environment < command line < marker. Override to change them in code.
+    """Return the test's settings: defaults < ini < environment < command line < marker.
 
-    Of several markers, what they all say alike; what only one says holds for its own task.
+    Override to change them in code.
+
+    Of several markers, the settings that all of them share count; a setting of only one marker holds for its own task.
     """
     from pytest_vnc_use.plugin import markers, stash
 
@@ -34,7 +36,7 @@ def vnc_settings(request: pytest.FixtureRequest) -> Settings:
 
 @pytest.fixture
 def vnc_app(vnc_settings: Settings) -> str | Sequence[str]:
-    """The program under test, a command line or its words. Override where a test has to make it first."""
+    """Return the program under test, a command line or its words. Override if a test has to make the program first."""
     return vnc_settings.app
 
 
@@ -42,10 +44,11 @@ def vnc_app(vnc_settings: Settings) -> str | Sequence[str]:
 def vnc_desktop(
     request: pytest.FixtureRequest, vnc_settings: Settings, vnc_app: str | Sequence[str]
 ) -> Iterator[Desktop]:
-    """The desktop that the test drives: `.server`, `.read_file(name)`, `.write_file(name, text)`, `.run(command)`.
+    """Return the test's desktop, with `.server`, `.read_file(name)`, `.write_file(name, text)` and `.run(command)`.
 
-    With the scope `test` it is the test's own, and ends with it, or is reset; with `module` or `session` it is kept as
-    it is for the next test, unless its program has ended or the next test wants another.
+    With the scope `test` the desktop is the test's own, and is stopped or reset after the test. With `module` or
+    `session` it is kept as it is for the next test, unless its program has ended or the next test needs another
+    desktop.
     """
     from pytest_vnc_use import assembly
     from pytest_vnc_use.plugin import desktops_ahead
@@ -82,9 +85,10 @@ def _desktops(config: pytest.Config) -> Desktops:
 
 @pytest.fixture
 def vnc_functions(request: pytest.FixtureRequest, vnc_settings: Settings) -> Sequence[Callable[..., object]]:
-    """Python functions that the model may call by name; docstring and type hints describe them.
+    """Return Python functions that the model may call by name; docstring and type hints describe them.
 
-    With `vnc_cdp` those that read the browser's page, with `vnc_elements` one that lists what programs show.
+    With `vnc_cdp` these are functions that read the browser's page, with `vnc_elements` one that lists what programs
+    show.
     """
     if not vnc_settings.cdp and not vnc_settings.elements:
         return ()
@@ -97,7 +101,7 @@ def vnc_functions(request: pytest.FixtureRequest, vnc_settings: Settings) -> Seq
 def vnc_planner(
     request: pytest.FixtureRequest, vnc_settings: Settings, vnc_functions: Sequence[Callable[..., object]]
 ) -> Planner:
-    """Who decides what to do. Override to plan with something else than the model that the settings name."""
+    """Return the planner, which decides what to do. Override to plan with something else than the configured model."""
     from pytest_vnc_use import assembly
     from pytest_vnc_use.plugin import recordings
 
@@ -107,7 +111,7 @@ def vnc_planner(
 
 @pytest.fixture
 def vnc_judge(request: pytest.FixtureRequest, vnc_settings: Settings) -> Judge | None:
-    """Who judges claims; None for the judge that the settings name. Override to judge with something else."""
+    """Return the judge of claims; None for the judge that the settings name. Override to judge with something else."""
     from pytest_vnc_use.plugin import recordings
 
     return recordings.judge_of(request.node, vnc_settings)
@@ -122,9 +126,9 @@ def vnc_agent(
     vnc_judge: Judge | None,
     vnc_functions: Sequence[Callable[..., object]],
 ) -> Iterator[VncUseAgent]:
-    """Runs tasks (`run`), judges claims (`verify`, `check`, `saw`), reads values (`extract`), looks (`screenshot`).
+    """Return the agent: it runs tasks (`run`), judges claims (`verify`, `check`, `saw`), reads values (`extract`).
 
-    It also lends its hands: `click`, `type_text`, `key`, `scroll`, `drag`.
+    It also looks (`screenshot`), and lends its hands: `click`, `type_text`, `key`, `scroll`, `drag`.
 
     A task that does not end as done fails the test; `run(task, check=False)` returns its result instead.
     """
@@ -164,11 +168,11 @@ def vnc_agent(
         agent.close()
         follower.close()
     if failed := agent.unmet():
-        raise failed  # of a check that was made where no call of the test's could tell it
+        raise failed  # of a check made outside the test's call
 
 
 def _redaction(secrets: Mapping[str, str], settings: Settings, desktop: Desktop) -> Callable[[str], str]:
-    """For what a program under test printed, which the agent never sees."""
+    """Return a function that hides secrets in the output of a program under test, which the agent never sees."""
     from pytest_vnc_use import assembly
     from pytest_vnc_use.runs.logger import Redactor
 

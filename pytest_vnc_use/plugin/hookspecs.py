@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 
 @pytest.hookspec
 def pytest_vnc_step(item: pytest.Item, step: Step) -> None:
-    """Called after each step of a run of the test `item`, in the process that runs it; secrets are taken out."""
+    """Receive each step of a run of the test `item`, in the process that runs the test; secrets are taken out."""

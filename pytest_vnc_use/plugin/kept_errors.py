@@ -1,8 +1,9 @@
-"""Let go of the screens of a test that failed: other plugins keep what it raised to the session's end.
+"""The release of the screens of a failed test: other plugins keep the test's exception until the session ends.
 
-pytest-rerunfailures is one of them. The frames of a traceback keep what each function worked with: a replay its
-recorded screens, tens of megabytes a test. They are emptied once the test has ended and all has been told; not those
-of a fixture's error, which pytest raises again for each test that asks for it.
+pytest-rerunfailures is one of them. The frames of a traceback keep the local variables of each function. A replay has
+its recorded screens there, tens of megabytes a test. This plugin empties the frames once the test has ended and all
+reports are made. It leaves the frames of a fixture's error, which pytest raises again for each test that asks for the
+fixture.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ _RAISED: pytest.StashKey[list[BaseException]] = pytest.StashKey()
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember the errors of the test's call; empty their frames after the teardown."""
     before = call.excinfo
     report = yield
-    if call.when == "call" and is_ours(item):  # what triage.py put in the place of what was raised, and that
+    if call.when == "call" and is_ours(item):  # the raised error, and the one that triage.py put in its place
         raised = [each.value for each in (before, call.excinfo) if each is not None]
         item.stash[_RAISED] = [*item.stash.get(_RAISED, []), *raised]
     if call.when == "teardown":
@@ -35,7 +37,7 @@ def pytest_runtest_makereport(
 
 
 def empty_frames(error: BaseException) -> None:
-    """Empty the frames of an error's traceback, and of all that led to it."""
+    """Empty the frames of an error's traceback, and of all errors that led to it."""
     seen: set[int] = set()
     left: list[BaseException | None] = [error]
     while left:
@@ -43,7 +45,7 @@ def empty_frames(error: BaseException) -> None:
         if each is not None and id(each) not in seen:
             seen.add(id(each))
             for frame, _ in walk_tb(each.__traceback__):
-                with contextlib.suppress(RuntimeError):  # it is still at work
+                with contextlib.suppress(RuntimeError):  # the frame is still running
                     frame.clear()
-                _ = frame.f_locals  # before Python 3.13 a dict of its own, which is made anew from what is left
+                _ = frame.f_locals  # before Python 3.13 this is a dict of its own; reading it makes it anew
             left += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]

@@ -1,4 +1,4 @@
-"""What the markers of a test say: read when it is collected, checked as far as can be without a desktop."""
+"""The markers of a test: read when the test is collected, and checked as far as is possible without a desktop."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from pytest_vnc_use.plugin.stash import SPECS
 from pytest_vnc_use.plugin.task_spec import TaskSpec, task_spec
 
 OF_A_TEST = ("app", "tokens", "dollars", "record")
-"""What one of several markers says for all of them."""
+"""Arguments that one of several markers sets for all of them."""
 _PROBLEM = pytest.StashKey[str]()
 
 
 def read(item: pytest.Item) -> None:
-    """Note what the item's markers say.
+    """Store the specs of the item's markers.
 
-    A wrong one ends the session; on a worker of pytest-xdist, whose end nobody is told of, it fails the test.
+    A wrong marker ends the session. On a worker of pytest-xdist it fails the test instead, as nobody sees the end of a
+    worker's session.
     """
     item.stash[SPECS] = ()
     try:
@@ -37,7 +38,7 @@ def read(item: pytest.Item) -> None:
 
 
 def tasks_of(item: pytest.Item) -> tuple[TaskSpec, ...]:
-    """What the item's markers say, with absolute paths: by now a fixture may have changed the working folder."""
+    """Return the specs of the item's markers with absolute paths, as a fixture may have changed the working folder."""
     return tuple(_seen_from(item.config.invocation_params.dir, spec) for spec in item.stash.get(SPECS, ()))
 
 
@@ -47,7 +48,7 @@ def _seen_from(base: Path, spec: TaskSpec) -> TaskSpec:
 
 
 def error_of(item: pytest.Item) -> SettingsError | None:
-    """What is wrong with the markers; one that comes too late to be carried out must not pass for done."""
+    """Return the error in the markers, if any. A marker that was added too late to be carried out is an error too."""
     if _PROBLEM in item.stash:
         return SettingsError(item.stash[_PROBLEM])
     if len(_marks(item)) != len(item.stash.get(SPECS, ())):
@@ -56,7 +57,7 @@ def error_of(item: pytest.Item) -> SettingsError | None:
 
 
 def agreed(specs: Sequence[TaskSpec]) -> dict[str, object]:
-    """The settings that hold for the whole test: what all markers say alike, and what one says for all of them."""
+    """Return the settings of the whole test: those that all markers share, and those that one marker sets for all."""
     said = {name: value for spec in specs for name, value in spec.settings.items()}
     return {
         name: value
@@ -66,7 +67,7 @@ def agreed(specs: Sequence[TaskSpec]) -> dict[str, object]:
 
 
 def declared_secrets(item: pytest.Item) -> dict[str, str]:
-    """Raises SettingsError where the environment does not hold one."""
+    """Return the secrets of all markers. Raises SettingsError if the environment does not hold one."""
     secrets = {name: value for spec in item.stash[SPECS] for name, value in spec.secrets.items()}
     for name, value in secrets.items():
         if not value:
@@ -95,7 +96,7 @@ def _check_policy(path: str) -> None:
 
 
 def _marks(item: pytest.Item) -> list[pytest.Mark]:
-    """Outermost first, decorators from top to bottom; those of the test's parameters come last."""
+    """Return the markers, outermost first, decorators from top to bottom; those of the test's parameters come last."""
     of_parameters = [mark for mark in getattr(getattr(item, "callspec", None), "marks", ()) if mark.name == "vnc_task"]
     outer = list(item.iter_markers("vnc_task"))
     for mark in of_parameters:
@@ -104,7 +105,7 @@ def _marks(item: pytest.Item) -> list[pytest.Mark]:
 
 
 def _check_callable(item: pytest.Item) -> None:
-    """Raises SettingsError where the hook that carries out the task, pytest_pyfunc_call, is not called."""
+    """Raise SettingsError if pytest does not call the hook that carries out the task, pytest_pyfunc_call."""
     if not isinstance(item, pytest.Function):
         raise SettingsError(f"vnc_task marks a test function, got a {type(item).__name__}")
     if item.cls and issubclass(item.cls, TestCase):
@@ -119,6 +120,6 @@ def _check_callable(item: pytest.Item) -> None:
 
 
 def _has_event_loop(item: pytest.Function) -> bool:
-    """Whether a plugin runs the item's coroutine: by an item of its own, as a fixture (anyio), or by a mark."""
+    """Return whether a plugin runs the item's coroutine: by an item of its own, as a fixture (anyio), or by a mark."""
     marked = item.get_closest_marker("asyncio") or item.get_closest_marker("trio")
     return type(item) is not pytest.Function or "anyio_backend" in item.fixturenames or marked is not None

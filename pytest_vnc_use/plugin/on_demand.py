@@ -1,4 +1,4 @@
-"""Registers the plugins that only a session with a desktop needs."""
+"""The registration of the plugins that only a session with a desktop needs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def register_the_rest(config: pytest.Config) -> None:
-    """What is of use once there is a test with a desktop, or may be one on a worker; nobody else waits for it."""
+    """Register the plugins for tests with a desktop. Called once there is such a test, or may be one on a worker."""
     if config.pluginmanager.has_plugin("vnc_use_reporting"):
         return
     from pytest_vnc_use.plugin import (

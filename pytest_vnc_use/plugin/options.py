@@ -13,12 +13,13 @@ import pytest
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, Settings, environment_layer, merge, option_name
 
 LAYERS = pytest.StashKey[list[tuple[Mapping[str, object], Callable[[str], str]]]]()
-"""The layers of settings of a session, weakest first, each with how it names a setting."""
+"""The layers of settings of a session, weakest first, each with a function that names a setting in that layer."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add each setting as an ini option, and some as options too; former options stay as hidden ones."""
     group = parser.getgroup("vnc-use", "tests over VNC (pytest-vnc-use); what a project sets once is an ini option")
-    old_spellings = parser.getgroup("vnc-use-old")  # a group of their own: pytest compares each with all of its group
+    old_spellings = parser.getgroup("vnc-use-old")  # own group: pytest compares an option with all others of its group
     for name, field in FIELDS.items():
         about, metavar = field.metadata["help"], field.metadata["metavar"]
         default = "" if field.default in ("", (), None) else f" (default: {_shown(field.default)})"
@@ -46,7 +47,7 @@ def read_layers(config: pytest.Config) -> bool:
 
 
 def warn_of_old_spellings(config: pytest.Config) -> None:
-    """Say of each option that is an ini option by now what to write instead."""
+    """Warn of each option that has become an ini option, and say what to write instead."""
     for name in FIELDS.keys() - OPTIONS:
         value = config.getoption(f"vnc_{name}")
         if value is not None:
@@ -55,13 +56,13 @@ def warn_of_old_spellings(config: pytest.Config) -> None:
 
 
 def _overrides(config: pytest.Config) -> dict[str, str]:
-    """The settings that `-o vnc_…=…` sets for this run, over what the environment says."""
+    """Return the settings that `-o vnc_…=…` sets for this run; they are stronger than the environment."""
     pairs = (each.partition("=") for each in config.getoption("override_ini") or () if each.startswith("vnc_"))
     return {key.removeprefix("vnc_"): value for key, _, value in pairs if key.removeprefix("vnc_") in FIELDS}
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """The settings of the session. Raises UsageError where one of them is wrong."""
+    """Return the settings of the session. Raises UsageError if one of them is wrong."""
     from pytest_vnc_use.errors import SettingsError
 
     try:
@@ -88,12 +89,12 @@ def _shown(value: object) -> str:
 
 
 def _ini(config: pytest.Config, name: str) -> object:
-    """An ini option, also of a native type of TOML; a path in it is relative to the ini file."""
+    """Return an ini option, also of a native type of TOML; a path in it is relative to the ini file."""
     try:
-        with warnings.catch_warnings():  # of pytest 9, about a list in [tool.pytest.ini_options]
+        with warnings.catch_warnings():  # pytest 9 warns about a list in [tool.pytest.ini_options]
             warnings.simplefilter("ignore", DeprecationWarning)
             value = config.getini(f"vnc_{name}")
-    except (TypeError, pytest.UsageError):  # pytest takes nothing but text for an option that may be anything
+    except (TypeError, pytest.UsageError):  # pytest accepts only text for an option without a type
         value = _native(config, f"vnc_{name}")
     if isinstance(value, str) and value and name in ("policy", "prices", "runs_dir", "results"):
         return str(config.rootpath / value)
@@ -101,7 +102,7 @@ def _ini(config: pytest.Config, name: str) -> object:
 
 
 def _native(config: pytest.Config, key: str) -> object:
-    """The value of an option in [tool.pytest], or in [pytest] of pytest.toml, as TOML has it."""
+    """Return the TOML value of an option in [tool.pytest], or in [pytest] of pytest.toml."""
     tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     assert config.inipath is not None
     tables = tomllib.loads(config.inipath.read_text(encoding="utf-8"))

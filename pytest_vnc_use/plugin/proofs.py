@@ -1,7 +1,7 @@
-"""Whether something independent says what a test's last task came to; where nothing does, a judge is asked.
+"""The proof of a test's last task: if nothing independent shows that the task is done, a judge is asked.
 
-A plugin, registered by on_demand.py. It follows which fixtures are set up, and when the body begins: a task may
-be run before that, in it, or after it.
+A plugin, registered by on_demand.py. It notes which fixtures are set up, and when the body begins, as a task may run
+before the body, in it, or after it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from pytest_vnc_use.types import RunEvent
 
 _SETS_UP = frozenset({"setUp", "asyncSetUp"})
-"""What unittest calls as a part of the test, before its body."""
+"""Methods that unittest calls as a part of the test, before its body."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> None:
+    """Note each function-scoped fixture, with the number of runs before it."""
     if fixturedef.scope == "function":
         item = request.node
         item.stash.setdefault(FOLLOWED, []).append((fixturedef.func, len(item.stash.get(RUNS, ()))))
@@ -42,6 +43,7 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Note when the body begins; fail a test whose program crashed."""
     item.stash[BEFORE_BODY] = len(item.stash.get(RUNS, ()))
     result = yield
     _check_program(item)
@@ -49,7 +51,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def _check_program(item: pytest.Item) -> None:
-    """A test does not pass whose program has crashed by its end. Raises ProgramCrashed."""
+    """Raise ProgramCrashed if the program has crashed by the end of the test."""
     desktop = desktop_of(item) if is_ours(item) else None
     if desktop is None:
         return
@@ -58,7 +60,7 @@ def _check_program(item: pytest.Item) -> None:
 
     try:
         crash = crash_of(desktop, of_itself=True)
-    except Exception:  # noqa: BLE001  # a user's own may raise anything, and nothing of this test hangs on it
+    except Exception:  # noqa: BLE001  # a user's own desktop may raise anything, and the test does not depend on it
         return
     if crash:
         raise ProgramCrashed(f"the program under test ended before the test did: {crash}")
@@ -68,6 +70,7 @@ def _check_program(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note, after the test's call, the number of runs and whether the call passed."""
     report = yield
     if call.when == "call":
         item.stash[BEFORE_TEARDOWN] = len(item.stash.get(RUNS, ()))
@@ -76,7 +79,7 @@ def pytest_runtest_makereport(
 
 
 class Follower:
-    """The port RunObserver for a test: follows what it looks at, and what changes in its hands during a task."""
+    """An observer of a test that follows what the test looks at, and which of its objects change during a task."""
 
     def __init__(self, item: pytest.Item) -> None:
         from pytest_vnc_use.sightings import SIGHTINGS
@@ -85,6 +88,7 @@ class Follower:
         SIGHTINGS.follow()
 
     def observe(self, event: RunEvent) -> None:
+        """Compare the objects that the test holds before and after each task."""
         from pytest_vnc_use.types import RunEnded, RunStarted
 
         if isinstance(event, RunStarted):
@@ -94,6 +98,7 @@ class Follower:
             self._item.stash[CHANGED] = True
 
     def close(self) -> None:
+        """Stop following the test's looks."""
         self._sightings.rest()
 
     def _state(self) -> dict[str, object]:
@@ -103,12 +108,12 @@ class Follower:
         module = getattr(getattr(self._item, "module", None), "__dict__", {})
         try:
             return state_of({**globals_of(module), **held})
-        except RuntimeError:  # it changes right now
+        except RuntimeError:  # it is changing right now
             return {"changes": object()}
 
 
 def body_asserts(item: pytest.Function, sources: Sources | None = None, *, trusts_outcome: bool = False) -> bool:
-    """Whether the test's body surely asserts something of the product, wherever it makes no run itself."""
+    """Return whether the test's body surely asserts something about the product, wherever it makes no run itself."""
     from pytest_vnc_use.body_checks.assertions import function_asserts
 
     try:
@@ -120,14 +125,14 @@ def body_asserts(item: pytest.Function, sources: Sources | None = None, *, trust
 
 
 def judge_after_call(item: pytest.Item, agent: VncUseAgent) -> None:
-    """Judge, once the body has ended, what nothing else says. Raises TaskFailed, InfraError."""
+    """Have the last task judged after the body, if nothing else proves it. Raises TaskFailed, InfraError."""
     from pytest_vnc_use.plugin.tasks import judge_last_task
 
     judge_last_task(agent, partial(_is_proven, item))
 
 
 def judge_after_teardown(item: pytest.Item, agent: VncUseAgent) -> None:
-    """The same of what was run after the body, or where pytest calls no function: of a test that has passed so far."""
+    """Do the same for runs after the body, or where pytest calls no function, if the test has passed so far."""
     if item.stash.get(HAS_PASSED, False):
         judge_after_call(item, agent)
         agent.end_body()
@@ -136,7 +141,7 @@ def judge_after_teardown(item: pytest.Item, agent: VncUseAgent) -> None:
 def _is_proven(item: pytest.Item, last: LastTask) -> bool:
     try:
         return _asserts_after(item, last)
-    except Exception:  # noqa: BLE001  # whatever a test's code has that reading it stumbles over: in doubt it is judged
+    except Exception:  # noqa: BLE001  # reading the test's code may fail in any way; in doubt, the judge is asked
         return False
 
 
@@ -150,7 +155,7 @@ def _asserts_after(item: pytest.Item, last: LastTask) -> bool:
         return True
     if last.number > item.stash.get(BEFORE_TEARDOWN, last.number):
         return False
-    for function, _ in item.stash.get(FOLLOWED, []):  # those that are still to be ended
+    for function, _ in item.stash.get(FOLLOWED, []):  # fixtures whose teardown is still to come
         sources = Sources()
         if asserts_after_yield(function, _values(item), sources) and (sources.desktop or _is_told(sources)):
             return True
@@ -158,7 +163,7 @@ def _asserts_after(item: pytest.Item, last: LastTask) -> bool:
 
 
 def _has_asserted(item: pytest.Item, last: LastTask, sources: Sources, *, trusts_outcome: bool) -> bool:
-    """Whether the code that the test has carried out since surely asserts something that rests on a look."""
+    """Return whether the code that ran since the task surely asserts something that rests on a look."""
     from pytest_vnc_use.body_checks.assertions import asserts_after, function_asserts
 
     values = _values(item)
@@ -171,7 +176,7 @@ def _has_asserted(item: pytest.Item, last: LastTask, sources: Sources, *, trusts
 
 
 def _has_looked(item: pytest.Item, last: LastTask, sources: Sources) -> bool:
-    """Whether anything of the product can have come to the test since."""
+    """Return whether anything of the product can have reached the test since the task."""
     from pytest_vnc_use.sightings import SIGHTINGS
 
     return SIGHTINGS.count > last.looks or item.stash.get(CHANGED, False) or _is_told(sources)
@@ -194,6 +199,6 @@ def _values(item: pytest.Item) -> Mapping[str, object]:
 
 
 def _body_of(item: pytest.Item) -> object:
-    """The test's function, which pytest takes from a unittest once that has ended."""
+    """Return the test's function; pytest removes it from the item of a unittest once that has ended."""
     body = getattr(item, "obj", None)
     return body or getattr(getattr(item, "cls", None), getattr(item, "originalname", item.name), None)

@@ -1,4 +1,4 @@
-"""Tests and their recordings: which of them a test uses, when one is written, and which were healed.
+"""The recordings of tests: which recording a test uses, when a recording is written, and which tests were healed.
 
 A plugin, registered by on_demand.py.
 """
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from pytest_vnc_use.types.protocols import Judge, Planner
 
 RECORDED = pytest.StashKey["RecordedTest | None"]()
+"""The test as its recording has it; None if it is neither replayed nor recorded."""
 RECORDING: pytest.StashKey[tuple[Key, Settings]] = pytest.StashKey()
-"""What the test's recording belongs to, and the test's settings."""
+"""The key of the test's recording, and the test's settings."""
 REHEARSAL: pytest.StashKey[Rehearsal] = pytest.StashKey()
-"""Is there while a test is carried out again to rehearse its recording."""
+"""The rehearsal, while a test is carried out again to rehearse its recording."""
 PASSED, FAILED = pytest.StashKey[bool](), pytest.StashKey[bool]()
-"""Whether the test's call has passed; whether a part of it has failed, as a subtest may while the test goes on."""
+"""True if the test's call has passed; true if a part of it has failed, as a subtest may while the test goes on."""
 HEALED, TRANSIENT, WRITTEN = "vnc_healed", "vnc_transient", "vnc_recording"
-"""Properties of a test: what was not as recorded, what was there for a moment, a line each; what became of its new
-recording."""
+"""Properties of a test: healed drifts, and transient frames, a line each; what became of its new recording."""
 
 ONE_PERSON = (
     "--vnc-record=demonstrate needs one process, as there is one person at one terminal: run it without pytest-xdist's "
@@ -44,14 +44,16 @@ ONE_PERSON = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Refuse `--vnc-record=demonstrate` together with pytest-xdist. Raises UsageError."""
     if config.stash[SETTINGS].record == "demonstrate" and config.getoption("dist", "no") != "no":
         raise pytest.UsageError(ONE_PERSON)
 
 
 def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planner]) -> Planner:
-    """What `build` makes; nobody where the test is only replayed, as is one with a recording where a key is missing.
+    """Return the planner that `build` makes, or no planner if the test is only replayed or a person does the tasks.
 
-    Nor is a model asked where a person does the tasks. A test without a task needs no planner until it asks for one.
+    A test with a recording is only replayed if the key is missing. A test without a task needs no planner until it asks
+    for one.
     """
     from pytest_vnc_use import assembly
 
@@ -74,9 +76,9 @@ def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planne
 def recorded_test(
     item: pytest.Item, settings: Settings, planner: Planner, secrets: Mapping[str, str], password: str | None
 ) -> RecordedTest | None:
-    """The test as its recording has it; None where it is neither replayed nor recorded. Raises RecordingError.
+    """Return the test as its recording has it; None if it is neither replayed nor recorded. Raises RecordingError.
 
-    `secrets` are those that it declares; `password` is its desktop's.
+    `secrets` are those that the test declares; `password` is the desktop's password.
     """
     from pytest_vnc_use.recordings.replay import NoPlanner
     from pytest_vnc_use.recordings.session import RecordedTest
@@ -100,7 +102,10 @@ def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
 
 
 def _key(item: pytest.Item, secrets: Iterable[str] = ()) -> Key:
-    """By the file's name, so that it is the same from whatever folder pytest is started; of all repetitions one."""
+    """Return the key of the test's recording; all repetitions share one.
+
+    Its test id begins with the file's name, so it is the same from whatever folder pytest is started.
+    """
     from pytest_vnc_use.recordings.store import Key
 
     _, colons, name = item.nodeid.partition("::")
@@ -115,7 +120,7 @@ def _key(item: pytest.Item, secrets: Iterable[str] = ()) -> Key:
 
 
 def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
-    """Whoever is at the terminal where a person does the tasks and no judge is configured; else None."""
+    """Return the person at the terminal if a person does the tasks and no judge is configured; else None."""
     from pytest_vnc_use import assembly
 
     if settings.record != "demonstrate" or REHEARSAL in item.stash or assembly.judge_of(settings):
@@ -130,7 +135,7 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
 
 
 def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], password: str | None) -> Show:
-    """Has a task done by a person. Raises SettingsError where there is no terminal to tell them."""
+    """Return a way to have a person do tasks. Raises SettingsError if there is no terminal for instructions."""
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
     from pytest_vnc_use.demonstrate.demonstrate import ShownTasks
@@ -146,7 +151,7 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], pas
 
 @contextmanager
 def _at_the_terminal(config: pytest.Config) -> Iterator[None]:
-    """Past pytest's capturing, with the terminal's keyboard."""
+    """Suspend pytest's capturing, also of the keyboard."""
     capturing = config.pluginmanager.getplugin("capturemanager")
     if capturing is None:  # with -p no:capture
         yield
@@ -163,7 +168,7 @@ def _at_the_terminal(config: pytest.Config) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail a test that passed but was healed, or showed something for a moment, where the settings say so."""
+    """Fail a test that passed but was healed, or had a transient frame, if the settings say so."""
     result = yield
     if recorded := item.stash.get(RECORDED, None):
         _check_settings(recorded, item.config.stash[SETTINGS])
@@ -185,7 +190,7 @@ def _check_settings(recorded: RecordedTest, settings: Settings) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Outermost, where what the test came to is known; its recording is written once all of it has passed."""
+    """Write the test's recording once all phases have passed; outermost, where the result of the test is known."""
     report = yield
     if call.when == "setup":
         item.stash[FAILED] = False
@@ -194,7 +199,7 @@ def pytest_runtest_makereport(
         return report
     from pytest_vnc_use.plain_text import cut
 
-    if call.when == "call":  # of each subtest, then of the test
+    if call.when == "call":  # once for each subtest, then for the test
         item.stash[FAILED] |= report.failed
         item.stash[PASSED] = report.passed and not hasattr(report, "wasxfail") and not item.stash[FAILED]
         _note(item, report, [(HEALED, cut(plain(told))) for told in recorded.healed])
@@ -224,7 +229,7 @@ def _written(recorded: RecordedTest) -> Iterator[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the tests that were healed, or showed something for a moment, so that nobody takes them for unchanged."""
+    """List the tests that were healed, or had transient frames, so that nobody takes them for unchanged."""
     from pytest_vnc_use.plain_text import line
 
     _list(terminalreporter, HEALED, "healed: look whether the product may differ so")

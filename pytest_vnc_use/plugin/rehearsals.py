@@ -1,6 +1,7 @@
-"""Rehearsals: a test whose recording was just written is carried out again, to see whether that repeats.
+"""Rehearsals: a test whose recording was just written is carried out again, to see whether the recording repeats.
 
-They come after the test's teardown and before its last report, which tells of them; none of their own is told.
+They run after the test's teardown and before its last report, which includes their results. They have no reports of
+their own.
 
 A plugin, registered by on_demand.py.
 """
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.types import Drifted
 
 REHEARSED = "vnc_rehearsal"
-"""The property of a test that tells what its rehearsals came to."""
+"""The property of a test that holds the result of its rehearsals."""
 _NEXT = pytest.StashKey["pytest.Item | None"]()
 _TIMEOUT = pytest.StashKey[Any]()
 _STATE = "reset what the test leaves behind, in a fixture: it passed when it was recorded, and not again after that"
@@ -41,7 +42,7 @@ _STATE = "reset what the test leaves behind, in a fixture: it passed when it was
 
 @dataclass
 class _Again:
-    """What carrying out a test once more came to; `bad` are reports, also of subtests, that keep it from passing."""
+    """The result of carrying out a test once more."""
 
     reports: list[pytest.TestReport]
     subtests: list[pytest.TestReport]
@@ -50,21 +51,24 @@ class _Again:
 
     @property
     def bad(self) -> list[pytest.TestReport]:
+        """The reports, also of subtests, that keep the rehearsal from passing."""
         failed = [report for report in self.subtests if report.failed]
         return [*failed, *(report for report in self.reports if not report.passed or hasattr(report, "wasxfail"))]
 
     @property
     def passed(self) -> bool:
+        """Return whether every report passed."""
         return not self.bad
 
     @property
     def runs(self) -> list[dict[str, Any]]:
-        """The figures of its runs, as the newest report has them."""
+        """Return the figures of its runs, from the newest report on each."""
         told = {run["folder"]: run for report in self.reports for run in session_results.runs_attached_to(report)}
         return [dict(run) for run in told.values()]
 
     @property
     def dollars(self) -> float | None:
+        """Return the cost of all reports; None if none counted any."""
         spent = [session_results.attached_to(report)["dollars"] for report in self.reports]
         counted = [each for each in spent if each is not None]
         return sum(counted) if counted else None
@@ -75,12 +79,13 @@ class _Again:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Note the next test, whose shared fixtures a rehearsal must keep."""
     item.stash[_NEXT] = nextitem
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
-    """Keep how long pytest-timeout gives the test: each rehearsal has as long."""
+    """Note how long pytest-timeout gives the test: each rehearsal has as long."""
     item.stash[_TIMEOUT] = settings
 
 
@@ -88,6 +93,7 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Rehearse a recording that was just written, before the last report goes out."""
     report = yield
     if call.when == "teardown" and (WRITTEN, "written") in report.user_properties:
         _rehearse(item, report)
@@ -106,14 +112,14 @@ def _rehearse(item: pytest.Item, report: pytest.TestReport) -> None:
         _carry_out(item, done)
     except (OSError, VncUseError) as exc:
         _note(item, report, f"not rehearsed to the end: {plain(str(exc))}")
-    except KeyboardInterrupt:  # the test has passed, and is told; then the session ends, and what runs with it
+    except KeyboardInterrupt:  # the test has passed, and is reported; then the session ends
         item.session.shouldstop = "Ctrl-C in a rehearsal"
         _note(item, report, "not rehearsed to the end: Ctrl-C")
     _tell(item, report, done)
 
 
 def _why_not(settings: Settings) -> str:
-    """Where no desktop is fresh, there is nothing that could be compared."""
+    """Return why there is no rehearsal, or "": if no desktop is fresh, there is nothing to compare."""
     if settings.scope != "test":
         return f"with --vnc-scope={settings.scope} no desktop is fresh"
     if settings.server not in ("qt", "xvnc") and not settings.server.startswith("container:"):
@@ -122,7 +128,7 @@ def _why_not(settings: Settings) -> str:
 
 
 def _carry_out(item: pytest.Function, done: list[_Again]) -> None:
-    """Replay the recording as often as wanted, or until it does not repeat; write what was learnt.
+    """Replay the recording as often as wanted, or until it does not repeat; write the learnt looks.
 
     Raises RecordingError, RunFolderUnwritable, OSError.
     """
@@ -144,7 +150,7 @@ def _carry_out(item: pytest.Function, done: list[_Again]) -> None:
 
 
 def _say(item: pytest.Item, line: str) -> None:
-    """With -v, tell what goes on."""
+    """Print the line, with -v."""
     terminal = item.config.pluginmanager.get_plugin("terminalreporter")
     capture = item.config.pluginmanager.get_plugin("capturemanager")
     if terminal and capture and item.config.get_verbosity() >= 1:
@@ -157,7 +163,7 @@ def _say(item: pytest.Item, line: str) -> None:
 
 
 def _again(item: pytest.Function, nextitem: pytest.Item | None, rehearsal: Rehearsal) -> _Again:
-    """Carry out the test with fresh fixtures, as pytest does; only its reports are told to nobody."""
+    """Carry out the test with fresh fixtures, as pytest does, but keep its reports from other plugins."""
     started_s, subtests = time.monotonic(), list[pytest.TestReport]()
     fresh = _fresh(item, _Hooks(item.ihook, subtests))
     fresh.stash[REHEARSAL] = rehearsal
@@ -173,7 +179,7 @@ def _again(item: pytest.Function, nextitem: pytest.Item | None, rehearsal: Rehea
 
 
 class _Hooks:
-    """A test's hooks, but what its subtests report is kept in `heard`, and told to nobody."""
+    """The hooks of a test, except that the reports of its subtests go to `heard` only."""
 
     def __init__(self, hooks: pluggy.HookRelay, heard: list[pytest.TestReport]) -> None:
         self._hooks = hooks
@@ -183,17 +189,18 @@ class _Hooks:
         return getattr(self._hooks, name)
 
     def pytest_runtest_logreport(self, *, report: pytest.TestReport) -> None:
+        """Keep the report of a subtest."""
         self._heard.append(report)
 
 
 def _fresh(item: pytest.Function, hooks: _Hooks) -> pytest.Function:
-    """Return the test as it was collected; a copy, as other plugins keep on the item what became of it."""
+    """Return the test as it was collected; a copy, as other plugins keep their results on the item."""
     fresh, kind = copy.copy(item), type(item)
     # `ihook` is a property, which cannot be set
     fresh.__class__ = new_class(kind.__name__, (kind,), exec_body=lambda body: body.update(ihook=hooks))
     fresh.user_properties, fresh._report_sections = [], []
-    vars(fresh).pop("execution_count", None)  # by which pytest-rerunfailures knows a test that it may try again
-    if item.cls:  # of which each test has an instance of its own
+    vars(fresh).pop("execution_count", None)  # pytest-rerunfailures reads it from tests that it may try again
+    if item.cls:  # each test has its own instance of the class
         for name in ("_instance", "_obj"):
             vars(fresh).pop(name, None)
     fresh._initrequest()
@@ -210,7 +217,7 @@ def _phase(item: pytest.Item, when: Any, **more: Any) -> pytest.TestReport:
 
 @contextmanager
 def _timed(item: pytest.Item, fresh: pytest.Item) -> Iterator[None]:
-    """With pytest-timeout, the rehearsal has a time of its own, and the test's own is over."""
+    """Give the rehearsal a time-out of its own, with pytest-timeout, and end the test's."""
     settings, hook = item.stash.get(_TIMEOUT, None), item.config.hook
     if settings is None or getattr(settings, "func_only", False):
         yield
@@ -223,11 +230,11 @@ def _timed(item: pytest.Item, fresh: pytest.Item) -> Iterator[None]:
         hook.pytest_timeout_cancel_timer(item=fresh)
 
 
-# --- what it came to -------------------------------------------------------------------------------------------------
+# --- results ---------------------------------------------------------------------------------------------------------
 
 
 def _tell(item: pytest.Item, report: pytest.TestReport, done: list[_Again]) -> None:
-    """Have the test's last report tell of its rehearsals; what they cost is the test's."""
+    """Add the rehearsals to the test's last report; their cost counts as the test's."""
     from pytest_vnc_use.runs.folder import to_json
 
     if not done:
@@ -296,7 +303,7 @@ def _note(item: pytest.Item, report: pytest.TestReport, line: str) -> None:
 
 
 def _add_extras(report: Any, again: _Again) -> None:
-    """The report of the test shows the rehearsal that did not repeat, too."""
+    """Add the pictures of the rehearsal that did not repeat to the report of the test."""
     extras = [extra for each in again.reports for extra in getattr(each, "extras", [])]
     pictures = [picture for each in again.reports for picture in getattr(each, "vnc_pictures", [])]
     if extras:
@@ -308,7 +315,7 @@ def _add_extras(report: Any, again: _Again) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List what will not repeat, with both pictures and what to do; then where looks were learnt, and how many did."""
+    """List the recordings that did not repeat, with both pictures and advice; then the learnt looks, and a count."""
     reports = [report for of_kind in terminalreporter.stats.values() for report in of_kind]
     rehearsed = [
         (report.nodeid, each) for report in reports for each in session_results.attached_to(report)["rehearsals"]

@@ -1,4 +1,4 @@
-"""What pytest's reports are told of a test's runs: each step as it happens, the pictures, who planned, what it came to.
+"""The part of a test's runs that pytest reports: each step as it happens, the pictures, the planner, the outcome.
 
 A plugin, registered by on_demand.py.
 """
@@ -36,12 +36,13 @@ ASSETS = "assets/"
 
 
 class ItemObserver:
-    """Passes a run's steps to the hook, its planner's name to the reports, and where it is to a failure."""
+    """An observer that gives a run's steps to the hook, its planner's name to reports, and its place to a failure."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
 
     def observe(self, event: RunEvent) -> None:
+        """Note the event on the test."""
         from pytest_vnc_use.body_checks.code_places import lines_now
         from pytest_vnc_use.types import Judged, RunEnded, RunStarted, StepFinished, StepStarted
 
@@ -59,11 +60,11 @@ class ItemObserver:
             case Judged():
                 self._item.stash[VERDICTS] = (*self._item.stash.get(VERDICTS, ()), (event.verdict, lines_now()))
             case _:
-                pass  # what a run folder keeps, and no report of pytest's
+                pass  # the run folder keeps the other events; pytest's reports do not show them
 
 
 def pytest_vnc_step(item: pytest.Item, step: Any) -> None:
-    """With -v, each step is shown as it happens."""
+    """Show each step as it happens, with -v."""
     terminal = item.config.pluginmanager.get_plugin("terminalreporter")
     capture = item.config.pluginmanager.get_plugin("capturemanager")
     if terminal is None or capture is None or item.config.get_verbosity() < 1:
@@ -79,13 +80,13 @@ def pytest_vnc_step(item: pytest.Item, step: Any) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Every step's picture goes into pytest-html's report, where one is written; what it came to into all reports."""
+    """Put every step's picture into pytest-html's report, if there is one, and the runs' results into all reports."""
     report = yield
     if not is_ours(item):
         return report
     give_back(item, call)
     _keep_outage(item, report)
-    # what a setup that passed has done is told with the call
+    # the report on the call includes the runs of a setup that passed
     figures = [] if call.when == "setup" and report.passed else _untold(item)
     runs = [Path(run.folder) for run in figures]
     if runs:
@@ -97,9 +98,9 @@ def pytest_runtest_makereport(
 
 
 def _keep_outage(item: pytest.Item, report: pytest.TestReport) -> None:
-    """An outage or a wrong setting is told as it is, also where the test was expected to fail: the product did not.
+    """Report an outage or a wrong setting as a failure, also of a test that was expected to fail.
 
-    Not so where the mark names one as what it expects.
+    The product did not fail there. The test stays an expected failure if the mark names such an error.
     """
     reason, found = getattr(report, "wasxfail", None), item.stash.get(FOUND, None)
     if reason is None or not report.skipped or found is None or found.triage not in ("infra", "settings"):
@@ -119,7 +120,7 @@ def _expects_outage(item: pytest.Item) -> bool:
 
 
 def _untold(item: pytest.Item) -> list[RunFigures]:
-    """The runs, so far, that no report has told of, or not as they are by now: with a verdict more."""
+    """Return the runs that no report contains yet, or only in an older state, such as without the last verdict."""
     from pytest_vnc_use.report.results import figures_of
 
     told = item.stash.setdefault(TOLD, {})
@@ -130,7 +131,7 @@ def _untold(item: pytest.Item) -> list[RunFigures]:
 
 
 def _note_what_it_came_to(item: pytest.Item, report: pytest.TestReport, figures: list[RunFigures]) -> None:
-    """As properties of the test, which stand in JUnit's XML, and for the session's results, which may be elsewhere."""
+    """Add the results to the test's properties, also for JUnit's XML, and attach them for the session's results."""
     from pytest_vnc_use.runs.folder import to_json
 
     told: list[tuple[str, object]] = []
@@ -146,7 +147,7 @@ def _note_what_it_came_to(item: pytest.Item, report: pytest.TestReport, figures:
 
 
 def _found(item: pytest.Item, report: pytest.TestReport) -> Found | None:
-    """What a report tells of a failure: none of one that was expected of the product."""
+    """Return the triage that a report shows; None for an expected failure of the product."""
     if report.failed:
         return item.stash.get(FOUND, _PASSED_THOUGH_XFAIL)
     found = item.stash.get(FOUND, None)
@@ -156,7 +157,7 @@ def _found(item: pytest.Item, report: pytest.TestReport) -> Found | None:
 
 
 def _dollars_since(item: pytest.Item) -> float | None:
-    """What the test cost since its last report."""
+    """Return the cost of the test since its last report."""
     dollars: float | None = dict(item.user_properties).get(session_results.DOLLARS)  # type: ignore[assignment]
     if dollars is None:
         return None
@@ -169,17 +170,17 @@ _PASSED_THOUGH_XFAIL = Found("inconclusive", "the test passed, and was expected 
 
 
 def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -> None:
-    """What the desktop's processes printed goes into the test's run folders, before the report reads them."""
+    """Put the output of the desktop's processes into the test's run folders, before the report reads them."""
     from pytest_vnc_use.runs.program_logs import keep_logs
     from pytest_vnc_use.triage.failure_text import sanitize
 
-    # a user's own vnc_desktop need not keep any
+    # a user's own vnc_desktop may have no logs
     logs_of = getattr(desktop_of(item), "logs", dict)
     try:
         logs = {role: sanitize(text, item.stash[HIDE]) for role, text in logs_of().items()}
         for run in runs:
             keep_logs(run, logs)
-    except Exception as exc:  # noqa: BLE001  # a user's own vnc_desktop may raise anything; pytest would end for it
+    except Exception as exc:  # noqa: BLE001  # a user's own vnc_desktop may raise anything, and that would end pytest
         report.sections.append(("desktop's logs", f"not kept: {sanitize(str(exc), item.stash[HIDE])}"))
 
 
@@ -196,6 +197,7 @@ def _add_extras(report: Any, config: pytest.Config, runs: list[Path]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Register the plugins for triage, for the session's results and for pictures beside pytest-html's report."""
     config.pluginmanager.register(triage, "vnc_use_triaging")
     config.pluginmanager.register(session_results, "vnc_use_session_results")
     html_path = config.getoption("htmlpath", None)
@@ -204,12 +206,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _PicturesBesideReport:
-    """Writes what was collected, on whichever machine the tests run, where pytest-html writes its report."""
+    """A writer of pictures beside pytest-html's report, from tests on any machine."""
 
     def __init__(self, html_path: Path) -> None:
         self._folder = Path(os.path.expandvars(html_path)).expanduser().absolute().parent / ASSETS
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write the pictures that the report carries."""
         from pytest_vnc_use.report.assets import asset_writer
 
         write = asset_writer(self._folder, ASSETS)
@@ -218,7 +221,7 @@ class _PicturesBesideReport:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say who planned: a model, or a script."""
+    """List the planners: a model, or a script."""
     from pytest_vnc_use.plain_text import line
 
     planner_of = {

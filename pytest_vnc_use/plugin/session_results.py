@@ -1,7 +1,7 @@
-"""What a session came to: in the terminal, in vnc-results.json, in pytest-html's table and in a job summary on GitHub.
+"""The results of a session: in the terminal, in vnc-results.json, in pytest-html's table and in a GitHub job summary.
 
-A plugin of its own, registered by reporting.py. It hears of all tests of a session, on whatever worker of pytest-xdist
-they ran, and says nothing where none of them had to do with a desktop.
+A plugin of its own, registered by reporting.py. It receives the reports of all tests of a session, from all workers of
+pytest-xdist, and prints nothing if no test had to do with a desktop.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from pytest_vnc_use.report.results import ItemResult, SessionResults
 
 TRIAGE, RULE, DOLLARS = "vnc_triage", "vnc_rule", "vnc_dollars"
-"""Properties of a test: the triage of its failure, the rule that decided it, and what the test cost."""
+"""Properties of a test: the triage of its failure, the rule that decided it, and the cost of the test."""
 FILE = "vnc-results.json"
 _TOLD = "vnc_told"
 _NOTHING: Mapping[str, Any] = {"runs": (), "dollars": None, "message": "", "rehearsals": ()}
 _NOT_ENDED = "the test did not end"
-"""The rule where nothing is told of a test's call: its worker crashed, or its session was ended in its midst."""
+"""The rule if there is no report on a test's call: its worker crashed, or its session ended in the middle."""
 _COLUMN = 2
-"""Where pytest-html shows the triage: behind result and name."""
+"""The index of the triage column in pytest-html's table: after result and name."""
 
 
 def attach(report: pytest.TestReport, runs: Sequence[object], dollars: float | None, message: str) -> None:
     """Mark the report as one of a test with a desktop.
 
-    `runs` are the figures, in JSON's own types, of the runs that no earlier report has told of, or not as they are now;
-    `dollars` is what was spent since the last report, None where nobody counts it.
+    `runs` are the figures, in JSON's own types, of the runs that no earlier report contains, or only in an older state;
+    `dollars` is the cost since the last report, None if nobody counts it.
     """
     setattr(report, _TOLD, {"runs": runs, "dollars": dollars, "message": message, "rehearsals": []})
 
@@ -44,7 +44,7 @@ def attach(report: pytest.TestReport, runs: Sequence[object], dollars: float | N
 def attach_rehearsals(
     report: pytest.TestReport, rehearsals: Sequence[object], runs: Sequence[object], dollars: float | None
 ) -> None:
-    """Add the rehearsals of the test's recording to what was attached, in JSON's own types, their runs and dollars."""
+    """Add the rehearsals of the test's recording, in JSON's own types, their runs and dollars to the attached data."""
     before = attached_to(report)
     spent = before["dollars"] if dollars is None else (before["dollars"] or 0.0) + dollars
     more = {"runs": [*before["runs"], *runs], "dollars": spent, "rehearsals": rehearsals}
@@ -52,18 +52,19 @@ def attach_rehearsals(
 
 
 def attached_to(report: object) -> Mapping[str, Any]:
-    """What was attached to a report; nothing to one of another test."""
+    """Return the data that was attached to a report; empty data for other reports."""
     attached: Mapping[str, Any] = getattr(report, _TOLD, _NOTHING)
     return attached
 
 
 def runs_attached_to(report: object) -> Sequence[Mapping[str, Any]]:
-    """The figures of runs that were attached to a report; none to one of another test."""
+    """Return the figures of the runs that were attached to a report; none for other reports."""
     runs: Sequence[Mapping[str, Any]] = attached_to(report)["runs"]
     return runs
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Collect results, but not on a worker, nor if the session only sets up fixtures."""
     if hasattr(config, "workerinput") or config.getoption("setuponly", False):
         return
     settings = config.stash[SETTINGS]
@@ -73,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _Session:
-    """Hears of each test, and tells of all at the end."""
+    """A collector of the results of all tests, which reports them at the end."""
 
     def __init__(self, settings: Settings) -> None:
         self._shown = Path(settings.results or Path(settings.runs_dir, FILE))
@@ -85,6 +86,7 @@ class _Session:
         self._results: SessionResults | None = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add the report to the result of its test."""
         from pytest_vnc_use.report.results import ItemResult
 
         if hasattr(report, _TOLD):
@@ -94,6 +96,7 @@ class _Session:
             self._tests[report.nodeid] = _crashed(self._tests[report.nodeid], report)
 
     def pytest_sessionfinish(self) -> None:
+        """Write the results, unless every test with a desktop was skipped."""
         if all(test.result == "skipped" for test in self._tests.values()):
             return
         from pytest_vnc_use.report.reliability import reliabilities, reliability_lines
@@ -107,7 +110,7 @@ class _Session:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
-        """Where tests were repeated: how reliable each is, and where its runs part, with both pictures."""
+        """Add, for repeated tests, the reliability of each and where its runs differ, with both pictures."""
         if self._results and self._results.reliability:
             from pytest_vnc_use.report.reliability_html import reliability_html
 
@@ -125,6 +128,7 @@ class _Session:
         return f"results in {self._shown}"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the results."""
         from pytest_vnc_use.plain_text import line
 
         for told in self._lines:
@@ -136,7 +140,7 @@ def _now() -> str:
 
 
 def _tell_github(results: SessionResults) -> None:
-    """GitHub shows what a job's step has added to that file. Raises OSError."""
+    """Append the results to the file whose content GitHub shows for a job's step. Raises OSError."""
     from pytest_vnc_use.report.summaries import markdown
 
     if place := os.environ.get("GITHUB_STEP_SUMMARY"):
@@ -148,7 +152,7 @@ def _tell_github(results: SessionResults) -> None:
 
 
 def _after(result: ItemResult, report: Any) -> ItemResult:
-    """The result of a test after one more of its reports: of setup, call or teardown, in perhaps several attempts."""
+    """Return the result of a test after one more report: of setup, call or teardown, in one or more attempts."""
     properties, message = dict(report.user_properties), attached_to(report)["message"]
     result = _with_figures(result, report)
     if report.outcome == "rerun":
@@ -165,7 +169,7 @@ def _after(result: ItemResult, report: Any) -> ItemResult:
 
 
 def _with_figures(result: ItemResult, report: Any) -> ItemResult:
-    """The result with what one more report tells of runs, rehearsals, time and money."""
+    """Return the result with the runs, rehearsals, time and money of one more report."""
     from pytest_vnc_use.report.results import RehearsalFigures, RunFigures
     from pytest_vnc_use.runs.folder import from_json
 
@@ -179,12 +183,12 @@ def _with_figures(result: ItemResult, report: Any) -> ItemResult:
 
 
 def _begun(result: ItemResult) -> ItemResult:
-    """Each attempt begins anew, and has passed only once its call says so."""
+    """Return the result at the start of an attempt: it passes only once a report on its call says so."""
     return _ended(result, "error", "infra", _NOT_ENDED, f"{_NOT_ENDED}: its session ended first")
 
 
 def _crashed(result: ItemResult, report: pytest.TestReport) -> ItemResult:
-    """The result of a test that took its worker along, of which pytest-xdist then makes a report by itself."""
+    """Return the result of a test that crashed its worker; pytest-xdist then makes a report by itself."""
     if _is_settled(result):
         return result
     return _ended(result, "error", "infra", _NOT_ENDED, str(report.longrepr).partition("\n")[0])
@@ -199,7 +203,7 @@ def _ended(result: ItemResult, how: str, triage: str | None = None, rule: str = 
 
 
 def _result_of(report: Any) -> str:
-    """In pytest's words."""
+    """Return the result in pytest's words."""
     if hasattr(report, "wasxfail"):
         return "xfailed" if report.skipped else "xpassed"
     if report.failed:
@@ -211,18 +215,20 @@ def _result_of(report: Any) -> str:
 
 
 class _TriageColumn:
-    """A column of pytest-html's table, where any setting of this plugin's is given: it is there before any test is.
+    """A column of pytest-html's table, present if any setting of this plugin is given, even before there is any test.
 
-    Not wherever there is such a table: pytest-html asks for columns when the session starts, and one without such a
-    setting may turn out to have nothing to do with desktops.
+    It cannot be limited to sessions with a desktop: pytest-html asks for columns when the session starts. A session
+    without such a setting may turn out to have nothing to do with desktops, so it gets no column.
     """
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_header(self, cells: list[str]) -> None:
+        """Insert the header of the column."""
         cells.insert(_COLUMN, '<th class="sortable" data-column-type="triage">Triage</th>')
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_row(self, report: Any, cells: list[str]) -> None:
+        """Insert the triage of a test that failed, or an empty cell."""
         failed = getattr(report, "outcome", "") in ("failed", "rerun")
         triage = dict(getattr(report, "user_properties", ())).get(TRIAGE, "") if failed else ""
         if cells:

@@ -1,4 +1,4 @@
-"""What is noted of a test while it runs, for the reports on it."""
+"""Keys of the notes that are kept on a test while it runs, for the reports on it."""
 
 from __future__ import annotations
 
@@ -21,34 +21,40 @@ if TYPE_CHECKING:
     from pytest_vnc_use.types import Verdict
 
 SPECS: pytest.StashKey[tuple[TaskSpec, ...]] = pytest.StashKey()
-"""What the test's markers say."""
+"""The task specs that the test's markers give."""
 RUNS = pytest.StashKey[list[Path]]()
+"""The run folders of the test's runs."""
 AGENT: pytest.StashKey[VncUseAgent] = pytest.StashKey()
+"""The agent of the test, while it lives."""
 ENDS: pytest.StashKey[list[RunEnd]] = pytest.StashKey()
+"""The end of each run of the test."""
 PLACE = pytest.StashKey[str]()
-"""Where a run that has not ended is: "at step 3"."""
+"""The place of a run that has not ended, such as "at step 3"."""
 HIDE = pytest.StashKey[Callable[[str], str]]()
+"""A function that takes the test's secrets out of a text."""
 VERDICTS: pytest.StashKey[tuple[tuple[Verdict, Lines], ...]] = pytest.StashKey()
-"""What was judged so far, and where the test stood then."""
+"""The verdicts so far, each with the test's lines at that moment."""
 FOLLOWED: pytest.StashKey[list[tuple[Callable[..., object], int]]] = pytest.StashKey()
-"""The fixtures of the test alone, as they are set up, each with how many runs there were before it."""
+"""The function-scoped fixtures, in the order of their setup, each with the number of runs before it."""
 BEFORE_BODY = pytest.StashKey[int]()
-"""How many runs there were when the test's body began."""
+"""The number of runs when the test's body began."""
 BEFORE_TEARDOWN = pytest.StashKey[int]()
-"""How many runs there were when the test's call had ended."""
+"""The number of runs when the test's call had ended."""
 CHANGED = pytest.StashKey[bool]()
-"""Whether something that the test holds has changed while a task was carried out."""
+"""True if an object that the test holds changed while a task was carried out."""
 HAS_PASSED = pytest.StashKey[bool]()
-"""Whether the test's call has passed."""
+"""True if the test's call has passed."""
 FIXTURES = frozenset({"vnc_settings", "vnc_desktop", "vnc_planner", "vnc_agent"})
+"""The fixtures that mark a test as one with a desktop."""
 PROPERTIES = "vnc_"
-"""How the names of the properties begin that this plugin gives a test, in JUnit's XML too."""
+"""The prefix of the properties that this plugin gives a test, also in JUnit's XML."""
 
 
 class Found(NamedTuple):
-    """What a failure of a test turned out to be.
+    """The triage of a test's failure.
 
-    `triage` is one of `triage.TRIAGES`, or `triage.SETTINGS`; `rule` says which rule decided; `message` is a line.
+    `triage` is one of `triage.TRIAGES`, or `triage.SETTINGS`; `rule` names the rule that decided; `message` is one
+    line.
     """
 
     triage: str
@@ -57,26 +63,31 @@ class Found(NamedTuple):
 
 
 FOUND = pytest.StashKey[Found]()
+"""The triage of the test's failure, if it has failed."""
 TOLD: pytest.StashKey[dict[str, RunFigures]] = pytest.StashKey()
-"""What reports have told of the test's runs so far, by run folder."""
+"""The figures of the test's runs that reports already contain, by run folder."""
 TOLD_DOLLARS = pytest.StashKey[float]()
-"""What reports have told so far of what the test cost."""
+"""The part of the test's cost that reports already contain, in dollars."""
 BUDGET: pytest.StashKey[Budget] = pytest.StashKey()
+"""The budget of the test."""
 DESKTOPS: pytest.StashKey[Desktops] = pytest.StashKey()
-"""Those of this process, in the stash of its config."""
+"""The desktops of this process, in the stash of its config."""
 SETTINGS = pytest.StashKey[Settings]()
-"""Of the whole session, in the stash of its config, as soon as something is set or a test has to do with a desktop."""
+"""The settings of the session, in the stash of its config.
+
+They are there as soon as a setting is given or a test has to do with a desktop.
+"""
 
 
 def is_ours(item: pytest.Item) -> bool:
-    """Whether the test has to do with a desktop: by its fixtures or marker, or as it fetched an agent while it ran."""
+    """Return whether the test needs a desktop: by a fixture, a marker, or an agent that it fetched as it ran."""
     if not FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
         return True
     return RUNS in item.stash or item.get_closest_marker("vnc_task") is not None
 
 
 def forget(item: pytest.Item) -> None:
-    """Forget what was noted of an earlier attempt, as pytest-rerunfailures makes several."""
+    """Forget the notes on an earlier attempt; pytest-rerunfailures makes several."""
     of_runs: tuple[pytest.StashKey[Any], ...] = (RUNS, ENDS, PLACE, HIDE, VERDICTS, FOUND, TOLD, TOLD_DOLLARS, BUDGET)
     keys = (*of_runs, AGENT, FOLLOWED, BEFORE_BODY, BEFORE_TEARDOWN, CHANGED, HAS_PASSED)
     for key in keys:
@@ -86,5 +97,5 @@ def forget(item: pytest.Item) -> None:
 
 
 def desktop_of(item: pytest.Item) -> Any:
-    """The test's desktop, which may be a user's own; None where it has none, or not yet."""
+    """Return the test's desktop, which may be a user's own; None if it has none, or not yet."""
     return getattr(item, "funcargs", {}).get("vnc_desktop")

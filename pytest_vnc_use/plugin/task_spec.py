@@ -1,4 +1,4 @@
-"""What a `vnc_task` marker says: the sentence, its claims, its settings, its secrets."""
+"""The content of a `vnc_task` marker: the task, its claims, its settings, its secrets."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ MARKER_SETTINGS = ("steps", "seconds", "tokens", "dollars", "votes", "policy", "
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """What one `vnc_task` marker says: the sentence, its claims, its settings, its secrets (placeholder to value)."""
+    """The content of one `vnc_task` marker: the task, its claims, its settings, its secrets (placeholder to value)."""
 
     task: str
     expect: tuple[str, ...] = ()
-    """The claims that are judged after it."""
+    """The claims that are judged after the task."""
     settings: Mapping[str, object] = dataclasses.field(default_factory=dict)
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
     body_checks: bool = False
-    """Whether the marker says `expect=None`: that the body checks, and that nobody is to be asked for the end state."""
+    """True if the marker says `expect=None`: the body checks, and no judge is asked for the end state."""
 
     @property
     def as_given(self) -> dict[str, object]:
-        """The marker's arguments beside the task, from which `task_spec` makes the same again."""
+        """The marker's arguments beside the task; `task_spec` makes the same spec from them."""
         expect = None if self.body_checks else self.expect
         return {**self.settings, "expect": expect, "secrets": tuple(self.secrets)}
 
@@ -59,7 +59,7 @@ def _claims(expect: object) -> tuple[str, ...]:
 
 
 def _secrets(names: object) -> Mapping[str, str]:
-    """Values of the environment variables whose names are given; a missing one reads as "" and is refused at use."""
+    """Return the values of the named environment variables. A missing one reads as "", and its use is refused."""
     names = (names,) if isinstance(names, str) else names
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) and name for name in names):
         raise SettingsError(f"vnc_task(secrets=…) must name environment variables, got {names!r}")

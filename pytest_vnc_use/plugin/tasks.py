@@ -1,4 +1,4 @@
-"""The tasks of one test: carried out in order, and their claims judged."""
+"""The tasks of one test: they are carried out in order, and their claims are judged."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ WAYS_OUT = (
     'what the program shows or wrote; a claim, expect="…" or vnc_agent.verify(…); or expect=None, which says on '
     "purpose that the body checks"
 )
-"""What a test without any of these is told where no judge can say that its task is done."""
+"""The advice for a test that has none of these, if no judge can say that its task is done."""
 
 
 def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], *, judge_end_state: bool) -> None:
     """Run each task and judge its claims; with `judge_end_state`, a task without claims is judged by its end state.
 
-    At the first that fails, raises ProductFailed where a claim fails, Inconclusive where the judge is only unsure,
-    another TaskFailed where the run did not end as done; InfraError where the tool broke.
+    Stops at the first failure. Raises ProductFailed if a claim fails, Inconclusive if the judge is only unsure, another
+    TaskFailed if the run did not end as done, InfraError if the tool broke.
     """
     for spec in specs:
         own = settings_of(agent, spec)
@@ -42,10 +42,10 @@ def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], *, judge_end_state:
 
 
 def judge_last_task(agent: VncUseAgent, is_proven: Callable[[LastTask], bool]) -> None:
-    """Have the end state of a test's last task judged where nothing independent says that it is done.
+    """Have the end state of a test's last task judged, unless something independent says that the task is done.
 
-    Independent is a claim that holds since, or what `is_proven` knows of. Raises as `carry_out` does; nobody is asked
-    for the end state of a run that did not end as done.
+    Independent is a claim that has held since, or a proof that `is_proven` finds. Raises the errors of `carry_out`. No
+    judge is asked for the end state of a run that did not end as done.
     """
     last = agent.take_unproven()
     if last is None or is_proven(last):
@@ -77,15 +77,15 @@ def _check_hold(verdicts: Sequence[Verdict], result: RunResult) -> None:
 def checks_failed(
     agent: VncUseAgent, tell: Callable[[str], None], *, skips: tuple[type[BaseException], ...] = ()
 ) -> Iterator[None]:
-    """Raises, at its end, what the agent's soft checks come to, also in the place of one of `skips`.
+    """Raise, at the end, the failure of the agent's soft checks, also in the place of one of `skips`.
 
-    Where anything else is raised, `tell` gets it.
+    If any other error is raised, pass the failed checks to `tell` instead.
     """
-    unmet: Callable[[], TaskFailed | None] = getattr(agent, "unmet", lambda: None)  # a user's own may have no checks
+    unmet: Callable[[], TaskFailed | None] = getattr(agent, "unmet", lambda: None)  # a user's agent may have no checks
     try:
         yield
     except BaseException as exc:
-        # whatever ended the test, what its checks found belongs to its report
+        # the failed checks belong in the report, whatever ended the test
         if failed := unmet():
             if isinstance(exc, skips):
                 raise failed from exc
@@ -96,17 +96,17 @@ def checks_failed(
 
 
 def settings_of(agent: VncUseAgent, spec: TaskSpec) -> Settings:
-    """The agent's settings, with what the task's own marker says over them."""
+    """Return the agent's settings, overridden by the settings of the task's own marker."""
     return merge((vars(agent.settings), str), (spec.settings, str))
 
 
 def policy_of(settings: Settings, spec: TaskSpec) -> Policy | None:
-    """The policy that the task's own marker names; None for the agent's."""
+    """Return the policy that the task's own marker names, or None to use the agent's."""
     return assembly.build_policy(settings) if "policy" in spec.settings else None
 
 
 def format_verdicts(verdicts: Sequence[Verdict]) -> str:
-    """How many claims do not hold, and a line for each claim."""
+    """Return how many claims do not hold, and a line for each claim."""
     failed = sum(not verdict.holds for verdict in verdicts)
     lines = [plain(str(verdict)) for verdict in verdicts]
     return "\n  ".join([f"{failed} of {len(verdicts)} claims not shown to hold", *lines])

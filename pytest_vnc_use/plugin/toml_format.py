@@ -5,7 +5,7 @@ app = "python shop"                      # above the first [[test]]: for all tes
 [[test]]
 name = "basket"
 task = "Sign in as alice and add two {fruit} to the basket"   # or several, carried out in order
-expect = ["the basket shows 2 {fruit}"]  # false, on purpose: that nobody is to judge what the task came to
+expect = ["the basket shows 2 {fruit}"]  # or false: on purpose, no judge is asked about the end state
 steps = 20                               # also: seconds, tokens, dollars, votes, model, policy, app
 secrets = ["SHOP_PASSWORD"]              # names of environment variables; <secret:SHOP_PASSWORD> in the task
 parameters = { fruit = ["apples", "pears"] }                  # one test for each, or each combination
@@ -38,7 +38,7 @@ _SECRET = re.compile(r"<secret:(\w+)>")
 
 def _listed(value: Any) -> Any:
     if not isinstance(value, (str, list)):
-        raise ValueError("must be text, or a list of texts")  # noqa: TRY004  # pydantic hears this one only
+        raise ValueError("must be text, or a list of texts")  # noqa: TRY004  # pydantic reports no TypeError
     return [value] if isinstance(value, str) else value
 
 
@@ -97,7 +97,7 @@ class _File(_Limits):
 
 
 def read_task_file(path: Path) -> tuple[FileTest, ...]:
-    """The tests of a file. Raises SettingsError that names the file and the line of each mistake."""
+    """Return the tests of a file. Raises SettingsError that names the file and the line of each mistake."""
     text = _text_of(path)
     try:
         file = _File.model_validate(tomllib.loads(text))
@@ -110,7 +110,7 @@ def read_task_file(path: Path) -> tuple[FileTest, ...]:
         errors = [dict(error) for error in exc.errors(include_url=False)]
         told = [
             _format_error(path, text, error) for error in errors if error["type"] != "literal_error"
-        ]  # of `expect`: twice
+        ]  # pydantic reports a wrong `expect` twice
         raise SettingsError("\n".join(dict.fromkeys(told))) from exc
     _check_limits(path, text, file, ())
     tests = [test for number, table in enumerate(file.test) for test in _tests_of(path, text, number, file, table)]
@@ -119,7 +119,7 @@ def read_task_file(path: Path) -> tuple[FileTest, ...]:
 
 
 def _text_of(path: Path) -> str:
-    """The file, with or without the mark that Windows puts before UTF-8."""
+    """Return the text of the file, without the mark that Windows puts before UTF-8."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as exc:
@@ -148,12 +148,12 @@ def _given(table: _Limits) -> dict[str, Any]:
 
 
 def _shown(value: Scalar) -> str:
-    """A parameter in the name of its test, on one line."""
+    """Return a parameter as it stands in the name of its test, on one line."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(value))
 
 
 def _specs(table: _TestTable, given: Mapping[str, Any], values: Mapping[str, Scalar]) -> tuple[TaskSpec, ...]:
-    """One spec a task; the claims are the last one's, and `false` is said of all."""
+    """Return one spec for each task; the last task gets the claims, but `false` applies to all tasks."""
     filled = {name: _filled(value, values) if name == "app" else value for name, value in given.items()}
     if table.expect is False:
         return tuple(task_spec((_filled(task, values),), {**filled, "expect": None}) for task in table.task)
@@ -172,7 +172,7 @@ def _combinations(parameters: Mapping[str, list[Scalar]]) -> Iterator[dict[str, 
 
 
 def _filled(text: str, values: Mapping[str, Scalar]) -> str:
-    """The text with `{name}` replaced by the parameter of that name. Raises SettingsError where there is none."""
+    """Return the text with `{name}` replaced by the parameter of that name. Raises SettingsError if there is none."""
 
     def value_of(match: re.Match[str]) -> str:
         if match[1] not in values:
@@ -183,7 +183,7 @@ def _filled(text: str, values: Mapping[str, Scalar]) -> str:
     return _PLACEHOLDER.sub(value_of, text)
 
 
-# --- what a type does not check --------------------------------------------------------------------------------------
+# --- checks beyond types ---------------------------------------------------------------------------------------------
 
 
 def _check_limits(path: Path, text: str, table: _Limits, place: Place) -> None:
@@ -197,7 +197,7 @@ def _check_limits(path: Path, text: str, table: _Limits, place: Place) -> None:
 
 
 def _check_words(table: _TestTable, given: Mapping[str, Any]) -> None:
-    """Each secret that is named is declared, and each parameter named somewhere. Raises SettingsError."""
+    """Raise SettingsError if a secret is used but not declared, or a parameter is declared but not used."""
     said = "\n".join([*table.task, *(table.expect or ()), given.get("app", "")])
     if unknown := set(_SECRET.findall(said)) - set(given.get("secrets", ())):
         name = min(unknown)
@@ -215,7 +215,7 @@ def _check_names(path: Path, tests: list[FileTest]) -> None:
         lines[test.name] = test.line
 
 
-# --- where a mistake stands ------------------------------------------------------------------------------------------
+# --- the place of a mistake ------------------------------------------------------------------------------------------
 
 
 def _format_error(path: Path, text: str, error: Mapping[str, Any]) -> str:
@@ -244,7 +244,7 @@ def _fault(key: str, known: str, error: Mapping[str, Any]) -> str:
 
 
 def line_of(text: str, place: Place) -> int:
-    """The line, from 1, of a key such as ("test", 1, "steps"): its own, or that of the table it should stand in."""
+    """Return the line, from 1, of a key such as ("test", 1, "steps"); if it is missing, the line of its table."""
     lines = text.splitlines()
     headers = [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*test\s*\]\]", line)]
     first, end, names = 1, headers[0] if headers else len(lines) + 1, list(place)

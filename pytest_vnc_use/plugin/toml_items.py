@@ -1,4 +1,4 @@
-"""Files of tasks as pytest collects them."""
+"""The pytest items for files of tasks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 
 class TaskFile(pytest.Module):
-    """A file of tasks, to pytest an empty module; its format stands in toml_format.py."""
+    """A file of tasks, to pytest an empty module; toml_format.py describes its format."""
 
     def _getobj(self) -> ModuleType:
         return ModuleType(self.path.name)
 
     def collect(self) -> Iterator[pytest.Function]:
+        """Yield an item for each test and repetition. Raises CollectError if the file is wrong."""
         try:
             tests = read_task_file(self.path)
         except SettingsError as exc:
@@ -39,13 +40,14 @@ class TaskFile(pytest.Module):
 
 
 class TaskFileTest(pytest.Function):
-    """One test of such a file: a function without a body, marked with its tasks."""
+    """One test of a file of tasks: a function without a body, marked with its tasks."""
 
     line = 1
 
     def reportinfo(self) -> tuple[Path, int, str]:
+        """Return the file, the line from 0, and the name of the test."""
         return self.path, self.line - 1, self.name
 
 
 def _no_body(vnc_agent: VncUseAgent) -> None:
-    """The tasks run before it; their claims are the test."""
+    """Do nothing: the tasks run before this, and their claims are the test."""

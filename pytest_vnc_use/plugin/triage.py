@@ -1,6 +1,6 @@
-"""Finds out what each failure of a test means, tells it plainly, and lets other plugins know it by its class.
+"""The triage of each failure of a test: its meaning, a plain message, and a class that other plugins can match.
 
-A plugin, registered by reporting.py: its hook is the innermost, so that all others see what it found.
+A plugin, registered by reporting.py. Its hook is the innermost, so that all others see the triage.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from pytest_vnc_use.types import Verdict
 
 RAISED: pytest.StashKey[pytest.ExceptionInfo[BaseException] | None] = pytest.StashKey()
+"""The exception that the test raised, while another stands in its place."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Each attempt begins anew."""
+    """Forget the notes on earlier attempts at the test."""
     if is_ours(item):
         forget(item)
 
@@ -36,6 +37,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Find the triage of a failure, and put it into the report."""
     report = yield
     if report.failed and call.excinfo and is_ours(item):
         _find_out(item, call, report, call.excinfo.value)
@@ -54,7 +56,7 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
     rule = gravest(rules)
     word = rule.triage or SETTINGS
     if isinstance(error, pytest.xfail.Exception) and word not in ("infra", SETTINGS):
-        return  # what the test expects, by `pytest.xfail` or by `run=False`
+        return  # the test expects this, by `pytest.xfail` or by `run=False`
     decisive = told[rules.index(rule)]
     if isinstance(error, VncUseError) or faults.asked(error):
         _tell_plainly(item, report, error, decisive, rule)
@@ -74,9 +76,9 @@ def _known_of(item: pytest.Item, call: pytest.CallInfo[None], error: BaseExcepti
 
 
 def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException) -> bool:
-    """Whether the test's body, or a helper of it, says that something is not as it must be.
+    """Return whether the test's body, or a helper of it, asserts that something is not as it must be.
 
-    So does a fixture of the user's once a task was done, unless what ended the body was no fault of the product's.
+    A fixture of the user may assert that too, once a task was done, unless another fault than the product's came first.
     """
     from pytest_vnc_use.faults import asked, asserts_in
 
@@ -88,7 +90,7 @@ def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseExce
 
 
 def _verdicts_behind(item: pytest.Item, error: BaseException) -> tuple[Verdict, ...]:
-    """The test's verdicts that are unsure, and on which an error may rest."""
+    """Return the test's unsure verdicts on which the error may rest."""
     from pytest_vnc_use.body_checks.consequences import consequences_of, frames_at, in_doubt, may_decide
 
     def is_behind(lines: Lines) -> bool:
@@ -103,7 +105,7 @@ def _verdicts_behind(item: pytest.Item, error: BaseException) -> tuple[Verdict, 
 def _tell_plainly(
     item: pytest.Item, report: pytest.TestReport, error: BaseException, known: Failure, rule: Rule
 ) -> None:
-    """What this package, or a planner of the user's, raised is shown without a way through the engine."""
+    """Show an error of this package, or of a user's planner, without a traceback through the engine."""
     from pytest_vnc_use.triage import failure_text
     from pytest_vnc_use.triage.rules import SETTINGS, word_on_run
 
@@ -115,7 +117,7 @@ def _tell_plainly(
 
 
 def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: Failure, rule: Rule) -> None:
-    """What else is known of it is shown below what the test itself raised."""
+    """Show other known facts below the error that the test itself raised."""
     from pytest_vnc_use.faults import named
     from pytest_vnc_use.triage.failure_text import sanitize
     from pytest_vnc_use.triage.rules import broken_before, word_on_run
@@ -135,7 +137,7 @@ def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: Failure, r
 
 
 def _headline(report: pytest.TestReport, word: str) -> str:
-    """The failure in a line, without the triage, which is put before it where pytest has such a line."""
+    """Return the failure in one line, without the triage; put the triage into pytest's own such line, if any."""
     crash: Any = getattr(report.longrepr, "reprcrash", None)
     lines = (crash.message if crash else report.longreprtext).strip().splitlines() or [""]
     message = lines[0].removeprefix("Failed: ").removeprefix(f"{word}: ")
@@ -145,10 +147,10 @@ def _headline(report: pytest.TestReport, word: str) -> str:
 
 
 def _let_know(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, rule: Rule, message: str) -> None:
-    """What pytest-rerunfailures, with `--only-rerun`, looks for: the name of the triage's class in name or text.
+    """Put the triage's class name where pytest-rerunfailures, with `--only-rerun`, looks for it: in name or text.
 
-    An exception made here says so in the place of the one that was raised, which is never changed, until `give_back`.
-    Its class stays what `xfail(raises=…)` looks for, but where that says something else than the triage.
+    A new exception with that name takes the place of the raised one, which is never changed, until `give_back`. It
+    keeps the class that `xfail(raises=…)` looks for, unless that class contradicts the triage.
     """
     from pytest_vnc_use.faults import asked, text_of
     from pytest_vnc_use.triage.rules import CLASSES
@@ -171,7 +173,10 @@ def _let_know(item: pytest.Item, call: pytest.CallInfo[None], error: BaseExcepti
 
 
 def _saying(error: VncUseError, text: str) -> VncUseError:
-    """Another of its class, however a user's own class is made; of one that cannot say the text, one of ours."""
+    """Return another error of the same class with this text, however a user's class is made.
+
+    If the class cannot hold the text, return an error of this package's nearest class.
+    """
     from pytest_vnc_use import errors
     from pytest_vnc_use.faults import text_of
 
@@ -184,14 +189,14 @@ def _saying(error: VncUseError, text: str) -> VncUseError:
 
 
 def give_back(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """The exception that was raised is there again for those who look at it, such as a debugger."""
+    """Put the raised exception back for those who look at it, such as a debugger."""
     if raised := item.stash.get(RAISED, None):
         call.excinfo = raised
         del item.stash[RAISED]
 
 
 def _places(item: pytest.Item, error: BaseException) -> Sequence[str]:
-    """Where it happened, and where the run folder is."""
+    """Return the places of the error: the step and run folder, the lines, the machine."""
     from pytest_vnc_use import faults
     from pytest_vnc_use.triage import failure_text
 
@@ -207,5 +212,5 @@ def _places(item: pytest.Item, error: BaseException) -> Sequence[str]:
 
 
 def machine_of(config: pytest.Config) -> str:
-    """The name of this machine on a worker of pytest-xdist: the reader may be on another."""
+    """Return the name of this machine on a worker of pytest-xdist, as the reader may be on another machine; else ""."""
     return platform.node() if hasattr(config, "workerinput") else ""

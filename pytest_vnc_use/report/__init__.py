@@ -1,1 +1,1 @@
-"""What a reviewer sees: a pure function of the run folder. `extras.run_html` is the way in; it needs Pillow."""
+"""The report for a reviewer, made from the run folder only. `html.run_html` is the entry point; it needs Pillow."""

@@ -1,7 +1,7 @@
-"""A step's picture: the frame that was acted on, with the point, the way or the region drawn over it.
+"""The picture of a step: the frame that was acted on, with the point, the path or the region drawn over it.
 
-Sizes are those of a frame up to 1440 pixels wide, and grow with wider ones. Every line is magenta within white, which
-shows on light, on dark, and on a coloured ground.
+Sizes are for a frame up to 1440 pixels wide, and grow with wider ones. Every line is magenta inside white, so it is
+visible on light, dark and coloured backgrounds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _WAYS: dict[Direction, Point] = {"up": (0, -1), "down": (0, 1), "left": (-1, 0),
 
 
 def mark_action(png: bytes, action: Action) -> bytes:
-    """The frame `png` with the action's point or way on it; unchanged where an action has none.
+    """Return the frame `png` with the action's point or path on it; unchanged if the action has none.
 
     A point off the frame is drawn at its edge.
     """
@@ -59,7 +59,7 @@ def mark_action(png: bytes, action: Action) -> bytes:
 
 
 def mark_region(png: bytes, region: Region) -> bytes:
-    """The frame `png` with a border around `region`."""
+    """Return the frame `png` with a border around `region`."""
     image = Image.open(BytesIO(png))
     left, top = _within(image.size, region.left - _GAP, region.top - _GAP)
     right, bottom = _within(image.size, region.right + _GAP, region.bottom + _GAP)

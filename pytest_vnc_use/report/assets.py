@@ -1,4 +1,4 @@
-"""How a page refers to its pictures: inside itself, or as files beside it."""
+"""The addresses of a page's pictures: inside the page, or as files beside it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 Link = Callable[[bytes], str]
-"""From a PNG to the address that shows it."""
+"""A function from a PNG to the address that shows it."""
 
 
 def data_uri(png: bytes) -> str:
-    """The picture itself as an address, for a report in one file."""
+    """Return the picture itself as an address, for a report in one file."""
     return f"data:image/png;base64,{b64encode(png).decode('ascii')}"
 
 
 def asset_writer(assets_dir: Path, prefix: str) -> Link:
-    """A link that keeps pictures in `assets_dir`, each once, and answers with `prefix` and the file's name.
+    """Return a link that keeps pictures in `assets_dir`, each once; an address is `prefix` and the file's name.
 
     `prefix` leads from the report to the folder, such as `assets/`. Processes may write at the same time. The folder is
-    made with the first picture. Raises OSError where it cannot be written.
+    made with the first picture. The link raises OSError if it cannot write.
     """
 
     def link(png: bytes) -> str:
@@ -34,9 +34,9 @@ def asset_writer(assets_dir: Path, prefix: str) -> Link:
 
 
 def collecting(pictures: set[bytes], prefix: str) -> Link:
-    """The addresses that `asset_writer` gives, before it does: who writes the report may be on another machine.
+    """Return a link that gives the addresses of `asset_writer` in advance: another machine may write the report.
 
-    The pictures are put into `pictures`, for it to write.
+    The pictures are put into `pictures`, to be written there.
     """
 
     def link(png: bytes) -> str:

@@ -31,15 +31,15 @@ _UNFINISHED = "begun and never finished: whether it took effect is unknown"
 
 Draw = Callable[[bytes], bytes]
 Show = Callable[[FrameRef, Draw], str]
-"""From a stored frame, and what to draw on it, to HTML."""
+"""A function from a stored frame, and a drawing on it, to HTML."""
 
 
 def run_html(run_folder: Path, *, link: Link, machine: str = "") -> str:
-    """The whole run: who decided and how it ended, each step with its picture, the last frame, verdicts and readings.
+    """Return the whole run: planner and outcome, each step with its picture, the last frame, verdicts and readings.
 
-    Everything that the task, the planner or an error says is escaped. What is missing or damaged in the run folder is
-    told in the block. `machine` has the run folder, where the reader may be on another. `link` may raise OSError where
-    it writes files (see `links`).
+    All text of the task, the planner or an error is escaped. The block says what is missing or damaged in the run
+    folder. `machine` is the machine that has the run folder, if the reader may be on another. Raises OSError if `link`
+    writes files and cannot (see `assets`).
     """
     try:
         trace = read_trace(run_folder)
@@ -83,7 +83,7 @@ def _undrawn(png: bytes) -> bytes:
     return png
 
 
-# --- what is told -----------------------------------------------------------------------------------------------------
+# --- the parts of the block -------------------------------------------------------------------------------------------
 
 
 def _head(trace: Trace, machine: str) -> str:
@@ -117,7 +117,7 @@ def _ending(trace: Trace, *badges: str) -> str:
 
 
 def _printed(run_folder: Path) -> str:
-    """What the desktop's processes printed, folded away: the last lines of each."""
+    """Return the output of the desktop's processes, folded away: the last lines of each."""
     return "".join(
         f'<details class="vnc-printed"><summary>printed by: {escape(role)}</summary>'
         f"<pre>{escape(phrases.last_lines(text, _PRINTED_LINES))}</pre></details>"
@@ -131,7 +131,7 @@ def _turns(trace: Trace, show: Show) -> Iterator[str]:
 
 
 def _turn(steps: Sequence[Step], show: Show) -> str:
-    """The figures of a turn; where it has several, under what they have in common."""
+    """Return the figures of a turn; several figures stand under the text that they share."""
     if len(steps) == 1:
         return _step_figure(steps[0], steps[0].words, show)
     figures = "".join(_step_figure(step, "", show) for step in steps)
@@ -154,7 +154,7 @@ def _passed(step: Step, show: Show) -> str:
 
 
 def _all_steps(trace: Trace) -> tuple[Step, ...]:
-    """The steps that are over, and the one that was begun or waits for an answer."""
+    """Return the finished steps, and the one that was begun or waits for an answer."""
     frame = _last_frame(trace)
     if trace.asked:
         asked = trace.asked
@@ -201,7 +201,7 @@ def _end_figure(trace: Trace, show: Show) -> str:
 
 
 def _drift_figures(trace: Trace, show: Show) -> Iterator[str]:
-    """What was recorded and what was there instead, side by side."""
+    """Yield the recorded screen and the current one, side by side."""
     for drift in trace.drifts:
         tone: Tone = "doubt" if drift.healed else "bad"
         state = "healed" if drift.healed else "not as recorded"
@@ -212,7 +212,7 @@ def _drift_figures(trace: Trace, show: Show) -> Iterator[str]:
 
 
 def _transient_figures(trace: Trace, show: Show) -> Iterator[str]:
-    """What was there for a moment, and not when it was recorded."""
+    """Yield the transient frames that were not recorded."""
     for transient in trace.transients:
         title = f'<p class="vnc-what">{_badge("for a moment", "doubt")}not when it was recorded</p>'
         picture = show(transient.seen, partial(mark_region, region=transient.region))
@@ -241,7 +241,7 @@ def _reading_figures(trace: Trace, show: Show) -> Iterator[str]:
 
 
 def _judged_picture(judged: Verdict | Reading, last: FrameRef, show: Show) -> str:
-    """The region that was looked at; empty where it would repeat the last frame."""
+    """Return the picture of the judged region; empty if it would repeat the last frame."""
     frame = judged.frame or last
     if judged.region:
         return show(frame, partial(mark_region, region=judged.region))

@@ -1,4 +1,4 @@
-"""What a run tells, in words for a reader; none of it is escaped."""
+"""The text about a run for a reader; none of it is escaped."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from pytest_vnc_use.types import (
 )
 
 Tone = Literal["good", "bad", "doubt", "plain"]
-"""How a word is coloured. No outcome is good: that the task was achieved, only a verdict or the test's body says."""
+"""The colour of a word. No outcome is good: only a verdict or the test's body can say that the task was achieved."""
 
 _LONGEST_REASON = 300
 _COUNTS = {1: "click", 2: "double-click", 3: "triple-click"}
@@ -63,7 +63,7 @@ _SHOWN: tuple[str, Tone] = ("done by a person", "plain")
 
 
 def action_in_words(action: Action) -> str:
-    """`double-click at (10, 20)`, `type "apples", then press Enter`; text stands as a JSON string."""
+    """Return words such as `double-click at (10, 20)`, `type "apples", then press Enter`; text is a JSON string."""
     match action:
         case Click(x=x, y=y, button=button, count=count):
             return (
@@ -115,7 +115,7 @@ def _quoted(value: object) -> str:
 
 
 def ruling_in_words(ruling: Ruling) -> str:
-    """`denied by the policy: rule 1 'no deletes': …`; empty where the action was plainly harmless."""
+    """Return text such as `denied by the policy: rule 1 'no deletes': …`; empty if the action was plainly harmless."""
     if ruling.kind == "allow" and ruling.rule == "harmless":
         return ""
     who = "" if ruling.kind == "ask" else " by a person" if ruling.by == "person" else " by the policy"
@@ -124,7 +124,7 @@ def ruling_in_words(ruling: Ruling) -> str:
 
 
 def timing_in_words(step: Step) -> str:
-    """How the screen answered, and where the seconds of a step went."""
+    """Return how the screen reacted, and how the seconds of a step were spent."""
     times = step.times
     parts = {"model": times.model_s, "act": times.act_s, "settle": times.settle_s, "capture": times.capture_s}
     seconds = " + ".join(f"{name} {seconds:.2f} s" for name, seconds in parts.items() if seconds)
@@ -132,7 +132,7 @@ def timing_in_words(step: Step) -> str:
 
 
 def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
-    """How the run ended, and what colour that has."""
+    """Return the outcome of the run, and its colour."""
     if trace.ended is None:
         return _OUTCOMES[Outcome.WAITING] if trace.asked else ("no end recorded: it still runs, or was killed", "bad")
     if trace.ended.outcome is None or trace.ended.error:
@@ -144,13 +144,13 @@ def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
 
 
 def unjudged_in_words(trace: Trace) -> str:
-    """Why there is no verdict."""
+    """Return why there is no verdict."""
     on_purpose = "none, on purpose: expect=None says that the test's body checks"
     return on_purpose if trace.started.body_checks else "none, no claim was judged"
 
 
 def planner_in_words(trace: Trace) -> str:
-    """Who decided: says plainly where no model did."""
+    """Return who decided; say plainly if no model did."""
     models = sorted({turn.decision.model for turn in trace.turns} - {""})
     name = trace.started.planner
     if "scripted" in name and not models:
@@ -160,13 +160,13 @@ def planner_in_words(trace: Trace) -> str:
 
 
 def usage_in_words(trace: Trace) -> str:
-    """Tokens of all answers, the judge's too; empty where there are none."""
+    """Return the tokens of all answers, also the judge's; empty if there are none."""
     price = "" if trace.dollars is None else f": ${trace.dollars:.4f}"
     return _tokens(trace.usage) + price
 
 
 def judging_in_words(verdict: Verdict) -> str:
-    """Who judged, by which votes, and on how many screens."""
+    """Return who judged, with which votes, and on how many screens."""
     judge = f"judged by {verdict.model}" if verdict.model else "no model judged"
     votes = f"votes: {', '.join(verdict.votes)}" if len(verdict.votes) > 1 else ""
     looks = f"asked on {verdict.looks} screens" if verdict.looks > 1 else ""
@@ -174,7 +174,7 @@ def judging_in_words(verdict: Verdict) -> str:
 
 
 def turn_in_words(steps: Sequence[Step]) -> str:
-    """`Turn 2: one answer, 5 steps`, and the tokens of the answer."""
+    """Return text such as `Turn 2: one answer, 5 steps`, and the tokens of the answer."""
     tokens = _tokens(steps[0].usage)
     return f"Turn {steps[0].turn}: one answer, {len(steps)} steps" + (f"; tokens: {tokens}" if tokens else "")
 
@@ -187,32 +187,32 @@ def _tokens(usage: Usage) -> str:
 
 
 def retries_in_words(trace: Trace) -> str:
-    """How often a model was asked again; empty where it never was."""
+    """Return how often a model was asked again; empty if never."""
     retries = sum(exchange.retry_in_s is not None for exchange in trace.exchanges)
     return f"{retries} among {len(trace.exchanges)} requests to a model" if retries else ""
 
 
 def thrown_away_in_words(trace: Trace) -> str:
-    """How many answers of the planner's were about a screen that had changed; empty where none was."""
+    """Return how many of the planner's answers were about a screen that had changed; empty if none was."""
     count = sum(turn.decision.asked_again for turn in trace.turns)
     return f"{count}: the screen had changed while the model thought, so that it was asked again" if count else ""
 
 
 def reasons_for_retries(trace: Trace) -> str:
-    """What was wrong each time that a model was asked again, each reason once."""
+    """Return the errors for which a model was asked again, each once."""
     reasons = (exchange.error[:_LONGEST_REASON] for exchange in trace.exchanges if exchange.retry_in_s is not None)
     return "; ".join(dict.fromkeys(filter(None, reasons)))
 
 
 def duration_in_words(trace: Trace) -> str:
-    """How long the steps took together."""
+    """Return the total time of the steps."""
     model_s = sum(step.times.model_s for step in trace.steps)
     hands_s = sum(step.times.act_s + step.times.settle_s + step.times.capture_s for step in trace.steps)
     return f"{model_s + hands_s:.1f} s" + (f", of which the model {model_s:.1f} s" if model_s else "")
 
 
 def last_lines(text: str, count: int) -> str:
-    """The last `count` lines, and how many stand before them."""
+    """Return the last `count` lines, and the number of lines before them."""
     lines = text.splitlines()
     left_out = len(lines) - count
     return "\n".join([f"({left_out} lines before)", *lines[-count:]] if left_out > 0 else lines)

@@ -1,4 +1,4 @@
-"""How reliable a test is that was run several times: pass^k with its interval, and where its runs diverge."""
+"""The reliability of a test that was run several times: pass^k with its interval, and where its runs diverge."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pytest_vnc_use.types import Action, Step
 
 CONFIDENCE = 0.95
 NEAR_PX = 24
-"""Points no farther apart than this are the same place, as a button is rarely smaller."""
+"""Two points at most this far apart count as the same place, as a button is rarely smaller."""
 REPETITION = re.compile(r"([-\[])(run\d+)\]$")
-"""What tells the repetitions of a test apart: `test_x[run2]`, `test_x[apples-run2]`."""
+"""The part of a test's id that names its repetition: `test_x[run2]`, `test_x[apples-run2]`."""
 _WORD = re.compile(r"\w{3,}")
 
 
 def reliabilities(tests: Sequence[ItemResult], repeat: int) -> tuple[Reliability, ...]:
-    """Of each test that was repeated, in the order of its first repetition; those that were skipped are left out.
+    """Return the reliability of each repeated test, in the order of its first repetition, without skipped ones.
 
-    Without `repeat` there are none: what looks like a repetition is then a parameter of the test's own.
+    Return none without `repeat`: a similar id then comes from a parameter of the test's own.
     """
     groups: dict[str, list[ItemResult]] = {}
     for test in tests if repeat > 1 else ():
@@ -35,12 +35,12 @@ def reliabilities(tests: Sequence[ItemResult], repeat: int) -> tuple[Reliability
 
 
 def base_of(nodeid: str) -> str:
-    """The id of the test without which repetition it was."""
+    """Return the id of the test without its repetition."""
     return REPETITION.sub(lambda found: "]" if found[1] == "-" else "", nodeid)
 
 
 def repetition_of(nodeid: str) -> str:
-    """`run2`."""
+    """Return the repetition in a test's id, such as `run2`."""
     found = REPETITION.search(nodeid)
     return found[2] if found else nodeid
 
@@ -53,12 +53,12 @@ def _reliability(name: str, tests: Sequence[ItemResult]) -> Reliability:
 
 
 def _passed(test: ItemResult) -> bool:
-    """At the first attempt: a run that passes only when it is tried again is just what is asked for here."""
+    """Return whether it passed at the first attempt: a run that passes only at a later attempt is not reliable."""
     return test.result == "passed" and not test.retried_for
 
 
 def wilson_interval(passed: int, repeated: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Bounds of the true rate, by Wilson's score; of use for few repetitions, and for none or all passed."""
+    """Return the bounds of the true rate, by Wilson's score; also good for few repetitions, and if none or all pass."""
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     rate, share = passed / repeated, z * z / repeated
     middle = rate + share / 2
@@ -67,11 +67,11 @@ def wilson_interval(passed: int, repeated: int, confidence: float = CONFIDENCE) 
     return max(0.0, low) if passed else 0.0, min(1.0, high) if passed < repeated else 1.0
 
 
-# --- where runs part --------------------------------------------------------------------------------------------------
+# --- divergence -------------------------------------------------------------------------------------------------------
 
 
 def _first_divergence(tests: Sequence[ItemResult]) -> Divergence | None:
-    """Between the first repetition and the one that parts from it soonest; where one failed, a failed one first."""
+    """Return the earliest divergence from the first repetition; one between a passed and a failed run comes first."""
     told = [(test, trace) for test in tests if (trace := _trace_of(test))]
     parted = [(_passed(told[0][0]) == _passed(other[0]), _parted(told[0], other)) for other in told[1:]]
     found = [(alike, divergence.step, divergence) for alike, divergence in parted if divergence]
@@ -79,7 +79,7 @@ def _first_divergence(tests: Sequence[ItemResult]) -> Divergence | None:
 
 
 def _trace_of(test: ItemResult) -> Trace | None:
-    """Of its first run; None where it has none, or it cannot be read here."""
+    """Return the trace of the test's first run; None if it has none, or it cannot be read here."""
     try:
         return read_trace(Path(test.runs[0].folder)) if test.runs else None
     except RunFolderError:
@@ -108,7 +108,7 @@ def _side(test: ItemResult, trace: Trace, number: int) -> Side:
 
 
 def same_step(one: Step, other: Step) -> bool:
-    """Whether two runs did the same: one kind of action, at the same place, with the same text and keys."""
+    """Return whether two runs did the same: one kind of action, at the same place, with the same text and keys."""
     return _same_action(one.proposal.action, other.proposal.action)
 
 
@@ -125,7 +125,10 @@ def _same_value(one: object, other: object) -> bool:
 
 
 def sentence_about(task: str, *words: str) -> str:
-    """The sentence, or part of one, of the task that shares most with `words`, longer words first; "" without any."""
+    """Return the sentence of the task, or its part, that shares most words with `words`; "" if none does.
+
+    Longer words count more.
+    """
     said = set(_words(" ".join(words)))
     parts = [part.strip() for part in re.split(r"[.;!?\n]+\s*|,\s+|\s+and\s+", task) if part.strip()]
     shared = [sum(map(len, said.intersection(_words(part)))) for part in parts]
@@ -136,11 +139,11 @@ def _words(text: str) -> Iterator[str]:
     return (word.lower() for word in _WORD.findall(text))
 
 
-# --- told -------------------------------------------------------------------------------------------------------------
+# --- text -------------------------------------------------------------------------------------------------------------
 
 
 def reliability_lines(reliability: Reliability) -> Iterator[str]:
-    """For a terminal: how often it passed, and where two of its runs part."""
+    """Yield lines for a terminal: how often the test passed, and where two of its runs diverge."""
     yield (
         f"{reliability.test}: {reliability.passed} of {reliability.repeated} passed "
         f"({reliability.rate_low:.0%} to {reliability.rate_high:.0%}), pass^{reliability.repeated} "

@@ -1,4 +1,4 @@
-"""How reliable repeated tests are, as a block of HTML for the head of pytest-html's report."""
+"""The reliability of repeated tests, as a block of HTML for the head of pytest-html's report."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _CELL = "border: 1px solid #ccc; padding: 4px 8px; text-align: left; vertical-al
 
 
 def reliability_html(found: Sequence[Reliability]) -> str:
-    """A row for each test; below it, where two of its runs part: what each did, and on which screen.
+    """Return a row for each test; below it, where two of its runs diverge: the action of each, and its screen.
 
-    The pictures are inside the block, scaled down. Everything that a task or a model says is escaped.
+    The pictures are inside the block, scaled down. All text of a task or a model is escaped.
     """
     most = max(each.repeated for each in found)
     head = "".join(f'<th style="{_CELL}">{name}</th>' for name in ("Test", "Passed", "Rate (95 %)", f"pass^{most}"))

@@ -1,6 +1,6 @@
-"""What a session's tests came to, as other programs read it: `vnc-results.json`, versioned.
+"""The results of a session's tests, as other programs read them: `vnc-results.json`, versioned.
 
-Fields are only ever added within a version, so that readers should ignore what they do not know.
+Within a version fields are only added, so readers should ignore fields that they do not know.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim and what a judge said of it: `holds`, `fails` or `unsure`."""
+    """A claim and a judge's verdict on it: `holds`, `fails` or `unsure`."""
 
     claim: str
     verdict: str
@@ -33,13 +33,13 @@ class JudgedClaim:
 
 @dataclass(frozen=True)
 class RunFigures:
-    """One run of a test. `outcome` is an `Outcome`, or `broke`, `unfinished`, `unreadable`; `models` are who answered.
+    """One run of a test.
 
-    `rehearsal` is the number of the rehearsal that the run is of, 0 for a run of the test itself. `transients` tell
-    what a replay showed for a moment, and its recording did not.
-    `usage` is that of the planner's answers and of the verdicts. `steps_s` is how long the steps took, the model's
-    thinking included. `dollars` is None where nobody counts them.
-    `body_checks` says that the test has `expect=None`: no judge was to be asked what the task came to.
+    `outcome` is an `Outcome`, or `broke`, `unfinished`, `unreadable`. `models` are the models that answered.
+    `rehearsal` is the number of the rehearsal that the run belongs to, 0 for a run of the test itself. `transients`
+    describe transient frames of a replay that its recording does not have. `usage` is that of the planner's answers and
+    of the verdicts. `steps_s` is the duration of the steps, the model's thinking included. `dollars` is None if nobody
+    counts them. `body_checks` says that the test has `expect=None`: no judge is asked about the end state.
     """
 
     folder: str
@@ -62,7 +62,7 @@ class RunFigures:
 class RehearsalFigures:
     """One replay of a recording right after it was made.
 
-    Where the test did not repeat, `problem` says why, `advice` what to do, and `recorded` and `seen` are the pictures.
+    If the test did not repeat, `problem` says why, `advice` what to do, and `recorded` and `seen` are the pictures.
     `learnt` are the parts of the screen, as `(left, top) to (right, bottom)`, of which another look was learnt.
     """
 
@@ -78,12 +78,12 @@ class RehearsalFigures:
 
 @dataclass(frozen=True)
 class ItemResult:
-    """How a test ended, by its pytest id.
+    """The result of a test, by its pytest id.
 
-    `result` is `passed, failed, error, skipped, xfailed` or `xpassed`. A test that failed has a `triage` (`settings`
-    where one is wrong), the `rule` that decided it and a line of `message`. `retried_for` are the triages of earlier
-    attempts, which pytest-rerunfailures made; `runs` are those of all attempts, oldest first, and of the `rehearsals`
-    of its recording, whose time is in `duration_s` too.
+    `result` is `passed, failed, error, skipped, xfailed` or `xpassed`. A test that failed has a `triage` (`settings` if
+    a setting is wrong), the `rule` that decided it and a line of `message`. `retried_for` are the triages of earlier
+    attempts by pytest-rerunfailures. `runs` are the runs of all attempts, oldest first, and of the `rehearsals` of its
+    recording, whose time is in `duration_s` too.
     """
 
     test: str
@@ -99,17 +99,18 @@ class ItemResult:
 
     @property
     def is_unrepeated(self) -> bool:
-        """Tell whether it was recorded, and did not repeat."""
+        """Return whether the test was recorded, and a rehearsal did not repeat."""
         return not all(each.repeated for each in self.rehearsals)
 
     @property
     def is_bad(self) -> bool:
+        """Return whether the test failed or broke."""
         return self.result in ("failed", "error")
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of two runs where they part: its folder, what it did there (a line), and the screen it did that on."""
+    """One of two runs where they diverge: its folder, its action there (a line), and the screen before that action."""
 
     test: str
     folder: str
@@ -120,9 +121,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first step (from 1) at which two runs do not do the same, and the sentence of the task that it is about.
+    """The first step (from 1) at which two runs do not do the same, and the sentence of the task about it.
 
-    `sentence` is the one that shares most words with what the two runs said of that step: a guess, "" without any.
+    `sentence` is the one that shares most words with the text of the two runs on that step: a guess, "" if none does.
     """
 
     step: int
@@ -132,11 +133,11 @@ class Divergence:
 
 @dataclass(frozen=True)
 class Reliability:
-    """What came of the repetitions of one test: `rate` is passed / repeated, with its Wilson interval of 95 %.
+    """The result of the repetitions of one test: `rate` is passed / repeated, with its Wilson interval of 95 %.
 
-    One that passed only when pytest-rerunfailures tried it again does not count as passed.
-    `pass_k` is pass^k, that k runs in a row all pass, for k the number of repetitions: `rate` to the power of k, and
-    the same of the interval's ends.
+    A repetition that passed only when pytest-rerunfailures tried it again does not count as passed. `pass_k` is pass^k,
+    the chance that k runs in a row all pass, for k the number of repetitions: `rate` to the power of k, and the same
+    for the ends of the interval.
     """
 
     test: str
@@ -177,11 +178,11 @@ class SessionResults:
     version: int = VERSION
 
 
-# --- made -------------------------------------------------------------------------------------------------------------
+# --- making results --------------------------------------------------------------------------------------------------
 
 
 def figures_of(run_folder: Path) -> RunFigures:
-    """What the run folder tells; of one that cannot be read, why not."""
+    """Return the figures of a run folder; if it cannot be read, the message says why."""
     try:
         trace = read_trace(run_folder)
     except RunFolderError as exc:
@@ -205,7 +206,7 @@ def figures_of(run_folder: Path) -> RunFigures:
 
 
 def session_results(started_at: str, ended_at: str, tests: Sequence[ItemResult]) -> SessionResults:
-    """The tests and their sums."""
+    """Return the tests with their sums."""
     runs = [run for test in tests for run in test.runs]
     dollars = [test.dollars for test in tests if test.dollars is not None]
     totals = Totals(
@@ -220,18 +221,18 @@ def session_results(started_at: str, ended_at: str, tests: Sequence[ItemResult])
     return SessionResults(started_at, ended_at, tuple(tests), totals)
 
 
-# --- written and read -------------------------------------------------------------------------------------------------
+# --- writing and reading ----------------------------------------------------------------------------------------------
 
 
 def write_results(path: Path, results: SessionResults) -> None:
-    """All of it or nothing, in place of an earlier one. Raises RunFolderUnwritable, OSError."""
+    """Write all results or nothing, in place of earlier ones. Raises RunFolderUnwritable, OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     told = json.dumps(to_json(results), ensure_ascii=False, indent=1)
     write_atomically(path, told.encode("utf-8", "replace"))
 
 
 def read_results(path: Path) -> SessionResults:
-    """Raises RunFolderError where there are none, or of a newer version."""
+    """Return the results in a file. Raises RunFolderError if there are none, or they are of a newer version."""
     try:
         told: Any = json.loads(path.read_bytes())
     except (OSError, ValueError) as exc:

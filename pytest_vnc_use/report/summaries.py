@@ -1,4 +1,4 @@
-"""A session's results for a person: a few lines for a terminal, a table in Markdown for a job summary on GitHub."""
+"""The results of a session for a person: lines for a terminal, and a Markdown table for a job summary on GitHub."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ESCAPED = str.maketrans({mark: "\\" + mark for mark in string.punctuation})
 
 
 def lines(results: SessionResults) -> Iterator[str]:
-    """`5 failed: 2 product, 1 agent, 2 infra`; how many were recorded in vain, and how many passed only later."""
+    """Yield lines such as `5 failed: 2 product, 1 agent, 2 infra`, also on unrepeated recordings and on retries."""
     bad = [test for test in results.tests if test.is_bad]
     if bad:
         yield f"{len(bad)} failed: {_counted([test.triage or '' for test in bad])}"
@@ -38,9 +38,9 @@ def _counted(triages: Sequence[str]) -> str:
 
 
 def markdown(results: SessionResults) -> str:
-    """A heading, the counts, and a row for each test that failed. Nothing that a test or a model says is markup in it.
+    """Return a heading, the counts, and a row for each test that failed.
 
-    Of more than 100 rows the rest is counted.
+    Text of a test or a model is never markup in it. Only the first 100 tests get a row; the rest are counted.
     """
     counts = ", ".join(f"{count} {result}" for result, count in results.totals.results.items())
     told = ["### Tests of graphical programs", "", f"{counts}  ", *(f"{line}  " for line in lines(results)), ""]
@@ -60,7 +60,7 @@ def _row(test: ItemResult) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text as Markdown shows it letter by letter, on one line: every mark that might be markup is escaped."""
+    """Return the text on one line, with every mark escaped that might be Markdown."""
     line = " ".join(text.split())
     shown = line if len(line) <= _LONGEST_CELL else line[:_LONGEST_CELL] + "…"
     return shown.translate(_ESCAPED)

@@ -1,1 +1,1 @@
-"""What a failed test means."""
+"""The meaning of a failed test."""

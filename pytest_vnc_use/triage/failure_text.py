@@ -1,4 +1,4 @@
-"""What a person reads of a test that failed by something this package raised: a few lines, and no traceback."""
+"""The text for a person about a test that failed by an error of this package: a few lines, and no traceback."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.types.protocols import Desktop
 
 LONGEST_ERROR = 20_000
-"""Characters of an error, with the last words of a program, that are told."""
+"""The most characters that are shown of an error with the last output of a program."""
 _REAPED_WITHIN_S = 1.0
-"""How long after its connection closed a program that died may take to be known as ended."""
+"""The longest time until a program that died is known to have ended, after its connection closed."""
 
 _OF_ITSELF = {getattr(signal, f"SIG{name}", None) for name in ("ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS")}
 """Signals by which a program ends through its own fault."""
@@ -38,13 +38,13 @@ _OF_ITSELF = {getattr(signal, f"SIG{name}", None) for name in ("ILL", "TRAP", "A
 
 @dataclass(frozen=True)
 class Fault:
-    """That something ended which a test needs, and its last output; false where nothing did."""
+    """The end of something that a test needs, with its last output; false if nothing ended."""
 
     text: str = ""
     of_program: bool = False
-    """Whether it is the program under test, and not the desktop under it, whose end is `infra`."""
+    """True if the program under test ended; false if the desktop under it did, whose end is `infra`."""
     hangs: bool = False
-    """Whether the program has not ended, but answers nothing."""
+    """True if the program has not ended, but does not answer."""
 
     def __bool__(self) -> bool:
         return bool(self.text)
@@ -56,7 +56,7 @@ class Fault:
 
 
 def fault_of(desktop: Desktop, error: BaseException | None = None) -> Fault:
-    """What became of the desktop and its program; waited for where its end may be why the connection closed."""
+    """Return the fault of the desktop or its program; after a ConnectionLost, wait for one that may explain it."""
     deadline = Deadline(_REAPED_WITHIN_S if isinstance(error, ConnectionLost) else 0.0)
     stands_still = isinstance(error, (ScreenBlank, ScreenFrozen, DesktopSilent))
     while not (fault := _fault_now(desktop, stands_still=stands_still)) and deadline.remaining_s:
@@ -65,7 +65,7 @@ def fault_of(desktop: Desktop, error: BaseException | None = None) -> Fault:
 
 
 def _fault_now(desktop: Desktop, *, stands_still: bool) -> Fault:
-    # a user's own vnc_desktop need not know of programs, nor of itself
+    # a user's own vnc_desktop may lack these methods
     try:
         if ended := getattr(desktop, "program_fault", str)():
             return Fault(ended, of_program=True)
@@ -73,14 +73,15 @@ def _fault_now(desktop: Desktop, *, stands_still: bool) -> Fault:
         if not fault and stands_still and getattr(desktop, "program_hangs", bool)():
             return Fault("it runs, and answers nothing", of_program=True, hangs=True)
         return fault
-    except Exception as exc:  # noqa: BLE001  # a user's own may raise anything, and this explains another failure
+    except Exception as exc:  # noqa: BLE001  # a user's own may raise anything; this only explains another failure
         return Fault(f"what became of it cannot be told: {type(exc).__name__}: {exc}")
 
 
 def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
-    """What became of the program under test where a signal ended it; "" while it runs, and where it ended by itself.
+    """Return the fault of the program under test if a signal ended it; "" while it runs, or if it ended by itself.
 
-    With `of_itself` only a signal that nobody sends to end a program. A shell tells of signal n as exit code 128 + n.
+    With `of_itself` only signals count that nobody sends to end a program. For signal n, a shell reports exit
+    code 128 + n.
     """
     fault = str(getattr(desktop, "program_fault", str)())
     code = re.search(r"exited with (-?\d+)", fault.partition("\n")[0])
@@ -90,7 +91,7 @@ def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
 
 
 def format_failure(error: BaseException, fault: Fault, places: Sequence[str], hide: Callable[[str], str]) -> str:
-    """The error, where it happened, and the `fault`; first the one of the two that explains the other."""
+    """Return the error, its places and the `fault`; first the one of the two that explains the other."""
     ended = str(fault) if fault else ""
     where = [f"  {place}" for place in places]
     match error:
@@ -110,11 +111,11 @@ def format_failure(error: BaseException, fault: Fault, places: Sequence[str], hi
 
 
 def lines_in(file: Path, error: BaseException) -> list[str]:
-    """`at test_shop.py:12`: the line of a file that the error came through, if any; the innermost of several."""
+    """Return the innermost line of a file that the error came through, such as `at test_shop.py:12`, if any."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
     return [f"at {file.name}:{frame.lineno}" for frame in frames[-1:]]
 
 
 def sanitize(text: str, hide: Callable[[str], str]) -> str:
-    """The text without secrets and control characters."""
+    """Return the text without secrets and control characters."""
     return "\n".join(map(plain, hide(text).splitlines()))

@@ -1,14 +1,14 @@
-"""Triage: what a failed test means, by rules that are written down here and nowhere else.
+"""The triage of a failed test: its meaning, by rules that are written down only here.
 
-`product`       the screen, or the program, is not as the test says it must be
-`agent`         the planner gave up, or went in circles: nothing sure is known of the product
+`product`       the screen, or the program, is not as the test requires
+`agent`         the planner gave up, or went in circles: nothing certain is known about the product
 `infra`         the tool or its surroundings broke: the desktop, the model's service, the disk
 `budget`        the steps, seconds, tokens or dollars were used up
 `policy`        an action was denied, and that ended the run
 `inconclusive`  nothing is shown either way: a judge was unsure, or the test itself broke
 
-`RULES` are asked from top to bottom, and the first that fits decides. In doubt it is never `product`: what led to an
-error counts, so that an assertion that is made because the tool broke is told as what broke.
+`RULES` are asked from top to bottom, and the first that fits decides. In doubt it is never `product`. The errors that
+led to an error count: an assertion that fails because the tool broke is reported as `infra`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from pytest_vnc_use.types import Outcome, RunResult, Step, TakeScreenshot, Verdi
 Triage = Literal["product", "agent", "infra", "budget", "policy", "inconclusive"]
 TRIAGES: tuple[Triage, ...] = get_args(Triage)
 SETTINGS = "settings"
-"""What stands in the place of a triage where a setting or a file of the user's is wrong: nothing was tested."""
+"""Used in place of a triage if a setting or a file of the user is wrong: nothing was tested."""
 
 CLASSES: dict[Triage, type[VncUseError]] = {
     "product": ProductFailed,
@@ -58,16 +58,16 @@ CLASSES: dict[Triage, type[VncUseError]] = {
     "policy": PolicyDenied,
     "inconclusive": Inconclusive,
 }
-"""The exception class of each, for `except`, `pytest.raises` and `--only-rerun` of pytest-rerunfailures."""
+"""The exception class of each triage, for `except`, `pytest.raises` and `--only-rerun` of pytest-rerunfailures."""
 
 _STOOD_STILL = STALLED.partition("{")[0]
-"""How the note begins that a planner gets for a step that it has tried before, in vain."""
+"""The beginning of the note that a planner gets for a step that it has tried before without effect."""
 
-# --- how a run ended --------------------------------------------------------------------------------------------------
+# --- the end of a run -------------------------------------------------------------------------------------------------
 
 
 def error_for_run(result: RunResult) -> VncUseError:
-    """The exception for a run that did not end as done."""
+    """Return the exception for a run that did not end as done."""
     told = format_end(result)
     match result.outcome:
         case Outcome.GAVE_UP:
@@ -85,19 +85,19 @@ def error_for_run(result: RunResult) -> VncUseError:
 
 
 def in_circles(result: RunResult) -> bool:
-    """Whether the planner, when the run ended, was repeating what had changed nothing before."""
+    """Return whether the planner, when the run ended, was repeating steps that had changed nothing before."""
     return any(step.note.startswith(_STOOD_STILL) for step in result.steps[-LAST_STEPS:])
 
 
-# --- what failed a test -----------------------------------------------------------------------------------------------
+# --- the failure of a test --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class RunEnd:
-    """How a run of a test ended: `rule` says what that means where it did not end as done, or broke.
+    """The end of a run of a test; `rule` gives its meaning if the run broke or did not end as done.
 
-    `said` is the planner's last word, `did` how many actions were carried out since the run began, by the test's own
-    hands too. Where the run was `replayed` no planner was asked.
+    `said` is the planner's last message. `did` is the number of actions since the run began, including the test's own.
+    If the run was `replayed`, no planner was asked.
     """
 
     outcome: Outcome | None
@@ -109,11 +109,11 @@ class RunEnd:
 
 @dataclass(frozen=True)
 class Failure:
-    """What is known of a test that failed.
+    """The known facts about a test that failed.
 
-    `asserted` says that the test itself said so, by an assertion or `pytest.fail`. `fault` is what became of the
-    desktop or its program; `verdicts` are those on which it may rest, `ends` those of all runs so far, oldest first.
-    `broken` names the calls of the test's that broke, whose errors it caught, and that may have led to it.
+    `asserted`: the test itself failed it, by an assertion or `pytest.fail`. `fault`: the end of the desktop or its
+    program. `verdicts`: those on which the failure may rest. `ends`: those of all runs so far, oldest first. `broken`:
+    errors that the test caught from its broken calls, and that may have led to the failure.
     """
 
     error: BaseException
@@ -125,10 +125,10 @@ class Failure:
 
     @cached_property
     def cause(self) -> BaseException:
-        """What led to the error: the nearest that this package, or a planner or judge of the user's own, raised.
+        """Return the nearest error behind this one that this package, or a user's planner or judge, raised.
 
-        The error itself where there is none; of several, one that says nothing against the product. How a run ended is
-        none where a later one, made as that was caught, ended as done.
+        Return the error itself if there is none. Of several, prefer one that says nothing against the product. The
+        error of a run's end does not count if the test caught it and a later run ended as done.
         """
         told = [each for each in faults.chain(self.error) if isinstance(each, VncUseError) or faults.asked(each)]
         if self.ends and self.ends[-1].rule is None and self.error.__cause__ is None:
@@ -138,15 +138,15 @@ class Failure:
 
     @property
     def is_asserted(self) -> bool:
-        """Whether it is the test's own word, and not what the test says of an error that it caught."""
+        """Return whether the test asserts by itself, not because of an error that it caught."""
         return self.asserted and self.cause is self.error
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One line of the table: `when` it holds, in words; what the failure then is; and how that is found out.
+    """One line of the table: `when` it holds, in words; the triage of the failure; and the check.
 
-    The triage is None where nothing was tested.
+    The triage is None if nothing was tested.
     """
 
     when: str
@@ -155,10 +155,10 @@ class Rule:
 
 
 def rule_for(failure: Failure) -> Rule:
-    """The rule that decides what a failure means.
+    """Return the rule that decides the meaning of a failure.
 
-    Where the product would be blamed, a run that broke comes first; where the test's own word would be believed, a call
-    that broke.
+    Before a failure counts against the product, a run that broke counts. Before the test's own assertion counts, a
+    broken call counts.
     """
     rule = next(rule for rule in RULES if rule.holds(failure))
     explains: list[Rule] = []
@@ -170,28 +170,31 @@ def rule_for(failure: Failure) -> Rule:
 
 
 def _rule_for_call(error: VncUseError, fault: Fault) -> Rule:
-    """Of a call that broke; where that is the agent's, no planner gave up, but one broke, or a judge."""
+    """Return the rule for a broken call; an AgentFailed there means that a planner or a judge broke."""
     return _ASKED_BROKE if isinstance(error, AgentFailed) else rule_for(Failure(error, fault=fault))
 
 
 def broken_before(failure: Failure) -> tuple[VncUseError, ...]:
-    """The calls that broke, where what failed then is the test's own word, and shows no verdict that came after all."""
+    """Return the calls that broke, if the test's own code raised the error and the error shows no later verdict."""
     is_own = failure.cause is failure.error and not isinstance(failure.error, VncUseError)
     shows_verdict = re.search(r"<Verdict (fails|unsure)\b", faults.text_of(failure.error))
     return failure.broken if is_own and not shows_verdict else ()
 
 
 def gravest(rules: Iterable[Rule]) -> Rule:
-    """The one that decides where a group of errors was raised."""
+    """Return the rule that decides if a group of errors was raised."""
     return min(rules, key=lambda rule: _GRAVITY.index(rule.triage))
 
 
 _GRAVITY: tuple[Triage | None, ...] = (None, "infra", "policy", "budget", "agent", "product", "inconclusive")
-"""Where several errors were raised at once: whatever explains the others; and one assertion that fails, fails."""
+"""The order of triages for several errors at once: those that explain the others come first.
+
+One assertion that fails is enough for `product`.
+"""
 
 
 def word_on_run(failure: Failure, rule: Rule) -> str:
-    """What is to be said of the run that a failure is about: that its planner was wrong, or how it ended; else ""."""
+    """Return a sentence on the run behind a failure: its planner was wrong, or it ended in another way; else ""."""
     if not (_claim_fails(failure) or failure.is_asserted):
         return ""
     end = _run_in_question(failure)
@@ -207,13 +210,13 @@ def word_on_run(failure: Failure, rule: Rule) -> str:
 
 
 def end_of(result: RunResult, *, replayed: bool = False) -> RunEnd:
-    """How a run ended that ended with an outcome."""
+    """Return the end of a run that ended with an outcome."""
     rule = None if result.outcome is Outcome.DONE else rule_for(Failure(error_for_run(result)))
     return RunEnd(result.outcome, rule, result.message, _done_in(result.steps), replayed)
 
 
 def broken_end(error: BaseException, steps: Iterable[Step] = ()) -> RunEnd:
-    """How a run ended that broke."""
+    """Return the end of a run that broke."""
     return RunEnd(None, rule_for(Failure(error)), faults.named(error), _done_in(steps))
 
 
@@ -225,7 +228,7 @@ _DOES_NOTHING = (Wait, TakeScreenshot)
 
 
 def _run_in_question(failure: Failure) -> RunEnd | None:
-    """The run whose outcome an assertion shows; where it shows none, the newest, unless that ended as done."""
+    """Return the newest run whose outcome an assertion shows, other than done; if there is none, the newest run."""
     text = faults.text_of(failure.error)
     shown = [end for end in failure.ends if end.outcome and _shows(text, end.outcome)]
     return next((end for end in reversed(shown) if end.rule), next(iter(failure.ends[-1:]), None))
@@ -248,7 +251,7 @@ def _is_of_the_tool(failure: Failure) -> bool:
 
 
 def _asked_user(failure: Failure) -> bool:
-    """Whether a planner or a judge of the user's own raised it."""
+    """Return whether a user's own planner or judge raised the error."""
     return bool(faults.asked(failure.cause)) and not _ran_into_timeout(failure)
 
 
@@ -257,7 +260,10 @@ def _asked_user_in_vain(failure: Failure) -> bool:
 
 
 def _did_nothing(failure: Failure) -> bool:
-    """Whether the newest run ended as done, none did anything, none as it was recorded; and that is what fails."""
+    """Return whether a claim or the test's assertion fails, the newest run ended as done, and no run did any action.
+
+    Return False if any run was replayed.
+    """
     if not failure.ends or failure.ends[-1].rule or any(end.did or end.replayed for end in failure.ends):
         return False
     return _claim_fails(failure) or (failure.is_asserted and not _asserts_the_unsure(failure))
@@ -276,7 +282,7 @@ def _program_ended(failure: Failure) -> bool:
 
 
 def _program_broke(failure: Failure) -> bool:
-    """It ended by a signal, or said by its exit code that something was wrong."""
+    """Return whether the program ended by a signal, or with an exit code that is not 0."""
     if isinstance(failure.cause, ProgramCrashed):
         return True
     return _program_ended(failure) and not re.search(r"exited with 0\b", str(failure.fault).partition("\n")[0])
@@ -293,12 +299,15 @@ def _tells_of_full_disk(error: BaseException) -> bool:
 
 
 def _ran_into_timeout(failure: Failure) -> bool:
-    """Its words since version 2.4, and those before."""
+    """Return whether pytest-timeout ended the test, by its message since version 2.4 or the one before."""
     return bool(re.match(r"Timeout \(>.*\) from pytest-timeout|Timeout >[\d.]+s$", faults.text_of(failure.error)))
 
 
 def _asserts_the_unsure(failure: Failure) -> bool:
-    """An assertion shows the verdicts that it is about; where it shows none, any that it may rest on made it."""
+    """Return whether an assertion rests on an unsure verdict.
+
+    If the assertion shows verdicts, only these count; if not, any verdict that it may rest on.
+    """
     if not failure.is_asserted:
         return False
     shown = set(re.findall(r"<Verdict (fails|unsure)\b", faults.text_of(failure.error)))
