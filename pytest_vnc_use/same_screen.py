@@ -1,4 +1,4 @@
-"""Whether two pictures show the same screen, and whether it still shows what was seen."""
+"""Comparisons of two pictures of a screen that ignore carets and moving regions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from PIL import Image
 from pytest_vnc_use.types import Frame
 
 BAR_PX = (3, 48)
-"""Width and height of the largest caret that is a bar."""
+"""The width and height of the largest caret that is a bar, in pixels."""
 CARET_PX = (12, 48)
-"""Width and height of the largest caret: what differs within one such box may blink by itself."""
+"""The width and height of the largest caret, in pixels: differences within one such box may blink by themselves."""
 
 
 def same_screen(before_png: bytes, now_png: bytes) -> bool:
-    """The same size, and no pixels that differ but within one box of `CARET_PX`."""
+    """Return whether two pictures have the same size and differ only within one box of `CARET_PX`."""
     differs = _differing(before_png, now_png)
     return differs is not None and within_caret(differs)
 
 
 def still_shows(seen_png: bytes, now: Frame) -> bool:
-    """Whether no pixel differs from what was seen but where `now` keeps moving, or within one bar of a caret."""
+    """Return whether `now` differs from `seen_png` only in its moving regions and within one box of `BAR_PX`."""
     differs = _differing(seen_png, now.png)
     if differs is None:
         return False
@@ -33,13 +33,16 @@ def still_shows(seen_png: bytes, now: Frame) -> bool:
 
 
 def _differing(before_png: bytes, now_png: bytes) -> npt.NDArray[np.bool_] | None:
-    """The pixels that differ, as an array of shape (height, width); None for pictures of different sizes."""
+    """Return the pixels that differ, as an array of shape (height, width); None for pictures of different sizes."""
     before, now = (np.asarray(Image.open(io.BytesIO(png)).convert("RGB")) for png in (before_png, now_png))
     return (before != now).any(axis=2) if before.shape == now.shape else None
 
 
 def within_caret(differs: npt.NDArray[np.bool_]) -> bool:
-    """Whether the pixels marked in an array of shape (height, width) are within one box of `CARET_PX`, or none."""
+    """Return whether all marked pixels lie within one box of `CARET_PX`; True where no pixel is marked.
+
+    `differs` is an array of shape (height, width).
+    """
     return _within(differs, CARET_PX)
 
 

@@ -1,1 +1,1 @@
-"""How a screen is driven: `vnc.VNCController` is the controller; the folders below it are its parts."""
+"""The driver of a screen: `vnc.VNCController` is the controller; the folders here hold its parts."""

@@ -1,4 +1,4 @@
-"""A connection that keeps what the server tells of itself on the way, also where it then fails."""
+"""A connection that notes what the server says about itself, even where the connection then fails."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ SECURITY_NAMES = {
     129: "RA2_256",
     130: "RA2ne_256",
 }
-"""As servers' options spell them. Source: RFC 6143, 8.1.2, and rfbproto, "Security Types"."""
+"""Security types as servers' options spell them. Source: RFC 6143, 8.1.2, and rfbproto, "Security Types"."""
 SPOKEN = tuple(SECURITY_NAMES[number] for number in sorted(DesktopProtocol.SUPPORTED_AUTHS))
-"""The security types that a connection of this package can use, the preferred one last."""
+"""The security types that a connection of this package can use; the preferred one is last."""
 ENCODING_NAMES = {
     Encoding.RAW: "Raw",
     Encoding.COPY_RECTANGLE: "CopyRect",
@@ -46,10 +46,10 @@ ENCODING_NAMES = {
 
 @dataclass
 class ServerFacts:
-    """What a VNC server has told; a field is empty where it never got that far.
+    """The facts that a VNC server has sent about itself; a field is empty where the connection never got that far.
 
-    `size` is in pixels, `version` such as `3.8`; `pixel_format` is the server's own, before it is asked for another.
-    `encodings` are those of the rectangles it sent, pseudo-encodings among them.
+    `size` is in pixels. `version` is such as `3.8`. `pixel_format` is the server's own, before it is asked for another.
+    `encodings` are those of the rectangles that it sent, including pseudo-encodings.
     """
 
     version: str = ""
@@ -62,7 +62,7 @@ class ServerFacts:
 
     @property
     def security_used(self) -> str:
-        """Of those offered the one that was used, or would have been; "" where none is spoken here."""
+        """Return the offered type that was used, or would have been; "" where none is supported here."""
         return next((name for name in reversed(SPOKEN) if name in self.security_types), "")
 
 
@@ -74,7 +74,7 @@ def inspect(
     timeout_s: float = 10.0,
     type_by: TypingMeans = "keys",
 ) -> VNCController:
-    """Connect as `vnc.connect` does, with the same errors, and note in `facts` what the server tells on the way."""
+    """Connect as `vnc.connect` does, with the same errors, and note in `facts` what the server says on the way."""
     connection = Connection(server, password, timeout_s, new_factory=partial(_InspectingFactory, facts))
     facts.extended_clipboard = connection.protocol.announces_clipboard
     try:
@@ -99,7 +99,7 @@ class _InspectedProtocol(DesktopProtocol):
         super()._handleSecurityTypes(block)
 
     def _handleAuth(self, block: bytes) -> None:
-        """Before version 3.7 the server chooses the one type itself."""
+        """Note the one type that the server chose itself, as it does before version 3.7."""
         self._note_greeting(block[-1:])
         super()._handleAuth(block)
 
@@ -108,6 +108,7 @@ class _InspectedProtocol(DesktopProtocol):
         self.factory.facts.security_types = tuple(SECURITY_NAMES.get(number, f"type {number}") for number in types)
 
     def vncConnectionMade(self) -> None:
+        """Note the facts of the screen, then go on as the base class does."""
         facts, own = self.factory.facts, self.pixel_format
         facts.name, facts.size = bytes(self.name).decode("utf-8", "replace"), (self.width, self.height)
         facts.pixel_format = f"{own.bpp} bits a pixel, depth {own.depth}" + ("" if own.truecolor else ", colour map")
@@ -115,6 +116,6 @@ class _InspectedProtocol(DesktopProtocol):
 
     def _handleRectangle(self, block: bytes) -> None:
         (encoding,) = struct.unpack_from("!i", block, 8)
-        if encoding != Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT:  # confirms that scan codes are taken
+        if encoding != Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT:  # only confirms that scan codes are taken
             self.factory.facts.encodings.add(ENCODING_NAMES.get(encoding, f"encoding {encoding}"))
         super()._handleRectangle(block)

@@ -1,4 +1,4 @@
-"""VNCController: eyes and hands on one desktop, over VNC."""
+"""VNCController: a Controller that sees one desktop and acts on it, over VNC."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def connect(
 ) -> VNCController:
     """Connect to a VNC server and wait for its first whole frame.
 
-    `server` is `host::port`, `host:display`, `[IPv6]::port`, or the path of a unix socket. With `scroll_by="keys"`
-    every scroll is done by page and arrow keys. With `type_by="clipboard"` all text is pasted, with `"keys"` what no
-    key makes. `encoding` is how pixels travel; `auto` measures the link.
-    With `show_pointer` the pointer is drawn into frames, where it was sent to last, as the server says it looks.
+    `server` is `host::port`, `host:display`, `[IPv6]::port`, or the path of a unix socket. With `scroll_by="keys"` page
+    and arrow keys do every scroll. With `type_by="clipboard"` all text is pasted; with `"keys"` only text that no key
+    makes is pasted. `encoding` is how pixels travel; `auto` measures the link. With `show_pointer` the pointer is drawn
+    into frames, at the place where it was sent last, in the shape that the server sent.
 
     Raises DesktopRefused or AuthenticationFailed within `timeout_s`, SettingsError where an argument makes no sense.
     """
@@ -77,7 +77,7 @@ def connect(
 
 
 class VNCController:
-    """Eyes and hands on one desktop; implements the port Controller. For one thread at a time."""
+    """A Controller for one desktop: it takes frames and carries out actions. For one thread at a time."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class VNCController:
         *,
         show_pointer: bool = False,
     ) -> None:
-        """Raises SettingsError where the server has no clipboard to type by."""
+        """Raise SettingsError if the server has no clipboard to type by."""
         self._connection = connection
         self._screen = connection.framebuffer
         self._pointer = Pointer(connection)
@@ -102,7 +102,7 @@ class VNCController:
         self._clicked = False
         self._screen.mark_connected()
 
-    # --- eyes ---
+    # --- the screen ---
 
     @property
     def size(self) -> tuple[int, int]:
@@ -111,67 +111,67 @@ class VNCController:
 
     @property
     def server(self) -> str:
-        """The address it was given."""
+        """The address of the server, as it was given."""
         return self._connection.server
 
     @property
     def name(self) -> str:
-        """What the server calls its desktop."""
+        """The name that the server gives its desktop."""
         return self._name
 
     @property
     def quirks(self) -> ServerQuirks:
-        """What the server is known to take; in words as a string."""
+        """The input that the server is known to take; as a string it is in words."""
         return self._quirks
 
     @property
     def means(self) -> Means:
-        """What the hands make of an action, for who looks at it before."""
+        """Return how actions become input here, for code that checks an action before it is carried out."""
         return replace(self._quirks, wheel=self._has_wheel)
 
     @property
     def doubles_only_near(self) -> bool:
-        """Whether two clicks at different places are a double click in no program there."""
+        """Return whether no program there takes two clicks at different places for a double click."""
         return self._quirks.doubles_only_near
 
     @property
     def screen(self) -> Framebuffer:
-        """The live pixels, for who shows them to somebody."""
+        """The live pixels, for code that shows them to somebody."""
         return self._screen
 
     @property
     def changed_s(self) -> float:
-        """When a pixel last changed, on the monotonic clock."""
+        """The moment when a pixel last changed, on the monotonic clock."""
         return self._screen.changed_s
 
     def last_frame(self) -> Frame:
-        """The screen as it was last seen, also once the connection is lost."""
+        """Return the screen as it was last seen, even where the connection is lost."""
         return self._screen.last_capture().frame()
 
     def only_colour(self, timeout_s: float) -> str:
-        """The one colour (`#000000`) that the whole screen has kept for `timeout_s`; "" as soon as there are several.
+        """Return the one colour (`#000000`) that the whole screen keeps for `timeout_s`.
 
-        Raises DesktopError.
+        Return "" as soon as there are several. Raises DesktopError.
         """
         return self._screen.only_colour(timeout_s)
 
     def refresh(self) -> None:
-        """Have the whole screen sent anew, whatever the server says has changed. Raises ConnectionLost."""
+        """Have the whole screen sent anew, even if the server says that nothing changed. Raises ConnectionLost."""
         self._connection.refresh(_ANSWER_S)
 
     def frame(self) -> Frame:
-        """The screen now, not before. Raises ConnectionLost where the server is silent."""
+        """Return the screen as it is now, not before. Raises ConnectionLost where the server is silent."""
         self._connection.round_trip(_ANSWER_S)
         return self._connection.capture(_ANSWER_S).frame(pointer=self._show_pointer)
 
     def screenshot_png(self) -> bytes:
-        """The screen now, as PNG (8-bit RGB)."""
+        """Return the screen as it is now, as PNG (8-bit RGB)."""
         return self.frame().png
 
     def settle(self, *, briefly: bool = False) -> Settled:
         """Wait until the screen has answered the last action and is quiet. Raises DesktopError.
 
-        `briefly` where whoever sees the frame goes on watching: a shorter wait will do.
+        `briefly` asks for a shorter wait, which is enough for a caller that goes on watching the screen.
         """
         self._clicked = False
         return self._screen.wait_settled(self._rules.shortened() if briefly else self._rules)
@@ -179,31 +179,34 @@ class VNCController:
     # --- watching ---
 
     def changed_since(self, moment_s: float) -> bool:
-        """Whether a pixel changed after that moment, outside what keeps changing by itself. Raises DesktopError."""
+        """Return whether a pixel changed after `moment_s`, outside moving regions. Raises DesktopError."""
         return self._screen.changed_since(moment_s)
 
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
-        """The same, waited for. Raises DesktopError."""
+        """Wait at most `timeout_s` until `changed_since` is true; return whether it is. Raises DesktopError."""
         return self._screen.wait_changed(moment_s, timeout_s)
 
     def glance(self) -> Glance:
-        """Return what the screen shows now, without taking a frame. Raises ConnectionLost."""
+        """Return the pixels of the screen now, without taking a frame. Raises ConnectionLost."""
         self._connection.round_trip(_ANSWER_S)
         return self._screen.glance(pointer=self._show_pointer)
 
     def transient_frames(self) -> tuple[Frame, ...]:
-        """Frames that came, stayed for 0.2 s or longer, and went between those that were taken; oldest first, once."""
+        """Return the transient frames since the last call, oldest first.
+
+        Each came between two frames that were taken, stayed for 0.2 s or longer, and went.
+        """
         return tuple(passed.frame() for passed in self._screen.passed())
 
-    # --- hands: the pointer ---
+    # --- the pointer ---
 
     @property
     def holding(self) -> bool:
-        """Whether keys or buttons are held down."""
+        """Return whether keys or buttons are held down."""
         return bool(self._keyboard.held) or self._pointer.holding
 
     def move(self, x: int, y: int) -> None:
-        """Move the pointer."""
+        """Move the pointer to a point."""
         with self._acting():
             self._pointer.move(x, y)
 
@@ -237,17 +240,17 @@ class VNCController:
             self._pointer.release(button)
 
     def drag_and_drop(self, x: int, y: int, to_x: int, to_y: int) -> None:
-        """Press the left button at a point, move to another by way of points between, release."""
+        """Press the left button at a point, move to another point by points between them, and release it."""
         with self._acting(clicks=True):
             self._pointer.check(to_x, to_y)
             self._pointer.move(x, y)
             self._pointer.drag_to(to_x, to_y)
 
     def scroll(self, x: int, y: int, direction: Direction, clicks: int = 3, by: ScrollMeans = "wheel") -> None:
-        """Scroll `clicks` notches at a point; by keys it is what has the focus that scrolls.
+        """Scroll `clicks` notches at a point; keys scroll whatever has the focus.
 
         By keys, five notches up or down are a page, and a notch left or right is three arrows. Where the server has no
-        wheel (Qt's own), keys are the way in any case.
+        wheel (Qt's own), keys are used in any case.
         """
         if clicks < 1:
             raise ActionError(f"scrolling takes at least 1 click of the wheel, got {clicks!r}")
@@ -258,12 +261,12 @@ class VNCController:
             else:
                 self._keyboard.scroll(direction, clicks)
 
-    # --- hands: the keyboard ---
+    # --- the keyboard ---
 
     def key_combo(self, keys: str | Sequence[str]) -> None:
         """Press keys together: `"control+a"`, `["ctrl", "a"]`, `"F5"`, `"+"`. Raises ActionError.
 
-        A lone character beyond ASCII is typed as text is, since servers lose such keys.
+        A lone character beyond ASCII is typed as text, because servers lose such keys.
         """
         chord = parse_combo(keys, held=self._keyboard.held)
         if chord.text and not self._keyboard.held:
@@ -286,7 +289,7 @@ class VNCController:
             self._keyboard.release(keysym)
 
     def type_text(self, text: str, press_enter: bool = False, clear_first: bool = False) -> None:
-        """Type at the focus; line feeds and tabs are their keys.
+        """Type at the focus; line feeds and tabs go as their keys.
 
         Raises ActionError, and types nothing, where the server cannot take a character.
         """
@@ -299,13 +302,13 @@ class VNCController:
                 self._keyboard.strike(ENTER)
 
     def open_address(self, address: str) -> None:
-        """In the focused browser: ctrl+l, the address, enter."""
+        """Open an address in the focused browser: ctrl+l, the address, enter."""
         self._writer.plan(address)
         self.key_combo(ADDRESS_BAR)
         self._screen.wait_settled(EFFECT)
         self.type_text(address, press_enter=True)
 
-    # --- the port ---
+    # --- the protocol Controller ---
 
     def perform(self, action: DesktopAction) -> None:
         """Carry out one action. Raises ActionError where it cannot be done, DesktopError where the desktop is gone."""
@@ -353,7 +356,7 @@ class VNCController:
             self._clicked = False
 
     def close(self) -> None:
-        """Let go of all keys and buttons and end the connection; a second call does nothing."""
+        """Release all keys and buttons and end the connection; a second call does nothing."""
         self._keyboard.release_all()
         self._pointer.release_all()
         self._connection.close()
@@ -376,7 +379,7 @@ class VNCController:
 
     @contextmanager
     def _typing(self, *, enters: bool = False) -> Iterator[None]:
-        """Keys overtake a click under some window managers: its effect is awaited before they are sent."""
+        """Wait for the effect of a click before keys are sent: under some window managers keys overtake a click."""
         if self._clicked:
             self._screen.wait_settled(EFFECT)
         with self._acting(enters=enters):

@@ -1,4 +1,4 @@
-"""The watchdog: eyes and hands that survive one lost connection, and tell of a desktop at fault."""
+"""The watchdog: a Controller that survives one lost connection and reports a desktop at fault."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pytest_vnc_use.types import DesktopAction, Frame, Glance, Move, Settled, Ta
 from pytest_vnc_use.types.protocols import ClickRules, Controller
 
 UNANSWERED_ACTIONS = 3
-"""Carried out without a pixel changing, so many actions make a screen suspect of being frozen."""
+"""So many actions without a changed pixel make a screen suspect of being frozen."""
 _BETWEEN_ATTEMPTS_S = 0.1
 _SHORTEST_ATTEMPT_S = 1.0
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Watched(Controller, Protocol):
-    """What the watchdog needs of eyes and hands beside the port Controller; only `refresh` costs a round trip."""
+    """The methods that the watchdog needs beside the protocol Controller; only `refresh` costs a round trip."""
 
     @property
     def server(self) -> str:
@@ -38,7 +38,7 @@ class Watched(Controller, Protocol):
 
     @property
     def name(self) -> str:
-        """What the desktop is called, by itself."""
+        """The name that the desktop gives itself."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -46,32 +46,34 @@ class Watched(Controller, Protocol):
 
     @property
     def holding(self) -> bool:
-        """Whether keys or buttons are held down."""
+        """Return whether keys or buttons are held down."""
 
     @property
     def changed_s(self) -> float:
-        """When a pixel last changed, on the monotonic clock."""
+        """The moment when a pixel last changed, on the monotonic clock."""
 
     def last_frame(self) -> Frame:
-        """The screen as it was last seen, also once the connection is lost."""
+        """Return the screen as it was last seen, even where the connection is lost."""
 
     def only_colour(self, timeout_s: float) -> str:
-        """The one colour (`#000000`) that all pixels have kept for `timeout_s`; "" as soon as there are several."""
+        """Return the one colour (`#000000`) that all pixels keep for `timeout_s`; "" as soon as there are several."""
 
     def refresh(self) -> None:
-        """Have the whole screen sent anew, whatever is said to have changed. Raises DesktopError."""
+        """Have the whole screen sent anew, even if the server says that nothing changed. Raises DesktopError."""
 
 
 class Watchdog:
-    """The port Controller around a connection, which `connect(timeout_s=…)` makes, and once more where it is lost.
+    """A Controller around a connection, which it makes once more if the connection is lost.
 
-    The new connection is used where it leads to the same desktop with the same screen; no action is carried out twice.
-    A server that is gone is awaited for `reconnect_s`. A screen of one single colour is given `blank_s` to change. One
-    on which no pixel has changed for `frozen_s`, though at least `UNANSWERED_ACTIONS` that should show were carried
-    out, is fetched anew, and counts as frozen if it is still the same. Each of these ends as DesktopError.
+    `connect(timeout_s=…)` makes a connection. The new connection is used only if it leads to the same desktop with the
+    same screen. No action is carried out twice. A server that is gone is awaited for `reconnect_s`.
 
-    Where `program_fault` says that the program under test ended, nothing of that is held against the desktop: its
-    server may have been the program itself, and a screen without its program is blank and rests.
+    A screen of one single colour has `blank_s` to change. A screen is fetched anew if no pixel has changed for
+    `frozen_s`, although at least `UNANSWERED_ACTIONS` actions that should show were carried out. It counts as frozen if
+    it is still the same. Each of these faults ends as DesktopError.
+
+    If `program_fault` says that the program under test ended, the desktop is not blamed. Its server may have been the
+    program itself, and a screen without its program is blank and rests.
     """
 
     def __init__(
@@ -97,17 +99,17 @@ class Watchdog:
         self._closed = threading.Event()
         self._closing = threading.Lock()
 
-    # --- the port ---
+    # --- the protocol Controller ---
 
     def frame(self) -> Frame:
-        """The screen now, once the server has taken all that was sent. Raises DesktopError, ActionInterrupted."""
+        """Return the screen, once the server has taken all input. Raises DesktopError, ActionInterrupted."""
         frame = self._surviving(self._look)
         self._in_doubt = ""
         return frame
 
     def perform(self, action: DesktopAction) -> None:
         """Carry out one action, never twice. Raises ActionInterrupted where the connection was lost meanwhile."""
-        self._surviving(lambda: self._desktop.perform(TakeScreenshot()))  # before anything is sent
+        self._surviving(lambda: self._desktop.perform(TakeScreenshot()))  # raises before anything is sent
         began_s = time.monotonic()
         if not isinstance(action, (Wait, TakeScreenshot)):
             self._in_doubt = type(action).__name__
@@ -121,43 +123,43 @@ class Watchdog:
         return self._surviving(lambda: self._desktop.settle(briefly=briefly))
 
     def changed_since(self, moment_s: float) -> bool:
-        """Whether the screen changed after that moment but for what moves by itself. Raises DesktopError."""
+        """Return whether the screen changed after `moment_s`, outside moving regions. Raises DesktopError."""
         return self._surviving(lambda: self._desktop.changed_since(moment_s))
 
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
-        """The same, waited for. Raises DesktopError."""
+        """Wait at most `timeout_s` until `changed_since` is true; return whether it is. Raises DesktopError."""
         return self._surviving(lambda: self._desktop.wait_changed(moment_s, timeout_s))
 
     def glance(self) -> Glance:
-        """Return what the screen shows now, without taking a frame. Raises DesktopError."""
+        """Return the pixels of the screen now, without taking a frame. Raises DesktopError."""
         return self._surviving(lambda: self._desktop.glance())
 
     def transient_frames(self) -> tuple[Frame, ...]:
-        """Frames that came and went between those that were taken; those of a lost connection are lost."""
+        """Return the transient frames since the last call; those of a lost connection are lost."""
         return self._desktop.transient_frames()
 
     def close(self) -> None:
-        """End the connection; nothing is made anew from here on. A second call does nothing."""
+        """End the connection, and make no other from here on. A second call does nothing."""
         with self._closing:
             self._closed.set()
         self._desktop.close()
 
     @property
     def means(self) -> Means:
-        """How the desktop is typed at, where that is known."""
+        """Return how the desktop takes input, where that is known."""
         return self._desktop.means if isinstance(self._desktop, TellsMeans) else Means()
 
     @property
     def doubles_only_near(self) -> bool:
-        """Whether two clicks at different places are a double click in no program there."""
+        """Return whether no program there takes two clicks at different places for a double click."""
         return isinstance(self._desktop, ClickRules) and self._desktop.doubles_only_near
 
     @property
     def watched(self) -> Watched:
-        """The connection as it is by now."""
+        """The connection that is in use now."""
         return self._desktop
 
-    # --- what is seen ---
+    # --- the screen ---
 
     def _look(self) -> Frame:
         self._check_colours()
@@ -205,7 +207,10 @@ class Watchdog:
     # --- a lost connection ---
 
     def _surviving(self, work: Callable[[], T]) -> T:
-        """The answer of what may be asked again over a new connection; not so while an action is in doubt."""
+        """Return the result of `work`, which is repeated over a new connection if the first one is lost.
+
+        While an action is in doubt, `work` is not repeated: raises ActionInterrupted.
+        """
         try:
             return work()
         except ConnectionLost as lost:
@@ -222,7 +227,7 @@ class Watchdog:
         )
 
     def _remake(self, lost: ConnectionLost) -> None:
-        """Put a new connection in the place of the lost one. Raises ConnectionLost where that does not save the run."""
+        """Replace the lost connection by a new one. Raises ConnectionLost where that does not save the run."""
         if self._closed.is_set():
             raise lost
         if self._remade:
@@ -255,7 +260,7 @@ class Watchdog:
         raise type(lost)(f"{lost}; it could not be re-made within {self._reconnect_s:g} s: {refused}") from refused
 
     def _changed(self, before: Watched, now: Watched) -> str:
-        """What is not as it was before the connection was lost; "" where a run may go on."""
+        """Return what differs from before the connection was lost; "" where a run may go on."""
         if (now.name, now.size) != (self._name, self._size):
             return (
                 f"it is another desktop: {now.name!r}, {_shown(now.size)}; it was {self._name!r}, {_shown(self._size)}"

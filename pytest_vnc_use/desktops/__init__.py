@@ -1,1 +1,1 @@
-"""Where a desktop comes from."""
+"""Desktops: their kinds, their processes, their X servers, and the sharing of them."""

@@ -1,1 +1,1 @@
-"""Keys: their names, keysyms, and the keystrokes of an action."""
+"""Keys: their names, their keysyms, and the keystrokes of an action."""

@@ -1,6 +1,7 @@
-"""What an action does at the keyboard: each key that goes down or up, in order, as the hands send it.
+"""The keystrokes of an action: each key that goes down or up, in the order in which the controller sends it.
 
-The policy rules on this. A contract test holds it against what goes over the wire, for every action and kind of server.
+The policy makes its ruling from these. A contract test compares them with the messages on the wire, for every action
+and every kind of server.
 """
 
 from __future__ import annotations
@@ -61,9 +62,10 @@ _ARROWS_A_NOTCH = 3
 
 @dataclass(frozen=True)
 class Means:
-    """How a desktop takes input: which text goes by keys, whether it has a wheel, which keysyms stand for others.
+    """The ways in which a desktop takes input.
 
-    `only_keysyms`, where given, are all that it takes.
+    `text` says which text goes by keys. `wheel` says whether there is a wheel. `substitutes` maps a keysym to the one
+    that is sent in its place. `only_keysyms`, where given, are all keysyms that the desktop takes.
     """
 
     text: TextReach = "clipboard"
@@ -72,7 +74,7 @@ class Means:
     only_keysyms: frozenset[int] | None = None
 
     def keysym(self, keysym: int) -> int:
-        """The keysym to send for `keysym`. Raises ActionError where the server would drop it."""
+        """Return the keysym to send for `keysym`. Raises ActionError where the server would drop it."""
         keysym = self.substitutes.get(keysym, keysym)
         if self.only_keysyms is not None and keysym not in self.only_keysyms:
             characters = "ASCII" if self.text == "ascii" else "Latin-1"
@@ -83,35 +85,38 @@ class Means:
         return keysym
 
     def chord(self, chord: Chord) -> Chord:
-        """The chord to send for `chord`. Raises ActionError where the server would drop a part of it."""
+        """Return the chord to send for `chord`. Raises ActionError where the server would drop a part of it."""
         return Chord(tuple(map(self.keysym, chord.keysyms)))
 
 
 @runtime_checkable
 class TellsMeans(Protocol):
-    """A Controller that says how its desktop is typed at; of any other, a policy assumes what most servers take."""
+    """A Controller that knows how its desktop takes input.
+
+    For any other Controller, a policy assumes the input that most servers take.
+    """
 
     @property
     def means(self) -> Means: ...
 
 
 class KeyEvent(NamedTuple):
-    """A key goes down or up."""
+    """A key that goes down or up."""
 
     keysym: int
     down: bool
 
 
 class Offer(NamedTuple):
-    """The clipboard holds this text from now on."""
+    """A text that the clipboard holds from now on."""
 
     text: str
 
 
 class Press(NamedTuple):
-    """A button of the mouse goes down: another part of the screen may have the keyboard from now on.
+    """A mouse button that goes down: another part of the screen may have the keyboard from now on.
 
-    Where it `selects`, text may be selected by it: a drag, a double click.
+    `selects` is set where the press may select text, as a drag or a double click does.
     """
 
     button: str
@@ -122,7 +127,7 @@ Keystroke = Union[KeyEvent, Offer, Press]
 
 
 class Text(NamedTuple):
-    """The pieces are typed and pasted, one after the other."""
+    """Pieces of text that are typed and pasted, one after the other."""
 
     pieces: tuple[Piece, ...]
 
@@ -131,7 +136,7 @@ class Text(NamedTuple):
 
     @property
     def pasted(self) -> str:
-        """What the clipboard holds afterwards; "" where nothing is pasted."""
+        """Return the text that the clipboard holds afterwards; "" where nothing is pasted."""
         return next((piece.text for piece in reversed(self.pieces) if isinstance(piece, Pasted)), "")
 
     def parts(self) -> Iterator[str | Pasted]:
@@ -144,14 +149,17 @@ Input = Union[Keystroke, Text]
 
 
 def stroke(chord: Chord, held: Collection[int]) -> list[KeyEvent]:
-    """Return the events of a chord: keys down in order, up in reverse; a modifier that is held stays so."""
+    """Return the events of a chord: keys go down in order and up in reverse; a held modifier stays down."""
     stays = MODIFIERS.intersection(held)
     keysyms = [keysym for keysym in chord.keysyms if keysym not in stays]
     return [KeyEvent(keysym, True) for keysym in keysyms] + [KeyEvent(keysym, False) for keysym in reversed(keysyms)]
 
 
 def scroll_chords(direction: Direction, notches: int) -> list[Chord]:
-    """Return the keys that scroll as far as so many notches: five are a page, one is three arrows."""
+    """Return the keys that scroll as far as `notches` of the wheel.
+
+    Up or down, five notches are a page. Left or right, one notch is three arrows.
+    """
     match direction:
         case "up" | "down":
             key, times = PAGE_UP if direction == "up" else PAGE_DOWN, math.ceil(notches / _NOTCHES_A_PAGE)
@@ -163,7 +171,7 @@ def scroll_chords(direction: Direction, notches: int) -> list[Chord]:
 
 
 def inputs_of(action: Action, held: Sequence[int], means: Means) -> tuple[Input, ...]:
-    """Return what the hands do for an action while these keys are held; nothing where they refuse it."""
+    """Return the inputs of an action while the keys `held` are down; nothing where the action cannot be done."""
     try:
         return tuple(_inputs(action, list(held), means))
     except ActionError:
@@ -228,9 +236,9 @@ def _text(action: TypeText, held: Sequence[int], means: Means) -> list[Input]:
 
 
 def in_keys(inputs: Iterable[Input], held: Collection[int], *, once: bool = False) -> Iterator[Keystroke]:
-    """Yield the inputs with texts as the keys for them; `held` are the keys that were held before.
+    """Yield the inputs, each text as the keystrokes that make it; `held` are the keys that are down before.
 
-    Where each is wanted only `once`, what a text does again while the same keys are down is left out.
+    With `once`, a keystroke that a text repeats while the same keys are down is left out.
     """
     for each in inputs:
         if isinstance(each, Text):

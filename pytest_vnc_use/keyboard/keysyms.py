@@ -1,6 +1,6 @@
-"""Spellings of keys, as people and models write them, and the X keysyms they mean.
+"""Spellings of keys, as people and models write them, and the X keysyms that they mean.
 
-Keysyms: X11/keysymdef.h; a character has its Latin-1 code, or 0x01000000 + its code point.
+Source of the keysyms: X11/keysymdef.h. A character has its Latin-1 code, or 0x01000000 + its code point.
 """
 
 from __future__ import annotations
@@ -98,19 +98,19 @@ _KEYPAD_CHARACTERS = {
 _KEYPAD_KEYS = {"enter": 0xFF8D, "delete": 0xFF9F}
 _KEYPAD = {name: 0xFF80 + ord(character) for character, name in _KEYPAD_CHARACTERS.items()} | _KEYPAD_KEYS
 KEYPAD_CHARACTERS = {0xFF80 + ord(character): ord(character) for character in _KEYPAD_CHARACTERS}
-"""The keysyms of the number pad, and the characters they make while num lock is on."""
+"""The keysyms of the number pad, and the characters that they make while num lock is on."""
 
 _SHIFTED_FROM = r"""`1234567890-=[]\;',./"""
 _SHIFTED_TO = r"""~!@#$%^&*()_+{}|:"<>?"""
 _TO_SHIFTED = str.maketrans(_SHIFTED_FROM, _SHIFTED_TO)
 _FROM_SHIFTED = str.maketrans(_SHIFTED_TO, _SHIFTED_FROM)
 _CODE = re.compile(r"^(?:digit(?=.$)|(?:qt\.)?(?:key\.)?key(?!pad)(?=.))")
-"""What browsers and Qt put before the names of keys, as in `Digit1`, `KeyA`, `Key_Return`, `Qt.Key.Key_Return`."""
+"""The prefixes of key names in browsers and Qt, as in `Digit1`, `KeyA`, `Key_Return`, `Qt.Key.Key_Return`."""
 _CONTROL_KEYS = {"\n": RETURN, "\r": RETURN, "\t": TAB, "\b": BACKSPACE, "\x1b": 0xFF1B, "\x7f": 0xFFFF}
 MOST_KEYS = 100
-"""Keys of one combination."""
+"""The most keys in one combination."""
 _MOST_WORDS = 1_000
-"""Characters of a combination that is written with spaces."""
+"""The most characters in a combination that is written with spaces."""
 _EXAMPLES = (
     "ctrl, alt, shift, super, enter, esc, tab, space, backspace, delete, insert, home, end, page_up, page_down, "
     "left, right, up, down, caps_lock, menu, print_screen, kp_0 to kp_9, plus, minus, comma"
@@ -133,8 +133,8 @@ _PAD_WITHOUT_NUM_LOCK = (
     *(PAGE_UP, PAGE_DOWN, 0xFF57, 0, INSERT, 0xFFFF),  # end, the one in the middle, delete
 )
 _SAME_AS = {
-    0xFE20: TAB,  # what shift makes of it
-    0xFFE7: ALT,  # meta, likewise
+    0xFE20: TAB,  # ISO_Left_Tab, which shift+tab makes
+    0xFFE7: ALT,  # Meta_L, which shift+alt makes
     0xFFE8: 0xFFEA,
     0xFF7E: 0xFE03,  # Mode_switch is AltGr
     **{0xFF95 + number: keysym for number, keysym in enumerate(_PAD_WITHOUT_NUM_LOCK)},
@@ -150,30 +150,30 @@ _CODECS = {
     0xD: "iso8859-11",
     0x13: "iso8859-15",
 }
-"""The character sets whose bytes are the low bytes of keysyms older than Unicode's, by their high bytes."""
+"""The character sets of keysyms older than Unicode's, by the high byte; the low byte is a byte of the set."""
 
 
 @dataclass(frozen=True)
 class Chord:
-    """Keysyms to press in order and to release in reverse."""
+    """Keysyms to press in order and to release in reverse order."""
 
     keysyms: tuple[int, ...]
 
     @property
     def enters(self) -> bool:
-        """Whether its last key is Enter, of the keyboard or of its number pad."""
+        """Return whether the last key is Enter, of the keyboard or of its number pad."""
         return self.keysyms[-1] in (RETURN, _KEYPAD_KEYS["enter"])
 
     @property
     def text(self) -> str:
-        """The character beyond ASCII of a chord that is nothing else; "" for every other chord."""
+        """Return the character of a chord that is one character beyond ASCII; "" for every other chord."""
         keysym = self.keysyms[0]
         is_character = 0xA0 <= keysym <= 0xFF or keysym >= _UNICODE
         return chr(keysym % _UNICODE) if is_character and len(self.keysyms) == 1 else ""
 
 
 def keysym_of(character: str) -> int:
-    """The keysym of one printable character, or of the key that makes a tab, a line feed or the like."""
+    """Return the keysym of one printable character, or of the key that makes a tab, a line feed or the like."""
     code = ord(character)
     if character in _CONTROL_KEYS:
         return _CONTROL_KEYS[character]
@@ -181,12 +181,12 @@ def keysym_of(character: str) -> int:
 
 
 def chord_of(character: str) -> Chord:
-    """How a person types one character: with shift where a US keyboard wants it."""
+    """Return the chord that types one character, with shift where a US keyboard needs it."""
     return Chord((SHIFT, keysym_of(character)) if _is_shifted(character) else (keysym_of(character),))
 
 
 def parse_key(key: str) -> int:
-    """The keysym of one spelling. Raises ActionError where it is unknown."""
+    """Return the keysym of one spelling. Raises ActionError where the spelling is unknown."""
     keysym = _keysym(key)
     if keysym is None:
         raise ActionError(f"unknown key {key!r}; a key is a single character, 'f1' to 'f24', or one of {_EXAMPLES}")
@@ -201,7 +201,7 @@ def _keysym(key: str) -> int | None:
 
 
 def split_words(name: str) -> list[str]:
-    """Return the keys of a combination that is written with spaces, as "alt f"; "page down" is one key."""
+    """Return the keys of a combination that is written with spaces, such as "alt f"; "page down" is one key."""
     head, _, rest = name.strip().partition(" ")
     if not rest or len(name) > _MOST_WORDS or _keysym(head) not in MODIFIERS:
         return [name]
@@ -210,20 +210,23 @@ def split_words(name: str) -> list[str]:
 
 
 def key_of(keysym: int) -> str:
-    """The spelling of a key that a viewer sends: the character that it makes, or its name; "" where it is unknown."""
+    """Return the spelling of a key that a viewer sends: its character or its name; "" where the key is unknown."""
     character = _character(KEYPAD_CHARACTERS.get(keysym, keysym))
     return character if character.isprintable() and character else _NAMES.get(_SAME_AS.get(keysym, keysym), "")
 
 
 def character_of(keysym: int) -> str:
-    """Return what a keysym types, also on the number pad, as enter and tab do; "" for a key that types nothing."""
+    """Return the character that a keysym types, enter and tab included; "" for a key that types nothing.
+
+    Keys of the number pad type what they type while num lock is on.
+    """
     if keysym in (RETURN, _KEYPAD_KEYS["enter"]):
         return "\n"
     return "\t" if keysym == TAB else _character(KEYPAD_CHARACTERS.get(keysym, keysym))
 
 
 def _character(keysym: int) -> str:
-    """What a keysym types; "" for keys that type nothing."""
+    """Return the character that a keysym types; "" for a key that types nothing."""
     if 0x20 <= keysym <= 0xFF:
         return chr(keysym)
     if _UNICODE < keysym <= _UNICODE + sys.maxunicode:
@@ -237,15 +240,15 @@ def _character(keysym: int) -> str:
 
 
 def name_of(keysym: int) -> str:
-    """A spelling of a keysym, for messages."""
+    """Return a spelling of a keysym, for messages."""
     return _NAMES.get(keysym, chr(keysym & 0xFFFF))
 
 
 def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:
-    """The chord of `"control+a"`, of `["ctrl", "a"]`, or of a list with combinations inside.
+    """Return the chord of `"control+a"`, of `["ctrl", "a"]`, or of a list with combinations inside.
 
-    Letters and symbols are taken as a person means them: "ctrl+A" is ctrl+a, "A" alone is shift+a, and with shift
-    among the keys or `held` already, "a" is the key with "A" on it. A number, such as "-12", is its characters. Raises
+    Letters and symbols are read as a person means them: "ctrl+A" is ctrl+a, and "A" alone is shift+a. With shift among
+    the keys or among `held`, "a" is the key with "A" on it. A number such as "-12" is a chord of its characters. Raises
     ActionError where a name is unknown.
     """
     parts = [keys] if isinstance(keys, str) else keys
@@ -287,10 +290,10 @@ def _is_shifted(character: str) -> bool:
 
 
 def base_of(character: str) -> str:
-    """Return the character that a US keyboard has below this one on the same key; itself where it is the lower one."""
+    """Return the symbol that the same key of a US keyboard makes without shift; other characters stay."""
     return character.translate(_FROM_SHIFTED)
 
 
 def shifted(keysym: int) -> int:
-    """What a US keyboard has above a key; keys that are no characters stay."""
+    """Return the keysym that a key of a US keyboard makes with shift; a key that is no ASCII character stays."""
     return ord(chr(keysym).upper().translate(_TO_SHIFTED)) if 0x20 <= keysym < 0x80 else keysym

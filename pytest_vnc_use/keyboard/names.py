@@ -1,4 +1,4 @@
-"""Combinations of keys as rules compare them: however spelled and ordered, one set of names."""
+"""Combinations of keys in the form that rules compare: one set of names for every spelling and order."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ _SEPARATOR = re.compile(r"(?<=.)\+(?=.)")  # a "+" at either end is the key itse
 
 
 def key_set(combination: str | Iterable[str]) -> frozenset[str]:
-    """The keys of a combination, however spelled and ordered: "Control_L+Alt+Del" is {ctrl, alt, delete}.
+    """Return the names of a combination's keys, in any spelling: "Control_L+Alt+Del" is {ctrl, alt, delete}.
 
-    Left and right modifiers are the same here, and so are the keys of the keypad and of the main block.
+    Left and right modifiers are the same here, and so are the keys of the number pad and of the main block.
     """
     parts = [combination] if isinstance(combination, str) else combination
     keys = (key for part in parts for key in _SEPARATOR.split(part) if key)
@@ -76,12 +76,12 @@ def key_set(combination: str | Iterable[str]) -> frozenset[str]:
 
 
 def key_name(keysym: int) -> str:
-    """Return the name that a `key_set` has for a key."""
+    """Return the name that a `key_set` has for a keysym."""
     return _key_name(name_of(keysym))
 
 
 def on_us_keyboard(keys: Iterable[str]) -> frozenset[str]:
-    """Return the keys that a person presses for these: "!" is shift and "1"."""
+    """Return the keys that a person presses for these names: "!" is shift and "1"."""
     return frozenset(key for name in keys for key in _pressed_for(name))
 
 
@@ -91,7 +91,7 @@ def _pressed_for(name: str) -> tuple[str, ...]:
 
 
 def unknown_keys(keys: frozenset[str]) -> frozenset[str]:
-    """Those of a `key_set` that name no key of a keyboard, such as a misspelled one."""
+    """Return the members of a `key_set` that name no key of a keyboard, such as misspelled ones."""
     return frozenset(key for key in keys if len(key) != 1 and key not in _SPELLINGS)
 
 

@@ -1,4 +1,4 @@
-"""How a text gets into the focused program: which parts are typed and which are pasted, for each kind of server."""
+"""The plan for a text: which parts are typed and which are pasted, for each kind of server."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pytest_vnc_use.errors import ActionError
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BEYOND_ASCII, _BEYOND_LATIN = re.compile(r"[^\x00-\x7f]"), re.compile(r"[^\x00-\xff]")
 TextReach = Literal["ascii", "latin-1", "clipboard", "clipboard only"]
-"""What goes in: ASCII by keys, Latin-1 by keys, ASCII by keys and all else pasted, or all of it pasted."""
+"""The text that a server takes: ASCII by keys, Latin-1 by keys, ASCII by keys and the rest pasted, or all pasted."""
 
 
 @dataclass(frozen=True)
 class Typed:
-    """Characters to type one by one, line feeds and tabs as their keys."""
+    """Characters to type one by one; line feeds and tabs go as their keys."""
 
     text: str
 
@@ -33,7 +33,10 @@ Piece = Union[Typed, Pasted]
 
 
 def plan_text(text: str, reach: TextReach) -> tuple[Piece, ...]:
-    """The pieces of `text` in order. Raises ActionError, before anything is typed, where the server cannot take it."""
+    """Return the pieces of `text` in order.
+
+    Raises ActionError, before anything is typed, where the server cannot take a character.
+    """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     _refuse(_CONTROL, text, "characters that no key makes")
     match reach:
@@ -47,7 +50,7 @@ def plan_text(text: str, reach: TextReach) -> tuple[Piece, ...]:
 
 
 def _pieces(text: str, *, by_keys: bool) -> Iterator[Piece]:
-    """Lines of ASCII go `by_keys` or not; line feeds and tabs do so always."""
+    """Yield the pieces: line feeds and tabs always go by keys, lines of ASCII only where `by_keys` is set."""
     for run in re.findall(r"[\n\t]+|[^\n\t]+", text):
         typed = run[0] in "\n\t" or (by_keys and run.isascii())
         yield Typed(run) if typed else Pasted(run)

@@ -14,7 +14,7 @@ from pytest_vnc_use.types.protocols import Ran
 
 _PROBE = Path(__file__).with_name("probe.py")
 _PYTHON = "/usr/bin/python3"
-"""The system's: another one knows nothing of its GLib."""
+"""The system's Python: another one does not find the system's GLib."""
 
 
 class _Node(BaseModel):
@@ -28,14 +28,15 @@ _NODES = TypeAdapter(list[_Node])
 
 
 def desktop_elements(run: Callable[[list[str]], Ran]) -> list[Element]:
-    """What the programs on a desktop name, or can focus, of what is showing, in the order of their trees.
+    """Return the showing elements that have a name or can take the focus, in the order of the programs' trees.
 
-    `run` is the `run` of a Desktop. On it `at-spi-bus-launcher` (at-spi2-core) has been started before the programs, by
-    `dbus-run-session -- sh -c "/usr/libexec/at-spi-bus-launcher --launch-immediately & exec PROGRAM"`, for Qt with
-    QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1; python3-gi and x11-utils are installed. Roles are AT-SPI's: `push button`. What
-    lies under something else is listed too. Raises DesktopError where something of that is missing.
+    `run` is the `run` of a Desktop. On that desktop `at-spi-bus-launcher` (at-spi2-core) was started before the
+    programs, by `dbus-run-session -- sh -c "/usr/libexec/at-spi-bus-launcher --launch-immediately & exec PROGRAM"`, for
+    Qt with QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1; python3-gi and x11-utils are installed. Roles are AT-SPI's: `push
+    button`. Elements that are under something else are listed too. Raises DesktopError where something of that is
+    missing.
     """
-    run([_PYTHON, "--version"])  # where nothing can be run, that is told by a short command
+    run([_PYTHON, "--version"])  # if nothing can be run there, the error names this short command
     ran = run([_PYTHON, "-c", _PROBE.read_text(encoding="utf-8")])
     if ran.exit_code:
         reason = (ran.stderr.strip().splitlines() or [f"exit code {ran.exit_code}"])[-1]

@@ -1,4 +1,4 @@
-"""Something on the screen that has a name, a role and a box, and how a model is told of it."""
+"""Elements on the screen, each with a name, a role and a box, and the function that lists them for a model."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types import Region
 
 MOST_NAME = 200
-"""So many characters of a name are told to a model."""
+"""The most characters of a name that a model gets."""
 MOST_ELEMENTS = 150
 Size = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Element:
-    """Something on the screen: its `role`, its accessible `name`, and the `box` of what is in view of it."""
+    """An element on the screen: its `role`, its accessible `name`, and the `box` of its visible part."""
 
     role: str
     name: str
@@ -29,20 +29,21 @@ class Element:
 
 
 def same_size(width: int, height: int) -> Size:
-    """For a model whose coordinates are the screen's pixels."""
+    """Return the size as it is, for a model whose coordinates are the screen's pixels."""
     return width, height
 
 
 def elements_function(
     look: Callable[[], tuple[list[Element], Size]], model_size: Callable[[int, int], Size] = same_size
 ) -> Callable[[], str]:
-    """`list_elements()` for a model. `look` gives the elements and the screen's size in pixels, or raises DesktopError.
+    """Return `list_elements()` for a model.
 
-    `model_size` makes of the screen's width and height those of the model's own coordinates, such as 1000 and 1000.
+    `look` returns the elements and the screen's size in pixels, or raises DesktopError. `model_size` turns the screen's
+    width and height into those of the model's own coordinates, such as 1000 and 1000.
     """
 
     def list_elements() -> str:
-        """The elements in view: role, name, the point to click, and [left, top, right, bottom], as you count."""
+        """List the elements in view: role, name, the point to click, and [left, top, right, bottom], as you count."""
         try:
             found, screen = look()
         except DesktopError as exc:
@@ -56,7 +57,7 @@ def elements_function(
 
 
 def cut(text: str, most: int) -> str:
-    """The text, or its beginning and how much more there is."""
+    """Return the text, or its beginning and the number of characters that follow."""
     return text if len(text) <= most else f"{text[:most]} … and {len(text) - most} characters more"
 
 

@@ -1,7 +1,7 @@
-"""Prints what the programs on this X display show of themselves through AT-SPI, as JSON. Runs on the desktop itself.
+"""A script that prints the elements of the programs on this X display, from AT-SPI, as JSON. It runs on the desktop.
 
-It is alone there: the system's Python with its GLib, and nothing of this package. Interfaces and the numbers of states:
-`xml/` and `atspi/atspi-constants.h` of https://gitlab.gnome.org/GNOME/at-spi2-core.
+It is alone there: it has the system's Python with its GLib, and nothing of this package. Source of the interfaces and
+the numbers of states: `xml/` and `atspi/atspi-constants.h` of https://gitlab.gnome.org/GNOME/at-spi2-core.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CALL_MS = 1000
 
 
 def bus_address() -> str:
-    """Of AT-SPI's own bus: its launcher leaves it on the display's root window."""
+    """Return the address of AT-SPI's own bus, which its launcher leaves on the display's root window."""
     try:
         told = subprocess.run(["xprop", "-root", "-notype", "AT_SPI_BUS"], stdout=subprocess.PIPE, check=False).stdout
     except FileNotFoundError:
@@ -34,7 +34,7 @@ def bus_address() -> str:
 
 
 class Bus:
-    """Questions to the objects on AT-SPI's bus; each is answered within CALL_MS, or raises GLib.Error."""
+    """A client of AT-SPI's bus. Each question is answered within CALL_MS, or raises GLib.Error."""
 
     def __init__(self, gio: Any, glib: Any) -> None:
         self._gio, self._glib = gio, glib
@@ -43,11 +43,12 @@ class Bus:
         self._connection = gio.DBusConnection.new_for_address_sync(bus_address(), kind, None, None)
 
     def ask(self, node: tuple[str, str], interface: str, method: str, form: str = "()", *arguments: object) -> Any:
+        """Return the first value that a node answers to a method."""
         given, no_flags = self._glib.Variant(form, arguments), self._gio.DBusCallFlags.NONE
         return self._connection.call_sync(*node, interface, method, given, None, no_flags, CALL_MS, None).unpack()[0]
 
     def described(self, node: tuple[str, str], states: int) -> dict[str, object]:
-        """One node as it is printed; its box is left, top, width and height on the screen."""
+        """Return one node as it is printed; its box is left, top, width and height on the screen."""
         return {
             "role": self.ask(node, ACCESSIBLE, "GetRoleName"),
             "name": self.ask(node, "org.freedesktop.DBus.Properties", "Get", "(ss)", ACCESSIBLE, "Name"),
@@ -56,7 +57,7 @@ class Bus:
         }
 
     def shown(self) -> Any:
-        """What is showing in each program, in the order of the tree; what does not answer is left out."""
+        """Yield the showing nodes of each program, in the order of the tree; nodes that do not answer are left out."""
         pending = [tuple(node) for node in reversed(self.ask(ROOT, ACCESSIBLE, "GetChildren"))]
         programs = set(pending)
         while pending:
@@ -72,6 +73,7 @@ class Bus:
 
 
 def main() -> None:
+    """Print the nodes, or exit with a message that says what is missing."""
     try:
         from gi.repository import Gio, GLib  # type: ignore[import-not-found, unused-ignore]
     except ImportError:

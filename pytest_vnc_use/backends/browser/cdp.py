@@ -1,7 +1,7 @@
 """One page of a browser through Chrome DevTools: found over HTTP, asked over a WebSocket of its own.
 
-The only module that knows websockets. Commands and events: https://chromedevtools.github.io/devtools-protocol/, where
-"HTTP Endpoints" says how pages are found.
+This is the only module that uses websockets. Source of commands and events:
+https://chromedevtools.github.io/devtools-protocol/, where "HTTP Endpoints" says how pages are found.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
 _HOST = {"Host": "localhost"}
-"""By any other name than this, or a number, Chrome answers nobody: a guard against DNS rebinding."""
+"""Chrome answers only to this name, or to a number: a guard against DNS rebinding."""
 _MOST_BYTES = 32 * 2**20
 _CLOSE_S = 1.0
 _NAVIGATED = (
@@ -36,16 +36,16 @@ _NAVIGATED = (
 
 
 class PageGone(DesktopError):
-    """The page was closed, or the browser."""
+    """An error: the page or the browser was closed."""
 
 
 class CommandRefused(DesktopError):
-    """DevTools answered that it does not carry out a command; nothing was done."""
+    """An error: DevTools does not carry out a command, and nothing was done."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where DevTools listens; `address` is how the user wrote it."""
+    """The place where DevTools listens; `address` is the user's spelling of it."""
 
     address: str
     host: str
@@ -61,7 +61,7 @@ class Target:
 
 
 def endpoint_of(address: str) -> Endpoint:
-    """`host:port`, `http://host:port` or `ws://host:port/…`, read. Raises SettingsError."""
+    """Parse `host:port`, `http://host:port` or `ws://host:port/…`. Raises SettingsError."""
     try:
         parts = urlsplit(address if "://" in address else f"http://{address}")
         if parts.scheme in ("http", "ws") and parts.hostname and parts.port:
@@ -75,7 +75,7 @@ def endpoint_of(address: str) -> Endpoint:
 
 
 def find_pages(endpoint: Endpoint, deadline: Deadline) -> list[Target]:
-    """The browser's pages, the one last used first. Raises DesktopError."""
+    """Return the browser's pages, the one last used first. Raises DesktopError."""
     try:
         listed = json.loads(deadline.call(lambda: _get(endpoint, "/json/list", deadline.remaining_s)))
         return [Target(each["id"], each["url"]) for each in listed if each["type"] == "page"]
@@ -101,7 +101,7 @@ def _get(endpoint: Endpoint, path: str, timeout_s: float) -> bytes:
 
 @contextmanager
 def open_page(endpoint: Endpoint, target: Target, deadline: Deadline) -> Iterator[Page]:
-    """A page to ask until the deadline. Raises DesktopError."""
+    """Open a page, for questions until the deadline. Raises DesktopError."""
     from websockets.exceptions import WebSocketException
     from websockets.sync.client import connect
 
@@ -120,7 +120,7 @@ def open_page(endpoint: Endpoint, target: Target, deadline: Deadline) -> Iterato
 
 
 class Page:
-    """Commands to one page, and what it tells. Every method returns or raises DesktopError by the deadline."""
+    """A connection to one page, for commands and events. Each method returns or raises DesktopError by the deadline."""
 
     def __init__(self, websocket: ClientConnection, target: Target, deadline: Deadline) -> None:
         self._websocket = websocket
@@ -131,20 +131,21 @@ class Page:
         self._events: deque[JsonObject] = deque()
 
     def call(self, method: str, **parameters: object) -> JsonObject:
-        """The result of one command. Raises CommandRefused, DesktopError."""
+        """Return the result of one command. Raises CommandRefused, DesktopError."""
         return self._result(method, self._answer(self._send(method, parameters)))
 
     def call_each(self, method: str, parameters: Iterable[JsonObject]) -> list[JsonObject | None]:
-        """The results of one command with each of the parameters, sent all at once; None for those refused."""
+        """Return the results of one command with each of the parameters, sent all at once; None for refused ones."""
         numbers = [self._send(method, each) for each in parameters]
         return [self._answer(number).get("result") for number in numbers]
 
     def evaluate(self, expression: str) -> Any:
-        """The JSON value of a JavaScript expression, or of what it promises, in the page's own world.
+        """Return the JSON value of a JavaScript expression, or of its promise, in the page's own world.
 
-        Where the page goes on to another document meanwhile it is asked again of that one, so it must change nothing.
+        If the page goes on to another document meanwhile, that document evaluates the expression again. So the
+        expression must change nothing.
         """
-        self._send("Inspector.enable", {})  # tells of a crash, one before now too
+        self._send("Inspector.enable", {})  # reports a crash, an earlier one too
         while True:
             try:
                 answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
@@ -157,7 +158,7 @@ class Page:
             return answer["result"].get("value")
 
     def wait_event(self, *methods: str) -> JsonObject:
-        """The next event of these that was not asked for before. Raises DesktopError."""
+        """Wait for the next event of these, and return it; other events before it are dropped. Raises DesktopError."""
         while True:
             while self._events:
                 event = self._events.popleft()

@@ -1,4 +1,4 @@
-"""The browser beside the other ports: on a Desktop, under a Controller's hands, and as functions for a model."""
+"""The browser beside the other protocols: on a Desktop, inside a Controller, and as functions for a model."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from pytest_vnc_use.types import DesktopAction, Frame, Glance, OpenAddress, Sett
 from pytest_vnc_use.types.protocols import Controller, Desktop
 
 MOST_TEXT = 6000
-"""Of a page's text, so many characters are told to a model."""
+"""The most characters of a page's text that a model gets."""
 
 
 class BrowsableDesktop(Desktop, Protocol):
-    """The port Desktop, with the browser on it, and what its programs tell of themselves."""
+    """A Desktop with the browser on it, and the elements of its programs."""
 
     @property
     def browser(self) -> Browser:
-        """The browser, as it is there now. Raises SettingsError, DesktopError."""
+        """Return the browser as it is there now. Raises SettingsError, DesktopError."""
 
     def elements(self) -> list[Element]:
-        """What programs show, as `accessibility.desktop_elements` tells it. Raises DesktopError."""
+        """Return the programs' elements, as `accessibility.desktop_elements` does. Raises DesktopError."""
 
 
 def with_browser(desktop: Desktop, browser: Callable[[], Browser]) -> BrowsableDesktop:
-    """The desktop, and as its `browser` what `browser()` gives each time it is asked for."""
+    """Return the desktop with a `browser`, which calls `browser()` each time it is read."""
     return cast(BrowsableDesktop, _WithBrowser(desktop, browser))
 
 
@@ -41,9 +41,11 @@ class _WithBrowser:
 
     @property
     def browser(self) -> Browser:
+        """Return the browser as it is there now."""
         return self._browser()
 
     def elements(self) -> list[Element]:
+        """Return the programs' elements."""
         return desktop_elements(self._desktop.run)
 
     def __getattr__(self, name: str) -> Any:
@@ -51,10 +53,10 @@ class _WithBrowser:
 
 
 class BrowsingController:
-    """The port Controller around another, with addresses and the history gone through by DevTools.
+    """A Controller around another one, which opens addresses and goes through the history by DevTools.
 
-    What DevTools does not take (an address as a person types it) is done by the keyboard. `browser` says which browser
-    it is, when it is needed; while it does not answer, the planner is told so.
+    The keyboard does what DevTools does not take, such as an address as a person types it. `browser` returns the
+    browser when it is needed. While the browser does not answer, the planner gets an ActionError.
     """
 
     def __init__(self, hands: Controller, browser: Callable[[], Browser]) -> None:
@@ -63,18 +65,18 @@ class BrowsingController:
 
     @property
     def means(self) -> Means:
-        """How the desktop is typed at, where that is known; by the keyboard goes what DevTools does not take."""
+        """Return how the desktop takes input, where that is known; the keyboard does what DevTools does not take."""
         return self.hands.means if isinstance(self.hands, TellsMeans) else Means()
 
     def page_url(self) -> str:
-        """The address of the page that the browser shows; "" where it does not say."""
+        """Return the address of the page that the browser shows; "" where it does not say."""
         try:
             return self._browser().url
         except (DesktopError, SettingsError):
             return ""
 
     def frame(self) -> Frame:
-        """The screen now. Raises DesktopError."""
+        """Return the screen now. Raises DesktopError."""
         return self.hands.frame()
 
     def perform(self, action: DesktopAction) -> None:
@@ -94,19 +96,19 @@ class BrowsingController:
         return self.hands.settle(briefly=briefly)
 
     def changed_since(self, moment_s: float) -> bool:
-        """Whether the screen changed after that moment but for what moves by itself. Raises DesktopError."""
+        """Return whether the screen changed after `moment_s`, outside moving regions. Raises DesktopError."""
         return self.hands.changed_since(moment_s)
 
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
-        """The same, waited for. Raises DesktopError."""
+        """Wait at most `timeout_s` until `changed_since` is true; return whether it is. Raises DesktopError."""
         return self.hands.wait_changed(moment_s, timeout_s)
 
     def glance(self) -> Glance:
-        """Return what the screen shows now, without taking a frame. Raises DesktopError."""
+        """Return the pixels of the screen now, without taking a frame. Raises DesktopError."""
         return self.hands.glance()
 
     def transient_frames(self) -> tuple[Frame, ...]:
-        """Frames that came and went since the last action began."""
+        """Return the transient frames since the last call, oldest first."""
         return self.hands.transient_frames()
 
     def close(self) -> None:
@@ -114,7 +116,7 @@ class BrowsingController:
         self.hands.close()
 
     def _browse(self, do: Callable[[Browser], None]) -> bool:
-        self.hands.perform(Wait(0.0))  # what changes on the screen from here on is the action's effect
+        self.hands.perform(Wait(0.0))  # changes on the screen from here on are the action's effect
         try:
             do(self._browser())
         except CommandRefused:
@@ -127,10 +129,10 @@ class BrowsingController:
 def browser_functions(
     browser: Callable[[], Browser], model_size: Callable[[int, int], Size] = same_size
 ) -> tuple[Callable[[], str], Callable[[], str]]:
-    """`get_browser_state()` and `list_elements()` for a model; `model_size` as in `elements_function`."""
+    """Return `get_browser_state()` and `list_elements()` for a model; `model_size` is as in `elements_function`."""
 
     def get_browser_state() -> str:
-        """The address, the title and the visible text of the page that the browser shows."""
+        """Return the address, the title and the visible text of the page that the browser shows."""
         shown = browser()
         address, title, text = cut(shown.url, MOST_NAME), cut(shown.title, MOST_NAME), cut(shown.text(), MOST_TEXT)
         return f"address: {address}\ntitle: {title}\n{text}"

@@ -1,4 +1,4 @@
-"""The browser on a desktop, through Chrome DevTools: what its page says, where it is, and what can be clicked on it."""
+"""The browser on a desktop, through Chrome DevTools: its page's text, its address, and the elements to click."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PORT_FILE = "DevToolsActivePort"
 _ASK_VISIBLE = 0.2
 """The part of the time in which a page has to say whether it is visible."""
 _SHOWN = 300
-"""Of the page's text, so much is told where another text was awaited."""
+"""The most characters of the page's text in a message that another text did not appear."""
 
 _TEXT = "document.body ? document.body.innerText : ''"
 _LOADED = """new Promise(done => {
@@ -53,7 +53,10 @@ _SHOWS = """new Promise(done => {
   document.addEventListener("visibilitychange", () => end("hidden"), {signal})
   look()
 })"""
-"""Looks again whenever the document changes; resolves to `shown`, `late`, or `hidden` where another tab is shown."""
+"""A script that looks again whenever the document changes.
+
+It resolves to `shown`, `late`, or `hidden` where another tab is shown.
+"""
 
 T = TypeVar("T")
 
@@ -61,18 +64,18 @@ T = TypeVar("T")
 class Browser:
     """The browser whose DevTools listen at `address`: `host:port` or `http://host:port`.
 
-    Each call asks the page that is shown now: of several tabs the visible one, of several windows the one last used.
-    It takes `timeout_s` at most, and raises DesktopError where no browser answers, no page is open, the page has
+    Each call asks the page that is shown now: of several tabs the visible one, of several windows the one last used. A
+    call takes `timeout_s` at most. It raises DesktopError where no browser answers, no page is open, or the page has
     crashed, was closed, or does not answer.
     """
 
     def __init__(self, address: str, *, timeout_s: float = 10.0) -> None:
-        """Nothing is connected yet. Raises SettingsError where the address makes no sense."""
+        """Parse the address; nothing is connected yet. Raises SettingsError where the address makes no sense."""
         self.address = address
         self._endpoint = endpoint_of(address)
         self._timeout_s = timeout_s
 
-    # --- what it shows ---
+    # --- the page ---
 
     @property
     def url(self) -> str:
@@ -85,17 +88,17 @@ class Browser:
         return str(self._entry()["title"])
 
     def text(self) -> str:
-        """The visible text of the page, as the DOM's `innerText` has it: without what stands in fields and frames."""
+        """Return the page's visible text, as the DOM's `innerText` has it: without the text in fields and frames."""
         return str(self._read(lambda page: page.evaluate(_TEXT)))
 
     def html(self) -> str:
-        """The page's DOM as it is now, what is hidden too, as HTML; without what stands in frames."""
+        """Return the page's DOM as it is now, as HTML; with hidden parts, without the content of frames."""
         return str(self._read(lambda page: page.evaluate("document.documentElement.outerHTML")))
 
     def wait_for_text(self, text: str, within_s: float = 10.0) -> None:
         """Wait until `text` is in the page's visible text, whatever page is shown by then.
 
-        Raises ProductFailed where it is not within `within_s`, DesktopError.
+        Raises ProductFailed where the text does not appear within `within_s`. Raises DesktopError.
         """
         deadline = Deadline(within_s)
         answer = ""
@@ -109,24 +112,25 @@ class Browser:
                     raise
 
     def elements(self) -> list[Element]:
-        """What Chrome's accessibility tree names, or can focus, and can be seen: in view, and not under something else.
+        """Return the elements of Chrome's accessibility tree that have a name or can take the focus.
 
-        In the order of the tree. What stands in frames from other sites is not listed.
+        Only elements that can be seen are listed: in view, and not under something else. They are in the order of the
+        tree. Elements in frames from other sites are not listed.
         """
         return self._read(elements_of)
 
     @property
     def window(self) -> Window:
-        """Where the page is on the screen, and how large the screen is."""
+        """Return the place of the page on the screen, and the size of the screen."""
         return self._read(window_of)
 
-    # --- where it goes ---
+    # --- navigation ---
 
     def navigate(self, address: str) -> None:
         """Open an address, and wait until the page has loaded or `timeout_s` are over.
 
-        Raises ActionError where it cannot be opened (`net::ERR_CONNECTION_REFUSED`), CommandRefused, a DesktopError,
-        where DevTools does not take it: an address without `https://` is a person's spelling.
+        Raises ActionError where it cannot be opened (`net::ERR_CONNECTION_REFUSED`). Raises CommandRefused, a
+        DesktopError, where DevTools does not take it: an address without `https://` is a person's spelling.
         """
         deadline = Deadline(self._timeout_s)
         with self._shown_page(deadline) as page:
@@ -144,7 +148,7 @@ class Browser:
         self.traverse("forward")
 
     def traverse(self, direction: HistoryDirection) -> None:
-        """`back()` or `forward()`."""
+        """Do `back()` or `forward()`."""
         deadline = Deadline(self._timeout_s)
         with self._shown_page(deadline) as page:
             history = page.call("Page.getNavigationHistory")
@@ -156,10 +160,10 @@ class Browser:
             page.wait_event("Page.frameNavigated", "Page.navigatedWithinDocument")
             _wait_loaded(page, deadline)
 
-    # --- which page ---
+    # --- the choice of the page ---
 
     def _read(self, ask: Callable[[Page], T]) -> T:
-        """What the shown page answers; where it closes meanwhile, the one shown then, so `ask` must change nothing."""
+        """Return the shown page's answer; if the page closes, ask the one shown then. So `ask` must change nothing."""
         deadline = Deadline(self._timeout_s)
         gone: Target | None = None
         while True:
@@ -180,7 +184,7 @@ class Browser:
         return entry
 
     def _shows(self, text: str, deadline: Deadline) -> str:
-        """`shown`, `late`, or `hidden` where another page is to be asked."""
+        """Return `shown`, `late`, or `hidden` where another page must be asked."""
         with self._shown_page(Deadline(deadline.remaining_s + self._timeout_s)) as page:
             answer = str(page.evaluate(_SHOWS % (json.dumps(text), deadline.remaining_s * 1000)))
         sys.audit(LOOK, "browser")
@@ -204,7 +208,7 @@ class Browser:
 
 
 def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 10.0) -> Browser:
-    """The browser that the setting `cdp` names: by its address, or by the file DevToolsActivePort in its profile.
+    """Return the browser that the setting `cdp` names: its address, or the file DevToolsActivePort in its profile.
 
     Chrome writes that file where it is started with `--remote-debugging-port=0`; `read_file` reads it from the desktop,
     on this machine. Raises SettingsError where `cdp` is empty or makes no sense, DesktopError where there is no file.
@@ -224,7 +228,10 @@ def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 
 
 
 def _is_shown(endpoint: Endpoint, target: Target, deadline: Deadline) -> bool:
-    """Whether a page is visible. One that cannot say counts as such: a dialog or a crash silences what is in front."""
+    """Return whether a page is visible.
+
+    A page that cannot say counts as visible: a dialog or a crash silences the page in front.
+    """
     try:
         with open_page(endpoint, target, Deadline(deadline.remaining_s * _ASK_VISIBLE)) as page:
             return bool(page.evaluate("document.visibilityState") != "hidden")
@@ -235,5 +242,5 @@ def _is_shown(endpoint: Endpoint, target: Target, deadline: Deadline) -> bool:
 
 
 def _wait_loaded(page: Page, deadline: Deadline) -> None:
-    """Until the document has loaded, or nearly all the time is used: a page that loads for ever is there too."""
+    """Wait until the document has loaded, or nearly all the time is used: a page that loads for ever is there too."""
     page.evaluate(_LOADED % (deadline.remaining_s * 900))

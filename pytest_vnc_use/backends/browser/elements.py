@@ -14,15 +14,15 @@ _WINDOW = """[
   screenX, screenY, outerWidth, outerHeight, innerWidth, innerHeight, devicePixelRatio, screen.width, screen.height
 ]"""
 _Rectangle = tuple[float, float, float, float]
-"""Left, top, right and bottom in the page's own (CSS) pixels, from the top left of what is in view."""
+"""Left, top, right and bottom in the page's own (CSS) pixels, from the top left of the visible part."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """The browser's window: where the page begins on the screen, in pixels, and how large pages and pixels are.
+    """The browser's window: where the page begins on the screen, in pixels, and the sizes of page and screen.
 
-    `view` is the page's visible width and height in its own (CSS) pixels, `scrolled` what lies left of and above it;
-    `ratio` of the screen's pixels make one of the page's.
+    `view` is the page's visible width and height in its own (CSS) pixels. `scrolled` is the part left of and above it.
+    One pixel of the page is `ratio` pixels of the screen.
     """
 
     left: float
@@ -33,13 +33,13 @@ class Window:
     screen: tuple[int, int]
 
     def visible(self, quad: Sequence[float]) -> _Rectangle | None:
-        """The part in view of a quad (x and y of four corners, in the page's pixels); None where none of it is."""
+        """Return the part in view of a quad (x and y of four corners, in the page's pixels); None where none is."""
         left, right = (min(max(x, 0), self.view[0]) for x in (min(quad[::2]), max(quad[::2])))
         top, bottom = (min(max(y, 0), self.view[1]) for y in (min(quad[1::2]), max(quad[1::2])))
         return (left, top, right, bottom) if right - left >= 1 and bottom - top >= 1 else None
 
     def on_screen(self, rectangle: _Rectangle) -> Region:
-        """A part of the page on the screen."""
+        """Return the region of the screen that a part of the page takes up."""
         left, top, right, bottom = rectangle
         return Region(
             round(self.left + left * self.ratio),
@@ -50,7 +50,10 @@ class Window:
 
 
 def window_of(page: Page) -> Window:
-    """The window that shows the page; its bars are taken to be on top, and its borders alike on the other sides."""
+    """Return the window that shows the page.
+
+    Its bars are assumed to be on top, and its borders equal on the other sides.
+    """
     x, y, outer_width, outer_height, width, height, ratio, screen_width, screen_height = page.evaluate(_WINDOW)
     viewport = page.call("Page.getLayoutMetrics")["cssVisualViewport"]
     scale = ratio / viewport["zoom"]
@@ -67,7 +70,10 @@ def window_of(page: Page) -> Window:
 
 
 def elements_of(page: Page) -> list[Element]:
-    """What is named or can be focused, and can be seen, in the order of the accessibility tree. Raises DesktopError."""
+    """Return the elements that have a name or can take the focus, and can be seen. Raises DesktopError.
+
+    They are in the order of the accessibility tree.
+    """
     window = window_of(page)
     trees = [_tree(page, frame) for frame in _frames(page.call("Page.getFrameTree")["frameTree"])]
     placed = list(_placed(page, window, (node for tree in trees for node in tree if _is_telling(node))))
@@ -87,7 +93,7 @@ def _frames(tree: JsonObject) -> Iterator[str]:
 
 
 def _tree(page: Page, frame: str) -> list[JsonObject]:
-    """The nodes of a frame that stand for one of the DOM; none where the frame is gone by now."""
+    """Return the nodes of a frame that stand for one of the DOM; none where the frame is gone by now."""
     try:
         nodes = page.call("Accessibility.getFullAXTree", frameId=frame)["nodes"]
     except CommandRefused:
@@ -106,7 +112,7 @@ def _value(node: JsonObject, field: str) -> str:
 
 
 def _placed(page: Page, window: Window, nodes: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, _Rectangle]]:
-    """Those of the nodes that are in view, and where; of what is broken into lines the first one."""
+    """Yield the nodes that are in view, and their places; the place of broken lines is the first line."""
     nodes = list(nodes)
     answers = page.call_each("DOM.getContentQuads", [{"backendNodeId": node["backendDOMNodeId"]} for node in nodes])
     for node, answer in zip(nodes, answers, strict=True):
@@ -115,11 +121,11 @@ def _placed(page: Page, window: Window, nodes: Iterable[JsonObject]) -> Iterator
             yield node, rectangle
 
 
-# --- what is covered -------------------------------------------------------------------------------------------------
+# --- covered elements ------------------------------------------------------------------------------------------------
 
 
 def _met(page: Page, window: Window, rectangles: Iterable[_Rectangle]) -> list[int]:
-    """The DOM nodes that a click in the middle of each rectangle meets, by their numbers; 0 where it cannot be told."""
+    """Return the number of the DOM node that a click in the middle of each rectangle meets; 0 where it is unknown."""
     points = (
         {
             "x": int(window.scrolled[0] + (left + right) / 2),
@@ -133,13 +139,16 @@ def _met(page: Page, window: Window, rectangles: Iterable[_Rectangle]) -> list[i
 
 
 def _parents(tree: Sequence[JsonObject]) -> Iterator[tuple[int, int]]:
-    """Each DOM node of a frame with its parent."""
+    """Return each DOM node of a frame with its parent."""
     numbers = {node["nodeId"]: node["backendDOMNodeId"] for node in tree}
     return ((number, numbers.get(node.get("parentId"), 0)) for node, number in zip(tree, numbers.values(), strict=True))
 
 
 def _is_at(element: int, hit: int, parents: Mapping[int, int]) -> bool:
-    """Whether what is met belongs to the element, or stands beside it, as a label does; what is unknown may."""
+    """Return whether the node `hit` belongs to the element, or stands beside it as a label does.
+
+    A node that is not known counts as one that does.
+    """
     if hit not in parents:
         return True
     known = {element, parents[element]}

@@ -1,4 +1,4 @@
-"""Pointer and keyboard of one connection: what is pressed is known, and let go again."""
+"""Pointer and keyboard of one connection; each knows what is pressed, and releases it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_vnc_use.keyboard.keysyms import Chord
 from pytest_vnc_use.types import Button, Direction
 
 HOLD_S = 0.02
-"""How long a press lasts: presses of no length are miscounted as fewer clicks."""
+"""The length of a press. Programs count too few clicks if presses have no length."""
 DRAG_MOVES = 16
 DRAG_MOVE_S = 0.01
 _ANSWER_S = 1.0
@@ -23,7 +23,7 @@ _WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
 
 
 class Pointer:
-    """The pointer: moves before it presses, and never leaves the screen."""
+    """The pointer of a desktop. It moves before it presses, and never leaves the screen."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -33,16 +33,16 @@ class Pointer:
 
     @property
     def at(self) -> tuple[int, int]:
-        """The pixel it was moved to last."""
+        """The pixel to which the pointer was moved last."""
         return self._at
 
     @property
     def holding(self) -> bool:
-        """Whether a button is down."""
+        """Return whether a button is down."""
         return self._pressed != 0
 
     def move(self, x: int, y: int) -> None:
-        """Raises ActionError where the point is off the screen."""
+        """Move to a point. Raises ActionError where the point is off the screen."""
         self.check(x, y)
         self._at = (x, y)
         self._send()
@@ -50,10 +50,10 @@ class Pointer:
             self._leave_the_picture()
 
     def _leave_the_picture(self) -> None:
-        """TigerVNC draws the pointer until it is moved: that it does so no more is no answer to an action.
+        """Wait until TigerVNC has taken the pointer out of the picture: that change answers no action.
 
-        It answers the first question before it has moved the pointer, and the second one after it. Where no answer
-        comes, whoever looks at the screen next will tell.
+        TigerVNC draws the pointer until it is moved. It answers the first question before it has moved the pointer, and
+        the second one after it. If no answer comes, the next look at the screen reports it.
         """
         if self._connection.answers(_ANSWER_S):
             self._connection.answers(_ANSWER_S)
@@ -61,7 +61,7 @@ class Pointer:
         self._has_moved = True
 
     def check(self, x: int, y: int) -> None:
-        """Raises ActionError where the point is off the screen, or no whole number of pixels."""
+        """Raise ActionError if the point is off the screen, or is no whole number of pixels."""
         width, height = self._connection.framebuffer.size
         if not (isinstance(x, int) and isinstance(y, int) and 0 <= x < width and 0 <= y < height):
             raise ActionError(
@@ -70,15 +70,17 @@ class Pointer:
             )
 
     def press(self, button: Button) -> None:
+        """Press a button and keep it pressed."""
         self._pressed |= _mask(button)
         self._send()
 
     def release(self, button: Button) -> None:
+        """Release a button."""
         self._pressed &= ~_mask(button)
         self._send()
 
     def click(self, button: Button, count: int) -> None:
-        """Press and release `count` times where the pointer is, at a pace that programs count right."""
+        """Press and release `count` times where the pointer is, slowly enough for programs to count right."""
         for _ in range(count):
             try:
                 self.press(button)
@@ -88,7 +90,7 @@ class Pointer:
             self.pause()
 
     def drag_to(self, x: int, y: int) -> None:
-        """Press the left button, move in a line to a point, there and back by a pixel, and release.
+        """Press the left button, move in a line to a point, a pixel away and back, and release.
 
         A drop target only takes part if the pointer moves inside it before the release.
         """
@@ -113,14 +115,14 @@ class Pointer:
             self._send()
 
     def release_all(self) -> None:
-        """Let go of every button; on a connection that ended there is none to let go of."""
+        """Release every button; a connection that ended has none to release."""
         if self._pressed:
             self._pressed = 0
             with suppress(DesktopError):
                 self._send()
 
     def pause(self, duration_s: float = HOLD_S) -> None:
-        """Counted from when all is on its way: a reactor that is late must not send two events together."""
+        """Wait `duration_s` after all events are on their way: a late reactor must not send two events together."""
         self._connection.flush()
         self._connection.framebuffer.pause(duration_s)
 
@@ -134,9 +136,9 @@ class Pointer:
 
 
 class Keyboard:
-    """The keyboard: knows which keys are down, and sends events no faster than the server takes them.
+    """The keyboard of a desktop. It knows which keys are down, and sends events no faster than the server takes them.
 
-    A chord goes out in one write: a release that came late would let the server repeat the key.
+    A chord goes out in one write: if a release came late, the server would repeat the key.
     """
 
     def __init__(self, connection: Connection, quirks: ServerQuirks) -> None:
@@ -150,15 +152,17 @@ class Keyboard:
         return tuple(self._held)
 
     def press(self, keysym: int) -> None:
+        """Press a key and keep it pressed."""
         self._held.append(keysym)
         self._send([KeyEvent(keysym, True)])
 
     def release(self, keysym: int) -> None:
+        """Release a key."""
         self._held = [held for held in self._held if held != keysym]
         self._send([KeyEvent(keysym, False)])
 
     def strike(self, *chords: Chord) -> None:
-        """Chord after chord, press the keys in order and release them in reverse; a modifier that is held stays so."""
+        """Press the keys of each chord in order and release them in reverse; a held modifier stays down."""
         strokes = [stroke(chord, self._held) for chord in chords]
         for events in strokes if self._quirks.event_s else [[event for each in strokes for event in each]]:
             self._send(events)
@@ -166,11 +170,11 @@ class Keyboard:
         self._held = [held for held in self._held if held not in released]
 
     def scroll(self, direction: Direction, notches: int) -> None:
-        """Scroll what has the focus, as far as so many notches of the wheel: five are a page, one is three arrows."""
+        """Scroll whatever has the focus, as far as `notches` of the wheel, see `scroll_chords`."""
         self.strike(*scroll_chords(direction, notches))
 
     def release_all(self) -> None:
-        """Let go of every key; on a connection that ended there is none to let go of."""
+        """Release every key; a connection that ended has none to release."""
         with suppress(DesktopError):
             for keysym in reversed(self.held):
                 self.release(keysym)

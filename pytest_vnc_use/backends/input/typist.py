@@ -1,4 +1,4 @@
-"""Text at the focus: typed or pasted, as far as the server takes it, and replaced."""
+"""Text at the focus: it is typed or pasted, as far as the server takes it, and can replace other text."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _FETCH_S = 2.0
 EFFECT = SettleRules(first_change_s=0.3, quiet_s=0.1, limit_s=2.0, any_change=True)
 """The wait between a click or a shortcut and the keys after it, which would overtake it."""
 _PASTED = SettleRules(first_change_s=4.0, quiet_s=0.1, limit_s=5.0)
-"""The wait between a paste and the keys after it; chromium now and then takes 3 s to show what it fetched at once."""
+"""The wait between a paste and the keys after it. Chromium now and then shows the text 3 s after it fetched it."""
 
 
 class Writer:
-    """Puts text into the focused program."""
+    """A writer of text into the focused program."""
 
     def __init__(self, connection: Connection, keyboard: Keyboard, quirks: ServerQuirks) -> None:
         self._connection = connection
@@ -32,11 +32,11 @@ class Writer:
         self._reach = quirks.text
 
     def plan(self, text: str) -> tuple[Piece, ...]:
-        """What to `write`. Raises ActionError where the server cannot take a character."""
+        """Return the pieces to `write`. Raises ActionError where the server cannot take a character."""
         return plan_text(text, self._reach)
 
     def write(self, pieces: Iterable[Piece]) -> None:
-        """Raises ActionError where no program takes what is pasted."""
+        """Type or paste the pieces in order. Raises ActionError where no program takes a pasted piece."""
         for piece in pieces:
             match piece:
                 case Typed(text):
@@ -47,7 +47,7 @@ class Writer:
                     assert_never(piece)
 
     def clear(self, *, to_be_replaced: bool) -> None:
-        """Select all that the field holds, for what is typed next to replace it; else take it away."""
+        """Select all text of the field, so that the next text replaces it; if there is no next text, delete it."""
         self._screen.mark_began()
         self._keyboard.strike(SELECT_ALL)
         if not to_be_replaced:

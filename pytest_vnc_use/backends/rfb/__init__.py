@@ -1,1 +1,1 @@
-"""The VNC protocol: connection, authentication, encodings, clipboard, and what a server can do."""
+"""The VNC protocol: connection, authentication, encodings, clipboard, and the quirks of servers."""

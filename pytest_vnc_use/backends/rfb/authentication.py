@@ -9,12 +9,12 @@ _KEY_BYTES = 8
 
 
 def answer_challenge(challenge: bytes, password: str) -> bytes:
-    """The answer to a challenge of 16 bytes; the password's first eight ASCII characters count."""
+    """Return the answer to a challenge of 16 bytes; the password's first eight ASCII characters count."""
     return mirrored_des(password.encode("ascii"), challenge)
 
 
 def mirrored_des(key: bytes, data: bytes) -> bytes:
-    """DES in ECB mode, as the same key three times under triple DES."""
+    """Encrypt data by DES in ECB mode, under the key with its bits mirrored, as triple DES with three equal keys."""
     mirrored = bytes(int(f"{byte:08b}"[::-1], 2) for byte in key[:_KEY_BYTES].ljust(_KEY_BYTES, b"\0"))
     encryptor = Cipher(TripleDES(mirrored * 3), modes.ECB()).encryptor()
     return encryptor.update(data) + encryptor.finalize()

@@ -25,23 +25,26 @@ class Flag(IntFlag):
 
 
 def caps_message() -> bytes:
-    """What this client can do; unsolicited text is not wanted."""
+    """Return the message that says what this client can do; it does not want unsolicited text."""
     return _message(Flag.CAPS | Flag.REQUEST | Flag.PEEK | Flag.NOTIFY | Flag.PROVIDE | Flag.TEXT, struct.pack(">I", 0))
 
 
 def notify_message() -> bytes:
-    """That the client's clipboard now holds text."""
+    """Return the message that the client's clipboard now holds text."""
     return _message(Flag.NOTIFY | Flag.TEXT)
 
 
 def provide_message(text: str) -> bytes:
-    """The clipboard's text, with line feeds as CR LF and a zero byte at the end, as the protocol has it."""
+    """Return the message with the clipboard's text.
+
+    Line feeds are CR LF and a zero byte is at the end, as the protocol has it.
+    """
     body = text.replace("\n", "\r\n").encode() + b"\0"
     return _message(Flag.PROVIDE | Flag.TEXT, zlib.compress(struct.pack(">I", len(body)) + body))
 
 
 def flags_of(message: bytes) -> Flag:
-    """The flags of a message from the server. Raises ValueError where it is too short."""
+    """Return the flags of a message from the server. Raises ValueError where it is too short."""
     if len(message) < 4:
         raise ValueError(f"an extended clipboard message has at least 4 bytes, got {message!r}")
     return Flag(int.from_bytes(message[:4], "big"))

@@ -1,4 +1,4 @@
-"""One VNC connection as the caller's thread sees it: connect within a time, send events, see how it ends."""
+"""One VNC connection for the caller's thread: connect within a time, send events, find out how it ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FRESH_AT_MOST_S = 1.0
 
 
 class Connection:
-    """A connection that has seen its first whole frame.
+    """A connection that has received its first whole frame.
 
     Events are sent in the order of the calls. A call on a connection that ended raises the DesktopError that ended it.
     """
@@ -42,7 +42,7 @@ class Connection:
         encoding: EncodingChoice = "auto",
         new_factory: Callable[[Framebuffer, str, str | None], DesktopFactory] = DesktopFactory,
     ) -> None:
-        """Connect. Through a unix socket `auto` is `raw`.
+        """Connect. Through a unix socket `auto` means `raw`.
 
         Raises SettingsError, DesktopRefused or AuthenticationFailed, within `timeout_s`.
         """
@@ -54,30 +54,30 @@ class Connection:
         self._factory = new_factory(self.framebuffer, server, password)
         self._factory.encoding = "raw" if encoding == "auto" and "/" in server else encoding
         self._sent_s = math.inf
-        """When an action was last sent, until it is looked what became of it."""
+        """The moment when an action was last sent; infinity once `answers` has asked for its effect."""
         self._dialled: Deferred[Any] | None = None
         reactor.callFromThread(self._dial, endpoint)
         try:
             self._wait_first_frame(timeout_s)
-        except BaseException:  # also a KeyboardInterrupt leaves no half-open connection
+        except BaseException:  # even a KeyboardInterrupt leaves no half-open connection
             self.drop()
             raise
 
     @property
     def protocol(self) -> DesktopProtocol:
-        """The connected protocol; to be called through `send` only."""
+        """The connected protocol; call it through `send` only."""
         self.framebuffer.raise_if_lost()
         assert self._factory.opened is not None
         return self._factory.opened
 
     @property
     def name(self) -> str:
-        """What the server calls its desktop."""
+        """The name that the server gives its desktop."""
         return bytes(self.protocol.name).decode("utf-8", "replace")
 
     @property
     def quirks(self) -> ServerQuirks:
-        """What the server is known to take."""
+        """Return the input that the server is known to take."""
         protocol = self.protocol
         return quirks_of(
             self.name,
@@ -96,9 +96,9 @@ class Connection:
         pulse.go_on()
 
     def flush(self) -> None:
-        """Wait until all that was sent so far is on its way. Raises ConnectionLost where it is not in time.
+        """Wait until all messages are on their way. Raises ConnectionLost where they are not in time.
 
-        Twisted writes what it was given after its next poll, and after it has read what that brought: two rounds later.
+        Twisted writes new data after its next poll, and after it has read what that poll brought: two rounds later.
         """
         self._wait_for(lambda done: reactor.callLater(0, reactor.callLater, 0, done))
 
@@ -110,15 +110,15 @@ class Connection:
             self._give_up(f"what was sent to {self.server!r} is still not on its way")
 
     def round_trip(self, timeout_s: float) -> None:
-        """Wait until the server `answers`. Without an answer raises ConnectionLost and drops the connection."""
+        """Wait until the server `answers`. Without an answer, drop the connection and raise ConnectionLost."""
         if not self.answers(timeout_s):
             self._give_up(f"{self.server!r} has not answered for {timeout_s} s")
 
     def answers(self, timeout_s: float) -> bool:
-        """Whether the server has answered a question asked now, behind all that was sent.
+        """Return whether the server has answered a question that was sent after all other messages.
 
-        The first time after an action one will do that was asked lately, while the action's effect was waited for, so
-        that nobody waits twice. Raises DesktopError where the connection ended.
+        The first call after an action also accepts the answer to a recent question, asked while the action's effect was
+        awaited. So nobody waits twice. Raises DesktopError where the connection ended.
         """
         pulse = self.protocol.pulse
         self._wait_for(lambda done: done())
@@ -134,21 +134,21 @@ class Connection:
         return heard
 
     def capture(self, timeout_s: float) -> Capture:
-        """The whole screen. Raises ConnectionLost and drops the connection without it."""
+        """Return the whole screen. Without one, drop the connection and raise ConnectionLost."""
         captured = self.framebuffer.capture(timeout_s)
         if captured is None:
             self._give_up(_not_whole(self.server, timeout_s))
         return captured
 
     def refresh(self, timeout_s: float) -> None:
-        """Have the whole screen sent anew. Without it raises ConnectionLost and drops the connection."""
+        """Have the whole screen sent anew. Without it, drop the connection and raise ConnectionLost."""
         self.framebuffer.forget()
         self.send(self.protocol.framebufferUpdateRequest)
         if not self.framebuffer.wait_complete(timeout_s):
             self._give_up(_not_whole(self.server, timeout_s))
 
     def close(self) -> None:
-        """End the connection once all that was sent is on its way; a second call does nothing."""
+        """End the connection once all messages are on their way; a second call does nothing."""
         self._end()
         if self._factory.opened is not None:
             reactor.callFromThread(self._factory.opened.transport.loseConnection)
@@ -193,7 +193,7 @@ def _not_whole(server: str, timeout_s: float) -> str:
 
 
 def _endpoint(server: str, timeout_s: float) -> Any:  # mypy does not know zope's interfaces
-    """Where to connect to: `host::port`, `host:display`, `[IPv6]::port`, or the path of a unix socket."""
+    """Return the endpoint of `host::port`, `host:display`, `[IPv6]::port`, or the path of a unix socket."""
     if "/" in server:
         return _socket_endpoint(server, timeout_s)
     try:

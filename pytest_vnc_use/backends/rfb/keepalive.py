@@ -1,4 +1,4 @@
-"""Signs of life: requests for one pixel, each behind all that was sent before it, whose answers show what was heard."""
+"""Signs of life: requests for one pixel, each sent after all other messages; an answer shows that they have arrived."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ _GOES_ON_S = 10.0
 
 
 class Pulse:
-    """Asks one question at a time. Lives on the reactor's thread; what it tells any thread may read.
+    """A pulse that asks one question at a time. It lives on the reactor's thread; any thread may read its fields.
 
-    An answer is an update that holds the pixel asked for; one that was on its way anyway, and covers it, passes for it.
-    While the effect of an action is awaited it beats by itself, so that who then wants to know waits for no round trip.
+    An answer is an update that holds the requested pixel. An update that was on its way anyway, and covers the pixel,
+    counts as an answer too. While the effect of an action is awaited, the pulse beats by itself. So a caller that asks
+    afterwards waits for no round trip.
     """
 
     def __init__(self, ask: Callable[[], object]) -> None:
         self.heard_s = -math.inf
-        """All that was sent up to this moment the server has heard, and answered since; on the monotonic clock."""
+        """The server has received all messages sent up to this moment, on the monotonic clock, and answered since."""
         self.round_trip_s = 0.0
-        """How long the last answer took."""
+        """The time that the last answer took."""
         self._ask = ask
         self._asked_s: float | None = None
         self._wanted_s = -math.inf
@@ -33,16 +34,16 @@ class Pulse:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a question is not answered yet."""
+        """Return whether a question has no answer yet."""
         return self._asked_s is not None
 
     def go_on(self) -> None:
-        """An action was sent: beat from here on, for a while."""
+        """Beat from here on for a while, because an action was sent."""
         self._until_s = time.monotonic() + _GOES_ON_S
         self._wait()
 
     def rest(self) -> None:
-        """Nobody waits any more."""
+        """Stop beating, because nobody waits any more."""
         self._until_s = -math.inf
 
     def want(self, moment_s: float) -> None:
@@ -52,7 +53,7 @@ class Pulse:
             self._beat()
 
     def answered(self) -> None:
-        """The server has answered the question."""
+        """Note that the server has answered the question."""
         if self._asked_s is None:
             return
         now_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""vncdotool's RFB protocol, made live: an update request is always outstanding, and errors reach who waits."""
+"""vncdotool's RFB protocol, made live: an update request is always outstanding, and errors reach waiting callers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_TEXT_BYTES = 1 << 20
 
 
 class DesktopFactory(VNCDoToolFactory):
-    """Builds the one protocol of a connection and knows where its pixels and errors go."""
+    """A factory of the one protocol of a connection; it knows where its pixels and errors go."""
 
     noisy = False
 
@@ -47,19 +47,22 @@ class DesktopFactory(VNCDoToolFactory):
         self.opened: DesktopProtocol | None = None
 
     def clientConnectionFailed(self, connector: object, reason: Failure) -> None:
+        """Report that there is no connection, as DesktopRefused."""
         self.fail(DesktopRefused(f"no VNC connection to {self.server!r}: {_message(reason)}"))
 
     def clientConnectionLost(self, connector: object, reason: Failure) -> None:
+        """Report how the connection ended: DesktopRefused before the handshake, else ConnectionLost."""
         if self.opened is None or not self.opened.handshaken:
             self.fail(DesktopRefused(f"{self.server!r} closed the connection before it showed a screen"))
         self.fail(ConnectionLost(f"the VNC connection to {self.server!r} is gone: {_message(reason)}"))
 
     def fail(self, error: DesktopError) -> None:
+        """Wake every waiter with the error; the first error stays."""
         self.framebuffer.fail(error)
 
 
 class DesktopProtocol(VNCDoToolClient):
-    """One connection; lives on the reactor's thread."""
+    """One connection; it lives on the reactor's thread."""
 
     # no warning that 2.0 changes updateRectangle: the dependency is pinned below it
     _CHANGING_HOOKS: tuple[str, ...] = ()  # type: ignore[assignment]
@@ -79,6 +82,7 @@ class DesktopProtocol(VNCDoToolClient):
     # --- connecting ---
 
     def connectionMade(self) -> None:
+        """Prepare to decode updates, and to ask for signs of life."""
         super().connectionMade()
         self.factory.opened = self
         self.pulse = Pulse(lambda: self.framebufferUpdateRequest(0, 0, 1, 1))
@@ -95,15 +99,16 @@ class DesktopProtocol(VNCDoToolClient):
             self.transport.setTcpNoDelay(True)
 
     def dataReceived(self, data: bytes) -> None:
+        """Handle bytes from the server; an error breaks off the connection."""
         if self._trial:
             self._trial.received(len(data))
         try:
             super().dataReceived(data)
-        except Exception as exc:  # noqa: BLE001  # vncdotool raises many kinds, and each must reach who waits
+        except Exception as exc:  # noqa: BLE001  # vncdotool raises many kinds, and each must reach the waiting caller
             self._break_off(str(exc) or type(exc).__name__)
 
     def _handleExpected(self) -> None:
-        """As in vncdotool, but for ever only as long as the connection lasts."""
+        """Handle blocks as vncdotool does, but only while the connection lasts."""
         self._already_expecting = True
         while not self._ended and len(self._packet) >= self._expected_len:
             block = bytes(self._packet[: self._expected_len])
@@ -116,6 +121,7 @@ class DesktopProtocol(VNCDoToolClient):
         super()._handleSecurityTypes(block)
 
     def vncRequestPassword(self) -> None:
+        """Answer the server's challenge; fail where no password was given."""
         if self.factory.password is None:
             self._refuse("wants a password, and none was given")
         else:
@@ -123,10 +129,12 @@ class DesktopProtocol(VNCDoToolClient):
             self.transport.write(answer_challenge(self._challenge, self.factory.password))
 
     def vncAuthFailed(self, reason: Any) -> None:
+        """Report that the server refused the password."""
         text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
         self._refuse(f"refused the password: {text}")
 
     def vncProtocolError(self, reason: str) -> None:
+        """Break off the connection."""
         self._break_off(reason)
 
     def _handleConnFailed(self, block: bytes) -> None:
@@ -142,7 +150,8 @@ class DesktopProtocol(VNCDoToolClient):
         super()._handleServerInit(block)
 
     def vncConnectionMade(self) -> None:
-        self.setPixelFormat(BGRX)  # most servers' own, and what Qt's sends whatever it is asked for
+        """Choose pixel format and encodings, and ask for the first update."""
+        self.setPixelFormat(BGRX)  # most servers' own; Qt's server sends it, whatever it is asked for
         self._resize(self.width, self.height)
         self.setEncodings(offered(self.factory.encoding))
         self.handshaken = True
@@ -167,7 +176,7 @@ class DesktopProtocol(VNCDoToolClient):
         self.factory.fail(error)
         self.transport.abortConnection()
 
-    # --- seeing ---
+    # --- the screen ---
 
     def _handleRectangle(self, block: bytes) -> None:
         x, y, width, height, encoding = struct.unpack("!HHHHi", block)
@@ -209,7 +218,7 @@ class DesktopProtocol(VNCDoToolClient):
         self._doConnection()
 
     def _check(self, area: Area) -> None:
-        """Raises ValueError where an area leaves the screen, or an update holds more than any server has to send."""
+        """Raise ValueError if an area leaves the screen, or an update holds more than any server has to send."""
         if not area.is_within(self.width, self.height):
             raise ValueError(f"{area!r} on a screen of {self.width} x {self.height} pixels")
         self._pixels_of_update += area.size
@@ -223,6 +232,7 @@ class DesktopProtocol(VNCDoToolClient):
         self.expect(self._handleDecodePsuedoCursor, length, area.x, area.y, area.width, area.height)
 
     def updateDesktopSize(self, width: int, height: int) -> None:
+        """Start anew with another size of the screen."""
         self._rectangles.clear()
         self._resized = True
         self._resize(width, height)
@@ -236,14 +246,16 @@ class DesktopProtocol(VNCDoToolClient):
         self.factory.framebuffer.resize(width, height)
 
     def updateCursor(self, x: int, y: int, width: int, height: int, image: bytes, mask: bytes) -> None:
-        """The pointer is no part of the screen."""
+        """Note the shape of the pointer, which is no part of the screen."""
         self.factory.framebuffer.shape_pointer(PointerShape.of(x, y, width, height, image, mask))
 
     def pointerEvent(self, x: int, y: int, buttonmask: int = 0) -> None:
+        """Send the pointer to a pixel, and note where it is."""
         self.factory.framebuffer.move_pointer(x, y)
         super().pointerEvent(x, y, buttonmask)
 
     def commitUpdate(self, rectangles: object = None) -> None:
+        """Draw the whole update, and ask for the next one."""
         answers = any(rectangle.area.covers(0, 0) for rectangle in self._rectangles)
         self._drew = self._drew or bool(self._rectangles)
         self.factory.framebuffer.apply(self._rectangles)
@@ -269,7 +281,7 @@ class DesktopProtocol(VNCDoToolClient):
     # --- keys and the clipboard ---
 
     def _handle_confirmation(self) -> None:
-        """Scan codes are taken."""
+        """Note that the server takes scan codes."""
         self.takes_scancodes = True
         self._doConnection()
 
@@ -286,7 +298,7 @@ class DesktopProtocol(VNCDoToolClient):
             self._pass_over(abs(length))
 
     def _pass_over(self, length: int) -> None:
-        """What programs copy is not read: it may be secret, and long."""
+        """Skip text that programs copy: it may be secret, and long."""
         if length:
             now = min(length, _MOST_TEXT_BYTES)
             self.expect(lambda _: self._pass_over(length - now), now)
@@ -305,11 +317,11 @@ class DesktopProtocol(VNCDoToolClient):
         self.expect(self._handleConnection, 1)
 
     def bell(self) -> None:
-        """No bell rings."""
+        """Ring no bell."""
 
 
 def _check_text(length: bytes) -> None:
-    """Raises ValueError where a text is announced that is too long to be waited for."""
+    """Raise ValueError if the announced text is too long to wait for."""
     if int.from_bytes(length, "big") > _MOST_TEXT_BYTES:
         raise ValueError(f"a text of {int.from_bytes(length, 'big')!r} bytes")
 

@@ -1,4 +1,4 @@
-"""Twisted's reactor in its own thread: started once per process, never stopped, silent, no obstacle to exit."""
+"""Twisted's reactor in its own thread: started once per process, never stopped, silent, and no obstacle to exit."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The keys of a PC keyboard by their place, as QEMU takes them, and a key event as bytes.
 
-Scan codes: set 1 of the PC/XT, with 0x80 added where the keyboard sends 0xE0 before. Source of the messages: RFC 6143,
+Scan codes: set 1 of the PC/XT, with 0x80 added where the keyboard sends 0xE0 first. Source of the messages: RFC 6143,
 7.5.4, and rfbproto, "QEMU Extended Key Event Message".
 """
 
@@ -14,7 +14,7 @@ from pytest_vnc_use.keyboard.keysyms import F1, shifted
 _KEY_EVENT = 4
 _QEMU, _EXTENDED_KEY_EVENT = 255, 0
 _ROWS = {0x02: "1234567890-=", 0x10: "qwertyuiop[]", 0x1E: "asdfghjkl;'`", 0x2B: "\\zxcvbnm,./", 0x39: " "}
-"""What a US keyboard has on the keys from each code on."""
+"""The characters of a US keyboard on consecutive keys, by the code of the first key."""
 _OTHERS = {
     0xFF1B: 0x01, 0xFF08: 0x0E, 0xFF09: 0x0F, 0xFF0D: 0x1C,  # Escape, BackSpace, Tab, Return
     0xFFE1: 0x2A, 0xFFE2: 0x36, 0xFFE3: 0x1D, 0xFFE4: 0x9D, 0xFFE9: 0x38, 0xFFEA: 0xB8,  # shift, control, alt
@@ -33,11 +33,14 @@ def _us_keyboard() -> dict[int, int]:
 
 
 US_KEYBOARD: Mapping[int, int] = _us_keyboard()
-"""Keysym to scan code; a shifted character has the code of its key."""
+"""The scan code of each keysym; a shifted character has the code of its key."""
 
 
 def key_event(keysym: int, down: bool, scancode: int = 0) -> bytes:
-    """The message that a key went down or up; with a scan code, for a server that has confirmed that it takes them."""
+    """Return the message that a key went down or up.
+
+    A scan code is for a server that has confirmed that it takes them.
+    """
     if scancode:
         return struct.pack(">BBHII", _QEMU, _EXTENDED_KEY_EVENT, down, keysym, scancode)
     return struct.pack(">BBxxI", _KEY_EVENT, down, keysym)

@@ -1,7 +1,7 @@
-"""A VNC server for one viewer: who uses it sees a desktop, and what they do is told, not carried out.
+"""A VNC server for one viewer, who sees a desktop; the viewer's input is reported, not carried out.
 
-It speaks RFB 3.3 to 3.8 (RFC 6143) and sends raw pixels, as it is meant for a viewer nearby. The clipboard stays on
-either side: what somebody pastes from elsewhere, no recording could paste again.
+It speaks RFB 3.3 to 3.8 (RFC 6143). It sends raw pixels, because it is meant for a viewer nearby. The clipboard stays
+on either side: a recording could not paste again what somebody pastes from elsewhere.
 """
 
 from __future__ import annotations
@@ -43,18 +43,21 @@ _WHEEL: Sequence[Direction] = ("up", "down", "left", "right")
 _ARROW = ("X       ", "XX      ", "XXX     ", "XXXX    ", "XXXXX   ", "XXXXXX  ", "XXXXXXX ", "XXXX    ", "X  XX   ")
 
 Talk = Generator[int, bytes, None]
-"""A conversation: yields how many bytes it needs next, and is sent them."""
+"""A conversation: it yields the number of bytes that it needs next, and gets them by `send`."""
 
 
 MotionListener = Callable[[Union[Motion, None], float], None]
-"""Is told of each event and its moment on the monotonic clock, and of None once the viewer is gone; by the reactor."""
+"""A listener that the reactor calls with each event, or None once the viewer is gone, and the moment.
+
+The moment is on the monotonic clock.
+"""
 
 
 class ViewerServer:
-    """Shows `screen` to the one viewer that connects to `listen`, such as `localhost::5930`; port 0 is any free one.
+    """A server that shows `screen` to the one viewer that connects to `listen`, such as `localhost::5930`.
 
-    With a password the viewer is asked for it. Without one nobody from another machine is let in: raises SettingsError
-    for such an address, and where it cannot be listened at.
+    Port 0 is any free one. With a password, the viewer must give it. Without one, only this machine may connect: raises
+    SettingsError for any other address. Raises SettingsError too where it cannot listen at the address.
     """
 
     def __init__(
@@ -77,7 +80,7 @@ class ViewerServer:
         self.address = f"{shown}::{listening.getHost().port}"
 
     def close(self) -> None:
-        """Send the viewer away, and listen no more."""
+        """Disconnect the viewer and stop listening."""
         blockingCallFromThread(reactor, self._close)
 
     def _close(self) -> Any:
@@ -86,9 +89,11 @@ class ViewerServer:
         return self._listening.stopListening()
 
     def opened(self, viewer: _Viewer) -> None:
+        """Note a viewer that has connected."""
         self._connected.add(viewer)
 
     def closed(self, viewer: _Viewer) -> None:
+        """Forget a viewer that is gone, and tell the listener if it was the one that sees the desktop."""
         self._connected.discard(viewer)
         if viewer is self.viewer:
             self.heard(None, time.monotonic())
@@ -115,7 +120,7 @@ def _is_here(host: str) -> bool:
 
 
 class _Viewer(Protocol):
-    """One connection; lives on the reactor's thread."""
+    """One connection; it lives on the reactor's thread."""
 
     transport: Any
 
@@ -133,23 +138,26 @@ class _Viewer(Protocol):
         self._at = (-1, -1)
 
     def connectionMade(self) -> None:
+        """Begin the conversation."""
         self._stage.opened(self)
         self.transport.setTcpNoDelay(True)
         self._talk = self._converse()
         self._needed = next(self._talk)
 
     def connectionLost(self, reason: object = None) -> None:
+        """Tell the server that the viewer is gone."""
         self._waits = False
         self._stage.closed(self)
 
     def dataReceived(self, data: bytes) -> None:
+        """Go on with the conversation; end it where the viewer sends nonsense."""
         self._received += data
         while len(self._received) >= self._needed and not self.transport.disconnecting:
             block = bytes(self._received[: self._needed])
             del self._received[: self._needed]
             try:
                 self._needed = self._talk.send(block)
-            except (StopIteration, ValueError, struct.error):  # it said what no viewer says
+            except (StopIteration, ValueError, struct.error):  # no viewer sends that
                 self.transport.loseConnection()
                 return
 
@@ -160,7 +168,7 @@ class _Viewer(Protocol):
         version = yield 12
         if not (yield from self._is_let_in(version[:11])):
             return
-        yield 1  # whether others may watch: nobody else does
+        yield 1  # the flag that others may watch: nobody else does
         if self._stage.viewer is not None:
             return
         width, height = self._size
@@ -214,7 +222,7 @@ class _Viewer(Protocol):
             yield now
             length -= now
 
-    # --- what it sees ---
+    # --- the screen ---
 
     def _set_format(self, block: bytes) -> None:
         self._format = PixelFormat.from_bytes(block)
@@ -257,10 +265,10 @@ class _Viewer(Protocol):
             return False
         return self._shape is None or self._screen.pointer_shape not in (None, self._shape)
 
-    # --- what it does ---
+    # --- the input ---
 
     def _pressed(self, down: bool, keysym: int) -> None:
-        key = key_of(keysym) or hex(keysym)  # which no hand knows, and who wants it done is told so
+        key = key_of(keysym) or hex(keysym)  # no key has such a name: it is refused when it is to be pressed
         self._tell(KeyDown(key) if down else KeyUp(key))
 
     def _pointed(self, buttons: int, x: int, y: int) -> None:
@@ -286,7 +294,7 @@ def _rectangle(x: int, y: int, pixels: Pixels, encoding: int, form: PixelFormat)
 
 
 def in_format(pixels: Pixels, form: PixelFormat) -> bytes:
-    """The pixels as a viewer wants them."""
+    """Return the pixels in the format that a viewer wants."""
     number = np.dtype(f"{'>' if form.bigendian else '<'}u{form.bypp}")
     if (form.redshift, form.greenshift, form.blueshift, form.redmax, form.greenmax, form.bluemax) == _SAME:
         return pixels.astype(number).tobytes()
@@ -305,6 +313,6 @@ _SAME = (16, 8, 0, 255, 255, 255)
 
 
 def _arrow() -> PointerShape:
-    """For a server that does not say how its pointer looks."""
+    """Return the pointer for a server that does not send the shape of its own."""
     covers = np.array([[mark == "X" for mark in row] for row in _ARROW])
     return PointerShape(np.zeros(covers.shape, np.uint32), covers, 0, 0)

@@ -1,17 +1,19 @@
-"""What a VNC server is known to take, told from what it offers: measured, so that no wrong character ever arrives.
+"""The input that a VNC server is known to take, judged by what it offers; measured, so that no wrong character arrives.
 
-On each of these a text goes out at once, and the server takes it at its own pace, but for QEMU:
+On each of these servers a text goes out at once, and the server takes it at its own pace; QEMU is the exception:
 
-- TigerVNC 1.12 takes every key, but maps what its keyboard layout lacks to spare keycodes, of which it has about 20 and
-  frees none: text beyond ASCII, and half of the Latin letters where the layout is a Russian one alone (with `us,ru` it
-  finds them all). Its extended clipboard carries any text, and says when a program fetches it.
+- TigerVNC 1.12 takes every key. Characters that its keyboard layout lacks are mapped to spare keycodes, of which it has
+  about 20 and frees none. That concerns text beyond ASCII, and half of the Latin letters where the layout is a
+  Russian one alone (with `us,ru` it finds them all). Its extended clipboard carries any text, and says when a program
+  fetches it.
 - TightVNC 1.3.10 does the same with 167 spare keycodes: enough for Latin-1, and for nothing more.
-- Qt's own VNC server takes Latin-1 and the keys below, and drops all else, the wheel too, without a word. Whoever
-  listens there is Qt, which counts as a double click only what comes within 5 of its pixels.
-- x11vnc 0.9.16 has about 20 spare keycodes, and its number pad moves the caret. While another layout than a Latin one
-  is switched to, it presses the keys of Latin letters, which then make others.
-- QEMU 7.2 takes a key event every 10 ms, queues about 340 and drops the rest, while the pointer overtakes them. It
-  has the characters of a keyboard: by scan codes a US one, or the one of its option -k, with which it takes none.
+- Qt's own VNC server takes Latin-1 and the keys below. It silently drops everything else, the wheel too. A program
+  there always uses Qt, which counts a double click only if the clicks are within 5 of its pixels.
+- x11vnc 0.9.16 has about 20 spare keycodes, and its number pad moves the caret. While a layout that is not Latin is
+  active, it presses the keys of Latin letters, which then make other letters.
+- QEMU 7.2 takes a key event every 10 ms, queues about 340 and drops the rest, while the pointer overtakes them. It has
+  the characters of one keyboard. By scan codes that is a US keyboard; with its option -k it is the keyboard named
+  there, and QEMU takes no scan codes.
 - Plain cut text is no second way: on TightVNC and x11vnc it ends in the cut buffer, which only xterm reads.
 """
 
@@ -59,9 +61,10 @@ _WORDS: Mapping[TextReach, str] = {
 
 @dataclass(frozen=True)
 class ServerQuirks(Means):
-    """The means of a server, and its pace: a key event takes it `event_s`; `scancodes` are sent along with keysyms.
+    """The means of a server, and its pace.
 
-    `doubles_only_near` as in the port ClickRules.
+    The server needs `event_s` for a key event. `scancodes` are sent along with keysyms. `doubles_only_near` is as in
+    the protocol ClickRules.
     """
 
     event_s: float = 0.0
@@ -69,7 +72,7 @@ class ServerQuirks(Means):
     doubles_only_near: bool = False
 
     def pasting(self) -> ServerQuirks:
-        """The same, with all text pasted. Raises SettingsError where the server has no clipboard for that."""
+        """Return these quirks with all text pasted. Raises SettingsError where the server has no clipboard for that."""
         if self.text != "clipboard":
             raise SettingsError(
                 "text can be typed by the clipboard only where the VNC server offers the extended clipboard, as "
@@ -85,7 +88,7 @@ class ServerQuirks(Means):
 def quirks_of(
     desktop_name: str, security_types: bytes, *, announces_clipboard: bool, takes_scancodes: bool
 ) -> ServerQuirks:
-    """What a server takes, told from its desktop's name, the security types it offered, and what it confirmed."""
+    """Return the quirks of a server, judged by its desktop's name, its security types and its confirmations."""
     if desktop_name == _QT_DESKTOP:
         return ServerQuirks("latin-1", wheel=False, only_keysyms=_QT_KEYS, doubles_only_near=True)
     if desktop_name.startswith(_QEMU):

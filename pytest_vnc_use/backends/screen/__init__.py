@@ -1,1 +1,1 @@
-"""Pixels of the screen: what they are, what changed, when they are at rest."""
+"""The pixels of the screen: their values, their changes, and when they are at rest."""

@@ -1,4 +1,4 @@
-"""Where and when the screen changed, and what keeps changing by itself, kept per tile of 32 x 32 pixels."""
+"""Where and when the screen changed, and what keeps changing by itself, per tile of 32 x 32 pixels."""
 
 from __future__ import annotations
 
@@ -12,35 +12,38 @@ Tiles = npt.NDArray[np.bool_]
 
 TILE_PX = 32
 REST_S = 1.5
-"""What has not changed for so long has come to rest; a clock that ticks each second has not."""
+"""A tile that has not changed for so long is at rest; a clock that ticks each second is not."""
 _BUTTON_PX = (160, 32)
-"""So far from the pixel that was clicked a button shows that it was."""
+"""The distance from the clicked pixel, across and down, within which a button shows that it was clicked."""
 _LINE_TILES = 3
-"""So many rows of tiles are touched by a line of text and, below it, the caret or a prompt."""
+"""The most rows of tiles that a line of text touches, with the caret or a prompt below it."""
 _UNLIKE = 4
-"""A change of so many times the pixels of those before it is not one more of them: text beside a caret."""
+"""A change of more than so many times the pixels of earlier ones is of another kind: text beside a caret."""
 _SIZE_HALVES_S = 3.0
 
 
 @dataclass(frozen=True)
 class Rhythm:
-    """At least `updates` changes of one tile over at least `span_s`."""
+    """A rhythm of changes: at least `updates` changes of one tile over at least `span_s`."""
 
     updates: int
     span_s: float
 
 
 FAST = Rhythm(6, 0.4)
-"""Spinners and videos; a transition in CSS mostly ends sooner."""
+"""The rhythm of spinners and videos; a transition in CSS mostly ends sooner."""
 SLOW = Rhythm(4, 1.0)
-"""Carets (a blink takes 500 ms in chromium, 300 and 600 in xterm) and clocks."""
+"""The rhythm of carets (a blink takes 500 ms in chromium, 300 and 600 in xterm) and clocks."""
 
 
 class Activity:
-    """Counts and times of changes per tile; `last_s` is when each changed last, all by one monotonic clock, in seconds.
+    """The counts and times of changes per tile.
 
-    A tile moves by itself while it changes in a rhythm, `FAST` or `SLOW`, and never rests for `REST_S`. Counted is from
-    `restart` on; what moved before, and is told to `learn`, is known until it rests or changes quite differently.
+    `last_s` is the moment of each tile's last change. All moments are in seconds on one monotonic clock.
+
+    A tile moves by itself while it changes in a rhythm, `FAST` or `SLOW`, and never rests for `REST_S`. Changes count
+    from `restart` on. A tile that moved when `learn` was called stays known until it rests or changes quite
+    differently.
     """
 
     def __init__(self, width: int, height: int) -> None:
@@ -52,11 +55,11 @@ class Activity:
         self._known = np.zeros(shape, np.bool_)
 
     def restart(self) -> None:
-        """Count changes from here on; when tiles last changed is kept, and which are known to move by themselves."""
+        """Count changes from here on; keep the times of the last changes, and the tiles known to move."""
         self._count[:] = 0
 
     def learn(self, now_s: float) -> None:
-        """What moves now does so by itself."""
+        """Note that the tiles that move now do so by themselves."""
         self._known = self.moving(now_s)
 
     def add(self, x: int, y: int, changed: Tiles, now_s: float) -> None:
@@ -71,7 +74,7 @@ class Activity:
         self._count[window] += touched
 
     def _end_rhythms(self, window: Any, touched: Tiles, sizes: npt.NDArray[np.int64], now_s: float) -> None:
-        """Of the tiles that change anew after a rest, or by far more than before; and keep how much they change."""
+        """End the rhythm of tiles that change after a rest, or by far more than before; keep the sizes of changes."""
         since_s = np.where(touched, now_s - self.last_s[window], 0.0)
         before = self._size[window] * 0.5 ** (since_s / _SIZE_HALVES_S)
         ended = (since_s > REST_S) | (touched & (before > 0) & (sizes > _UNLIKE * before))
@@ -81,13 +84,13 @@ class Activity:
         self._size[window] = np.where(is_first, 0.0, np.maximum(before, sizes))
 
     def moving(self, now_s: float) -> Tiles:
-        """The tiles that keep changing by themselves."""
+        """Return the tiles that keep changing by themselves."""
         in_rhythm = self._known | self._is_in(FAST) | self._is_in(SLOW)
         moving: Tiles = in_rhythm & (now_s - self.last_s <= REST_S)
         return moving
 
     def around(self, point: tuple[int, int] | None) -> Tiles:
-        """The tiles that a button under a pixel may cover; none around no pixel."""
+        """Return the tiles that a button under a pixel may cover; none where there is no pixel."""
         tiles = np.zeros_like(self._known)
         if point is not None:
             (x, y), (across, down) = point, _BUTTON_PX
@@ -96,14 +99,14 @@ class Activity:
         return tiles
 
     def line_since(self, moment_s: float, except_tiles: Tiles) -> Tiles:
-        """The tiles that changed from a moment on, where one line of text may be all of it; else none."""
+        """Return the tiles that changed from `moment_s` on, if they may all be one line of text; else none."""
         tiles: Tiles = (self.last_s >= moment_s) & ~except_tiles
         rows = np.flatnonzero(tiles.any(axis=1))
         return tiles if rows.size and np.ptp(rows) < _LINE_TILES else np.zeros_like(tiles)
 
     @property
     def known(self) -> Tiles:
-        """The tiles that moved by themselves when it was last learned."""
+        """The tiles that moved by themselves at the last `learn` and have not stopped since."""
         return self._known
 
     def _is_in(self, rhythm: Rhythm) -> Tiles:
@@ -111,12 +114,12 @@ class Activity:
         return is_in
 
     def last_change_s(self, except_tiles: Tiles | np.bool_ = np.False_) -> float:
-        """When a tile outside `except_tiles` last changed; minus infinity where none ever did."""
+        """Return when a tile outside `except_tiles` last changed; minus infinity where none ever did."""
         return float(np.max(self.last_s, where=~except_tiles, initial=-np.inf))
 
 
 def _sums(counts: npt.NDArray[Any], offset: int, axis: int) -> npt.NDArray[np.int64]:
-    """The sums per tile along one axis, whose first element is at `offset`."""
+    """Return the sums per tile along one axis, whose first element is at `offset`."""
     starts = np.arange(-(offset % TILE_PX), counts.shape[axis], TILE_PX).clip(min=0)
     sums: npt.NDArray[np.int64] = np.add.reduceat(counts, starts, axis=axis, dtype=np.int64)
     return sums

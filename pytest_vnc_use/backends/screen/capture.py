@@ -1,4 +1,4 @@
-"""What the screen showed at one moment, as pixels; and as the frame that becomes of them."""
+"""The pixels of the screen at one moment, and the frame that is made of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_vnc_use.types import Frame, FrameRef, Region
 
 @dataclass(frozen=True, eq=False)
 class Capture:
-    """Pixels that nobody writes to any more, with what a Frame tells of them."""
+    """Pixels that nobody writes to any more, with the facts that a Frame holds about them."""
 
     pixels: Pixels
     taken_s: float
@@ -26,7 +26,7 @@ class Capture:
     pointer: ShownPointer | None = None
 
     def frame(self, *, pointer: bool = False) -> Frame:
-        """The frame of these pixels, encoded here and now; with the `pointer` on it, where it is known."""
+        """Encode these pixels as a frame, here and now; with `pointer`, draw the pointer on it where it is known."""
         shown = self.pointer.drawn_on(self.pixels) if pointer and self.pointer else self.pixels
         png = encode_png(shown)
         height, width = self.pixels.shape
@@ -36,7 +36,7 @@ class Capture:
 
 
 def regions(tiles: Tiles, width: int, height: int) -> Iterator[Region]:
-    """Rectangles, within a screen of this size, that cover the marked tiles and no others."""
+    """Yield rectangles, within a screen of this size, that cover the marked tiles and no others."""
     begun: dict[tuple[int, int], int] = {}
     for number, row in enumerate(np.pad(tiles, ((0, 1), (1, 1)))):
         edges = np.flatnonzero(row[1:] != row[:-1]).tolist()

@@ -1,6 +1,6 @@
 """The live framebuffer: the pixels as the server last sent them, and the place where callers wait for the server.
 
-The reactor's thread writes, the caller's thread reads and waits; one condition guards all of it.
+The reactor's thread writes; the caller's thread reads and waits. One condition guards all of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pytest_vnc_use.types import Glance, Region, Settled
 
 
 class Framebuffer:
-    """Pixels, what changed when, and why the connection ended."""
+    """The pixels of a screen, the times of their changes, and the reason why the connection ended."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -41,7 +41,7 @@ class Framebuffer:
     # --- for the reactor's thread ---
 
     def resize(self, width: int, height: int) -> None:
-        """Start anew with another size; incomplete until every pixel has been sent once."""
+        """Start anew with another size; the screen is incomplete until every pixel has been sent once."""
         with self._condition:
             self._keep_what_passes(np.ones_like(self._activity.last_s, np.bool_))
             self._pixels = np.zeros((height, width), np.uint32)
@@ -52,7 +52,7 @@ class Framebuffer:
             self._looked_s = -np.inf
 
     def apply(self, rectangles: Sequence[Rectangle]) -> None:
-        """Draw one whole update, whose rectangles are on the screen."""
+        """Draw one whole update; its rectangles must be on the screen."""
         with self._condition:
             self._keep_what_passes(self._covered(rectangles))
             for rectangle in rectangles:
@@ -61,12 +61,12 @@ class Framebuffer:
             self._condition.notify_all()
 
     def shape_pointer(self, shape: PointerShape) -> None:
-        """The pointer looks so from here on."""
+        """Note the shape that the pointer has from here on."""
         with self._condition:
             self._pointer_shape = shape
 
     def move_pointer(self, x: int, y: int) -> None:
-        """The pointer was sent there."""
+        """Note the pixel to which the pointer was sent."""
         with self._condition:
             self._pointer_at = (x, y)
 
@@ -77,7 +77,7 @@ class Framebuffer:
             self._condition.notify_all()
 
     def wake(self) -> None:
-        """Let waiters look at their condition again."""
+        """Let waiters check their condition again."""
         with self._condition:
             self._condition.notify_all()
 
@@ -93,7 +93,7 @@ class Framebuffer:
         return covered
 
     def _moving(self) -> Tiles:
-        """The tiles that keep changing by themselves."""
+        """Return the tiles that keep changing by themselves."""
         return self._activity.moving(time.monotonic())
 
     def _draw(self, rectangle: Rectangle) -> None:
@@ -116,23 +116,23 @@ class Framebuffer:
             return width, height
 
     def raise_if_lost(self) -> None:
-        """Raises the DesktopError that ended the connection, if one did."""
+        """Raise the DesktopError that ended the connection, if one did."""
         if self._error is not None:
             raise self._error
 
     @property
     def changed_s(self) -> float:
-        """When a pixel last changed, on the monotonic clock."""
+        """The moment when a pixel last changed, on the monotonic clock."""
         with self._condition:
             return self._activity.last_change_s()
 
     def capture(self, timeout_s: float) -> Capture | None:
-        """A copy of the pixels; None where some are still missing after `timeout_s`. Raises DesktopError."""
+        """Return a copy of the pixels; None where some are still missing after `timeout_s`. Raises DesktopError."""
         with self._condition:
             return self.last_capture() if self.wait_complete(timeout_s) else None
 
     def last_capture(self) -> Capture:
-        """A copy of the pixels as they were last seen, also where the connection ended."""
+        """Return a copy of the pixels as they were last seen, even where the connection ended."""
         with self._condition:
             changed = self._activity.last_s >= self._looked_s
             seen = Capture(self._pixels.copy(), time.monotonic(), changed, self._moving(), self._pointer())
@@ -141,26 +141,26 @@ class Framebuffer:
             return seen
 
     def glance(self, *, pointer: bool = False) -> Glance:
-        """Return a copy of the pixels as they are, which does not count as looked at; with the `pointer` on it."""
+        """Return a copy of the pixels now, which does not count as a look; with `pointer`, draw the pointer on it."""
         with self._condition:
             pixels, drawn = self._pixels.copy(), self._pointer() if pointer else None
         return Glance(drawn.drawn_on(pixels) if drawn else pixels)
 
     def parts_since(self, moment_s: float) -> tuple[float, list[tuple[Region, Pixels]]]:
-        """Copies of all parts in which a pixel changed from a moment on, and when they were made."""
+        """Return the time now, and copies of all parts in which a pixel changed from `moment_s` on."""
         with self._condition:
             parts = regions(self._activity.last_s >= moment_s, *self.size)
             return time.monotonic(), [(part, self.part(part)) for part in parts]
 
     def part(self, part: Region) -> Pixels:
-        """A copy of a part of the screen."""
+        """Return a copy of a part of the screen."""
         with self._condition:
             copied: Pixels = self._pixels[part.top : part.bottom, part.left : part.right].copy()
             return copied
 
     @property
     def pointer_shape(self) -> PointerShape | None:
-        """How the pointer looks; None where the server has not said so."""
+        """The shape of the pointer; None where the server has not sent it."""
         return self._pointer_shape
 
     def _pointer(self) -> ShownPointer | None:
@@ -169,35 +169,38 @@ class Framebuffer:
         return ShownPointer(self._pointer_shape, *self._pointer_at)
 
     def passed(self) -> Iterator[Capture]:
-        """What the screen showed between captures, and no more; told once, oldest first."""
+        """Return the captures of transient frames, oldest first; each is returned once."""
         with self._condition:
             return self._passed.take()
 
     def only_colour(self, timeout_s: float) -> str:
-        """The one colour (`#000000`) that all pixels have kept for `timeout_s`; "" as soon as there are several."""
+        """Return the one colour (`#000000`) that all pixels keep for `timeout_s`; "" as soon as there are several."""
         several = self.wait_until(lambda: self._has_several_colours(), timeout_s)
         return "" if several else f"#{self._pixels[0, 0] & COLOUR_BITS:06x}"
 
     def _has_several_colours(self) -> bool:
-        # most screens show it in a few of their rows already
+        # on most screens a few rows are enough to find several
         some_rows = self._pixels[::16]
         return any(bool(((rows ^ rows[0, 0]) & COLOUR_BITS).any()) for rows in (some_rows, self._pixels))
 
     def forget(self) -> None:
-        """Count every pixel as missing until it has been sent anew; those known are kept, to tell what changed."""
+        """Count every pixel as missing until it is sent anew; keep the known pixels, to find what changed."""
         with self._condition:
             self._missing[:] = True
             self._complete = False
 
     def wait_until(self, predicate: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether `predicate` came true within `timeout_s`. Raises the DesktopError that ended the connection."""
+        """Wait at most `timeout_s` until `predicate` is true, and return whether it is.
+
+        Raises the DesktopError that ended the connection.
+        """
         with self._condition:
             self._condition.wait_for(lambda: self._error is not None or predicate(), timeout_s)
             self.raise_if_lost()
             return predicate()
 
     def wait_complete(self, timeout_s: float) -> bool:
-        """Whether every pixel has been sent at least once, within `timeout_s`. Raises DesktopError."""
+        """Wait at most `timeout_s` until every pixel has been sent once; return whether it was. Raises DesktopError."""
         return self.wait_until(lambda: self._complete, timeout_s)
 
     def pause(self, duration_s: float) -> None:
@@ -207,13 +210,13 @@ class Framebuffer:
     # --- settling and watching ---
 
     def mark_connected(self) -> None:
-        """Nothing was done yet: a program that has just been started may still be drawing its first screen."""
+        """Note that no action was done yet: a program that has just started may still draw its first screen."""
         with self._condition:
             now_s = time.monotonic()
             self._mark = ActionWindow(now_s, now_s)
 
     def mark_began(self) -> None:
-        """An action, or a part of one, begins now: what changes from here on may be its answer."""
+        """Note that an action, or a part of one, begins now: changes from here on may be its answer."""
         with self._condition:
             now_s = time.monotonic()
             if not self._acting:
@@ -222,14 +225,14 @@ class Framebuffer:
             self._acting = True
 
     def mark_ended(self, *, clicked: tuple[int, int] | None = None, entered: bool = False) -> None:
-        """The action is carried out, as a ActionWindow tells of it; animation is looked for from here on."""
+        """Note that the action is carried out, with the facts of an ActionWindow; look for animation from here on."""
         with self._condition:
             self._mark = ActionWindow(self._mark.began_s, time.monotonic(), clicked, entered)
             self._activity.restart()
             self._acting = False
 
     def mark_waited(self) -> None:
-        """The action was only a wait: what moved meanwhile did so by itself."""
+        """Note that the action was only a wait: tiles that moved meanwhile did so by themselves."""
         with self._condition:
             now_s = time.monotonic()
             self._mark = ActionWindow(self._mark.began_s, now_s)
@@ -237,25 +240,28 @@ class Framebuffer:
             self._acting = False
 
     def changed_since(self, moment_s: float) -> bool:
-        """Whether a pixel changed after that moment, but for what moves by itself. Raises DesktopError."""
+        """Return whether a pixel changed after `moment_s`, outside moving tiles. Raises DesktopError."""
         with self._condition:
             self.raise_if_lost()
             moving = self._activity.moving(time.monotonic())
             return self._activity.last_change_s(except_tiles=moving) > moment_s
 
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
-        """The same, waited for. Raises DesktopError as soon as the connection ends."""
+        """Wait at most `timeout_s` until `changed_since` is true, and return whether it is.
+
+        Raises DesktopError as soon as the connection ends.
+        """
         ends_s = time.monotonic() + timeout_s
         with self._condition:
             while not self.changed_since(moment_s):
                 remaining_s = ends_s - time.monotonic()
                 if remaining_s <= 0:
                     return False
-                self._condition.wait(min(remaining_s, REST_S))  # that something came to rest is told by nobody
+                self._condition.wait(min(remaining_s, REST_S))  # no event says that something came to rest
             return True
 
     def wait_settled(self, rules: SettleRules) -> Settled:
-        """Wait as `rules` say. Raises DesktopError as soon as the connection ends."""
+        """Wait until the screen is settled by `rules`. Raises DesktopError as soon as the connection ends."""
         started_s = time.monotonic()
         with self._condition:
             while True:

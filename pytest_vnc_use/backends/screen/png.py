@@ -1,7 +1,7 @@
-"""PNG: 8-bit RGB, filter Up, one zlib stream whose halves are deflated at the same time.
+"""PNG encoder: 8-bit RGB, filter Up, one zlib stream whose halves are deflated at the same time.
 
-ISA-L deflates it; where that has no wheel, the standard library does: other bytes, the same pixels. Level 1 of either
-is as small as a screen gets by deflate, within a tenth.
+ISA-L deflates it. Where that has no wheel, the standard library does: other bytes, the same pixels. Level 1 of either
+comes within a tenth of the smallest size that deflate reaches for a screen.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _ZLIB_HEADER = b"\x78\x01"
 _FILTER_UP = 2
 _LEVEL = 1
 _RAW = -15
-"""Window bits that say: deflate, and neither zlib's header nor its checksum."""
+"""The window bits for plain deflate, without zlib's header and checksum."""
 _ADLER = 65521
 _BAND = 32
-"""So many rows are deflated while they are in the processor's cache; all at once it takes half as long again."""
+"""The rows that are deflated while they are in the processor's cache; all at once takes half as long again."""
 
 
 def encode_png(pixels: Pixels) -> bytes:
-    """PNG of pixels, without their highest bytes."""
+    """Encode pixels as PNG, without their highest bytes."""
     height, width = pixels.shape
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     rows = b"".join(_zlib_stream(pixels))
@@ -39,7 +39,7 @@ def encode_png(pixels: Pixels) -> bytes:
 
 
 def _zlib_stream(pixels: Pixels) -> tuple[bytes, ...]:
-    """The filtered rows, deflated (RFC 1950)."""
+    """Return the filtered rows, deflated (RFC 1950)."""
     height, width = pixels.shape
     half = height // 2
     with ThreadPoolExecutor(1) as other:
@@ -51,7 +51,7 @@ def _zlib_stream(pixels: Pixels) -> tuple[bytes, ...]:
 
 
 def _deflated(pixels: Pixels, top: int, bottom: int, end: int) -> tuple[bytes, int]:
-    """Some rows, deflated, and their Adler-32."""
+    """Return some rows, deflated, and their Adler-32."""
     deflater, checksum, pieces = deflate.compressobj(_LEVEL, deflate.DEFLATED, _RAW), 1, []
     for band in _filtered(pixels, top, bottom):
         pieces.append(deflater.compress(band))
@@ -60,7 +60,7 @@ def _deflated(pixels: Pixels, top: int, bottom: int, end: int) -> tuple[bytes, i
 
 
 def _checksum_of_both(first: int, second: int, length: int) -> int:
-    """The Adler-32 of two pieces of data one after the other; `length` is the second's in bytes."""
+    """Return the Adler-32 of two pieces of data one after the other; `length` is the second's in bytes."""
     sums = (first & 0xFFFF) - 1, first >> 16
     low = (sums[0] + (second & 0xFFFF)) % _ADLER
     high = (sums[1] + (second >> 16) + sums[0] * length) % _ADLER
@@ -68,7 +68,7 @@ def _checksum_of_both(first: int, second: int, length: int) -> int:
 
 
 def _filtered(pixels: Pixels, top: int, bottom: int) -> Iterator[memoryview]:
-    """Rows in bands; each band is overwritten by the next."""
+    """Yield rows in bands; each band is overwritten by the next."""
     height, width = pixels.shape
     bgrx = pixels.view(np.uint8).reshape(height, width, 4)
     rgb = np.zeros((_BAND + 1, width, 3), np.uint8)  # the first row is the one above

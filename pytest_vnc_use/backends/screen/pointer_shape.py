@@ -1,4 +1,4 @@
-"""The pointer as the server describes it (RFC 6143, 7.8.1), to be drawn into frames that are asked to show it."""
+"""The pointer as the server describes it (RFC 6143, 7.8.1), for frames that show it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_vnc_use.backends.screen.rectangles import Pixels
 
 @dataclass(frozen=True, eq=False)
 class PointerShape:
-    """Its pixels, which of them cover the screen, and which one points, from the top left."""
+    """The pixels of a pointer, which of them cover the screen, and which one points, from the top left."""
 
     pixels: Pixels
     covers: npt.NDArray[np.bool_]
@@ -21,7 +21,7 @@ class PointerShape:
 
     @classmethod
     def of(cls, hot_x: int, hot_y: int, width: int, height: int, image: bytes, mask: bytes) -> PointerShape:
-        """From the message: 4 bytes a pixel, and a bit a pixel in rows of whole bytes."""
+        """Return the shape in a message: 4 bytes a pixel, and a bit a pixel in rows of whole bytes."""
         pixels = np.frombuffer(image, "<u4").reshape(height, width)
         bits = np.unpackbits(np.frombuffer(mask, np.uint8).reshape(height, (width + 7) // 8), axis=1)
         return cls(pixels, bits[:, :width].astype(np.bool_), hot_x, hot_y)
@@ -36,7 +36,7 @@ class ShownPointer:
     y: int
 
     def drawn_on(self, pixels: Pixels) -> Pixels:
-        """A copy of the pixels with the pointer on them, as far as it is on the screen."""
+        """Return a copy of the pixels with the pointer on them, as far as it is on the screen."""
         drawn: Pixels = pixels.copy()
         left, top = self.x - self.shape.hot_x, self.y - self.shape.hot_y
         cut_left, cut_top = max(0, -left), max(0, -top)

@@ -1,4 +1,4 @@
-"""What an update of the screen is made of: areas with new pixels, and areas copied from elsewhere on the screen."""
+"""The parts of a screen update: areas with new pixels, and areas copied from elsewhere on the screen."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 Pixels = npt.NDArray[np.uint32]
-"""Of shape (height, width); a pixel is 0x00RRGGBB, and what stands in its highest byte means nothing."""
+"""An array of shape (height, width). A pixel is 0x00RRGGBB; its highest byte means nothing."""
 COLOUR_BITS = np.uint32(0xFFFFFF)
 
 
 @dataclass(frozen=True)
 class Area:
-    """A part of the screen, in pixels; a width or height of 0 is none of it."""
+    """A part of the screen, in pixels; it is empty where its width or height is 0."""
 
     x: int
     y: int
@@ -24,7 +24,7 @@ class Area:
 
     @property
     def size(self) -> int:
-        """How many pixels it holds."""
+        """The number of its pixels."""
         return self.width * self.height
 
     @property
@@ -33,11 +33,11 @@ class Area:
         return slice(self.y, self.y + self.height), slice(self.x, self.x + self.width)
 
     def is_within(self, width: int, height: int) -> bool:
-        """Whether no part of it leaves a screen of that size."""
+        """Return whether all of it is on a screen of that size."""
         return self.x + self.width <= width and self.y + self.height <= height
 
     def covers(self, x: int, y: int) -> bool:
-        """Whether that pixel is part of it."""
+        """Return whether that pixel is part of it."""
         return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
 
 
@@ -49,17 +49,19 @@ class Sent:
     pixels: Pixels
 
     def on(self, screen: Pixels) -> Pixels:
+        """Return the new pixels of the area."""
         return self.pixels
 
 
 @dataclass(frozen=True)
 class Copied:
-    """An area that becomes what is on the screen at `source`, an area of the same size that may overlap it."""
+    """An area that takes the pixels of `source`, an area of the same size that may overlap it."""
 
     area: Area
     source: Area
 
     def on(self, screen: Pixels) -> Pixels:
+        """Return the new pixels of the area, copied from `screen`."""
         copied: Pixels = screen[self.source.slices].copy()
         return copied
 

@@ -1,4 +1,4 @@
-"""When a screen counts as settled after an action: the rules, and the decision as a pure function of what was seen."""
+"""The rules by which a screen counts as settled after an action; the decision is a pure function of the activity."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pytest_vnc_use.types import SettledReason
 
 @dataclass(frozen=True)
 class SettleRules:
-    """How long to wait for the screen, in seconds.
+    """The waiting times for a screen, in seconds.
 
-    A first change is awaited until `first_change_s` after the action began, then `quiet_s` without another one, what
-    moves by itself left out. A button that shows no more than that it was pressed, or a line no more than what was
-    entered, has not answered yet, unless `any_change` will do. `limit_s` bounds the whole wait.
+    A first change is awaited until `first_change_s` after the action began. Then the screen must rest for `quiet_s`;
+    moving tiles do not count. A button that only shows that it was pressed has not answered yet. Nor has a line that
+    only shows the entered text. With `any_change` both are enough. `limit_s` bounds the whole wait.
     """
 
     first_change_s: float = 0.5
@@ -25,15 +25,19 @@ class SettleRules:
     any_change: bool = False
 
     def shortened(self) -> SettleRules:
-        """For a screen that is watched on: of 150 frames it missed the end of 39, the watch none."""
+        """Return shorter rules for a screen that is watched further.
+
+        Of 150 frames these rules missed the end of 39; the watch missed none.
+        """
         return replace(self, first_change_s=0.6 * self.first_change_s, quiet_s=0.5 * self.quiet_s)
 
 
 @dataclass(frozen=True)
 class ActionWindow:
-    """When the last action began and ended, on the monotonic clock; which pixel it `clicked`, whether it `entered`.
+    """The moments when the last action began and ended, on the monotonic clock.
 
-    An action enters where its last key is the one that has a line of text answered, and a default button pressed.
+    `clicked` is the pixel that it clicked. `entered` is set where its last key is Enter, which sends a line of text or
+    presses a default button.
     """
 
     began_s: float
@@ -44,14 +48,14 @@ class ActionWindow:
 
 @dataclass(frozen=True)
 class SettleDecision:
-    """Why the screen counts as settled, from `at_s` on unless it changes before."""
+    """The reason why the screen counts as settled, from `at_s` on unless it changes before."""
 
     reason: SettledReason
     at_s: float
 
 
 def decide(activity: Activity, mark: ActionWindow, rules: SettleRules, now_s: float) -> SettleDecision:
-    """What to make of a screen that changes no more."""
+    """Return the decision for a screen that changes no more."""
     moving = activity.moving(now_s)
     last_change_s = activity.last_change_s(except_tiles=moving)
     quiet_s = max(last_change_s, mark.ended_s) + rules.quiet_s
@@ -65,7 +69,7 @@ def decide(activity: Activity, mark: ActionWindow, rules: SettleRules, now_s: fl
 
 
 def _shows(activity: Activity, mark: ActionWindow, moving: Tiles) -> Tiles:
-    """The tiles in which a screen shows the action itself, and no answer to it yet."""
+    """Return the tiles in which a screen shows the action itself, and no answer to it yet."""
     if mark.entered:
         return activity.line_since(mark.began_s, except_tiles=moving)
     return activity.around(mark.clicked)

@@ -1,8 +1,8 @@
-"""What the screen showed for a while between two looks at it, and then no more: a toast, a splash, "loading …".
+"""Transient frames: screens that showed for a while between two looks, such as a toast, a splash, "loading …".
 
-A tile that shows one thing for `SHOWN_S` and is about to be drawn over makes its moment worth keeping. So spinners,
-videos and transitions are not kept, however long; carets and clocks a few times, as each tile counts but so often.
-Only the part of the screen that changed since the last look is copied, and only then.
+A screen is kept if one of its tiles has shown the same for `SHOWN_S` and is about to be drawn over. So spinners, videos
+and transitions are not kept, however long they last. Carets and clocks are kept a few times, because each tile counts
+only `MOST_A_TILE` times. Only the part of the screen that changed since the last look is copied, and only then.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
 from pytest_vnc_use.same_screen import within_caret
 
 SHOWN_S = 0.2
-"""The shortest time that counts; what is to be read is shown longer."""
+"""The shortest time that counts; text to be read is shown longer."""
 MOST_A_TILE = 3
 MOST_FRAMES = 8
 MOST_BYTES = 128 << 20
 
 Times = npt.NDArray[np.float64]
-"""When each tile last changed, on the monotonic clock."""
+"""The moment when each tile last changed, on the monotonic clock."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Passed:
-    """The screen at a moment: `base`, but for the `part` at `place`, if anything was known before."""
+    """The screen at a moment: `base` with `part` at `place`; `part` is empty where no look came before."""
 
     base: Pixels
     place: tuple[slice, slice]
@@ -40,18 +40,19 @@ class _Passed:
     moving: Tiles
 
     def capture(self) -> Capture:
+        """Return the whole screen."""
         pixels = self.base.copy()
         pixels[self.place] = self.part
         return Capture(pixels, self.taken_s, self.changed, self.moving)
 
     def is_a_caret(self) -> bool:
-        """Whether no more than a caret differs from what was seen before."""
+        """Return whether only a caret differs from the look before."""
         differs = ((self.base[self.place] ^ self.part) & COLOUR_BITS) != 0
         return bool(self.part.size) and within_caret(differs)
 
 
 class TransientFrames:
-    """Keeps what passes, the newest of it, bounded in number and bytes. For one thread at a time."""
+    """The newest transient frames, bounded in number and bytes. For one thread at a time."""
 
     def __init__(self) -> None:
         self._base: Pixels | None = None
@@ -60,18 +61,18 @@ class TransientFrames:
         self._kept: list[_Passed] = []
 
     def look(self, seen: Capture) -> None:
-        """The screen was seen so; what changes from there on may pass."""
+        """Note a look at the screen; changes from there on may be transient."""
         self._base = seen.pixels
         self._base_s = self._known_s = seen.taken_s
         self._ended = np.zeros(seen.changed.shape, np.int64)
 
     def resize(self, tiles: Tiles) -> None:
-        """The screen has other tiles; what was kept of the old ones stays."""
+        """Note that the screen has other tiles; frames that were kept of the old ones stay."""
         self._base = None
         self._ended = np.zeros(tiles.shape, np.int64)
 
     def draw_over(self, drawn: Tiles, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float) -> None:
-        """Keep `pixels` if something in them passes, now that the tiles `drawn` are drawn over."""
+        """Keep `pixels` if something in them is transient, now that the tiles `drawn` are drawn over."""
         passing = drawn & (last_s >= self._known_s) & (last_s <= now_s - SHOWN_S) & ~moving
         passing &= self._ended < MOST_A_TILE
         if passing.any():
@@ -80,7 +81,10 @@ class TransientFrames:
             self._keep(pixels, last_s, moving, now_s)
 
     def take(self) -> Iterator[Capture]:
-        """What has passed since the last call, oldest first; a whole screen each, made when it is asked for."""
+        """Return the transient frames since the last call, oldest first.
+
+        Each is a whole screen, which is made when it is asked for.
+        """
         kept, self._kept = self._kept, []
         return (passed.capture() for passed in kept if not passed.is_a_caret())
 
@@ -100,7 +104,7 @@ class TransientFrames:
 
 
 def _place(tiles: Tiles) -> tuple[slice, slice]:
-    """The pixels of the smallest box around the marked tiles; of nothing where none is."""
+    """Return the pixels of the smallest box around the marked tiles; an empty box where none is marked."""
     rows, columns = np.nonzero(tiles)
     return _span(rows), _span(columns)
 

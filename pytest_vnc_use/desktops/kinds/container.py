@@ -28,19 +28,19 @@ _SHOWN_LINES = 20
 
 
 class ContainerDesktop(ReachedDesktop):
-    """Runs `image`, waits until its desktop is ready, then launches `command`, if one is given.
+    """A desktop in a container of `image`; once it is ready, it launches `command`, if one is given.
 
-    Ready means: the VNC server at `port` in the container greets, and its screen is no longer of one single colour.
-    The container is told `VNC_GEOMETRY`, such as 1440x900, and `VNC_PASSWORD`, which is random where none is given: its
-    VNC server should have that size and want that password, as examples/desktop does. `environment` holds NAME=VALUE,
-    or NAME to hand on from here; `volumes` HERE:THERE or HERE:THERE:ro. The port is published on loopback only. What is
-    kept here of the desktop is a private folder in `place`, the temporary folder by default.
+    Ready means: the VNC server at `port` in the container greets, and its screen is no longer of one single colour. The
+    container gets the variables `VNC_GEOMETRY`, such as 1440x900, and `VNC_PASSWORD`, which is random where none is
+    given. Its VNC server should have that size and want that password, as examples/desktop does. `environment` holds
+    NAME=VALUE, or NAME to hand on from here; `volumes` holds HERE:THERE or HERE:THERE:ro. The port is published on
+    loopback only. The local files of the desktop are in a private folder in `place`, the temporary folder by default.
 
     Files and commands are those of the image's own user, in its own working folder. An image that is not here is
-    pulled. Everything ends with `stop()`, and with this process, however that dies. Linux only.
+    pulled. Everything ends with `stop()`, and with this process, however it dies. Linux only.
 
-    Raises SettingsError for what makes no sense; DesktopError where no engine (`docker`, `podman`) answers, the image
-    cannot be had or its container ends first; DesktopRefused where it is not ready within `start_timeout_s`.
+    Raises SettingsError for arguments that make no sense; DesktopError where no engine (`docker`, `podman`) answers,
+    the image cannot be had or its container ends first; DesktopRefused where it is not ready within `start_timeout_s`.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ContainerDesktop(ReachedDesktop):
 
     @property
     def server(self) -> str:
-        """The port of loopback that leads to its VNC server, as `host::port`."""
+        """Return the port of loopback that leads to its VNC server, as `host::port`."""
         return f"127.0.0.1::{self._published_port}"
 
     @property
@@ -87,16 +87,16 @@ class ContainerDesktop(ReachedDesktop):
 
     @property
     def alive(self) -> bool:
-        """Whether the container still runs. Raises DesktopError where the engine does not tell."""
+        """Return whether the container still runs. Raises DesktopError where the engine does not answer."""
         return self._kept_logs is None and not self._engine.end(self.container)
 
     @property
     def container(self) -> str:
-        """The container's name, as `docker exec` wants it."""
+        """The container's name, for `docker exec`."""
         return self._session.folder.name
 
     def fault(self) -> str:
-        """How the container ended, and the last lines of what it printed; "" while it runs."""
+        """Return how the container ended, and the last lines of its output; "" while it runs."""
         if self._kept_fault is not None:
             return self._kept_fault
         try:
@@ -106,11 +106,14 @@ class ContainerDesktop(ReachedDesktop):
         return self._message(end) if end else ""
 
     def logs(self) -> Mapping[str, str]:
-        """What the container has printed, as `container`, and the program under test, as `program`."""
+        """Return the output of the container, as `container`, and of the program under test, as `program`."""
         return self._kept_logs if self._kept_logs is not None else {"container": self._printed(), **super().logs()}
 
     def reset(self) -> None:
-        """The same with a container anew, ready again. Raises DesktopError where that fails; then it is stopped."""
+        """Replace the container by a new one, and wait until that is ready.
+
+        Raises DesktopError where that fails; then the desktop is stopped.
+        """
         self._reach_to("reset the desktop")
         self._end_program()
         self._session.stop()
@@ -132,14 +135,14 @@ class ContainerDesktop(ReachedDesktop):
             self._run()
             self._published_port = self._engine.published_port(self.container, self._port)
             self._await_ready(Deadline(self._start_timeout_s))
-        except BaseException:  # whatever it was, Ctrl-C too: nothing that was started stays behind
+        except BaseException:  # on any error, and on Ctrl-C: nothing that was started stays behind
             self.stop()
             raise
 
     def _launch_or_stop(self, command: Sequence[str]) -> None:
         try:
             self.launch(command)
-        except BaseException:  # whatever it was, Ctrl-C too: nothing that was started stays behind
+        except BaseException:  # on any error, and on Ctrl-C: nothing that was started stays behind
             self.stop()
             raise
 
@@ -147,7 +150,7 @@ class ContainerDesktop(ReachedDesktop):
         folder = self._session.folder
         for command in self._engine.removal(self.container):
             cleanup.note_command(folder, command)
-        file = folder / "environment"  # not on a command line, which everybody here could read
+        file = folder / "environment"  # everybody here could read a command line
         file.write_text("".join(f"{name}={value}\n" for name, value in self._environment.items()), encoding="utf-8")
         self._engine.run(Run(self._image, self._port, self._volumes, file, folder))
 
@@ -180,7 +183,7 @@ class ContainerDesktop(ReachedDesktop):
     def _printed(self) -> str:
         try:
             return self._engine.logs(self.container)
-        except DesktopError as exc:  # it was removed, or the engine is gone: what else there is to tell comes first
+        except DesktopError as exc:  # it was removed, or the engine is gone: other faults matter more
             return str(exc)
 
     def _reach_to(self, wish: str) -> RemoteExec:
@@ -195,7 +198,7 @@ def _check_image(image: str) -> None:
 
 
 def _environment(entries: Sequence[str]) -> dict[str, str]:
-    """Value by name."""
+    """Return the value of each variable by its name."""
     return dict(_variable(entry) for entry in entries)
 
 
@@ -212,7 +215,7 @@ def _variable(entry: str) -> tuple[str, str]:
 
 
 def _volume(text: str) -> tuple[str, str, str]:
-    """(here, there, "ro" or "rw"), here absolute."""
+    """Return (here, there, "ro" or "rw"), with `here` absolute."""
     parts = re.fullmatch(r"([^:]+):(/[^:]*)(?::(ro|rw))?", text)
     if parts is None:
         raise SettingsError(f"a volume must be HERE:THERE or HERE:THERE:ro, THERE from the root on, got {text!r}")

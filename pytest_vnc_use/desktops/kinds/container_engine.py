@@ -1,4 +1,4 @@
-"""What runs containers, Docker or Podman, through python-on-whales; the only place that knows that library.
+"""The engines that run containers, Docker or Podman, through python-on-whales; no other module uses that library.
 
 The library drives the engine's own command, which is always the one found on PATH: it is given, never downloaded.
 """
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 ENGINES = ("docker", "podman")
 _FOLDER, _MACHINE = "pytest-vnc-use.folder", "pytest-vnc-use.machine"
-"""Labels of a container: the session's folder it belongs to, and the machine that has that folder."""
+"""Labels of a container: the session's folder that it belongs to, and the machine that has that folder."""
 _ANSWER_S = 30.0
 _PULL_S = 900.0
 _LOG_CHARACTERS = 1_000_000
@@ -34,18 +34,18 @@ _LOG_CHARACTERS = 1_000_000
 
 @dataclass(frozen=True)
 class Run:
-    """What is to run: volumes are (here, there, "ro" or "rw"), `port` the one in the container."""
+    """A container to run: volumes are (here, there, "ro" or "rw"), `port` is the one in the container."""
 
     image: str
     port: int
     volumes: Sequence[tuple[str, str, str]]
     environment_file: Path
     folder: Path
-    """The session's: its name is the container's, and while it exists the container has an owner."""
+    """The session's folder: its name is the container's, and while it exists the container has an owner."""
 
 
 class Engine:
-    """One engine, by the name of its command. Every call is bounded in time, and raises DesktopError."""
+    """An engine, known by the name of its command. Every call is bounded in time, and raises DesktopError."""
 
     def __init__(self, name: str, path: str) -> None:
         self.name = name
@@ -53,7 +53,7 @@ class Engine:
         self._client = _client(path)
 
     def pull_missing(self, image: str) -> None:
-        """Have the image here. Raises DesktopError where it is not, and cannot be fetched."""
+        """Pull the image if it is not here. Raises DesktopError where it cannot be fetched."""
         if not self._ask(f"look for the image {image!r}", lambda: self._client.image.exists(image)):
             wish, advice = f"pull the image {image!r}, which is not here", "build it first, or correct its name"
             self._ask(wish, lambda: self._client.image.pull(image, quiet=True), advice=advice, limit_s=_PULL_S)
@@ -76,7 +76,7 @@ class Engine:
         self._ask(f"run the image {run.image!r}", start)
 
     def published_port(self, name: str, port: int) -> int:
-        """The port of 127.0.0.1 that leads to `port` of a running container."""
+        """Return the port of 127.0.0.1 that leads to `port` of a running container."""
         ports = self._ask("tell the container's port", lambda: self._inspect(name).network_settings.ports or {})
         published = ports.get(f"{port}/tcp")
         if not published:
@@ -84,24 +84,28 @@ class Engine:
         return int(published[0]["HostPort"])
 
     def end(self, name: str) -> str:
-        """How a container ended, such as `exited with 3`; empty while it runs."""
+        """Return how a container ended, such as `exited with 3`; empty while it runs."""
         state = self._ask("tell the container's state", lambda: self._inspect(name).state)
         return "" if state.running else f"exited with {state.exit_code}"
 
     def logs(self, name: str) -> str:
-        """The last of what a container has printed, a million characters at most.
+        """Return the end of a container's output, a million characters at most.
 
-        Asked for in full: where a line was printed in pieces, Podman 4.3 turns it round to tell the last lines only.
+        The engine is asked for all of it: where a line was printed in pieces, Podman 4.3 reverses it if only the last
+        lines are asked for.
         """
         printed = self._ask("tell what the container printed", lambda: self._client.container.logs(name))
         return str(printed)[-_LOG_CHARACTERS:]
 
     def removal(self, name: str) -> list[list[str]]:
-        """The commands that end and remove a container at once, with volumes of its own."""
+        """Return the commands that end and remove a container at once, with its own volumes."""
         return [[self.path, "kill", name], [self.path, "rm", "--force", "--volumes", name]]
 
     def remove_leftovers(self) -> None:
-        """Remove containers of this machine whose session's folder is gone: it goes after the container, or never."""
+        """Remove containers of this machine whose session's folder is gone.
+
+        A session removes its folder after its container, or never.
+        """
         client, machine = self._client, _machine()
         containers = self._ask(
             "list containers",
@@ -125,9 +129,9 @@ class Engine:
 
 
 def find_engine(wanted: str = "") -> Engine:
-    """The engine of that name, else the first that answers; what was left behind there is removed.
+    """Return the engine of that name, or else the first that answers; remove containers left behind there.
 
-    Raises SettingsError for an engine that is not known, DesktopError where none answers.
+    Raises SettingsError for an unknown engine, DesktopError where none answers.
     """
     if wanted and wanted not in ENGINES:
         raise SettingsError(f"an engine must be one of {', '.join(ENGINES)}, got {wanted!r}")
@@ -171,11 +175,14 @@ def _remove_unless_owned(container: Container) -> None:
 
 
 def _machine() -> str:
-    """Which machine's folders are meant: an engine may serve several, also containers, each with folders of its own."""
+    """Return a name for the machine whose folders are meant.
+
+    An engine may serve several machines, and containers too, each with folders of its own.
+    """
     return f"{socket.gethostname()}:{os.stat('/proc/self/ns/mnt').st_ino}"
 
 
 def _said(error: DockerException) -> str:
-    """The engine's last line, which is its reason, but for Docker's hint at its own help."""
+    """Return the engine's last line, which is its reason; Docker's hint at its own help is left out."""
     lines = [line for line in (error.stderr or "").splitlines() if line.strip() and not line.startswith("See ")]
     return (lines or [f"exit code {error.return_code}"])[-1].removeprefix("Error: ").removeprefix("docker: ")

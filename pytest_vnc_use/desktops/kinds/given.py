@@ -16,15 +16,15 @@ from pytest_vnc_use.types.protocols import Connect
 
 _RESET_S = 5.0
 _POINTER_HOME = Move(0, 0)
-"""Where the pointer is for both pictures: it is in none then, and hovers over the same thing."""
+"""The place of the pointer for both pictures: it is in neither, and hovers over the same thing."""
 
 
 class AddressDesktop(ReachedDesktop):
     """The desktop whose VNC server listens at `server`; it is never stopped.
 
-    Files and programs are out of reach without a `reach`. With one, and with `connect`, the screen as it is now is what
-    `reset` comes back to; the working folder, which may be somebody's home, is never emptied. Then raises DesktopError
-    where the desktop does not answer.
+    Files and programs are out of reach without a `reach`. With `reach` and `connect`, `reset` comes back to the screen
+    as it is now; raises DesktopError where the desktop does not answer. The working folder, which may be somebody's
+    home, is never emptied.
     """
 
     def __init__(self, server: str, reach: RemoteExec | None = None, connect: Connect | None = None) -> None:
@@ -41,11 +41,11 @@ class AddressDesktop(ReachedDesktop):
 
     @property
     def password(self) -> None:
-        """None: only the user knows it."""
+        """None, because only the user knows it."""
         return None
 
     def reset(self) -> None:
-        """End what was launched and run, and prove that the screen is as it was at first. Raises DesktopError."""
+        """End everything that was launched and run, and prove that the screen is as it was. Raises DesktopError."""
         reach = self._reach_to("reset the desktop")
         self._end_program()
         self._program = None
@@ -59,7 +59,7 @@ class AddressDesktop(ReachedDesktop):
                 )
 
     def stop(self) -> None:
-        """End what was launched and run; the desktop itself, which this test did not start, it does not end."""
+        """End everything that was launched and run; the desktop goes on, because this test did not start it."""
         self._end_program()
         if self._remote and self._reached:
             self._reached = False

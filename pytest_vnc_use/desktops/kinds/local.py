@@ -1,4 +1,4 @@
-"""What all desktops have in common that are started here, whatever serves their screen."""
+"""The common part of all desktops that are started here, whatever serves their screen."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pytest_vnc_use.errors import CommandMissing, DesktopError, SettingsError, V
 from pytest_vnc_use.types.protocols import Ran
 
 ANSWERS_WITHIN_S = 5.0
-"""What a program that runs may take to answer; window managers offer to kill it after 5 to 10 s."""
+"""The time in which a running program must answer; window managers offer to kill it after 5 to 10 s."""
 _LARGEST = 16384
 
 
 class StartedDesktop:
-    """Files, commands and the program under test of a desktop that lives in a session; the screen is a subclass's."""
+    """The files, commands and program under test of a desktop that lives in a session; a subclass adds the screen."""
 
     def __init__(
         self,
@@ -38,20 +38,23 @@ class StartedDesktop:
 
     @property
     def alive(self) -> bool:
-        """Whether all that the desktop itself consists of still runs."""
+        """Return whether all processes of the desktop itself still run."""
         return self._last_fault is None and self._session.alive
 
     @property
     def exit_code(self) -> int | None:
-        """Of the program under test: None while it runs, or where none was started; -n where signal n ended it."""
+        """Return the exit code of the program under test.
+
+        It is None while the program runs, or where none was started; -n where signal n ended it.
+        """
         return self._program.exit_code if self._program else None
 
     def output_tail(self, lines: int = 20) -> str:
-        """The last lines that the program under test wrote to its standard output and error; empty once stopped."""
+        """Return the last lines of standard output and error of the program under test; empty once stopped."""
         return self._program.output_tail(lines) if self._program else ""
 
     def read_file(self, name: str) -> str:
-        """Text of a file, relative to the program's working folder. Raises FileNotFoundError, DesktopError."""
+        """Return the text of a file in the program's working folder. Raises FileNotFoundError, DesktopError."""
         self._check_not_stopped(f"read {name!r}")
         return self._files.read(name)
 
@@ -63,16 +66,16 @@ class StartedDesktop:
     def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
         """Run a command in the program's working folder and environment, until it ends.
 
-        Raises DesktopError; CommandMissing, which is one, where its program cannot be found or run.
+        Raises DesktopError; its subclass CommandMissing where the command's program cannot be found or run.
         """
         self._check_not_stopped(f"run {shlex.join(command)!r}")
         with starting(command[0], CommandMissing):
             return self._session.run(command, timeout_s)
 
     def program_fault(self) -> str:
-        """How the program under test ended and its last output; "" while it runs, or where none was started.
+        """Return how the program under test ended and its last output; "" while it runs, or where none was started.
 
-        After `stop()` it is what it was before.
+        After `stop()` the answer stays as it was before.
         """
         if self._last_fault is not None:
             return self._last_fault
@@ -81,36 +84,36 @@ class StartedDesktop:
         return self._program.message(self._program.end)
 
     def program_hangs(self) -> bool:
-        """Whether the program under test runs, and answers nothing; False where that cannot be told."""
+        """Return whether the program under test runs but does not answer; False where that is not known."""
         return False
 
     def fault(self) -> str:
-        """How the X server, or the window manager, ended, and its last output; "" while they run, or there is none."""
+        """Return how the X server or the window manager ended, and its last output; "" if neither has ended."""
         return self._session.fault() if self._last_fault is None else self._last_own_fault
 
     def logs(self) -> Mapping[str, str]:
-        """What each process has printed so far, by its role, such as `program`: the last megabyte of each."""
+        """Return the output of each process so far, by its role, such as `program`: the last megabyte of each."""
         return self._session.logs() if self._last_logs is None else self._last_logs
 
     def end_program(self) -> None:
-        """End the program under test, also from another thread than the one that waits for it to show."""
+        """End the program under test; another thread than the one that waits for it to show may call this."""
         if self._program:
             cleanup.end_sessions(self._program.sessions)
 
     def reset(self) -> None:
-        """End all that was launched and run, and empty the working folder. Raises DesktopError where that fails."""
+        """End everything that was launched and run, and empty the working folder. Raises DesktopError if that fails."""
         self._check_not_stopped("reset")
         self._program = None
         self._session.reset()
 
     def stop(self) -> None:
-        """End all that was started and remove the working folder; a second call does nothing."""
+        """End everything that was started and remove the working folder; a second call does nothing."""
         self._last_own_fault, self._last_logs = self.fault(), self.logs()
         self._last_fault = self.program_fault()
         self._session.stop()
 
     def _start_program(self, command: Sequence[str]) -> Process:
-        """The program under test, in place of the one before, which ends. Raises DesktopError, ProgramMissing."""
+        """Start the program under test and end the one before. Raises DesktopError, ProgramMissing."""
         if self._program is not None:
             self._session.end(self._program)
             self._program = None
@@ -119,7 +122,7 @@ class StartedDesktop:
         return self._program
 
     def _ended_early(self, process: Process, undone: str) -> VncUseError:
-        """The error for a process that ended before it showed anything: the program under test, or one of our own."""
+        """Return the error for a process that ended before it showed anything: the program, or one of our own."""
         told = process.message(f"{process.end} and {undone}{'' if process.exit_code else STAY}")
         if process is not self._program or self.fault():
             return DesktopError(self.fault() or told)
@@ -131,7 +134,7 @@ class StartedDesktop:
 
 
 def check_linux(means: str, reason: str) -> None:
-    """Raises DesktopError elsewhere."""
+    """Raise DesktopError if this is not Linux."""
     if sys.platform != "linux":
         raise DesktopError(
             f"a desktop started by {means!r} needs Linux, {reason}, got {sys.platform!r}; "
@@ -140,6 +143,6 @@ def check_linux(means: str, reason: str) -> None:
 
 
 def check_size(size: tuple[int, int]) -> None:
-    """Raises SettingsError where no VNC server has such a screen."""
+    """Raise SettingsError if no VNC server has such a screen."""
     if len(size) != 2 or not all(isinstance(side, int) and 1 <= side <= _LARGEST for side in size):
         raise SettingsError(f"a screen's size must be width and height in pixels, 1 to {_LARGEST} each, got {size!r}")

@@ -1,4 +1,4 @@
-"""A desktop of its own for a test: TigerVNC's X server, a window manager if one is installed, then the program."""
+"""A desktop for one test: TigerVNC's X server, a window manager if one is installed, then the program."""
 
 from __future__ import annotations
 
@@ -23,33 +23,37 @@ from pytest_vnc_use.errors import ConnectionLost, DesktopError, DesktopRefused, 
 SERVERS = ("Xtigervnc", "Xvnc")
 WINDOW_MANAGER = ("openbox", "--sm-disable")
 _HOMES_OF_SETTINGS = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
-"""Where a window manager looks for the user's settings and keeps its own: not here, every desktop begins alike."""
+"""Variables for the folders in which a window manager finds the user's settings and keeps its own.
+
+They lead to the private folder, so that every desktop begins alike.
+"""
 DEPTHS = (16, 24)
 _LONGEST_SOCKET_PATH = 107  # unix(7): 108 bytes with the zero at the end
 _NO_LOCKOUT = "-BlacklistThreshold=1000000000"
 """All clients of a unix socket count as one host: some wrong passwords would lock the right one out."""
 _NOTICE_S = 0.05
-"""How late it is noticed, while something else is awaited, that a process has ended."""
+"""The delay before the end of a process is noticed, while something else is awaited."""
 _RESTORE_S = 2.0
-"""How long the window manager may take to tidy up once the programs have ended; its longest popup stays for 0.9 s."""
+"""The time for the window manager to tidy up once the programs have ended; its longest popup stays for 0.9 s."""
 
 
 class XvncDesktop(StartedDesktop):
-    """Starts TigerVNC, openbox if it is installed, then `command`, if one is given, and waits until all are ready.
+    """A desktop of TigerVNC, openbox if it is installed, and `command`, if one is given; it is made when all are ready.
 
     Ready means: the VNC server greets, the window manager says that it runs, and a window of the program shows. `size`
-    is in pixels, `depth` 16 or 24 bits a pixel; `environment` is added to `inherited`, this process's own by default;
-    the desktop's private folder is made in `place`, the temporary folder by default. Without `window_manager` none is
-    started.
+    is in pixels, `depth` is 16 or 24 bits a pixel. `environment` is added to `inherited`, this process's own by
+    default. The desktop's private folder is made in `place`, the temporary folder by default. With
+    `window_manager=False` none is started.
 
-    The VNC server listens on a unix socket in a private folder only: there is no port that another program could take
-    first, and nothing that another machine or user could reach. It asks for a random `password` all the same. The X
-    server chooses a free display itself and lets in who knows its cookie. Everything ends with `stop()`, and with this
-    process, however that dies. What each process prints stands in the working folder, under `logs`. Linux only.
+    The VNC server listens on a unix socket in a private folder only. So there is no port that another program could
+    take first, and nothing that another machine or user could reach. It still asks for a random `password`. The X
+    server chooses a free display itself, and lets in clients that know its cookie. Everything ends with `stop()`, and
+    with this process, however it dies. The output of each process is in the working folder, under `logs`. Linux only.
 
-    Raises SettingsError for a size or depth of nonsense; DesktopError where X server or window manager are not
-    installed, or end first; ProgramMissing where the program cannot be run, ProgramCrashed where it fails first,
-    DesktopError where it ends first without a fault; DesktopRefused where not all are ready within `start_timeout_s`.
+    Raises SettingsError for a size or depth that makes no sense; DesktopError where the X server is not installed, or
+    it or the window manager ends first; ProgramMissing where the program cannot be run, ProgramCrashed where it fails
+    first, DesktopError where it ends first without a fault; DesktopRefused where not all are ready within
+    `start_timeout_s`.
     """
 
     def __init__(
@@ -74,13 +78,13 @@ class XvncDesktop(StartedDesktop):
         self._password = new_password()
         try:
             self._start(server, command, size, depth)
-        except BaseException:  # whatever it was, Ctrl-C too: nothing that was started stays behind
+        except BaseException:  # on any error, and on Ctrl-C: nothing that was started stays behind
             self.stop()
             raise
 
     @property
     def server(self) -> str:
-        """The path of the unix socket on which the VNC server listens."""
+        """Return the path of the unix socket on which the VNC server listens."""
         return str(self._session.folder / "vnc")
 
     @property
@@ -94,14 +98,17 @@ class XvncDesktop(StartedDesktop):
         return f":{self._number}"
 
     def launch(self, command: Sequence[str]) -> None:
-        """Start the program, in place of the one before, and wait until a window of it shows. Raises as the class."""
+        """Start the program in place of the one before, and wait until its window shows. Raises as the class does."""
         self._check_not_stopped(f"launch {shlex.join(command)!r}")
         self._deadline = Deadline(self._timeout_s)
         with self._open_display() as display:
             self._show(command, display)
 
     def program_hangs(self) -> bool:
-        """Whether a window of a program leaves pings unanswered; False where none takes any, or X does not answer."""
+        """Return whether a window of a program leaves pings unanswered.
+
+        Return False where no window takes pings, or X does not answer.
+        """
         if not self.alive or self.program_fault():
             return False
         try:
@@ -111,11 +118,11 @@ class XvncDesktop(StartedDesktop):
             return False
 
     def reset(self) -> None:
-        """End all that was launched and run, empty the working folder, and put back what a test changed on the screen.
+        """End everything that was launched and run, empty the working folder, and undo a test's changes to the screen.
 
-        That is proven: the framebuffer, to the last pixel, and all that the X server tells of its settings are what
-        they were before the first program. Raises DesktopError where they are not, or where the X server or the window
-        manager has ended. What programs wrote elsewhere, such as in the home folder, stays.
+        That is proven: the framebuffer, to the last pixel, and all settings that the X server reports are as they were
+        before the first program. Raises DesktopError where they are not, or where the X server or the window manager
+        has ended. Files that programs wrote elsewhere, such as in the home folder, stay.
         """
         super().reset()
         with self._open_display() as display:
@@ -150,7 +157,7 @@ class XvncDesktop(StartedDesktop):
         return [*screen, *vnc, *security, *x]
 
     def _start_server(self, command: list[str]) -> Process:
-        """Returns once the server has a display, and takes connections."""
+        """Start the server, and return once it has a display and takes connections."""
         reader, writer = os.pipe()
         with os.fdopen(reader, "rb", buffering=0) as told:
             try:
@@ -163,7 +170,10 @@ class XvncDesktop(StartedDesktop):
         return process
 
     def _display_number(self, server: Process, descriptor: int) -> int:
-        """What the server writes once it takes connections; it writes nothing where it ends first."""
+        """Return the number that the server writes once it takes connections.
+
+        The server writes nothing where it ends first.
+        """
         line = b""
         while not line.endswith(b"\n"):
             if not select.select([descriptor], [], [], self._deadline.remaining_s)[0]:
@@ -175,7 +185,7 @@ class XvncDesktop(StartedDesktop):
         return int(line)
 
     def _await_greeting(self, server: Process) -> None:
-        """Raises DesktopError without one; the socket is there before the server says its display's number."""
+        """Raise DesktopError if no greeting comes; the socket exists before the server writes its display's number."""
         try:
             with socket.socket(socket.AF_UNIX) as client:
                 client.settimeout(self._deadline.remaining_s)
@@ -187,7 +197,7 @@ class XvncDesktop(StartedDesktop):
             raise DesktopRefused(server.message("does not greet over VNC"))
 
     def _start_window_manager(self) -> Process | None:
-        """None where none is installed, or wanted."""
+        """Start the window manager; return None where none is installed, or wanted."""
         if not (self._wants_manager and shutil.which(WINDOW_MANAGER[0])):
             return None
         private = dict.fromkeys(_HOMES_OF_SETTINGS, str(self._session.folder))

@@ -1,1 +1,1 @@
-"""Processes of a desktop: start, output, files, end."""
+"""The processes of a desktop: their start, output, files and end."""

@@ -1,4 +1,4 @@
-"""A program with its sitter (see sitter.py), as what started it sees it: much like a `subprocess.Popen`."""
+"""A program with its sitter (see sitter.py), for the code that started it: much like a `subprocess.Popen`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_vnc_use.desktops.processes import sitter
 
 
 class Attended:
-    """A program that its sitter has started; `pid` is the program's, and its session's too.
+    """A program that its sitter has started; `pid` is the id of the program and of its session.
 
     Raises OSError where it cannot be started.
     """
@@ -38,7 +38,7 @@ class Attended:
                 start_new_session=True,
                 pass_fds=files,
             )
-        except BaseException:  # whatever it was, Ctrl-C too: nothing stays open
+        except BaseException:  # on any error, and on Ctrl-C: nothing stays open
             os.close(self._status)
             raise
         finally:
@@ -49,17 +49,17 @@ class Attended:
 
     @property
     def sessions(self) -> tuple[int, ...]:
-        """Of the program, and of its sitter."""
+        """The ids of the program's session and of its sitter's."""
         return (self.pid, self._sitter.pid)
 
     def poll(self) -> int | None:
-        """How the program ended, -n by signal n; None while it runs."""
+        """Return how the program ended, -n by signal n; None while it runs."""
         return self._exit_code(0.0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """How the program ended; without a time-out once all that it started has ended too.
+        """Wait until the program has ended; return how it ended.
 
-        Raises subprocess.TimeoutExpired.
+        Without a timeout, also wait until everything that it started has ended. Raises subprocess.TimeoutExpired.
         """
         code = self._exit_code(timeout)
         if code is None:
@@ -69,13 +69,13 @@ class Attended:
         return code
 
     def kill(self) -> None:
-        """Kill the program and all that it started, and wait until it has ended."""
+        """Kill the program and everything that it started, and wait until it has ended."""
         self._sitter.send_signal(signal.SIGUSR1)
         self.wait()
 
     @property
     def is_over(self) -> bool:
-        """Whether the program has ended, and all that it started."""
+        """Return whether the program and everything that it started have ended."""
         return self._sitter.poll() is not None
 
     def _started(self) -> int:
@@ -88,12 +88,12 @@ class Attended:
 
     def _exit_code(self, timeout_s: float | None) -> int | None:
         if self._code is None and (line := self._line(b"exited ", timeout_s=timeout_s)) is not None:
-            self._code = int(line.split()[1]) if line else -signal.SIGKILL  # without a word: its sitter was killed
+            self._code = int(line.split()[1]) if line else -signal.SIGKILL  # no line came: its sitter was killed
             self._close()
         return self._code
 
     def _line(self, *beginnings: bytes, timeout_s: float | None) -> str | None:
-        """The line of the sitter that begins so; "" where it ended without; None where there is none in time."""
+        """Return the sitter's line that starts so; "" where the sitter ended without it; None if none comes in time."""
         until_s = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             for line in self._told.split(b"\n")[:-1]:

@@ -1,4 +1,4 @@
-"""A command whose output fills no memory, however long it is."""
+"""The running of a command whose output fills no memory, however long it is."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pytest_vnc_use.desktops.processes.working_folder import MOST_BYTES
 
 _TAIL = 750_000
 _HEAD = MOST_BYTES + 100
-"""All that is read of a file, and what says that it is there."""
+"""The bytes kept of the beginning: a whole file that is read, and the line that says that it is there."""
 _CHUNK = 1 << 16
 _READ_WITHIN_S = 5.0
 
 
 def bounded_run(words: Sequence[str], given: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
-    """Run a command until it ends and nobody holds its output any more; of too much, the beginning and the end is kept.
+    """Run a command until it ends and nobody holds its output any more; keep the beginning and end of a long output.
 
-    It has a session of its own, in which `ssh` finds no terminal on which to ask for a password, and fails instead.
-    Raises OSError; subprocess.TimeoutExpired, once it is killed.
+    The command has a session of its own, in which `ssh` finds no terminal on which to ask for a password, and fails
+    instead. Raises OSError; raises subprocess.TimeoutExpired, once the command is killed.
     """
     process = subprocess.Popen(
         words,
@@ -43,7 +43,7 @@ def bounded_run(words: Sequence[str], given: bytes, timeout_s: float) -> subproc
         if any(output.thread.is_alive() for output in outputs):
             raise subprocess.TimeoutExpired(words, timeout_s)
         code = process.wait(deadline.remaining_s + _READ_WITHIN_S)
-    except BaseException:  # whatever it was, Ctrl-C too: it does not go on
+    except BaseException:  # on any error, and on Ctrl-C: it does not go on
         process.kill()
         process.wait()
         raise
@@ -51,7 +51,7 @@ def bounded_run(words: Sequence[str], given: bytes, timeout_s: float) -> subproc
 
 
 class _Output:
-    """The head and the tail of what comes out of a pipe, read by a thread until its end."""
+    """The head and the tail of a pipe's output, which a thread reads until its end."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -72,6 +72,7 @@ class _Output:
 
     @property
     def kept(self) -> bytes:
+        """Return the head and the tail, and between them how many bytes are left out."""
         tail = b"".join(self._tail)
         left_out = self._size - len(self._head) - len(tail)
         mark = b"\n(... %d bytes are left out here)\n" % left_out if left_out else b""
@@ -80,5 +81,5 @@ class _Output:
 
 def _write(stream: IO[bytes] | None, given: bytes) -> None:
     if stream:
-        with suppress(OSError), stream:  # it has ended, or wants nothing
+        with suppress(OSError), stream:  # the command has ended, or reads no input
             stream.write(given)

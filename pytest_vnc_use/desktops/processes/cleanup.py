@@ -1,13 +1,16 @@
-"""Ends what was started for one desktop, and removes what it left. Standard library only; also run as a script:
+"""The end of what was started for one desktop, and the removal of what it left. Standard library only.
+
+It also runs as a script:
 
     python cleanup.py FOLDER SESSION… -SESSION…
 
 A session that is named again with a minus sign is no longer the desktop's; its number may be another one's by now.
 
-Every process of a desktop carries FOLDER in its environment, under the name MARK, and hands it on to its children. The
-ids of the sessions that were started find a program that overwrote its environment. Who does both, `env -i setsid …`,
-is ended by the sitter of the program that started it, see sitter.py. Who is not found is another user's program in a
-session of its own; and what does both where its sitter was killed first. Formats of the files: proc(5). Linux only.
+Every process of a desktop carries FOLDER in its environment, under the name MARK, and hands it on to its children. A
+program that overwrote its environment is found by the ids of the sessions that were started. A program that leaves both
+behind, such as `env -i setsid …`, is ended by the sitter of the program that started it, see sitter.py. Two kinds of
+programs are not found: another user's program in a session of its own, and one that leaves both behind after its sitter
+was killed. Formats of the files: proc(5). Linux only.
 """
 
 from __future__ import annotations
@@ -28,17 +31,17 @@ from pathlib import Path
 MARK = "VNC_DESKTOP_FOLDER"
 GRACE_S = 3.0
 _COMMAND_S = 30.0
-"""How long a noted command may take; then it is killed, and the next one has its turn."""
+"""The time that a noted command may take; then it is killed, and the next one has its turn."""
 _SITTER = b"vnc-use sitter\n"
-"""The name of processes that end what they have started by themselves, and must not be killed before they did."""
+"""The name of processes that end what they started by themselves; they must not be killed before they did."""
 _KILLS = 5
-"""How often what is still there is killed; a program that forks at that moment leaves a child for the next time."""
+"""The number of kills: a program that forks at the moment of one leaves a child for the next one."""
 
 
 def clean(folder: Path, sessions: Collection[int] = ()) -> dict[int, str]:
-    """End the desktop's processes and remove what they left; the folder goes last, being what tells of the rest.
+    """End the desktop's processes and remove what they left; the folder goes last, because it lists the rest.
 
-    Returns what `end_processes` does.
+    Returns what `end_processes` returns.
     """
     left = end_processes(folder, sessions)
     run_noted_commands(folder)
@@ -51,16 +54,16 @@ def clean(folder: Path, sessions: Collection[int] = ()) -> dict[int, str]:
 
 
 def end_processes(folder: Path, sessions: Collection[int], spare: Collection[int] = ()) -> dict[int, str]:
-    """End a desktop's processes but those to `spare`: first by SIGTERM; after GRACE_S by SIGKILL.
+    """End a desktop's processes, except those in `spare`: first by SIGTERM; after GRACE_S by SIGKILL.
 
-    Returns the names, by id, of those that are still there: another user's, such as `sudo` starts, or hanging ones.
+    Returns the names, by id, of processes that are still there: another user's, such as `sudo` starts, or hanging ones.
     """
     mark = os.fsencode(f"{MARK}={folder}")
     return _end(partial(_processes, lambda pid: pid not in spare and _belongs(pid, mark, sessions)))
 
 
 def end_sessions(sessions: Collection[int]) -> dict[int, str]:
-    """End the processes of some sessions only, likewise."""
+    """End the processes of some sessions only, in the same way."""
     return _end(partial(_processes, lambda pid: _session_of(pid) in sessions))
 
 
@@ -74,7 +77,7 @@ def _end(find: Callable[[], Iterable[int]]) -> dict[int, str]:
 
 
 def _signal_and_wait(pids: Iterable[int], number: signal.Signals, *, spare_sitters: bool = False) -> bool:
-    """Signal them all and wait until all have ended, GRACE_S at most. False where there was nobody to signal."""
+    """Signal all processes and wait until they have ended, GRACE_S at most; return False if there were none."""
     signalled, watched = False, set()
     with ExitStack() as stack:
         for pid in pids:
@@ -88,7 +91,10 @@ def _signal_and_wait(pids: Iterable[int], number: signal.Signals, *, spare_sitte
 
 
 def _signal(pid: int, number: signal.Signals) -> bool:
-    """False for another user's process; it may end with the others all the same, as programs do with their X server."""
+    """Send a signal; return False for another user's process.
+
+    Such a process may end with the others all the same, as programs do with their X server.
+    """
     try:
         os.kill(pid, number)
     except PermissionError:
@@ -103,7 +109,7 @@ def _is_sitter(pid: int) -> bool:
 
 
 def _named(pids: Iterable[int]) -> Iterator[tuple[int, str]]:
-    """Those that live, each with its name."""
+    """Yield the processes that live, each with its name."""
     for pid in pids:
         with suppress(OSError):  # it ended meanwhile
             if _session_of(pid) is not None:
@@ -129,7 +135,7 @@ def _belongs(pid: int, mark: bytes, sessions: Collection[int]) -> bool:
 
 
 def _session_of(pid: int) -> int | None:
-    """None where the process has ended, and only its parent does not know yet."""
+    """Return the session of a process; None where it has ended, and only its parent does not know yet."""
     state, _, _, session = _content(pid, "stat").rpartition(b")")[2].split()[:4]
     return None if state in (b"Z", b"X") else int(session)
 
@@ -143,7 +149,7 @@ def _content(pid: int, name: str) -> bytes:
 
 
 def note_files(folder: Path, paths: Iterable[Path]) -> None:
-    """Note which files outside the folder are the desktop's own, for when its X server cannot remove them itself."""
+    """Note which files outside the folder are the desktop's own, in case its X server cannot remove them itself."""
     lines = [f"{path}\t{_identity(path)}\n" for path in paths if path.exists()]
     (folder / "files").write_text("".join(lines))
 
@@ -163,17 +169,17 @@ def _identity(path: Path) -> str:
     return f"{status.st_dev} {status.st_ino} {status.st_ctime_ns}"
 
 
-# --- what is elsewhere -----------------------------------------------------------------------------------------------
+# --- programs elsewhere ----------------------------------------------------------------------------------------------
 
 
 def note_command(folder: Path, command: Sequence[str]) -> None:
-    """Note a command that ends what no process here is: a container, a program on another machine."""
+    """Note a command that ends something other than a process here: a container, a program on another machine."""
     with (folder / "commands").open("a", encoding="utf-8") as file:
         file.write(json.dumps(list(command)) + "\n")
 
 
 def run_noted_commands(folder: Path) -> None:
-    """Run what was noted, in that order; one that fails had nothing to end, or cannot."""
+    """Run the noted commands in order; one that fails had nothing to end, or cannot."""
     with suppress(FileNotFoundError):
         for line in (folder / "commands").read_text(encoding="utf-8").splitlines():
             with suppress(OSError, subprocess.TimeoutExpired, ValueError):  # ValueError: it was being written
@@ -187,7 +193,7 @@ def run_noted_commands(folder: Path) -> None:
 
 
 def _still_told(words: Iterable[str]) -> set[int]:
-    """The sessions that were named, and not again with a minus sign."""
+    """Return the sessions that were named, and not named again with a minus sign."""
     sessions: set[int] = set()
     for session in map(int, words):
         if session > 0:

@@ -1,7 +1,7 @@
-"""Which TCP ports the processes of one session listen on, and whether a VNC server answers there. Linux only.
+"""The TCP ports on which the processes of one session listen, and the check for a VNC server there. Linux only.
 
-Finding the port of a server after it has chosen one itself leaves nothing to race for, and proves that the answer
-comes from this program and not from another one that was quicker. Format of the files: proc(5), proc_pid_stat(5).
+A server chooses its port itself, and the port is found afterwards. So there is nothing to race for, and the answer is
+sure to come from this program, not from another one that was quicker. Format of the files: proc(5), proc_pid_stat(5).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _LISTEN = "0A"
 
 
 def vnc_port(session: int, *, timeout_s: float) -> int | None:
-    """The first port of the session where an RFB server greets within `timeout_s`; None where there is none yet."""
+    """Return the first port of the session where an RFB server greets within `timeout_s`; None if there is none yet."""
     return next((port for port in listening_ports(session) if greets_with_rfb(port, timeout_s)), None)
 
 
 def listening_ports(session: int) -> list[int]:
-    """Ports, in order, on which a process of the session listens."""
+    """Return the ports, in order, on which a process of the session listens."""
     inodes = {inode for pid in _processes(session) for inode in _socket_inodes(pid)}
-    if not inodes:  # as long as the program loads; on a busy machine the tables are long
+    if not inodes:  # the program still loads; on a busy machine the tables are long
         return []
     return sorted({port for port, inode in _listening_sockets() if inode in inodes})
 
@@ -65,7 +65,7 @@ def _listening_sockets() -> Iterator[tuple[int, str]]:
 
 
 def greets_with_rfb(port: int, timeout_s: float) -> bool:
-    """Whether a VNC server answers on loopback within `timeout_s`."""
+    """Return whether a VNC server answers on loopback within `timeout_s`."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
             return connection.recv(4) == b"RFB "

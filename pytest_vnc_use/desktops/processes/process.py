@@ -1,4 +1,4 @@
-"""One process of a desktop: how it ended, and what it printed."""
+"""One process of a desktop: its end and its output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_vnc_use.desktops.processes.attended import Attended
 
 
 class Process:
-    """A process of a session; `title` is what messages call it, such as "the program 'python shop'"."""
+    """A process of a session; `title` is its name in messages, such as "the program 'python shop'"."""
 
     def __init__(
         self,
@@ -32,18 +32,18 @@ class Process:
 
     @property
     def sessions(self) -> tuple[int, ...]:
-        """The ids of the sessions that its processes are in."""
+        """Return the ids of the sessions that its processes are in."""
         return self.popen.sessions if isinstance(self.popen, Attended) else (self.popen.pid,)
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; -n where signal n ended it."""
+        """Return the exit code: None while it runs, -n where signal n ended it."""
         code = self.popen.poll()
         return exit_code_elsewhere(code) if code is not None and self._elsewhere else code
 
     @property
     def output(self) -> str:
-        """What it wrote to its standard output and error, a megabyte of it; empty once the file of it is gone."""
+        """Return its standard output and error, a megabyte of it; empty once the file of it is gone."""
         try:
             with open(os.open(self.log, os.O_RDONLY | os.O_NONBLOCK), "rb") as log:
                 return text_of(log)
@@ -51,26 +51,26 @@ class Process:
             return ""
 
     def output_tail(self, lines: int = 20) -> str:
-        """The last lines of that."""
+        """Return the last lines of `output`."""
         return "\n".join(self.output.splitlines()[-lines:])
 
     @property
     def end(self) -> str:
-        """How it ended, such as `exited with -11 (SIGSEGV)`; empty while it runs."""
+        """Return how it ended, such as `exited with -11 (SIGSEGV)`; empty while it runs."""
         return "" if self.exit_code is None else f"exited with {_format_exit_code(self.exit_code)}"
 
     def message(self, what: str) -> str:
-        """A sentence about it, and the last lines of its output."""
+        """Return a sentence about it, and the last lines of its output."""
         return f"{self.title} {what}\n{self.output_tail() or '(it printed nothing)'}"
 
 
 def exit_code_elsewhere(code: int) -> int:
-    """What a client such as `docker exec` ends with for a command that signal n ended, 128 + n, as -n."""
+    """Return -n for the 128 + n with which a client such as `docker exec` reports that signal n ended a command."""
     return 128 - code if code - 128 in signal.valid_signals() else code
 
 
 def text_of(file: IO[bytes]) -> str:
-    """What is in the file; of what is too long, the beginning and the end."""
+    """Return the text in the file; of a long one, the beginning and the end."""
     size = os.fstat(file.fileno()).st_size
     file.seek(0)
     if size <= sitter.HEAD + sitter.TAIL + 100:
@@ -82,7 +82,7 @@ def text_of(file: IO[bytes]) -> str:
 
 
 def _format_exit_code(code: int) -> str:
-    """`3`, or `-11 (SIGSEGV)`."""
+    """Return `3`, or `-11 (SIGSEGV)`."""
     if code >= 0:
         return str(code)
     try:

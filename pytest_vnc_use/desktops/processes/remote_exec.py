@@ -1,7 +1,7 @@
 """Commands and files on a desktop that some other command leads to, such as `docker exec -i NAME` or `ssh HOST`.
 
-Whatever is run there carries a mark in its environment, by which it is found and killed, with all that it has started.
-What is there must have `sh`, and for the killing Linux's /proc; proc(5).
+Everything that runs there carries a mark in its environment. By the mark it is found and killed, with everything that
+it has started. The desktop must have `sh`, and for the killing Linux's /proc; proc(5).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _END_S = 20.0
 _FIRST_PORT = 5900
 """VNC's port of display 0."""
 _HERE = b"here\n"
-"""What every script says first: whoever leads there has done so, and what follows is the command's own."""
+"""The first line of every script's output: the way led there, and the rest is the command's own output."""
 _MISSING = b"missing\n"
 _NO_FILE, _NOT_REGULAR, _TOO_LARGE = 44, 45, 46
 
@@ -58,8 +58,8 @@ done
 class RemoteExec:
     """The way to a desktop: `command` with a command appended runs it there, in the desktop's working folder.
 
-    For `ssh` what is appended is quoted, since the shell there reads it once more. Files are read and written as UTF-8.
-    What is started has a `part`, by which it can be ended apart from the rest.
+    For `ssh` the appended words are quoted, because the shell there reads them once more. Files are read and written as
+    UTF-8. Everything that is started has a `part`, by which it can be ended apart from the rest.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -68,10 +68,10 @@ class RemoteExec:
         self._is_ssh = PurePath(command[0]).stem == "ssh"
 
     def run(self, command: Sequence[str], timeout_s: float) -> Ran:
-        """Run a command there until it ends. Its exit code is -n where signal n ended it, and where it says 128 + n.
+        """Run a command there until it ends. Its exit code is -n where signal n ended it, or where it is 128 + n.
 
-        Raises DesktopError where nothing leads there, the command cannot be started, or has not ended within
-        `timeout_s`; then it and what it started is killed there.
+        Raises DesktopError where nothing leads there, the command cannot be started, or it has not ended within
+        `timeout_s`; then it is killed there, with everything that it started.
         """
         part = secrets.token_hex(4)
         try:
@@ -86,14 +86,14 @@ class RemoteExec:
         return Ran(exit_code_elsewhere(done.returncode), stdout, stderr)
 
     def has(self, program: str) -> bool:
-        """Whether `program` is there. Raises DesktopError where nothing leads there."""
+        """Return whether `program` is there. Raises DesktopError where nothing leads there."""
         done = self._script(_CHECK, program)
         if done.stdout != _MISSING:
             self._check_led_there(done)
         return done.stdout != _MISSING
 
     def read(self, name: str) -> str:
-        """Text of a file in the working folder there. Raises FileNotFoundError where there is none, DesktopError."""
+        """Return the text of a file in the working folder there. Raises FileNotFoundError, DesktopError."""
         done = self._file(_READ, name)
         output = done.stdout[len(_HERE) :]
         _check_regular(done, f"read {name!r}")
@@ -110,7 +110,7 @@ class RemoteExec:
             raise DesktopError(f"cannot read {name!r} in the program's working folder: {exc}") from exc
 
     def write(self, name: str, text: str) -> None:
-        """Write a file in the working folder there, and the folders on its way. Raises DesktopError."""
+        """Write a file in the working folder there, and make the folders on its way. Raises DesktopError."""
         content = text.encode()
         done = self._file(_WRITE, name, content)
         _check_regular(done, f"write {name!r}")
@@ -121,18 +121,18 @@ class RemoteExec:
             raise DesktopError(f"{problem}; {self!s} must hand on its input, as 'docker exec -i' does")
 
     def words(self, command: Sequence[str], part: str) -> list[str]:
-        """The command here that runs `command` there, as that part of what is started."""
+        """Return the command here that runs `command` there, as that part of what is started."""
         return self._words(command, f"{self._mark}:{part};")
 
     def end(self, part: str = "") -> None:
-        """Kill that part of what was started there; all of it where none is given. Raises DesktopError."""
+        """Kill that part of what was started there; all of it where no part is given. Raises DesktopError."""
         try:
             self._check_led_there(self._call(self.ending(part), _END_S))
         except subprocess.TimeoutExpired as exc:
             raise DesktopError(f"{self!s} has not ended what runs there within {_END_S:g} s") from exc
 
     def ending(self, part: str = "") -> list[str]:
-        """The command here that does what `end` does, for whoever comes after this process."""
+        """Return the command here that does what `end` does, for the cleanup after this process."""
         mark = f"{self._mark}:{part};" if part else self._mark
         return self._words(["sh", "-c", _END, "sh", mark], "")
 
@@ -156,7 +156,10 @@ class RemoteExec:
             raise DesktopError(f"{self!s} has not answered within {_FILE_S:g} s") from exc
 
     def _call(self, words: Sequence[str], timeout_s: float, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """In a session of its own, where `ssh` finds no terminal on which to ask for a password, and fails instead."""
+        """Run a command here, in a session of its own.
+
+        There `ssh` finds no terminal on which to ask for a password, and fails instead.
+        """
         try:
             return bounded_run(words, given, timeout_s)
         except OSError as exc:
@@ -175,7 +178,7 @@ class RemoteExec:
 
 
 def reach_of(command_line: str, server: str) -> RemoteExec:
-    """The reach that `--vnc-exec` names, with {host} and {port} filled in from the desktop's address.
+    """Return the reach that `--vnc-exec` names, with {host} and {port} filled in from the desktop's address.
 
     Raises SettingsError where the command line makes no sense.
     """
@@ -200,7 +203,7 @@ def _filled(word: str, known: dict[str, str], server: str) -> str:
 
 
 def _address(server: str) -> dict[str, str]:
-    """`host` and `port` of a VNC address; neither for a unix socket."""
+    """Return `host` and `port` of a VNC address; neither for a unix socket."""
     host, _, number = server.rpartition(":")
     if not number.isdecimal():
         return {}

@@ -1,4 +1,4 @@
-"""What desktops have in common to which a command leads: their files, commands, and the program under test."""
+"""The common part of desktops to which a command leads: their files, commands, and the program under test."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ class Program:
                 "program", reach.words(command, _PART), client_of=command, attended=True
             )
             self._await_change(before, screen, timeout_s)
-        except BaseException:  # whatever it was, Ctrl-C too: nothing that was started stays behind
+        except BaseException:  # on any error, and on Ctrl-C: nothing that was started stays behind
             self._session.stop()
             raise
 
     @property
     def fault(self) -> str:
-        """How it ended, and its last output; "" while it runs. Once stopped, what it was before."""
+        """Return how it ended, and its last output; "" while it runs. Once stopped, the answer stays as it was."""
         return self._kept[0] if self._kept else self._process.message(self._process.end) if self._process.end else ""
 
     @property
     def output(self) -> str:
-        """What it has printed, the last megabyte; once stopped, what it had printed before."""
+        """Return the last megabyte of its output. Once stopped, the answer stays as it was."""
         return self._kept[1] if self._kept else self._process.output
 
     def stop(self) -> None:
-        """End it; a second call does nothing."""
+        """End the program; a second call does nothing."""
         if self._kept is None:
             self._kept = (self.fault, self.output)
             self._session.stop()
@@ -74,7 +74,10 @@ class Program:
 
 
 class ReachedDesktop(ABC):
-    """Its files and commands, by way of a RemoteExec; `connect` shows what a program that is launched changes."""
+    """A desktop whose files and commands are reached by a RemoteExec.
+
+    `connect` opens a Controller, which sees whether a launched program changes the screen.
+    """
 
     def __init__(self, connect: Connect | None, launch_timeout_s: float = 20.0) -> None:
         self._connect = connect
@@ -84,19 +87,19 @@ class ReachedDesktop(ABC):
     @property
     @abstractmethod
     def server(self) -> str:
-        """Where its VNC server listens."""
+        """Return the place where its VNC server listens."""
 
     @property
     @abstractmethod
     def password(self) -> str | None:
-        """What its VNC server asks for; None where it asks for nothing, or nobody but the user knows."""
+        """Return the password of its VNC server; None where it asks for none, or only the user knows it."""
 
     @abstractmethod
     def _reach_to(self, wish: str) -> RemoteExec:
-        """The way there. Raises DesktopError that says why `wish` cannot be."""
+        """Return the way there. Raises DesktopError that says why `wish` is not possible."""
 
     def read_file(self, name: str) -> str:
-        """Text of a file, relative to the working folder there. Raises FileNotFoundError, DesktopError."""
+        """Return the text of a file, relative to the working folder there. Raises FileNotFoundError, DesktopError."""
         return self._reach_to(f"read the file {name!r}").read(name)
 
     def write_file(self, name: str, text: str) -> None:
@@ -108,7 +111,7 @@ class ReachedDesktop(ABC):
         return self._reach_to(f"run {shlex.join(command)!r}").run(command, timeout_s)
 
     def launch(self, command: Sequence[str]) -> None:
-        """Start the program under test, and wait until the screen is another than before; one before it is ended.
+        """Start the program under test in place of the one before, and wait until the screen has changed.
 
         Linux only, here and there. Raises DesktopError, ProgramMissing, ProgramCrashed.
         """
@@ -121,25 +124,25 @@ class ReachedDesktop(ABC):
             try:
                 self._program = Program(command, reach, screen, self._launch_timeout_s)
             except ProgramCrashed as exc:
-                if fault := self.fault():  # the desktop took the program along
+                if fault := self.fault():  # the desktop ended, and the program with it
                     raise DesktopError(fault) from exc
                 raise
 
     def program_hangs(self) -> bool:
-        """False: from here that cannot be told."""
+        """Return False, because from here nobody can know."""
         return False
 
     def program_fault(self) -> str:
-        """How the program under test ended and its last output; "" while it runs, or where none was launched."""
+        """Return how the program under test ended and its last output; "" while it runs, or where none was launched."""
         fault = self._program.fault if self._program else ""
         return "" if fault and self.fault() else fault
 
     def fault(self) -> str:
-        """Always "": nobody here knows what became of it."""
+        """Return "", because nobody here knows how the desktop is."""
         return ""
 
     def logs(self) -> Mapping[str, str]:
-        """What the program under test has printed, as `program`."""
+        """Return the output of the program under test, as `program`."""
         return {"program": self._program.output} if self._program else {}
 
     def _screen(self, wish: str) -> Controller:

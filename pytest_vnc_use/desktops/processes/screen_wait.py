@@ -1,4 +1,4 @@
-"""What shows on the screen of a desktop, waited for."""
+"""The wait for a desktop's screen, and the check that it is blank."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from pytest_vnc_use.types.actions import Wait
 from pytest_vnc_use.types.protocols import Controller
 
 POINTER_PX = 64
-"""Side of the largest pointer. TigerVNC draws it into the picture of a client that has not moved it yet."""
+"""The side of the largest pointer. TigerVNC draws it into the picture of a client that has not moved it yet."""
 
 
 def await_screen(screen: Controller, wanted: Callable[[bytes], bool], deadline: Deadline) -> bool:
-    """Look, whenever the screen has changed, until its picture (PNG) is `wanted`; False where the time is up first."""
+    """Look at each change of the screen until its picture (PNG) is `wanted`; return False if the time is up first."""
     while not wanted(screen.frame().png):
         if not deadline.remaining_s:
             return False
-        screen.perform(Wait(0))  # what is awaited next is a change from now on
+        screen.perform(Wait(0))  # so that `settle` waits for a change from now on
         screen.settle()
     return True
 
 
 def is_blank(png: bytes) -> bool:
-    """Whether all pixels of a picture have the same colour, but for a pointer that the server may have drawn."""
+    """Return whether all pixels have the same colour, except for a pointer that the server may have drawn."""
     pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
     rows, columns = np.nonzero((pixels != pixels[-1, 0]).any(axis=2))
     return rows.size == 0 or bool(np.ptp(rows) < POINTER_PX and np.ptp(columns) < POINTER_PX)

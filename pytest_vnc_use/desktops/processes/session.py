@@ -1,8 +1,8 @@
-"""What is started for one desktop: a private folder and processes that outlive neither the desktop nor this process.
+"""A session of one desktop: a private folder, and processes that outlive neither the desktop nor this process.
 
 work       the working folder of the program under test, and of every command; a reset empties it
-work/logs  what each process wrote to its standard output and error
-lock       locked while this process or the guard lives; what is not locked was left behind
+work/logs  the standard output and error of each process
+lock       locked while this process or the guard lives; a folder whose lock is free was left behind
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ told=
 while read -r session; do told="$told $session"; done
 [ -e "$1" ] && exec "$2" -I -S "$3" "$1" $told
 """
-"""Outlives the process that started a desktop, and then turns into cleanup.py: sh -c _GUARD … FOLDER PYTHON CLEANING.
+"""A script that outlives the process that started a desktop, and then turns into cleanup.py.
 
-Sessions come on standard input, one a line, as cleanup.py takes them. It ends when the other side closes it, or dies,
-even by kill -9; where FOLDER is still there then, nobody has cleaned up. A shell, because it starts beside the X
-server, whose start it would slow down.
+It is called as: sh -c _GUARD … FOLDER PYTHON CLEANING. Sessions come on standard input, one a line, as cleanup.py takes
+them. The input ends when the other side closes it, or dies, even by kill -9. If FOLDER is still there then, nobody has
+cleaned up. It is a shell script, because it starts beside the X server, whose start a Python process would slow down.
 """
 _NOT_FOR_THE_DESKTOP = (
     *("WAYLAND_DISPLAY", "WAYLAND_SOCKET", "VNC_USE_PASSWORD", "VNC_USE_API_KEY"),
     *("GOOGLE_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
 )
-"""Variables that would lead a program to the screen of whoever runs the tests, or give it the tests' own secrets."""
+"""Variables that would lead a program to the screen of the person who runs the tests, or give it the tests' secrets."""
 
 
 class Session:
-    """A private folder, the processes started in it, and the guard that ends them behind this process.
+    """A private folder, the processes started in it, and the guard that ends them after this process.
 
-    `environment` is added to `inherited`, this process's own by default; the private folder is made in `place`, the
-    temporary folder by default. What earlier sessions left behind is removed first. It belongs to the process that made
-    it: in a child that is forked it counts as stopped. Linux only.
+    `environment` is added to `inherited`, this process's own by default. The private folder is made in `place`, the
+    temporary folder by default. Remains of earlier sessions are removed first. A session belongs to the process that
+    made it: in a forked child it counts as stopped. Linux only.
     """
 
     def __init__(
@@ -89,10 +89,10 @@ class Session:
     ) -> Process:
         """Start a process that runs until the session stops; `role` names it in messages and names its log.
 
-        Words of the command that are relative paths with a slash, seen from here, are made absolute first, since it
-        starts elsewhere. One that is `attended` has a sitter, which bounds its log and ends whatever it has started.
-        Where the command is but a client, such as `docker exec`, `client_of` is the command that it
-        runs elsewhere: the one that messages name. Raises DesktopError where it cannot be started.
+        Words of the command that are relative paths with a slash, seen from here, are made absolute first, because the
+        process starts elsewhere. An `attended` process has a sitter, which bounds its log and ends everything that it
+        started. Where the command is only a client, such as `docker exec`, `client_of` is the command that it runs
+        elsewhere: the one that messages name. Raises DesktopError where it cannot be started.
         """
         log = self._logs / f"{role.replace(' ', '-')}.txt"
         with self._new_log(log) as output:
@@ -113,23 +113,23 @@ class Session:
         self._forget(process)
 
     def mark_start(self) -> None:
-        """What runs now is there to stay: `reset()` leaves it alone."""
+        """Note that the processes that run now are there to stay: `reset()` leaves them alone."""
         self._staying = list(self._processes)
 
     @property
     def alive(self) -> bool:
-        """Whether the folder is there, and all runs that is there to stay."""
+        """Return whether the folder is there, and all processes that are there to stay run."""
         return self.folder.exists() and not any(process.end for process in self._staying)
 
     def fault(self) -> str:
-        """How something that is there to stay has ended, and its last output; "" while all of it runs."""
+        """Return how a process that is there to stay has ended, and its last output; "" while all of them run."""
         ended = next((process for process in self._staying if process.end), None)
         return ended.message(ended.end) if ended else ""
 
     def reset(self) -> None:
-        """End all that was started since `mark_start()`, and empty the working folder but for the logs of what stays.
+        """End everything started since `mark_start()`, and empty the working folder, except the logs of what stays.
 
-        Raises DesktopError where that cannot be done, or something that should stay has ended.
+        Raises DesktopError where that cannot be done, or a process that should stay has ended.
         """
         passing = [process for process in self._processes if process not in self._staying]
         staying = [process.popen.pid for process in self._staying]
@@ -141,14 +141,15 @@ class Session:
             raise DesktopError(fault)
 
     def logs(self) -> dict[str, str]:
-        """What each process has printed so far, by its role; the last megabyte."""
+        """Return the output of each process so far, by its role; the last megabyte."""
         return {process.role: process.output for process in self._processes}
 
     def run(self, command: Sequence[str], timeout_s: float) -> Ran:
         """Run a command until it ends. Raises DesktopError where it cannot start or does not end in time.
 
         Of an output that is longer than a megabyte the beginning and the end are kept. A command that takes longer is
-        killed, with all that it has started; what it leaves in the background stays until the next reset, or the end.
+        killed, with everything that it has started. What a command leaves in the background stays until the next reset,
+        or the end.
         """
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
             attended = self._attended(command, stdout, stderr)
@@ -166,7 +167,7 @@ class Session:
     def stop(self) -> None:
         """End all processes and remove the folder; a second call does nothing.
 
-        Raises DesktopError, when all else is done, that names the processes which this user may not end.
+        When everything else is done, raises DesktopError that names the processes which this user may not end.
         """
         if self._stopped:
             return
@@ -177,19 +178,23 @@ class Session:
                 process.popen.wait()
         for command in self._commands:
             command.wait()
-        self._guard.communicate()  # with its input it ends
+        self._guard.communicate()  # the guard ends when its input ends
         os.close(self._lock)
         _check_ended(left)
 
     def leave_to_parent(self) -> None:
-        """For a forked child, which would keep the desktop alive by what it inherits, and may not end it either."""
+        """Count as stopped in a forked child.
+
+        The child would keep the desktop alive by the descriptors that it inherits, and it may not end the desktop
+        either.
+        """
         if not self._stopped:
             self._stopped = True
             os.close(self._lock)
             self._guard_input.close()
 
     def _new_log(self, path: Path) -> IO[bytes]:
-        """The program may have removed the folder of the logs: it lies in its own."""
+        """Open a new log. The program may have removed the folder of the logs, which is in its working folder."""
         try:
             path.parent.mkdir(exist_ok=True)
             return open(opened_to_write(path), "wb")
@@ -221,7 +226,7 @@ class Session:
             raise _not_started(command, exc) from exc
 
     def _forget(self, process: Process) -> None:
-        """It has ended, and its number may be another process's soon."""
+        """Forget a process that has ended; its number may soon be another process's."""
         process.popen.wait()
         self._processes.remove(process)
         self._tell_guard(-process.popen.pid)
@@ -242,7 +247,7 @@ class Session:
         with (self.folder / "guard.txt").open("wb") as errors:
             return subprocess.Popen(
                 ["/bin/sh", "-c", _GUARD, "guard", str(self.folder), sys.executable, cleanup.__file__],
-                bufsize=0,  # what has a buffer has a lock, which another thread may hold at the time of a fork
+                bufsize=0,  # a buffer would have a lock, which another thread may hold at the time of a fork
                 stdin=subprocess.PIPE,
                 stdout=errors,
                 stderr=errors,
@@ -274,7 +279,7 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 
 
 def remove_leftovers() -> None:
-    """Remove what sessions of this user left behind that were killed together with their guard."""
+    """Remove the remains of this user's sessions that were killed together with their guard."""
     temporary = Path(tempfile.gettempdir()).resolve()
     for folder in (*temporary.glob(f"{PREFIX}*"), *temporary.glob(f"pytest-{PREFIX}*/*/{PREFIX}*")):
         with suppress(OSError):  # it is in use, or another process is removing it
@@ -293,7 +298,7 @@ def _clean_unless_locked(folder: Path) -> None:
 
 
 def _make_locked_folder(place: Path | None) -> tuple[Path, int]:
-    """A folder and the descriptor of its lock; no other process sees the lock before it is locked."""
+    """Return a new folder and the descriptor of its lock; no other process sees the lock before it is locked."""
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place)).resolve()
     lock = os.open(folder / "lock.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     _lock_now(lock)
@@ -308,7 +313,7 @@ def _lock_now(descriptor: int) -> None:
 
 
 def _check_ended(left: Mapping[int, str]) -> None:
-    """Raises DesktopError that names what is left: the name of each process by its id."""
+    """Raise DesktopError if anything is left; it names each process in `left`, which has names by id."""
     if left:
         named = ", ".join(f"{pid} ({name!r})" for pid, name in left.items())
         remedy = f"end it with: sudo kill -9 {' '.join(map(str, left))}"
@@ -331,6 +336,6 @@ def _shown(command: Sequence[str]) -> str:
 
 
 def seen_from_here(word: str) -> str:
-    """A word of a command; where it is the path of something, from the folder where this process is, absolute."""
+    """Return a word of a command; a path to something, seen from this process's folder, becomes absolute."""
     path = Path(word)
     return str(path.absolute()) if "/" in word and path.exists() else word

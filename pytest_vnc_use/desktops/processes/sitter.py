@@ -1,15 +1,16 @@
-"""Starts one program of a desktop and stays with it. Standard library only; run as a script:
+"""A script that starts one program of a desktop and stays with it. Standard library only.
 
     python sitter.py STATUS OUT ERR -- COMMAND…
 
-STATUS, OUT and ERR are file descriptors; OUT and ERR may be the same file. What the program and all that it starts
-print goes through the sitter, which keeps the beginning and the end of it in the files, so that no disk is filled. What
-leaves the program's session, and loses its parent, becomes a child of the sitter (PR_SET_CHILD_SUBREAPER, prctl(2)): so
-nothing escapes, whatever its environment and its session are. At SIGTERM all of it is ended, children of children too,
-and the sitter ends last; at SIGUSR1 it is killed at once. The sitter ends by itself once none of them is left.
+STATUS, OUT and ERR are file descriptors; OUT and ERR may be the same file. The output of the program, and of everything
+that it starts, goes through the sitter. The sitter keeps the beginning and the end of it in the files, so that no disk
+is filled. A process that leaves the program's session, and loses its parent, becomes a child of the sitter
+(PR_SET_CHILD_SUBREAPER, prctl(2)). So nothing escapes, whatever its environment and its session are. At SIGTERM all of
+them are ended, children of children too, and the sitter ends last; at SIGUSR1 they are killed at once. The sitter ends
+by itself once none of them is left.
 
-STATUS is told, a line each: `started PID`, or `failed ERRNO` and nothing more; then `exited CODE`, -n for signal n,
-once all is written that the program printed.
+STATUS gets these lines: `started PID`, or `failed ERRNO` and nothing more; then `exited CODE`, -n for signal n, once
+all output of the program is written.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ import time
 from contextlib import suppress
 
 HEAD, TAIL = 250_000, 750_000
-"""Bytes that are kept of the beginning and of the end of what is printed; on disk there are up to twice as many."""
+"""The bytes kept of the beginning and of the end of an output; on disk there are up to twice as many."""
 CUT = b"\n(... %d bytes are left out here)\n"
 LEFT_OUT = re.compile(rb"\n\(\.\.\. (\d+) bytes are left out here\)\n")
 GRACE_S = 2.6
-"""Between SIGTERM and SIGKILL; less than cleanup.py waits before it kills too."""
+"""The time between SIGTERM and SIGKILL; it is shorter than the wait of cleanup.py before it kills too."""
 _OTHERS_AFTER_S = 0.2
-"""What is in the program's own session has been sent SIGTERM by cleanup.py; what is not, soon after, by the sitter."""
+"""The delay before the sitter sends SIGTERM outside the program's session; cleanup.py sends it inside."""
 _GIVE_UP_S = 5.0
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NAME = 15
 NAME = b"vnc-use sitter"
 _CHUNK = 1 << 16
 _MOST_CHUNKS = 32
-"""What a pipe holds at most, a mebibyte, twice: so much is read once the program has ended."""
+"""Twice the most that a pipe holds, a mebibyte: so much is read once the program has ended."""
 
 
 class BoundedFile:
-    """A file that keeps the head and the tail of what is written to it."""
+    """A file that keeps the head and the tail of the data written to it."""
 
     def __init__(self, descriptor: int) -> None:
         self._file = descriptor
@@ -50,6 +51,7 @@ class BoundedFile:
         self._tail_at = 0
 
     def write(self, data: bytes) -> None:
+        """Append data; if the file becomes too long, cut out its middle."""
         with suppress(OSError):  # the disk is full: the program goes on all the same
             self._size += os.pwrite(self._file, data, self._size)
             if self._size > 2 * (HEAD + TAIL):
@@ -67,7 +69,7 @@ class BoundedFile:
 
 
 class Sitter:
-    """The program, its output, and all that it started."""
+    """The program, its output, and everything that it started."""
 
     def __init__(self, status: int, out: int, err: int) -> None:
         self._status = status
@@ -80,14 +82,14 @@ class Sitter:
         self._asked = False
 
     def _pipe(self, file: BoundedFile) -> int:
-        """The end of a new pipe to write to; what comes out of it goes into the file."""
+        """Return the end of a new pipe to write to; its data goes into the file."""
         out, into = os.pipe()
         os.set_blocking(out, False)
         self._files[out] = file
         return into
 
     def start(self, command: list[str]) -> bool:
-        """Start the program in a session of its own; tell of it. False where it cannot be started."""
+        """Start the program in a session of its own, and report it; return False if it cannot be started."""
         try:
             self._program = os.posix_spawnp(
                 command[0],
@@ -107,7 +109,7 @@ class Sitter:
         return True
 
     def sit(self, wakeup: int) -> None:
-        """Until nobody is left, or cannot be ended."""
+        """Stay until no process is left, or the rest cannot be ended."""
         while self._reap() and self._ending_for_s < _GIVE_UP_S:
             if self._ending_for_s > GRACE_S:
                 _signal_all(signal.SIGKILL)
@@ -122,11 +124,11 @@ class Sitter:
         self._drain()
 
     def end(self, *_: object) -> None:
-        """End all of it; cleanup.py has sent SIGTERM to the program's session."""
+        """Begin to end everything; cleanup.py has sent SIGTERM to the program's session."""
         self._ending_since_s = self._ending_since_s or time.monotonic()
 
     def kill(self, *_: object) -> None:
-        """Kill all of it now."""
+        """Begin to kill everything."""
         self._ending_since_s = time.monotonic() - GRACE_S - 0.001
 
     @property
@@ -134,13 +136,13 @@ class Sitter:
         return time.monotonic() - self._ending_since_s if self._ending_since_s else 0.0
 
     def _ask_others(self) -> None:
-        """SIGTERM, once, to what has left the program's session."""
+        """Send SIGTERM, once, to processes that have left the program's session."""
         if not self._asked:
             self._asked = True
             _signal_all(signal.SIGTERM, spared_session=self._program)
 
     def _reap(self) -> bool:
-        """Whether there are children; those that have ended are reaped."""
+        """Reap the children that have ended; return whether any are left."""
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -155,14 +157,14 @@ class Sitter:
         self._tell(b"exited %d\n" % code)
 
     def _drain(self) -> None:
-        """Copy what was printed so far."""
+        """Copy all output so far."""
         for descriptor in [*self._files]:
             for _ in range(_MOST_CHUNKS):
                 if not self._copy(descriptor):
                     break
 
     def _copy(self, descriptor: int) -> bool:
-        """Copy what is there now, at most so much as a pipe holds; whether there may be more."""
+        """Copy the output that is there now, one chunk at most; return whether there may be more."""
         try:
             data = os.read(descriptor, _CHUNK)
         except BlockingIOError:
@@ -175,12 +177,12 @@ class Sitter:
         return bool(data)
 
     def _tell(self, line: bytes) -> None:
-        with suppress(OSError):  # whoever wanted to know is gone
+        with suppress(OSError):  # the reader is gone
             os.write(self._status, line)
 
 
 def _signal_all(number: signal.Signals, spared_session: int = -1) -> None:
-    """All that descend from this process; who loses its parent meanwhile becomes its child."""
+    """Signal all descendants of this process; a descendant that loses its parent meanwhile becomes its child."""
     children: dict[int, list[int]] = {}
     session: dict[int, int] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):

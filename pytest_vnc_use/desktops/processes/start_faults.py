@@ -1,4 +1,4 @@
-"""What it means that the program under test could not be started, or ended before it showed anything."""
+"""The errors for a program under test that could not be started, or ended before it showed anything."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from contextlib import contextmanager
 from pytest_vnc_use.errors import DesktopError, ProgramCrashed, ProgramMissing, VncUseError
 
 STAY = "; it must stay in the foreground"
-"""What is said of a program that ended without a fault."""
+"""The advice about a program that ended without a fault."""
 
 _CANNOT_BE_RUN = (
     *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR),
     *(errno.ELOOP, errno.ENAMETOOLONG, errno.E2BIG, errno.EINVAL),
 )
-"""Errors of execve(2) that are of the file that was named; others, such as ENOMEM, are the machine's."""
+"""Errors of execve(2) that the named file causes; others, such as ENOMEM, come from the machine."""
 _SHELL_SAYS_SO = (126, 127)
-"""What shells, `env` and `docker exec` end with where the program that they were to run cannot be run, or found."""
+"""Exit codes of shells, `env` and `docker exec` whose program cannot be run, or cannot be found."""
 _ENGINE_OR_WAY_FAILED = (125, 255)
-"""What `docker exec` and `ssh` end with where they failed themselves."""
+"""Exit codes of `docker exec` and `ssh` where they failed themselves."""
 _NOT_FOUND = re.compile(
     r"can't open file .*\[Errno \d+\]"  # python nosuch.py
     r"|^\S*python\S*: No module named "  # python -m nosuch
@@ -33,12 +33,12 @@ _NO_SCREEN = re.compile(
     r"Qt platform plugin|(?:cannot|could not|can't|unable to|failed to) (?:open|connect to) (?:the )?(?:X )?display",
     re.IGNORECASE,
 )
-"""The program could not reach a screen: the surroundings' fault."""
+"""Output of a program that could not reach a screen, which is the fault of its surroundings."""
 
 
 @contextmanager
 def starting(program: str, missing: type[ProgramMissing] = ProgramMissing) -> Iterator[None]:
-    """Raises `missing` where the program cannot be found or run, in the place of the DesktopError that says so."""
+    """Raise `missing` if the program cannot be found or run, in place of the DesktopError that says so."""
     try:
         yield
     except DesktopError as exc:
@@ -51,9 +51,10 @@ def starting(program: str, missing: type[ProgramMissing] = ProgramMissing) -> It
 
 
 def early_end(told: str, exit_code: int | None, output: str, *, elsewhere: bool = False) -> VncUseError:
-    """The error for a program that ended before it showed anything; `told` says so in a sentence, with its last words.
+    """Return the error for a program that ended before it showed anything.
 
-    `elsewhere` where the exit code is that of a client, such as `ssh`, which may have failed itself.
+    `told` is a sentence that says so, with the program's last output. With `elsewhere` the exit code is that of a
+    client, such as `ssh`, which may have failed itself.
     """
     if not exit_code or _NO_SCREEN.search(output) or (elsewhere and exit_code in _ENGINE_OR_WAY_FAILED):
         return DesktopError(told)

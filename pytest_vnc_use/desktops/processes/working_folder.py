@@ -1,4 +1,4 @@
-"""The working folder of a program under test, and the way to its files that never leads out of it."""
+"""The working folder of a program under test, with access to its files that never leads out of it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 from pytest_vnc_use.errors import DesktopError
 
 MOST_BYTES = 64 * 2**20
-"""The largest file that is read."""
+"""The size of the largest file that is read, in bytes."""
 _MOST_LISTED = 1000
-"""Files that are looked at to tell which there are."""
+"""The most files that are looked at to list them."""
 _HOW = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-"""So that no pipe is waited for, and no link leads out of the folder that was put there meanwhile."""
+"""Flags for opening a file: no pipe is waited for, and no link that was put there meanwhile leads out of the folder."""
 
 
 def too_large(size: int) -> str:
-    """What is said of a file that is not read."""
+    """Return the message for a file that is too large to be read."""
     advice = "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
     return f"it has {size:,} bytes, more than the {MOST_BYTES:,} that are read; {advice}"
 
@@ -30,9 +30,9 @@ class WorkingFolder:
         self.path = path.resolve()
 
     def read(self, name: str) -> str:
-        """Text of a file.
+        """Return the text of a file.
 
-        Raises FileNotFoundError where there is none: a program that did not write it is no fault of the desktop's.
+        Raises FileNotFoundError where there is none: it is no fault of the desktop that a program did not write it.
         Raises DesktopError where it is not UTF-8 text, is no regular file or too large a one, or lies outside the
         folder.
         """
@@ -45,7 +45,7 @@ class WorkingFolder:
             raise DesktopError(f"cannot read {name!r} in the program's working folder: {exc}") from exc
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, and the folders on its way. Raises DesktopError where that fails, or outside the folder."""
+        """Write a file, and make the folders on its way. Raises DesktopError if that fails or is outside the folder."""
         path = self._inside(name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ class WorkingFolder:
             raise DesktopError(f"cannot write {name!r} in the program's working folder: {exc}") from exc
 
     def _content(self, path: Path) -> bytes:
-        """All of a file, as it was when it was opened. Raises OSError."""
+        """Return all of a file, as it was when it was opened. Raises OSError."""
         with open(os.open(path, os.O_RDONLY | _HOW), "rb") as file:
             size = _check_regular(file.fileno())
             content = file.read(MOST_BYTES + 1) if size <= MOST_BYTES else b""
@@ -79,7 +79,10 @@ class WorkingFolder:
 
 
 def opened_to_write(path: Path) -> int:
-    """The descriptor of an emptied regular file, to write and to read. Raises OSError where something else is there."""
+    """Return the descriptor of an emptied regular file, to write and to read.
+
+    Raises OSError where something else is there.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _HOW, 0o666)
     try:
         _check_regular(descriptor)
@@ -91,7 +94,7 @@ def opened_to_write(path: Path) -> int:
 
 
 def _check_regular(descriptor: int) -> int:
-    """The size of a regular file. Raises OSError for anything else: what comes out of a pipe may never end."""
+    """Return the size of a regular file. Raises OSError for anything else: a pipe's output may never end."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise OSError("it is no regular file, but a directory, a pipe or a device")

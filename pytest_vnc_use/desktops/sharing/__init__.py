@@ -1,1 +1,1 @@
-"""Desktops that several tests or workers share, and those that are started ahead."""
+"""Desktops that several tests or workers share, and desktops that are started ahead."""

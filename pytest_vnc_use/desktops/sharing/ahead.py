@@ -17,10 +17,10 @@ _LOOK_AGAIN_S = 0.05
 
 
 class StartedAhead:
-    """Makes a desktop by `start`, and launches `command` there, if it has words, in a thread of its own.
+    """A desktop that `start` makes in a thread of its own, where `command`, if it has words, is launched.
 
-    Words that are paths lead from the folder where this process is now. It ends by `take` or `drop`, and with this
-    process, however that dies.
+    Words that are paths lead from the folder where this process is now. `take` hands the desktop over and `drop` ends
+    it. It also ends with this process, however that dies.
     """
 
     def __init__(self, start: Callable[[], QtDesktop | XvncDesktop], command: Sequence[str]) -> None:
@@ -37,14 +37,14 @@ class StartedAhead:
             self._desktop = self._start()
             if self._command and not self._unwanted.is_set():
                 self._desktop.launch(self._command)
-        except BaseException as error:  # noqa: BLE001  # handed to whoever takes it, in whose thread it is raised
+        except BaseException as error:  # noqa: BLE001  # `take` raises it in its caller's thread
             self._error = error
 
     def take(self) -> QtDesktop | XvncDesktop:
         """Return the desktop once its program shows; the caller then has to stop it.
 
-        Raises as starting and launching it do, and DesktopError where it, or the program, has ended since; then it
-        still has to be dropped.
+        Raises the errors of starting and launching it. Raises DesktopError where it, or the program, has ended since;
+        then it still has to be dropped.
         """
         self._thread.join()
         if self._error:
@@ -55,11 +55,11 @@ class StartedAhead:
         return self._desktop
 
     def drop(self) -> None:
-        """End it all, whether it has come up or not. Raises DesktopError where that cannot be done."""
+        """End everything, whether it has come up or not. Raises DesktopError where that cannot be done."""
         self._unwanted.set()
         while self._thread.is_alive():
             self._thread.join(_LOOK_AGAIN_S)
             if self._thread.is_alive() and self._desktop:
-                self._desktop.end_program()  # whose launch then fails at once
+                self._desktop.end_program()  # its launch then fails at once
         if self._desktop:
             self._desktop.stop()

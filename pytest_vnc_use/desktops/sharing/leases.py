@@ -1,4 +1,4 @@
-"""Which of the given desktops a test may use: a lease each, across threads, pytest-xdist workers and sessions."""
+"""The leases of the given desktops, one for each test, across threads, pytest-xdist workers and sessions."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from pytest_vnc_use.errors import DesktopError, DesktopRefused
 from pytest_vnc_use.types.protocols import Connect
 
 _FIRST_POLL_S, _POLL_S = 0.005, 0.1
-"""How long it is waited before the second try, which doubles from try to try, and at most."""
+"""The wait before the second try, which doubles from try to try, and the longest wait."""
 _FIRST_PORT = 5900
 """VNC's port of display 0."""
 _REMEDY = "remove what is there, or set TMPDIR to a folder of your own"
 
 
 class LeasedDesktop(AddressDesktop):
-    """A given desktop that nobody else uses until it is stopped, which gives it back."""
+    """A given desktop that nobody else uses until it is stopped; then it is given back."""
 
     def __init__(self, lease: Lease, reach: RemoteExec | None = None, connect: Connect | None = None) -> None:
         super().__init__(lease.server, reach, connect)
         self._lease = lease
 
     def stop(self) -> None:
-        """End what was launched and run there, and give it back; a second call does nothing.
+        """End everything that was launched and run there, and give the desktop back; a second call does nothing.
 
-        Where a command leads there, and the screen is not what it was at first, that is warned of: whoever gets it next
-        finds it so.
+        Where a command leads there and the screen is not as it was at first, a warning says so: the next test finds it
+        so.
         """
         if self._lease.held:
             try:
@@ -71,28 +71,28 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether it has not been released."""
+        """Return whether it has not been released."""
         return self._lock.is_locked
 
     def release(self) -> None:
-        """Let the next one have it, and leave nothing behind; a second call does nothing."""
+        """Give the lease back, and remove its files; a second call does nothing."""
         if self.held:
             _remove(self._lock)
 
 
 def lease(servers: Sequence[str], holder: str, *, timeout_s: float, folder: Path | None = None) -> Lease:
-    """The first of `servers` that nobody uses, waited for up to `timeout_s`; `holder` is who others are told has it.
+    """Lease the first of `servers` that nobody uses, and wait for one up to `timeout_s`.
 
-    The locks are files in `folder` (one for each user and machine by default), held by the operating system for as long
-    as the process lives: a kill -9 frees them. Raises DesktopRefused with who holds what, DesktopError where `folder`
-    is not this user's own.
+    `holder` is the name that others read. The locks are files in `folder` (one for each user and machine by default).
+    The operating system holds them for as long as the process lives: a kill -9 frees them. Raises DesktopRefused that
+    says who holds what, DesktopError where `folder` is not this user's own.
     """
     folder = folder or folder_of_user()
     _make_own_folder(folder)
     _remove_leftovers(folder)
     deadline_s, poll_s = time.monotonic() + timeout_s, _FIRST_POLL_S
     while True:
-        _make_own_folder(folder)  # again, as whoever releases the last lock removes it
+        _make_own_folder(folder)  # again, because the release of the last lock removes it
         for server in servers:
             if found := _try(server, holder, folder):
                 return found
@@ -104,13 +104,19 @@ def lease(servers: Sequence[str], holder: str, *, timeout_s: float, folder: Path
 
 
 def folder_of_user() -> Path:
-    """Where the locks of one user on one machine are. Named by the user's number, which need not have a name."""
+    """Return the folder for the locks of one user on one machine.
+
+    The user's number names it, because a user need not have a name.
+    """
     user = getpass.getuser() if sys.platform == "win32" else os.getuid()
     return Path(tempfile.gettempdir(), f"pytest-vnc-use-{user}")
 
 
 def _make_own_folder(folder: Path) -> None:
-    """Make it, unless it is there; the temporary folder is everybody's, and what has its name may be another's."""
+    """Make the folder if it is missing. Raises DesktopError where something else has its name.
+
+    The temporary folder is everybody's, so a folder of that name may be another user's.
+    """
     try:
         while (found := _made(folder)) is None:
             pass
@@ -121,7 +127,7 @@ def _make_own_folder(folder: Path) -> None:
 
 
 def _made(folder: Path) -> os.stat_result | None:
-    """What is at the path of the folder; None where it went meanwhile, with the last lock of another process."""
+    """Return the status of the folder; None where it went meanwhile, with the last lock of another process."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     try:
@@ -139,7 +145,10 @@ def _try(server: str, holder: str, folder: Path) -> Lease | None:
 
 
 def _locked(path: Path) -> FileLock | None:
-    """The lock; None where somebody has it. What was removed just before it was locked counts as had: filelock sees."""
+    """Return the lock; None where somebody has it.
+
+    A file that was removed just before it was locked counts as held: filelock notices that.
+    """
     lock = FileLock(path, timeout=0, thread_local=False)
     try:
         lock.acquire()
@@ -149,26 +158,29 @@ def _locked(path: Path) -> FileLock | None:
 
 
 def _remove(lock: FileLock) -> None:
-    """Release the lock, and remove it and its note while nobody else can have it; the folder too, once it is empty."""
+    """Release the lock; remove it and its note while nobody else can have it, and the folder once it is empty."""
     path = Path(lock.lock_file)
-    with suppress(OSError):  # Windows removes no file that is open, but the lock itself, when it is released
+    with suppress(OSError):  # Windows removes no open file, but removes the lock when it is released
         path.with_suffix(".json").unlink(missing_ok=True)
         path.unlink(missing_ok=True)
     lock.release()
-    with suppress(OSError):  # there are others
+    with suppress(OSError):  # there are other locks
         path.parent.rmdir()
 
 
 @cache
 def _remove_leftovers(folder: Path) -> None:
-    """Remove, once in a process, the locks that processes left behind which were killed."""
+    """Remove, once in a process, the locks of processes that were killed."""
     for path in folder.glob("*.lock"):
         if lock := _locked(path):
             _remove(lock)
 
 
 def _write_note(path: Path, text: str) -> None:
-    """Cut to its length at the end only: emptying a file first costs ten leases (ext4 waits for the disk then)."""
+    """Write a note, and cut the file to its length at the end only.
+
+    To empty a file first takes as long as ten leases: ext4 then waits for the disk.
+    """
     with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as note:
         note.write(text)
         note.truncate()
@@ -187,7 +199,7 @@ def _path(server: str, folder: Path) -> Path:
 
 
 def canonical(server: str) -> str:
-    """The same for all spellings of an address: `localhost:1` is `127.0.0.1::5901`."""
+    """Return one spelling for all spellings of an address: `localhost:1` is `127.0.0.1::5901`."""
     host, _, number = server.rpartition(":")
     if not number.isdecimal():
         return os.path.abspath(server) if "/" in server else server

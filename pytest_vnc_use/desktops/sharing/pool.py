@@ -1,4 +1,4 @@
-"""Desktops that are started here, at most so many at once for this user on this machine, reused from test to test."""
+"""A pool of desktops that are started here and reused from test to test, limited for this user on this machine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 from pytest_vnc_use.types.protocols import Desktop, Ran
 
 _MEMORY_MB = 45
-"""Proportional set size of a desktop with xterm: TigerVNC at 1440x900 27 to 30 MB, openbox, xterm, sitter 5 each."""
+"""The proportional set size of a desktop with xterm.
+
+TigerVNC at 1440x900 takes 27 to 30 MB; openbox, xterm and sitter take 5 MB each.
+"""
 _PROCESSES = 4
-"""Of one desktop: X server, window manager, guard, the sitter of its program."""
+"""The processes of one desktop: X server, window manager, guard, the sitter of its program."""
 
 
 class Startable(Desktop, Protocol):
@@ -27,24 +30,25 @@ class Startable(Desktop, Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether all that the desktop itself consists of still runs."""
+        """Return whether all processes of the desktop itself still run."""
 
     def program_hangs(self) -> bool:
-        """Whether the program under test runs, and answers nothing; False where that cannot be told."""
+        """Return whether the program under test runs but does not answer; False where that is not known."""
 
 
 Start = Callable[[Path], Startable]
-"""Starts a desktop without a program, whose private folder is made in the folder given. Raises DesktopError."""
+"""A function that starts a desktop without a program, its private folder in the given one. Raises DesktopError."""
 
 
 class ManagedDesktops:
-    """At most `count` desktops that `start` makes: over all processes of this user here that use the same `folder`.
+    """A pool of at most `count` desktops that `start` makes, for all processes of this user with the same `folder`.
 
-    There are `count` slots, each a lock that dies with its process. Who holds a slot has a desktop of its own there, as
-    long as it likes; given back, it is reset and kept warm for the next test of the same process. Another process that
-    gets the slot ends it, and starts its own: nobody waits for a desktop that is not in use.
+    There are `count` slots, each a lock that dies with its process. The holder of a slot has a desktop of its own there
+    for as long as it likes. A desktop that is given back is reset and kept warm for the next test of the same process.
+    Another process that gets the slot ends that desktop and starts its own. So nobody waits for a desktop that is not
+    in use.
 
-    Raises SettingsError for a count of nonsense, DesktopError where this is not Linux.
+    Raises SettingsError for a count that makes no sense, DesktopError where this is not Linux.
     """
 
     def __init__(self, count: int, start: Start, folder: Path | None = None) -> None:
@@ -56,21 +60,22 @@ class ManagedDesktops:
         self._warm: dict[str, Startable] = {}
 
     def lease(self, holder: str, *, timeout_s: float) -> ManagedDesktop:
-        """A desktop as at its start, until its `stop()` or the death of this process; `holder` is who others are told.
+        """Lease a desktop that is as at its start, until its `stop()` or the death of this process.
 
-        Raises DesktopRefused, with who holds what, where no slot comes free within `timeout_s`; else as `start` does.
+        `holder` is the name that others read. Raises DesktopRefused that says who holds what, where no slot comes free
+        within `timeout_s`; else raises as `start` does.
         """
         slots = sorted(self._slots, key=self._reluctance)
         held = leases.lease(slots, holder, timeout_s=timeout_s, folder=self._folder)
         try:
             desktop = self._desktop_in(held.server)
-        except BaseException:  # whatever it was, Ctrl-C too: the slot is free again
+        except BaseException:  # on any error, and on Ctrl-C: the slot is free again
             held.release()
             raise
         return ManagedDesktop(desktop, partial(self._take_back, held))
 
     def close(self) -> None:
-        """End the desktops that are kept warm; those that are leased stay."""
+        """End the desktops that are kept warm; leased desktops stay."""
         while self._warm:
             self._warm.popitem()[1].stop()
         for slot in self._slots:
@@ -86,7 +91,7 @@ class ManagedDesktops:
             held.release()
 
     def _reluctance(self, slot: str) -> int:
-        """Own warm desktops first, then empty slots, then those of others."""
+        """Return the rank of a slot: own warm desktops first, then empty slots, then those of others."""
         if slot in self._warm:
             return 0
         return 2 if any(_desktops_in(self._place(slot))) else 1
@@ -95,7 +100,7 @@ class ManagedDesktops:
         return self._folder / slot.replace(" ", "-")
 
     def _desktop_in(self, slot: str) -> Startable:
-        """This process's own, warm or new; whatever else is in the slot belongs to nobody who uses it, and ends."""
+        """Return this process's own desktop, warm or new; end any other desktop in the slot, which nobody uses."""
         warm = self._warm.pop(slot, None)
         if warm and warm.alive:
             return warm
@@ -111,14 +116,14 @@ class ManagedDesktops:
         try:
             desktop.reset()
             self._warm[held.server] = desktop
-        except DesktopError:  # it died, or the test left something that cannot be undone: the next one gets another
+        except DesktopError:  # it died, or the test left something that cannot be undone: the next test gets another
             desktop.stop()
         finally:
             held.release()
 
 
 class ManagedDesktop:
-    """A desktop that nobody else uses until it is stopped, which gives it back to be reset."""
+    """A desktop that nobody else uses until it is stopped; then it is given back and reset."""
 
     def __init__(self, desktop: Startable, give_back: Callable[[Startable], None]) -> None:
         self._desktop: Startable = desktop
@@ -127,16 +132,16 @@ class ManagedDesktop:
 
     @property
     def server(self) -> str:
-        """Where its VNC server listens."""
+        """Return the place where its VNC server listens."""
         return self._used.server
 
     @property
     def password(self) -> str | None:
-        """What its VNC server asks for."""
+        """Return the password that its VNC server asks for."""
         return self._used.password
 
     def read_file(self, name: str) -> str:
-        """Text of a file, relative to the program's working folder. Raises FileNotFoundError, DesktopError."""
+        """Return the text of a file in the program's working folder. Raises FileNotFoundError, DesktopError."""
         return self._used.read_file(name)
 
     def write_file(self, name: str, text: str) -> None:
@@ -152,27 +157,36 @@ class ManagedDesktop:
         self._used.launch(command)
 
     def program_fault(self) -> str:
-        """How the program under test ended and its last output; "" while it runs. Once given back, what it was."""
+        """Return how the program under test ended, and its last output; "" while it runs.
+
+        Once the desktop is given back, the answer stays as it was.
+        """
         return self._last[0] if self._last else self._desktop.program_fault()
 
     def program_hangs(self) -> bool:
-        """Whether the program under test runs, and answers nothing; False where that cannot be told."""
+        """Return whether the program under test runs but does not answer; False where that is not known."""
         return not self._last and self._desktop.program_hangs()
 
     def fault(self) -> str:
-        """How the desktop itself ended; "" while it is there. Once given back, what it was."""
+        """Return how the desktop itself ended; "" while it is there.
+
+        Once the desktop is given back, the answer stays as it was.
+        """
         return self._last[1] if self._last else self._desktop.fault()
 
     def logs(self) -> Mapping[str, str]:
-        """What each process has printed, by its role. Once given back, what it was."""
+        """Return the output of each process, by its role.
+
+        Once the desktop is given back, the answer stays as it was.
+        """
         return self._last[2] if self._last else self._desktop.logs()
 
     def reset(self) -> None:
-        """Put it back to its start. Raises DesktopError."""
+        """Put the desktop back to its start. Raises DesktopError."""
         self._used.reset()
 
     def stop(self) -> None:
-        """Give it back; a second call does nothing."""
+        """Give the desktop back; a second call does nothing."""
         if self._last is None:
             self._last = self.program_fault(), self.fault(), self.logs()
             self._give_back(self._desktop)
@@ -197,7 +211,7 @@ def _check_count(count: int) -> None:
 
 
 def _limits() -> list[tuple[int, str]]:
-    """How many desktops can be here at most, and why."""
+    """Return the most desktops that can be here for each limit of the machine, with the reason."""
     import resource  # Windows has none, and no desktops of its own
 
     memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20

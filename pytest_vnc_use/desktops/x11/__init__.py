@@ -1,1 +1,1 @@
-"""X servers: credentials, windows, state."""
+"""X servers: their credentials, windows and state."""

@@ -1,4 +1,4 @@
-"""Secrets of one X server: the password its VNC clients need, the cookie its X clients need, and their files."""
+"""The secrets of one X server: the password for its VNC clients, the cookie for its X clients, and their files."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from cryptography.hazmat.primitives.ciphers import Cipher, modes
 COOKIE_NAME = b"MIT-MAGIC-COOKIE-1"
 _ANY_DISPLAY = 0xFFFF  # FamilyWild of X11/Xauth.h
 _PASSWORD_FILE_KEY = bytes.fromhex("e84ad660c4721ae0")
-"""What every VNC server hides its password file under: d3des's fixed key (23, 82, 107, …), bits mirrored."""
+"""The key under which VNC servers hide the password file: d3des's fixed key (23, 82, 107, …), bits mirrored."""
 
 
 def new_password() -> str:
-    """Eight random characters, which is all that VNC's password check looks at: 48 bits."""
+    """Return eight random characters, 48 bits: VNC's password check looks at no more."""
     return secrets.token_urlsafe(6)
 
 
 def write_password_file(path: Path, password: str) -> None:
-    """The file that `vncpasswd` writes: one block of DES (here as the same key three times under triple DES)."""
+    """Write the file that `vncpasswd` writes: one block of DES (here triple DES with three equal keys)."""
     encryptor = Cipher(TripleDES(_PASSWORD_FILE_KEY * 3), modes.ECB()).encryptor()
     _write_private(path, encryptor.update(password.encode("ascii")) + encryptor.finalize())
 
 
 def write_authority_file(path: Path) -> bytes:
-    """An Xauthority file with one new cookie, good for any display; returns the cookie. Format: Xau(3)."""
+    """Write an Xauthority file with one new cookie, good for any display; return the cookie. Format: Xau(3)."""
     cookie = secrets.token_bytes(16)
     fields = (b"", b"", COOKIE_NAME, cookie)
     _write_private(path, struct.pack(">H", _ANY_DISPLAY) + b"".join(struct.pack(">H", len(f)) + f for f in fields))

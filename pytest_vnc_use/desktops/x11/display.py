@@ -1,4 +1,4 @@
-"""A small X client: asks and tells, hears when a window manager is up, and when a window shows.
+"""A small X client: it sends requests, and hears when a window manager is up and when a window shows.
 
 Formats: X11 protocol, version 11, appendix B.
 """
@@ -20,7 +20,7 @@ _EVENT_MASK, _STRUCTURE_NOTIFY, _SUBSTRUCTURE_NOTIFY, _PROPERTY_CHANGE = 1 << 11
 _ERROR, _REPLY, _MAP_NOTIFY, _PROPERTY_NOTIFY = 0, 1, 19, 28
 _ACCEPTED = 1
 _MANAGED = b"_NET_CLIENT_LIST"
-"""Set on the root window by every manager that follows EWMH, once it is about to take windows.
+"""A property of the root window that every manager that follows EWMH sets once it is about to take windows.
 
 The better known _NET_SUPPORTING_WM_CHECK comes too early: openbox sets it 35 ms before it answers, and a program that
 shows its window in between waits 5 s for that answer (measured with openbox 3.6.1 and xterm).
@@ -28,14 +28,14 @@ shows its window in between waits 5 s for that answer (measured with openbox 3.6
 
 
 def socket_path(number: int) -> Path:
-    """Where the X server of display `number` listens."""
+    """Return the path at which the X server of display `number` listens."""
     return Path(f"/tmp/.X11-unix/X{number}")
 
 
 class XDisplay:
-    """Connected to display `number`; every answer comes within `timeout_s`, or ConnectionLost is raised.
+    """A connection to display `number`; every answer comes within `timeout_s`, or ConnectionLost is raised.
 
-    `root` is the root window, `keycodes` are all that a keyboard may have.
+    `root` is the root window; `keycodes` are all that a keyboard may have.
     """
 
     def __init__(self, number: int, cookie: bytes, timeout_s: float) -> None:
@@ -47,7 +47,7 @@ class XDisplay:
             self.root, self.keycodes = self._set_up(cookie)
             self._listen()
             self._manager_atom = self.atom(_MANAGED)
-        except BaseException:  # also a KeyboardInterrupt leaves no half-open connection
+        except BaseException:  # even a KeyboardInterrupt leaves no half-open connection
             self._socket.close()
             raise
 
@@ -64,7 +64,7 @@ class XDisplay:
         self._send(struct.pack("<BBH", opcode, data, 1 + len(body) // 4) + body)
 
     def ask(self, opcode: int, body: bytes = b"", data: int = 0) -> bytes:
-        """The answer to a request, or the error in its place, as it came but for its sequence number."""
+        """Send a request; return the answer, or the error in its place, with its sequence number set to 0."""
         self.tell(opcode, body, data)
         while _kind(answer := self._receive(32)) not in (_REPLY, _ERROR):
             self._events.append(answer)
@@ -72,29 +72,29 @@ class XDisplay:
         return answer[:2] + bytes(2) + answer[4:] + rest
 
     def atom(self, name: bytes) -> int:
-        """The number that stands for a name on this server."""
+        """Return the number that stands for a name on this server."""
         return int(struct.unpack_from("<I", self.ask(_INTERN_ATOM, _counted(name)), 8)[0])
 
     def extension(self, name: bytes) -> int:
-        """The opcode of an extension; 0 where the server lacks it."""
+        """Return the opcode of an extension; 0 where the server lacks it."""
         present, opcode = struct.unpack_from("<BB", self.ask(_QUERY_EXTENSION, _counted(name)), 8)
         return int(opcode) if present else 0
 
     def wait(self, timeout_s: float) -> None:
-        """Until something happens to a top window or the root window's properties, `timeout_s` at most."""
+        """Wait for an event of a top window or of the root window's properties, `timeout_s` at most."""
         self._next_event(timeout_s)
 
     def event(self, timeout_s: float) -> bytes:
-        """What is heard next, 32 bytes as they came; zeros where nothing is within `timeout_s`."""
+        """Return the next event, 32 bytes as they came; zeros where none comes within `timeout_s`."""
         return self._next_event(timeout_s)
 
     def manager_came_up(self, timeout_s: float) -> bool:
-        """Whether the next thing heard, within `timeout_s`, is that a window manager runs."""
+        """Return whether the next event, within `timeout_s`, says that a window manager runs."""
         event = self._next_event(timeout_s)
         return _kind(event) == _PROPERTY_NOTIFY and struct.unpack_from("<I", event, 8)[0] == self._manager_atom
 
     def window_showed(self, timeout_s: float) -> bool:
-        """Whether the next thing heard, within `timeout_s`, is that a top window shows that is more than a point.
+        """Return whether the next event, within `timeout_s`, says that a top window larger than a point shows.
 
         Window managers and toolkits map windows of one pixel for their own purposes.
         """
@@ -127,12 +127,15 @@ class XDisplay:
         return int(struct.unpack_from("<I", body, screen)[0]), range(first_keycode, last_keycode + 1)
 
     def _listen(self) -> None:
-        """To the root window and its children; Qt 6.12 answers pings with an event for those who hear of the former."""
+        """Listen to the root window and its children.
+
+        Qt 6.12 answers pings with an event for clients that listen to the root window.
+        """
         events = _STRUCTURE_NOTIFY | _SUBSTRUCTURE_NOTIFY | _PROPERTY_CHANGE
         self.tell(_CHANGE_WINDOW_ATTRIBUTES, struct.pack("<III", self.root, _EVENT_MASK, events))
 
     def _next_event(self, timeout_s: float) -> bytes:
-        """The next event, oldest first; 32 zero bytes where none comes in time."""
+        """Return the next event, oldest first; 32 zero bytes where none comes in time."""
         if self._events:
             return self._events.popleft()
         if not select.select([self._socket], [], [], timeout_s)[0]:

@@ -1,4 +1,4 @@
-"""Whether the programs on an X display still answer, as a window manager finds out before it offers to kill one.
+"""The check that programs on an X display still answer, as window managers do it before they offer to kill one.
 
 Formats: X11 protocol, appendix B; `_NET_WM_PING` of EWMH 1.5, which Qt, GTK and browsers answer, and xterm does not.
 """
@@ -15,7 +15,7 @@ _LONGEST_LIST = 1024
 
 
 def hangs(display: XDisplay, timeout_s: float) -> bool:
-    """Whether a window that takes pings has left one unanswered for `timeout_s`. Raises ConnectionLost."""
+    """Return whether a window that takes pings has left one unanswered for `timeout_s`. Raises ConnectionLost."""
     protocols, ping = display.atom(b"WM_PROTOCOLS"), display.atom(b"_NET_WM_PING")
     windows = _numbers(display, display.root, display.atom(b"_NET_CLIENT_LIST"))
     silent = {window for window in windows if ping in _numbers(display, window, protocols)}
@@ -29,13 +29,13 @@ def hangs(display: XDisplay, timeout_s: float) -> bool:
 
 
 def _answering(event: bytes, protocols: int, ping: int) -> int:
-    """The window whose answer to a ping this is; 0 where it is something else."""
+    """Return the window whose answer to a ping this is; 0 for any other event."""
     kind, message, what, window = struct.unpack_from("<B7xII4xI", event)
     return window if (kind & 0x7F, message, what) == (_CLIENT_MESSAGE, protocols, ping) else 0
 
 
 def _numbers(display: XDisplay, window: int, atom: int) -> tuple[int, ...]:
-    """A window's property that is a list of windows or atoms; empty where it has none, or is gone."""
+    """Return a window's property that is a list of windows or atoms; empty where it has none, or is gone."""
     answer = display.ask(_GET_PROPERTY, struct.pack("<IIIII", window, atom, _ANY_TYPE, 0, _LONGEST_LIST))
     if len(answer) <= 32 or answer[1] != 32:
         return ()

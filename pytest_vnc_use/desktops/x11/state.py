@@ -1,4 +1,4 @@
-"""What a test can change on an X server, and how it is put back.
+"""The state of an X server that a test can change, and the way to put it back.
 
 Formats: X11 protocol, appendix B; its extensions XTEST 2.2 and RandR 1.0; EWMH 1.5 for the window manager.
 """
@@ -39,7 +39,7 @@ _LOCKS = {1: 1 << 1, 4: 1 << 4}
 """Caps lock and num lock: the number of the modifier that stays on, and its bit in the pointer's answer."""
 _ESCAPE = struct.pack("<I", 0xFF1B)
 _NOTICE_S = 0.01
-"""How late it is noticed that something is as it was which no event tells of."""
+"""The delay before a restored value is noticed that no event reports."""
 
 _SIZE, _PICTURE, _POINTER, _HELD, _FOCUS = "size", "picture", "pointer", "held keys", "input focus"
 _KEYBOARD, _MODIFIERS, _CLIPBOARD, _SELECTION = "keyboard map", "modifier keys", "clipboard", "selection"
@@ -48,10 +48,10 @@ _PROPERTY = "property "
 
 
 class StartState:
-    """What an X server answered before any test was there, for `restore()` to bring back.
+    """The answers of an X server before any test was there, which `restore()` brings back.
 
-    The picture is taken by the X server itself: it is the framebuffer that its VNC server sends. Of a screen on which
-    nothing shows yet all rows are alike, so the first one is enough; were they not, nothing would ever be restored.
+    The X server itself takes the picture: it is the framebuffer that its VNC server sends. On a screen that shows
+    nothing yet all rows are alike, so the first one is enough. If they were not alike, nothing would ever be restored.
     """
 
     def __init__(self, display: XDisplay) -> None:
@@ -59,9 +59,9 @@ class StartState:
         self._row = _rows(display, 1)
 
     def restore(self, display: XDisplay, deadline: Deadline) -> None:
-        """Undo what can be undone, and wait until all answers are what they were, the picture to the last pixel.
+        """Undo what can be undone, and wait until all answers are as before, the picture to the last pixel.
 
-        Raises DesktopError that names what still differs when the deadline is over.
+        Raises DesktopError that names the remaining differences when the deadline is over.
         """
         while changed := self._put_back(display):
             if not deadline.remaining_s:
@@ -69,7 +69,7 @@ class StartState:
             display.wait(min(_NOTICE_S, deadline.remaining_s))
 
     def _put_back(self, display: XDisplay) -> list[str]:
-        """What differed, and may not any more."""
+        """Undo each difference; return the names of those that were there."""
         start, now = self._answers, _answers(display)
         changed = sorted(name for name in {*start, *now} if start.get(name) != now.get(name))
         height = _size(start[_SIZE])[1]
@@ -114,7 +114,10 @@ def _properties(display: XDisplay, root: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _grab(display: XDisplay) -> bytes:
-    """Whether the keyboard can be had: the window manager keeps it for its menus and its switcher of windows."""
+    """Return the answer to a grab of the keyboard.
+
+    The window manager keeps the keyboard for its menus and its switcher of windows.
+    """
     modes = struct.pack("<BBxx", _ASYNCHRONOUS, _ASYNCHRONOUS)
     answer = display.ask(_GRAB_KEYBOARD, struct.pack("<II", display.root, 0) + modes)
     display.tell(_UNGRAB_KEYBOARD, bytes(4))
@@ -122,7 +125,7 @@ def _grab(display: XDisplay) -> bytes:
 
 
 def _rows(display: XDisplay, count: int) -> bytes:
-    """The pixels of the first rows of the screen."""
+    """Return the pixels of the first rows of the screen."""
     width = _size(display.ask(_GET_GEOMETRY, struct.pack("<I", display.root)))[0]
     area = struct.pack("<IhhHHI", display.root, 0, 0, width, count, _ALL_PLANES)
     return display.ask(_GET_IMAGE, area, _Z_PIXMAP)[32:]
@@ -143,7 +146,7 @@ def _undo_of(name: str, start: Answers) -> Undo:
 
 
 def _wait_only(display: XDisplay, start: Answers, now: Answers) -> None:
-    """Nothing can be done about it, or something else changes it back."""
+    """Do nothing: nothing can be done, or something else changes it back."""
 
 
 def _delete_property(display: XDisplay, name: str) -> None:
@@ -151,7 +154,7 @@ def _delete_property(display: XDisplay, name: str) -> None:
 
 
 def _ask_manager(name: str) -> Undo:
-    """Ask the window manager to set a number of its own, which a property of the root window tells."""
+    """Return an undo that asks the window manager to set a number of its own, which a root property holds."""
 
     def undo(display: XDisplay, start: Answers, now: Answers) -> None:
         head = struct.pack("<BBxxII", _CLIENT_MESSAGE, 32, display.root, _atom(display, name))
@@ -178,7 +181,7 @@ def _disown(selection: Callable[[XDisplay], int]) -> Undo:
 
 
 def _set_keyboard_map(display: XDisplay, start: Answers, now: Answers) -> None:
-    """Key by key: what is set anew loses all that the core protocol does not tell of it, such as its type."""
+    """Set only changed keys: a key that is set anew loses what the core protocol leaves out, such as its type."""
     for keycode, then, since in zip(
         display.keycodes, _keysyms(start[_KEYBOARD]), _keysyms(now[_KEYBOARD]), strict=True
     ):
@@ -188,7 +191,7 @@ def _set_keyboard_map(display: XDisplay, start: Answers, now: Answers) -> None:
 
 
 def _keysyms(keyboard_map: bytes) -> Iterator[bytes]:
-    """Those of each key, 4 bytes a keysym."""
+    """Return the keysyms of each key, 4 bytes a keysym."""
     width = 4 * keyboard_map[1]
     return (keyboard_map[at : at + width] for at in range(32, len(keyboard_map), width))
 
@@ -204,7 +207,7 @@ def _release_keys(display: XDisplay, start: Answers, now: Answers) -> None:
 
 
 def _set_pointer(display: XDisplay, start: Answers, now: Answers) -> None:
-    """Release its buttons, unlock caps lock and num lock, which are told with it, and move it back."""
+    """Release the buttons, unlock caps lock and num lock, which come with the pointer's state, and move it back."""
     x, y, _, _, state_then = struct.unpack_from("<hhhhH", start[_POINTER], 16)
     state = struct.unpack_from("<H", now[_POINTER], 24)[0]
     for button in range(1, 6):
@@ -217,7 +220,7 @@ def _set_pointer(display: XDisplay, start: Answers, now: Answers) -> None:
 
 
 def _escape(display: XDisplay, start: Answers, now: Answers) -> None:
-    """Close what the window manager has opened."""
+    """Close menus and the like that the window manager has opened."""
     _strike(display, display.keycodes[[keysyms[:4] for keysyms in _keysyms(start[_KEYBOARD])].index(_ESCAPE)])
 
 

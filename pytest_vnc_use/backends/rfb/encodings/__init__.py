@@ -1,1 +1,1 @@
-"""The encodings of RFB that pixels travel in, decoded by numpy: no loop in Python runs over pixels."""
+"""The encodings of RFB in which pixels travel, decoded by numpy: no loop in Python runs over pixels."""

@@ -1,4 +1,4 @@
-"""Which encodings a server is asked for: raw pixels where the link is fast, else those that save bytes."""
+"""The encodings that a server is asked for: raw pixels where the link is fast, else those that save bytes."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ _PSEUDO = (
     Encoding.PSEUDO_EXTENDED_CLIPBOARD,
     Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT,
 )  # no LastRect: it makes TigerVNC hunt for solid rectangles, 2.4 times slower; no quality: it allows lossy pixels;
-# no ContinuousUpdates: with the next update always asked for, ten changes in 100 ms are seen no sooner over 20 ms
+# no ContinuousUpdates: a request is always outstanding, so over a link of 20 ms ten changes in 100 ms come no sooner
 _FAST_BYTES_A_SECOND = 15e6
-"""Measured on TigerVNC: below it a whole screen is sooner compressed than sent raw."""
+"""Measured on TigerVNC: on a slower link a whole screen arrives sooner compressed than raw."""
 
 
 def offered(choice: EncodingChoice) -> list[Encoding]:
-    """What to tell the server, the preferred encoding first; for `auto` what the link is measured with."""
+    """Return the encodings to ask for, the preferred one first; for `auto` those that measure the link."""
     return [*_PIXELS["raw" if choice == "auto" else choice], *_PSEUDO]
 
 
 class Trial:
-    """How fast raw pixels arrive: what came after the first bytes of them, and how long that took."""
+    """A measurement of how fast raw pixels arrive: the bytes after the first ones, and the time that they took."""
 
     PIXELS = 1 << 16
-    """How many are asked for: 0.1 s at 20 Mbit/s, and well under a millisecond over loopback."""
+    """The number of pixels to ask for: 0.1 s at 20 Mbit/s, and well under a millisecond over loopback."""
 
     def __init__(self) -> None:
         self._began_s = self._ended_s = 0.0
         self._bytes = 0
 
     def received(self, count: int) -> None:
-        """So many bytes came just now."""
+        """Note that `count` bytes arrived just now."""
         self._ended_s = time.monotonic()
         if self._began_s:
             self._bytes += count
@@ -49,5 +49,5 @@ class Trial:
             self._began_s = self._ended_s
 
     def choice(self) -> EncodingChoice:
-        """What suits the link."""
+        """Return the encoding that suits the link."""
         return "raw" if self._bytes >= _FAST_BYTES_A_SECOND * (self._ended_s - self._began_s) else "tight"

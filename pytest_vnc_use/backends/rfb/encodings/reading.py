@@ -1,4 +1,4 @@
-"""How an encoding is read: a generator says how many bytes it needs, is sent just those, and returns the pixels."""
+"""The readers of encodings: generators that yield how many bytes they need, get just those, and return the pixels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 try:
-    from isal import isal_zlib as inflate  # 3 times sooner
+    from isal import isal_zlib as inflate  # 3 times faster
 except ImportError:  # no wheel for this machine, or this Python
     import zlib as inflate  # type: ignore[no-redef]
 
@@ -18,23 +18,23 @@ from pytest_vnc_use.backends.screen.rectangles import Pixels
 _CORRUPT: Any = inflate.error  # mypy takes ISA-L's for no exception
 Reading = Generator[int, bytes, Pixels]
 Decode = Callable[[int, int], Reading]
-"""Reads one rectangle of a width and height, in pixels. Raises ValueError where the bytes make no sense."""
+"""A function that reads one rectangle of a width and height, in pixels. Raises ValueError for bytes of no sense."""
 
 
 def raw(width: int, height: int) -> Reading:
-    """Raw encoding (RFC 6143, 7.7.1): four bytes a pixel, blue first."""
+    """Read raw encoding (RFC 6143, 7.7.1): four bytes a pixel, blue first."""
     block = yield 4 * width * height
     return np.frombuffer(block, "<u4").reshape(height, width)
 
 
 class Inflater:
-    """One zlib stream over all rectangles of a connection, which never gives more than was asked for."""
+    """One zlib stream over all rectangles of a connection; it never returns more bytes than were asked for."""
 
     def __init__(self) -> None:
         self._stream: Any = inflate.decompressobj()
 
     def inflate(self, block: bytes, most: int) -> bytes:
-        """What `block` holds, at most `most` bytes. Raises ValueError where it holds more, or is no zlib data."""
+        """Inflate `block` to at most `most` bytes. Raises ValueError where it holds more, or is no zlib data."""
         try:
             data: bytes = self._stream.decompress(block, most + 1)
         except _CORRUPT as exc:
@@ -44,7 +44,7 @@ class Inflater:
         return data
 
     def inflate_exactly(self, block: bytes, length: int) -> bytes:
-        """The same, where nothing but `length` bytes is right."""
+        """Inflate `block` to `length` bytes. Raises ValueError where it holds more or fewer, or is no zlib data."""
         data = self.inflate(block, length)
         if len(data) != length:
             raise ValueError(f"compressed pixels of {len(data)!r} bytes instead of {length}")
@@ -52,19 +52,19 @@ class Inflater:
 
 
 def blue_first(data: bytes, start: int, count: int) -> npt.NDArray[np.uint32]:
-    """Pixels of three bytes each, blue first."""
+    """Return pixels from three bytes each, blue first. Raises ValueError where there are too few bytes."""
     pixels: npt.NDArray[np.uint32] = _three_bytes(data, start, count, "<u4") & np.uint32(0xFFFFFF)
     return pixels
 
 
 def red_first(data: bytes, start: int, count: int) -> npt.NDArray[np.uint32]:
-    """Pixels of three bytes each, red first."""
+    """Return pixels from three bytes each, red first. Raises ValueError where there are too few bytes."""
     pixels: npt.NDArray[np.uint32] = _three_bytes(data, start, count, ">u4") >> np.uint32(8)
     return pixels
 
 
 def _three_bytes(data: bytes, start: int, count: int, order: str) -> npt.NDArray[np.uint32]:
-    """Numbers of four bytes that begin three bytes apart. Raises ValueError where there are not so many."""
+    """Return numbers of four bytes that begin three bytes apart. Raises ValueError where there are too few bytes."""
     end = start + 3 * count
     if end > len(data):
         raise ValueError(f"{len(data) - start!r} bytes instead of {3 * count} for {count} pixels")
@@ -81,7 +81,10 @@ _UNPACKED = {
 
 
 def packed_indices(data: bytes, start: int, width: int, height: int, bits: int) -> npt.NDArray[np.intp]:
-    """Indices of 1, 2 or 4 bits each, of shape (height, width); every row begins with a new byte."""
+    """Return indices of 1, 2 or 4 bits each, of shape (height, width); every row begins with a new byte.
+
+    Raises ValueError where there are too few bytes.
+    """
     row_bytes = row_length(width, bits)
     if start + row_bytes * height > len(data):
         raise ValueError(f"{len(data) - start!r} bytes instead of {row_bytes * height} for a packed palette")
@@ -91,12 +94,12 @@ def packed_indices(data: bytes, start: int, width: int, height: int, bits: int) 
 
 
 def row_length(width: int, bits: int) -> int:
-    """The bytes of a row of indices."""
+    """Return the number of bytes in a row of indices."""
     return -(-width * bits // 8)
 
 
 def colours_at(palette: npt.NDArray[np.uint32], indices: npt.NDArray[Any]) -> Pixels:
-    """The pixels that indices stand for. Raises ValueError where one is beyond the palette."""
+    """Return the pixels that indices stand for. Raises ValueError where one is beyond the palette."""
     try:
         pixels: Pixels = palette[indices]
     except IndexError as exc:

@@ -1,6 +1,6 @@
 """Tight encoding without its JPEG, which loses pixels and is never asked for.
 
-Source: rfbproto, "Tight Encoding". With the pixel format that is asked for here a pixel is three bytes, red first.
+Source: rfbproto, "Tight Encoding". In the pixel format that this package asks for, a pixel is three bytes, red first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNCOMPRESSED_BELOW = 12
 
 
 class Tight:
-    """Decodes the rectangles of one connection, whose four zlib streams it keeps."""
+    """A decoder for the rectangles of one connection; it keeps the connection's four zlib streams."""
 
     def __init__(self) -> None:
         self._streams = [Inflater() for _ in range(4)]
@@ -74,7 +74,7 @@ def _data(stream: Inflater, length: int) -> Generator[int, bytes, bytes]:
 
 
 def _compact_length() -> Generator[int, bytes, int]:
-    """A number of up to 22 bits, seven in each byte but the third, the lowest first."""
+    """Read a number of up to 22 bits: seven in each byte but the third, the lowest first."""
     length = 0
     for shift in (0, 7, 14):
         (byte,) = yield 1
@@ -85,9 +85,10 @@ def _compact_length() -> Generator[int, bytes, int]:
 
 
 def undo_gradient(differences: npt.NDArray[np.uint8]) -> Pixels:
-    """Pixels from their differences to what left, upper and upper left neighbour foretell, of shape (height, width, 3).
+    """Return the pixels from their differences to a prediction, both of shape (height, width, 3).
 
-    A pixel needs its neighbours, so that one diagonal is done after the other.
+    The left, upper and upper left neighbours predict a pixel. A pixel needs its neighbours, so one diagonal is done
+    after the other.
     """
     height, width, _ = differences.shape
     done = np.zeros((height + 1, width + 1, 3), np.int16)

@@ -1,6 +1,6 @@
-"""ZRLE encoding (RFC 6143, 7.7.6): tiles of 64 x 64 pixels in one zlib stream, each the shortest of several ways.
+"""ZRLE encoding (RFC 6143, 7.7.6): tiles of 64 x 64 pixels in one zlib stream, each in the shortest of several ways.
 
-With the pixel format that is asked for here a pixel is three bytes, blue first.
+In the pixel format that this package asks for, a pixel is three bytes, blue first.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from pytest_vnc_use.backends.screen.rectangles import Pixels
 _TILE = 64
 _RAW, _SOLID, _MOST_PACKED, _RUNS = 0, 1, 16, 128
 _TILE_OVERHEAD = 1 + 3 * 127
-"""The bytes of a tile beside its pixels: which way it is sent, and its palette."""
+"""The most bytes of a tile beside its pixels: the way in which it is sent, and its palette."""
 _LONGEST_PIXEL = 4
-"""Bytes: a run of one pixel."""
+"""The most bytes of a pixel: a run of one pixel."""
 _Bytes = npt.NDArray[np.uint8]
 _Numbers = npt.NDArray[np.int64]
 
 
 class Zrle:
-    """Decodes the rectangles of one connection, whose zlib stream it keeps."""
+    """A decoder for the rectangles of one connection; it keeps the connection's zlib stream."""
 
     def __init__(self) -> None:
         self._stream = Inflater()
@@ -45,13 +45,14 @@ class Zrle:
 
 
 class _Tiles:
-    """The inflated bytes of a rectangle, and how far they are read."""
+    """The inflated bytes of a rectangle, and the place up to which they are read."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
     def screen(self, width: int, height: int) -> Pixels:
+        """Return the pixels of all tiles. Raises ValueError where there are too few or too many bytes."""
         pixels = np.empty((height, width), np.uint32)
         for y in range(0, height, _TILE):
             for x in range(0, width, _TILE):
@@ -94,7 +95,10 @@ class _Tiles:
         return colours_at(palette, indices)
 
     def _runs(self, count: int) -> npt.NDArray[np.uint32]:
-        """Runs of one colour each. All up to 255 pixels take four bytes; the few longer ones are read one by one."""
+        """Read runs of one colour each.
+
+        A run up to 255 pixels takes four bytes; the few longer ones are read one by one.
+        """
         pixels = np.empty(count, np.uint32)
         done = 0
         while done < count:
@@ -104,7 +108,7 @@ class _Tiles:
         return pixels
 
     def _short_runs(self, pixels: npt.NDArray[np.uint32]) -> int:
-        """Fill `pixels` from the left with runs of up to 255; how many pixels were filled."""
+        """Fill `pixels` from the left with runs of up to 255; return how many pixels were filled."""
         most = min(len(pixels), (len(self._data) - self._at) // 4)
         lengths = np.frombuffer(self._data, np.uint8, 4 * most, self._at)[3::4]
         ends = np.cumsum(np.where(lengths == 255, len(pixels) + 1, lengths + np.int64(1)))
@@ -129,7 +133,10 @@ class _Tiles:
         return length
 
     def _palette_runs(self, colours: int, count: int) -> npt.NDArray[np.uint32]:
-        """Runs of a palette's colours: an index alone is one pixel, one above 127 is followed by its run's length."""
+        """Read runs of a palette's colours.
+
+        An index alone is one pixel; an index above 127 is followed by the length of its run.
+        """
         palette = self._colours(colours)
         block, bounds, ends = self._indexed_runs(count)
         runs = int(np.searchsorted(ends, count)) + 1
@@ -140,7 +147,7 @@ class _Tiles:
         return colours_at(palette, np.repeat(block[bounds[:runs]] & 127, lengths))
 
     def _indexed_runs(self, count: int) -> tuple[_Bytes, _Numbers, _Numbers]:
-        """Bytes with runs of `count` pixels at least, the runs' bounds in them, and the pixels up to each's end."""
+        """Return bytes with runs of at least `count` pixels, the bounds of the runs, and the pixels up to each end."""
         window = 256
         while True:
             block = np.frombuffer(self._data[self._at : self._at + window], np.uint8)
@@ -154,11 +161,11 @@ class _Tiles:
 
 
 def split_runs(block: _Bytes) -> tuple[_Numbers, _Numbers]:
-    """The bounds of the whole runs that `block` begins with, one more than there are runs, and the pixels of each.
+    """Return the bounds of the whole runs at the start of `block`, and the pixels of each run.
 
-    A byte starts a run, or belongs to a length. After one below 128 a run starts; after 255 a length goes on; any other
-    byte turns one into the other. So the last byte of the first two kinds, and how many others followed it, tell
-    whether a run starts next.
+    There is one more bound than there are runs. A byte starts a run, or belongs to a length. After a byte below 128 a
+    run starts; after 255 a length goes on; any other byte turns one into the other. So the last byte of the first two
+    kinds, and the number of other bytes after it, decide whether a run starts next.
     """
     places = np.arange(len(block))
     telling = np.maximum.accumulate(np.where((block < 128) | (block == 255), places, -1))
