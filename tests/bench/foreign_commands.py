@@ -99,7 +99,7 @@ VIM = in_terminals(
 LESS = in_terminals(
     less(POEM),
     label=less(POEM.replace("1 bottles of pears", "1 bags of pears")),
-    character=less(POEM.replace("31 bottles", "31 botlles")),
+    character=less(POEM.replace("21 bottles", "21 botlles")),
     extra=less(POEM, "-P ' '"),
 )
 DIALOG = in_terminals(

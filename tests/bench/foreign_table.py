@@ -171,7 +171,7 @@ PAGES: Mapping[str, Page] = {
         package="reveal.js@4.6.1",
         parts={
             "label": ".slides section:nth-child(2)",
-            "button": ".controls",
+            "button": ".controls .navigate-right",
             "extra": ".progress",
             "result": ".slides section:nth-child(2)",
             "other": ".slides section:nth-child(2)",

@@ -1,6 +1,6 @@
 // Changes a page that nobody here wrote. CHANGE is put before this: {does, selector, when, presses, after_s, for_s, box, colour, text}.
 (() => {
-  const css = { colour: "color: #b01030", move: "position: relative; left: 5px", hide: "visibility: hidden", size: "font-size: 117%" };
+  const css = { colour: "color: #b01030", move: "position: relative; left: 5px", hide: "visibility: hidden", size: "font-size: 135%" };
   const alike = { a: "e", c: "o", e: "c", i: "l", l: "i", m: "n", n: "m", o: "c", r: "n", s: "z", t: "f", u: "v", v: "u" };
   const edits = {
     text: (text) => text.replace(/[A-Za-z]+/, "Sundry"),
