@@ -48,8 +48,8 @@ ENCODING_NAMES = {
 class ServerFacts:
     """The facts that a VNC server has sent about itself; a field is empty where the connection never got that far.
 
-    `size` is in pixels. `version` is such as `3.8`. `pixel_format` is the server's own, before it is asked for another.
-    `encodings` are those of the rectangles that it sent, including pseudo-encodings.
+    `size` is in pixels. `version` is a text such as `3.8`. `pixel_format` is the server's own, before it is asked for
+    another. `encodings` are those of the rectangles that it sent, including pseudo-encodings.
     """
 
     version: str = ""

@@ -22,7 +22,7 @@ from pytest_vnc_use.types import DesktopAction, Frame, Glance, Move, Settled, Ta
 from pytest_vnc_use.types.protocols import ClickRules, Controller
 
 UNANSWERED_ACTIONS = 3
-"""So many actions without a changed pixel make a screen suspect of being frozen."""
+"""The number of actions without a changed pixel after which a screen may be frozen."""
 _BETWEEN_ATTEMPTS_S = 0.1
 _SHORTEST_ATTEMPT_S = 1.0
 

@@ -73,7 +73,7 @@ class Bus:
 
 
 def main() -> None:
-    """Print the nodes, or exit with a message that says what is missing."""
+    """Print the nodes as JSON, or exit with a message about the missing program or library."""
     try:
         from gi.repository import Gio, GLib  # type: ignore[import-not-found, unused-ignore]
     except ImportError:

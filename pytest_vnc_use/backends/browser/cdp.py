@@ -36,11 +36,11 @@ _NAVIGATED = (
 
 
 class PageGone(DesktopError):
-    """An error: the page or the browser was closed."""
+    """The error that the page or the browser was closed."""
 
 
 class CommandRefused(DesktopError):
-    """An error: DevTools does not carry out a command, and nothing was done."""
+    """The error that DevTools does not carry out a command; nothing was done."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Page:
         return self._result(method, self._answer(self._send(method, parameters)))
 
     def call_each(self, method: str, parameters: Iterable[JsonObject]) -> list[JsonObject | None]:
-        """Return the results of one command with each of the parameters, sent all at once; None for refused ones."""
+        """Return the results of one command for each set of parameters, sent all at once; None for refused ones."""
         numbers = [self._send(method, each) for each in parameters]
         return [self._answer(number).get("result") for number in numbers]
 

@@ -98,7 +98,7 @@ class Browser:
     def wait_for_text(self, text: str, within_s: float = 10.0) -> None:
         """Wait until `text` is in the page's visible text, whatever page is shown by then.
 
-        Raises ProductFailed where the text does not appear within `within_s`. Raises DesktopError.
+        Raises ProductFailed where the text does not appear within `within_s`, and DesktopError as every call does.
         """
         deadline = Deadline(within_s)
         answer = ""
@@ -148,7 +148,7 @@ class Browser:
         self.traverse("forward")
 
     def traverse(self, direction: HistoryDirection) -> None:
-        """Do `back()` or `forward()`."""
+        """Go back or forward, as `back()` and `forward()` do."""
         deadline = Deadline(self._timeout_s)
         with self._shown_page(deadline) as page:
             history = page.call("Page.getNavigationHistory")

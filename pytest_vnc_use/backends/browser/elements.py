@@ -112,7 +112,7 @@ def _value(node: JsonObject, field: str) -> str:
 
 
 def _placed(page: Page, window: Window, nodes: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, _Rectangle]]:
-    """Yield the nodes that are in view, and their places; the place of broken lines is the first line."""
+    """Yield the nodes that are in view, and their places; text of several lines has the place of its first line."""
     nodes = list(nodes)
     answers = page.call_each("DOM.getContentQuads", [{"backendNodeId": node["backendDOMNodeId"]} for node in nodes])
     for node, answer in zip(nodes, answers, strict=True):
@@ -145,10 +145,7 @@ def _parents(tree: Sequence[JsonObject]) -> Iterator[tuple[int, int]]:
 
 
 def _is_at(element: int, hit: int, parents: Mapping[int, int]) -> bool:
-    """Return whether the node `hit` belongs to the element, or stands beside it as a label does.
-
-    A node that is not known counts as one that does.
-    """
+    """Return whether the node `hit` belongs to the element, or stands beside it as a label does; True if unknown."""
     if hit not in parents:
         return True
     known = {element, parents[element]}

@@ -1,1 +1,1 @@
-"""Pointer, keyboard and text."""
+"""The input of a desktop: pointer, keyboard and text."""

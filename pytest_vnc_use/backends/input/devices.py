@@ -1,4 +1,4 @@
-"""Pointer and keyboard of one connection; each knows what is pressed, and releases it."""
+"""Pointer and keyboard of one connection; each knows its pressed buttons or keys, and releases them."""
 
 from __future__ import annotations
 

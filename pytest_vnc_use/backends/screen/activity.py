@@ -1,4 +1,4 @@
-"""Where and when the screen changed, and what keeps changing by itself, per tile of 32 x 32 pixels."""
+"""The record of where and when the screen changed, and of what keeps changing by itself, per tile of 32 x 32 pixels."""
 
 from __future__ import annotations
 

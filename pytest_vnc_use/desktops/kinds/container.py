@@ -77,7 +77,7 @@ class ContainerDesktop(ReachedDesktop):
 
     @property
     def server(self) -> str:
-        """Return the port of loopback that leads to its VNC server, as `host::port`."""
+        """Return the loopback address that leads to its VNC server, as `host::port`."""
         return f"127.0.0.1::{self._published_port}"
 
     @property

@@ -1,4 +1,4 @@
-"""The running of a command whose output fills no memory, however long it is."""
+"""A way to run a command that keeps its output bounded in memory, however long it is."""
 
 from __future__ import annotations
 

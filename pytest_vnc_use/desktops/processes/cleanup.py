@@ -1,4 +1,4 @@
-"""The end of what was started for one desktop, and the removal of what it left. Standard library only.
+"""The cleanup after one desktop: it ends the desktop's processes and removes their files. Standard library only.
 
 It also runs as a script:
 
@@ -39,7 +39,7 @@ _KILLS = 5
 
 
 def clean(folder: Path, sessions: Collection[int] = ()) -> dict[int, str]:
-    """End the desktop's processes and remove what they left; the folder goes last, because it lists the rest.
+    """End the desktop's processes and remove their files; the folder goes last, because it lists the rest.
 
     Returns what `end_processes` returns.
     """

@@ -87,7 +87,7 @@ class ReachedDesktop(ABC):
     @property
     @abstractmethod
     def server(self) -> str:
-        """Return the place where its VNC server listens."""
+        """Return the address of its VNC server."""
 
     @property
     @abstractmethod
@@ -129,7 +129,7 @@ class ReachedDesktop(ABC):
                 raise
 
     def program_hangs(self) -> bool:
-        """Return False, because from here nobody can know."""
+        """Return False, because a hanging program cannot be recognised from here."""
         return False
 
     def program_fault(self) -> str:
@@ -138,7 +138,7 @@ class ReachedDesktop(ABC):
         return "" if fault and self.fault() else fault
 
     def fault(self) -> str:
-        """Return "", because nobody here knows how the desktop is."""
+        """Return "", because the end of such a desktop cannot be recognised from here."""
         return ""
 
     def logs(self) -> Mapping[str, str]:

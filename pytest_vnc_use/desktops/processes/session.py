@@ -183,7 +183,7 @@ class Session:
         _check_ended(left)
 
     def leave_to_parent(self) -> None:
-        """Count as stopped in a forked child.
+        """Give the session up in a forked child, where it then counts as stopped.
 
         The child would keep the desktop alive by the descriptors that it inherits, and it may not end the desktop
         either.

@@ -132,7 +132,7 @@ class ManagedDesktop:
 
     @property
     def server(self) -> str:
-        """Return the place where its VNC server listens."""
+        """Return the address of its VNC server."""
         return self._used.server
 
     @property
@@ -182,7 +182,7 @@ class ManagedDesktop:
         return self._last[2] if self._last else self._desktop.logs()
 
     def reset(self) -> None:
-        """Put the desktop back to its start. Raises DesktopError."""
+        """Reset the desktop to its start. Raises DesktopError."""
         self._used.reset()
 
     def stop(self) -> None:
@@ -211,7 +211,7 @@ def _check_count(count: int) -> None:
 
 
 def _limits() -> list[tuple[int, str]]:
-    """Return the most desktops that can be here for each limit of the machine, with the reason."""
+    """Return the most desktops that each limit of this machine allows, with the reason."""
     import resource  # Windows has none, and no desktops of its own
 
     memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
