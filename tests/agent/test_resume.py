@@ -85,7 +85,7 @@ def test_a_lost_planner_is_asked_for_and_no_other_takes_its_place(
     secrets = {"PW": "x"}
     waiting = agent_of(planner=plan, secrets=secrets).run("Sign in")
     for named in ("gemini", ""):
-        with pytest.raises(SettingsError, match=r"planned by 'callable \(test_resuming:plan\)'.*planner="):
+        with pytest.raises(SettingsError, match=r"planned by 'callable \(tests.agent.test_resume:plan\)'.*planner="):
             agent_of(named=named, secrets=secrets).approve(waiting.run_id)
     assert agent_of(secrets=secrets).approve(waiting.run_id, planner=plan).outcome is Outcome.DONE
 
