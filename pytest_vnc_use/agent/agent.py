@@ -52,7 +52,7 @@ AnyPlanner = Union[Planner, Callable[[Observation], object]]
 
 
 class Again(TypedDict, total=False):
-    """What a run had of its own, and is given again. `trust` goes on with a run that came from elsewhere."""
+    """The things that a run had of its own, given again. `trust` goes on with a run that came from elsewhere."""
 
     policy: Policy | None
     planner: AnyPlanner | None
@@ -288,7 +288,7 @@ class VncUseAgent:
         return self._claims.saw(claim, steps=steps, votes=votes)
 
     def check(self, claim: str | object, message: str = "", *, within_s: float = 0.0, votes: int | None = None) -> bool:
-        """A soft check: the test goes on, and fails at its end where one is not met. Returns whether this one is.
+        """Note a soft check: the test goes on, and fails at its end if one is not met. Return whether this one is.
 
         A string is a claim for the judge, as in `verify`; all else is a condition, and `message` says what it means. A
         verdict, as of `saw`, speaks for itself.

@@ -43,22 +43,22 @@ CONNECTION_SETTINGS = (
 
 
 def same_connection(one: Settings, other: Settings) -> bool:
-    """Whether `connect` would make the same eyes and hands of both."""
+    """Return whether `connect` would make the same eyes and hands of both."""
     return all(getattr(one, name) == getattr(other, name) for name in CONNECTION_SETTINGS)
 
 
 def same_start(one: Settings, other: Settings) -> bool:
-    """Whether both ask for the same desktop, with whatever program."""
+    """Return whether both ask for the same desktop, with any program."""
     return all(getattr(one, name) == getattr(other, name) for name in START_SETTINGS)
 
 
 def same_desktop(one: Settings, other: Settings) -> bool:
-    """Whether both ask for the same desktop, with the same program."""
+    """Return whether both ask for the same desktop, with the same program."""
     return same_start(one, other) and (one.app, one.exec) == (other.app, other.exec)
 
 
 def lease_desktop(settings: Settings, holder: str = "", managed: ManagedDesktops | None = None) -> Desktop:
-    """The desktop that the settings name, with its program, for one user at a time: a given one, or one started here.
+    """Lease the desktop that the settings name, with its program, for one user: a given one, or one started here.
 
     With `managed` it is one of those. `holder` is who others are told has it. Raises DesktopError, SettingsError.
     """
@@ -78,7 +78,7 @@ def lease_desktop(settings: Settings, holder: str = "", managed: ManagedDesktops
 
 
 def managed_desktops(settings: Settings) -> ManagedDesktops:
-    """The desktops that the setting `desktops` limits in number. Raises SettingsError."""
+    """Return the desktops that the setting `desktops` limits in number. Raises SettingsError."""
     if is_given(settings):
         raise SettingsError(
             f"--vnc-desktops={settings.desktops} is for desktops that are started here, and --vnc-server="
@@ -90,7 +90,7 @@ def managed_desktops(settings: Settings) -> ManagedDesktops:
 
 
 def program_of(settings: Settings) -> list[str]:
-    """The words of the program under test. Raises SettingsError where the desktop needs one, or cannot start it."""
+    """Return the words of the program under test. Raises SettingsError if one is missing or cannot be started."""
     try:
         command = shlex.split(settings.app, posix=os.name == "posix")
     except ValueError as exc:
@@ -106,12 +106,12 @@ def program_of(settings: Settings) -> list[str]:
 
 
 def is_given(settings: Settings) -> bool:
-    """Whether somebody else started the desktop."""
+    """Return whether somebody else started the desktop."""
     return settings.server not in ("", "qt", "xvnc") and not settings.server.startswith("container:")
 
 
 def given_servers(settings: Settings) -> list[str]:
-    """The addresses of desktops that somebody else started. Raises SettingsError where one cannot be an address."""
+    """Return the addresses of desktops that somebody else started. Raises SettingsError for one that is none."""
     from pytest_vnc_use.desktops.processes.remote_exec import reach_of
 
     servers = [address.strip() for address in settings.server.split(",") if address.strip()]
@@ -142,7 +142,7 @@ def start_ahead(settings: Settings, environment: Mapping[str, str]) -> StartedAh
 
 
 def start_desktop(settings: Settings, place: Path | None = None) -> Startable:
-    """A desktop started here, without a program; its private folder in `place`. Raises DesktopError, SettingsError."""
+    """Start a desktop without a program; its private folder is in `place`. Raises DesktopError, SettingsError."""
     match settings.server:
         case "":
             raise SettingsError(
@@ -188,7 +188,7 @@ def _container(settings: Settings, place: Path | None) -> Startable:
 
 
 def _given_desktop(settings: Settings, holder: str) -> Desktop:
-    """The first that is free; of several, one that does not answer is passed over, which is warned of."""
+    """Lease the first desktop that is free. Of several, skip one that does not answer, and warn of it."""
     from pytest_vnc_use.desktops.sharing.leases import lease
 
     servers = given_servers(settings)
@@ -220,7 +220,7 @@ def _leased_desktop(settings: Settings, leased: Lease, *, check: bool) -> Deskto
 
 
 def given_desktop(settings: Settings) -> Desktop:
-    """What is at the settings' address, without a lease; with `exec` also its files and commands.
+    """Return the desktop at the settings' address, without a lease; with `exec` also its files and commands.
 
     Raises SettingsError.
     """
@@ -231,7 +231,7 @@ def given_desktop(settings: Settings) -> Desktop:
 
 
 def given_password(settings: Settings) -> str | None:
-    """The VNC password in the environment, if there is one."""
+    """Return the VNC password in the environment, if there is one."""
     return os.environ.get(settings.password_env) or None
 
 
@@ -242,14 +242,14 @@ def _connect_bare(server: str, password: str | None) -> Controller:
 
 
 def browsable(settings: Settings, desktop: Desktop) -> Desktop:
-    """The desktop, with its `browser`, which raises SettingsError where `cdp` does not say where that is."""
+    """Return the desktop with its `browser`. That raises SettingsError if `cdp` does not say where it is."""
     from pytest_vnc_use.backends.browser.controller import with_browser
 
     return with_browser(desktop, _browser_of(settings, desktop.read_file))
 
 
 def desktop_functions(settings: Settings, desktop: Desktop) -> Sequence[Callable[..., object]]:
-    """What a model may ask of the desktop: of its browser's page with `cdp`, of its programs with `elements`."""
+    """Return the functions that a model may call: on the browser's page with `cdp`, on programs with `elements`."""
     size = counted_in(settings, lambda: _seen(settings, desktop).png)
     if settings.cdp:
         from pytest_vnc_use.backends.browser.controller import browser_functions
@@ -270,7 +270,7 @@ def _elements_in_view(settings: Settings, desktop: Desktop) -> tuple[list[Elemen
 
 
 def _seen(settings: Settings, desktop: Desktop) -> Frame:
-    """The screen now, by a connection of its own."""
+    """Return the screen now, through a connection of its own."""
     with closing(_connect_bare(desktop.server, desktop.password or given_password(settings))) as eyes:
         return eyes.frame()
 
@@ -320,7 +320,7 @@ def connect(
 
 
 def vnc_behind(controller: Controller) -> VNCController:
-    """The VNC connection that eyes and hands are of. Raises SettingsError where they are of something else."""
+    """Return the VNC connection of these eyes and hands. Raises SettingsError if they have none."""
     from pytest_vnc_use.backends.browser.controller import BrowsingController
     from pytest_vnc_use.backends.vnc import VNCController
     from pytest_vnc_use.backends.watchdog import Watchdog
@@ -339,7 +339,7 @@ def vnc_behind(controller: Controller) -> VNCController:
 
 
 def settle_rules(settings: Settings) -> SettleRules:
-    """How long to wait for the screen after an action."""
+    """Return how long to wait for the screen after an action."""
     from pytest_vnc_use.backends.screen.settle import SettleRules
 
     return SettleRules(settings.settle_first_seconds, settings.settle_quiet_seconds)

@@ -44,7 +44,7 @@ def _counts_in_pixels(settings: Settings) -> bool:
 
 
 def _picture_limit(service: str, settings: Settings) -> PictureLimit | None:
-    """The largest picture that a service looks at as it is, where that is known."""
+    """Return the largest picture that a service takes without scaling it down, if that is known."""
     from pytest_vnc_use.planners.anthropic.planner import TOOLS
     from pytest_vnc_use.planners.openai.planner import LIMIT
 
@@ -58,7 +58,7 @@ def _picture_limit(service: str, settings: Settings) -> PictureLimit | None:
 
 
 def build_planner(settings: Settings, functions: Sequence[Callable[..., object]] = ()) -> Planner:
-    """The planner that the settings name. Raises SettingsError, KeyMissing where its key is missing."""
+    """Build the planner that the settings name. Raises SettingsError; KeyMissing if its key is missing."""
     _check_base_url(settings)
     planner = _named(settings, functions)
     if not settings.picture_bytes or settings.planner not in PLANNERS:
@@ -90,14 +90,14 @@ def _named(settings: Settings, functions: Sequence[Callable[..., object]]) -> Pl
 
 
 def no_planner(why: Exception | None = None) -> Planner:
-    """The planner where nobody is asked, as in a replay; who asks it is told `why` there is none."""
+    """Return the planner of a run that asks nobody, as a replay. It raises `why` if it is asked."""
     from pytest_vnc_use.recordings.replay import NoPlanner
 
     return NoPlanner(why)
 
 
 def given_planner(thing: object) -> Planner:
-    """A planner of the user's own, as it is, or wrapped where it is a callable. Raises SettingsError."""
+    """Return a user's planner as it is, or a callable as a planner. Raises SettingsError."""
     from pytest_vnc_use.planners.local.callables import as_planner
 
     return as_planner(thing)
@@ -111,7 +111,7 @@ def _check_base_url(settings: Settings) -> None:
 
 
 def _in_common(settings: Settings, functions: Sequence[Callable[..., object]]) -> dict[str, Any]:
-    """What the planners of all services with a computer tool of their own are told alike."""
+    """Return the arguments that the planners of all services with a computer tool share."""
     return {
         "model": model_of(settings),
         "excluded_actions": settings.exclude,
@@ -182,12 +182,12 @@ def _backoff(settings: Settings) -> Backoff:
 
 
 def model_of(settings: Settings) -> str:
-    """The planner's model; where none is given, what suits it."""
+    """Return the planner's model, or the default of its service."""
     return settings.model or MODELS.get(settings.planner, "")
 
 
 def build_judge(settings: Settings) -> Judge:
-    """The judge of claims, by default the planner's own service; where none is configured, every claim is unsure."""
+    """Build the judge of claims, by default of the planner's service. Without one, every claim is unsure."""
     judge = _named_judge(settings)
     if not settings.picture_bytes:
         return judge
@@ -226,14 +226,14 @@ def _named_judge(settings: Settings) -> Judge:
 
 
 def judge_of(settings: Settings) -> str:
-    """Whose model judges; "" where nobody does."""
+    """Return the service that judges; "" if none does."""
     if settings.judge or settings.planner in PLANNERS:
         return settings.judge or settings.planner
     return "gemini" if settings.judge_model else ""
 
 
 def model_that_judges(settings: Settings) -> str:
-    """The judge's model; where none is given the planner's, unless that is another's, or can do nothing but act."""
+    """Return the judge's model: by default the planner's, unless that is of another service or can only act."""
     judge = judge_of(settings)
     acts_only = settings.model.startswith("gemini-2.5-computer-use")
     own = "" if acts_only or judge != settings.planner else settings.model
@@ -241,7 +241,7 @@ def model_that_judges(settings: Settings) -> str:
 
 
 def build_policy(settings: Settings, *, ask: bool = False) -> Policy:
-    """The policy file's rules; what no rule decides is asked, or denied where nobody can be asked."""
+    """Return the policy file's rules. An action that no rule decides is asked about, or denied if nobody is there."""
     unmatched: Unmatched = "ask" if ask else "deny"
     if not settings.policy:
         return Policy(unmatched=unmatched)
@@ -251,7 +251,7 @@ def build_policy(settings: Settings, *, ask: bool = False) -> Policy:
 
 
 def build_budget(settings: Settings, ledger: Ledger | None = None) -> Budget:
-    """What a test may use, and with the ledger its session. Raises SettingsError where a price is missing or wrong."""
+    """Return the budget of a test, and with the ledger of its session. Raises SettingsError for a missing price."""
     from pytest_vnc_use.costs.budget import Budget, Most
     from pytest_vnc_use.costs.prices import load_prices
 
@@ -266,13 +266,13 @@ def build_budget(settings: Settings, ledger: Ledger | None = None) -> Budget:
 
 
 def api_keys() -> dict[str, str]:
-    """The keys of models in the environment, by the names of their variables."""
+    """Return the keys of models in the environment, by the names of their variables."""
     found = {name: os.environ.get(name, "").strip() for name in API_KEY_VARIABLES}
     return {name: value for name, value in found.items() if value}
 
 
 def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str, str]:
-    """What must appear nowhere though no test declared it: the API keys and the VNC password."""
+    """Return the secrets that no test declares: the API keys and the VNC password."""
     found = {name: os.environ.get(name, "").strip() for name in (settings.password_env, settings.api_key_env)}
     found["VNC_PASSWORD"] = password or ""
     return api_keys() | {name: value for name, value in found.items() if value}

@@ -52,7 +52,7 @@ LONGEST_TOLD = 10_000
 
 @dataclass(frozen=True)
 class Effect:
-    """What an action led to: the screen after it, the output of a function of the user's, or why it was not done.
+    """The result of an action: the screen after it, the output of a user's function, or why it was not done.
 
     `passed` are the frames that came and went since the step before it ended, `url` is where a browser is by now.
     """
@@ -82,13 +82,13 @@ class Actor:
     url: Callable[[], str] = str
 
     def first_look(self) -> FrameRef:
-        """The screen as a run begins, stored in its folder; what passed before is forgotten. Raises DesktopError."""
+        """Store and return the screen as a run begins; forget transient frames from before. Raises DesktopError."""
         frame = self.capture()
         self.controller.transient_frames()
         return frame
 
     def capture(self) -> FrameRef:
-        """The screen now, stored in the run folder. Raises DesktopError."""
+        """Store and return the screen now. Raises DesktopError."""
         frame = self.controller.frame()
         self.folder.store(frame)
         return frame.ref
@@ -98,7 +98,7 @@ class Actor:
         self.controller.changed_since(time.monotonic())
 
     def other_than(self, seen: FrameRef) -> FrameRef | None:
-        """The screen once it is quiet, stored, where it shows something else by now. Raises DesktopError."""
+        """Store and return the quiet screen if it shows something else by now. Raises DesktopError."""
         if self._other_frame(seen) is None:
             return None
         self.controller.settle(briefly=True)
@@ -136,7 +136,7 @@ class Actor:
         return Effect(frame, output, error, settled, times, passed, self._url_after(action, error, deadline))
 
     def _url_after(self, action: Action, error: str, deadline: Deadline) -> str:
-        """Where a browser is; who opened an address without one that tells is taken to be there."""
+        """Return where a browser is. Without one that says so, an address that was opened counts."""
         opened = action.address if isinstance(action, OpenAddress) and not error else ""
         try:
             return deadline.call(self.url) or opened
@@ -144,7 +144,7 @@ class Actor:
             return opened
 
     def _passed(self, *seen: FrameRef) -> tuple[FrameRef, ...]:
-        """What came and went, stored in the run folder; each once, and not what was `seen` all the same."""
+        """Store the transient frames, each once, without those that were `seen` anyway."""
         stored = dict.fromkeys(map(self.folder.store, self.controller.transient_frames()))
         return tuple(ref for ref in stored if ref not in seen)
 
@@ -210,7 +210,7 @@ def check_known(text: str, reveal: Callable[[str], str]) -> None:
 
 
 def page_url_of(controller: Controller) -> Callable[[], str]:
-    """What tells where the browser is, if these eyes and hands know."""
+    """Return the function that knows where the browser is, if these eyes and hands have one."""
     return controller.page_url if isinstance(controller, TellsUrl) else str
 
 
@@ -227,7 +227,7 @@ def perform_text(controller: Controller, action: DesktopAction, *, holds_secret:
 
 
 def truncated(step: Step) -> Step:
-    """The step with no more of what was said and told than a model, or a reader of the report, can do with."""
+    """Return the step with its texts cut to a length that a model, or a reader of the report, can use."""
     return dataclasses.replace(
         step,
         proposal=dataclasses.replace(step.proposal, intent=cut(step.proposal.intent, LONGEST_TOLD)),
@@ -239,7 +239,7 @@ def truncated(step: Step) -> Step:
 
 
 def readable(decision: Decision) -> Decision:
-    """The decision, with what no reader of its JSON can take put out of it. Raises PlannerError for its `params`."""
+    """Return the decision without what no reader of its JSON can take. Raises PlannerError for its `params`."""
     if not is_shallow(decision.params):
         raise PlannerError(f"the params that the planner finished with {TOO_DEEP}")
     return dataclasses.replace(decision, proposals=tuple(map(_readable, decision.proposals)))
@@ -256,7 +256,7 @@ def _readable(proposal: Proposal) -> Proposal:
 
 
 def functions_by_name(functions: Sequence[Callable[..., object]]) -> dict[str, Callable[..., object]]:
-    """The user's functions by their names. Raises SettingsError where one has none, or another's."""
+    """Return the user's functions by name. Raises SettingsError if one has no name, or that of another."""
     names = [getattr(function, "__name__", "") for function in functions]
     if not all(names) or len(set(names)) != len(names):
         raise SettingsError(f"functions must have names of their own, got {names!r}")

@@ -72,7 +72,7 @@ HALTED = "not carried out: an earlier action of this turn failed"
 
 @dataclass
 class Parts:
-    """What a run works with.
+    """The parts that a run works with.
 
     `announce` is told the first frame. `to_placeholders` takes declared secrets out of what will be acted on; the actor
     reveals them again. `hide` takes all secrets out of what is told and kept. `crash` says that a signal ended the
@@ -155,7 +155,7 @@ class TaskGraph:
 
     @contextmanager
     def _compiled(self) -> Iterator[tuple[Any, Any]]:
-        """The graph on the run's checkpoints, and the config that names the run."""
+        """Yield the graph on the run's checkpoints, and the config that names the run."""
         graph = StateGraph(CUAState)
         for node in (self.observe, self.propose, self.hitl_gate, self.act):
             graph.add_node(node.__name__, cast(Any, self._kept_to_itself(node)))
@@ -176,7 +176,7 @@ class TaskGraph:
             yield graph.compile(checkpointer=SqliteSaver(database, serde=own)), config
 
     def _kept_to_itself(self, node: Callable[[CUAState], CUAState]) -> Callable[[CUAState], CUAState]:
-        """The node, its errors kept out of LangGraph's hands: it writes their text, secrets too, into a checkpoint."""
+        """Keep a node's errors from LangGraph: it would write their text, secrets too, into a checkpoint."""
 
         def run(state: CUAState) -> CUAState:
             try:
@@ -194,7 +194,7 @@ class TaskGraph:
     # --- nodes -------------------------------------------------------------------------------------------------------
 
     def observe(self, state: CUAState) -> CUAState:
-        """The first frame, which the planner's first turn is about."""
+        """Look at the first frame; the planner's first turn is about it."""
         frame = self._parts.actor.first_look()
         self._parts.announce(frame)
         return CUAState(first_frame=to_json(frame), frame=to_json(frame), turn=0, step=0, pending=[], fingerprints=[])
@@ -233,7 +233,7 @@ class TaskGraph:
         return answered
 
     def act(self, state: CUAState) -> CUAState:
-        """The first pending action: carried out, refused, or out of time."""
+        """Carry out the first pending action, or refuse it, or run out of time."""
         if not self._deadline.remaining_s:
             return self._out_of_time()
         step = self.history.finished(state["step"] + 1) or self._new_step(state)
@@ -242,7 +242,7 @@ class TaskGraph:
     # --- proposing ---------------------------------------------------------------------------------------------------
 
     def _frame_to_act_on(self, state: CUAState) -> FrameRef:
-        """The last frame; or, the first time after the run stood still, the screen as it is by now."""
+        """Return the last frame; or the screen now, the first time after the run stood still."""
         last = from_json(FrameRef, state["frame"])
         if not self._stood_still:
             return last
@@ -287,7 +287,7 @@ class TaskGraph:
                 assert_never(decision.kind)
 
     def _next(self, pending: list[dict[str, Any]], *, steps: int) -> CUAState:
-        """The state for what is pending after so many steps, its first call ruled on."""
+        """Return the state for the calls that are pending, with a ruling on the first."""
         if pending and steps >= self._parts.limits.steps:
             return self._ended(Outcome.STEP_LIMIT, f"the limit of {self._parts.limits.steps} steps was reached")
         ruling = self._ruling_on(from_json(Proposal, pending[0])) if pending else None
@@ -297,7 +297,7 @@ class TaskGraph:
         return Ruling("allow", HALTED) if self._is_halted(proposal) else self._parts.review(proposal)
 
     def _is_halted(self, proposal: Proposal) -> bool:
-        """Whether this, of what is left of the turn, is not to be carried out; what is held down is still let go."""
+        """Return whether a call of a turn that failed is left out. Keys and buttons are still released."""
         turn = self.history.turns[-1]
         failed = turn.decision.stop_at_error and any(step.error for step in turn.steps)
         return failed and not isinstance(proposal.action, (KeyUp, MouseUp))
@@ -379,7 +379,7 @@ class TaskGraph:
 
 
 def next_node(state: CUAState) -> str:
-    """Where propose and act lead."""
+    """Return the node after propose and act."""
     if state.get("outcome"):
         return END
     if not state["pending"]:
@@ -389,12 +389,12 @@ def next_node(state: CUAState) -> str:
 
 
 def was_answered(state: CUAState) -> bool:
-    """Whether a person has answered about the next call, which is not carried out yet: their last answer counts."""
+    """Return whether a person has answered about the next call. Their last answer counts."""
     ruling = state["ruling"]
     return bool(state["pending"] and ruling and ruling["by"] == "person")
 
 
 def asked(state: CUAState) -> ApprovalAsked:
-    """What a person is asked, of the state of a run that waits."""
+    """Return the question to a person, from the state of a run that waits."""
     proposal, ruling = from_json(Proposal, state["pending"][0]), from_json(Ruling, state["ruling"])
     return ApprovalAsked(state["step"] + 1, proposal, ruling)

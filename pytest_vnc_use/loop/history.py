@@ -11,7 +11,7 @@ from pytest_vnc_use.types import Decision, Step, Turn
 
 @dataclass
 class History:
-    """What was decided and done; `open_step` is the number of a step that a crash left begun and not finished."""
+    """The turns and steps of a run. `open_step` is the number of a step that a crash left unfinished."""
 
     turns: list[Turn] = field(default_factory=list)
     open_step: int | None = None

@@ -18,7 +18,7 @@ STALE = "the screen had changed again while this was decided: see whether the ac
 
 @dataclass(frozen=True)
 class TimelyAnswer:
-    """What was decided about a frame; `cut_short` is why it could not be asked again, though it had to be."""
+    """A decision about a frame. `cut_short` is why the planner could not be asked again, though it had to be."""
 
     decision: Decision
     frame: FrameRef
@@ -28,7 +28,7 @@ class TimelyAnswer:
 def answer_about(
     frame: FrameRef, *, ask: Callable[[FrameRef], Decision], other_than: Callable[[FrameRef], FrameRef | None]
 ) -> TimelyAnswer:
-    """The planner's answer about the screen as it is when it comes, at first about `frame`.
+    """Return the planner's answer about the screen as it is when the answer comes, at first about `frame`.
 
     `other_than` says what the screen shows by now, where that is another one than a frame. Asked again are models only,
     and only where they want to act or to end. The decision's usage is that of all answers. Where there is none, raises

@@ -12,13 +12,13 @@ STALLED = "This same action on this same screen was proposed {times} times. Try 
 
 
 def fingerprint(step: Step) -> str:
-    """The same for the same action on the same frame."""
+    """Return a text that is the same for the same action on the same frame."""
     action = json.dumps(to_json(step.proposal.action), sort_keys=True)
     return hashlib.sha256(f"{step.frame_before.digest} {action}".encode()).hexdigest()[:16]
 
 
 def repeats(step: Step, state: CUAState) -> int:
-    """How often the step's action was proposed on the same frame, this time included; to wait is not to stand still."""
+    """Return how often the step's action was proposed on this frame, this time included. Waiting does not count."""
     if isinstance(step.proposal.action, (Wait, TakeScreenshot, CallFunction)):
         return 0
     return state["fingerprints"].count(fingerprint(step)) + 1
