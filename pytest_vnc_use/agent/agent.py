@@ -116,33 +116,8 @@ class VncUseAgent:
             functions = assembly.desktop_functions(self.settings, self._connection.place)
         self._functions = functions_by_name(functions)
         self._models = assembly.LiveModels(lambda: self.settings, self._functions, planner, judge)
-        self._runner = Runner(
-            RunContext(
-                settings=lambda: self.settings,
-                desktop=self._connection,
-                models=self._models,
-                verify=lambda look, emit: verify_function(lambda: self.judge, look, emit, self._secrets.declared.hide),
-                secrets=self._secrets,
-                functions=self._functions,
-                policy=policy or assembly.build_policy(self.settings, ask=hitl_mode),
-                given_policy=bool(policy),
-                hitl_mode=hitl_mode,
-                budget=self.budget,
-                observers=[*observers, recorded] if recorded else [*observers],
-                recorded=recorded,
-                test_id=test_id,
-            )
-        )
-        self._claims = Claims(
-            ClaimContext(
-                settings=lambda: self.settings,
-                controller=lambda: self.controller,
-                judge=lambda: self.judge,
-                runner=self._runner,
-                secrets=self._secrets,
-                will_judge=lambda: recorded.conclude() if recorded else None,
-            )
-        )
+        self._runner = self._new_runner(policy, hitl_mode, observers, test_id)
+        self._claims = self._new_claims()
         self._actions = ManualActions(
             self._connection,
             self._secrets,
@@ -150,6 +125,37 @@ class VncUseAgent:
             acts=self._claims.will_act,
             acted=self._acted,
         )
+
+    def _new_runner(
+        self, policy: Policy | None, hitl_mode: bool, observers: Sequence[RunObserver], test_id: str
+    ) -> Runner:
+        context = RunContext(
+            settings=lambda: self.settings,
+            desktop=self._connection,
+            models=self._models,
+            verify=lambda look, emit: verify_function(lambda: self.judge, look, emit, self._secrets.declared.hide),
+            secrets=self._secrets,
+            functions=self._functions,
+            policy=policy or assembly.build_policy(self.settings, ask=hitl_mode),
+            given_policy=bool(policy),
+            hitl_mode=hitl_mode,
+            budget=self.budget,
+            observers=[*observers, self._recorded] if self._recorded else [*observers],
+            recorded=self._recorded,
+            test_id=test_id,
+        )
+        return Runner(context)
+
+    def _new_claims(self) -> Claims:
+        context = ClaimContext(
+            settings=lambda: self.settings,
+            controller=lambda: self.controller,
+            judge=lambda: self.judge,
+            runner=self._runner,
+            secrets=self._secrets,
+            will_judge=lambda: self._recorded.conclude() if self._recorded else None,
+        )
+        return Claims(context)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
