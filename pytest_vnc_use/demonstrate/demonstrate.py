@@ -45,6 +45,7 @@ class ShownTasks:
     say: Say
 
     def __call__(self, task: str, controller: Controller, limit_s: float) -> Shown:
+        """Let a person do the task in a viewer within `limit_s` seconds; return what they did."""
         desktop, deadline = assembly.vnc_behind(controller), Deadline(limit_s)
 
         def say(line: str) -> None:

@@ -97,7 +97,8 @@ class TellsMeans(Protocol):
     """
 
     @property
-    def means(self) -> Means: ...
+    def means(self) -> Means:
+        """The means by which text gets to the program."""
 
 
 class KeyEvent(NamedTuple):

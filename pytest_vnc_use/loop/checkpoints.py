@@ -13,11 +13,13 @@ from pytest_vnc_use.runs.seal import is_seal_of, seal_of
 
 
 class Serializer(Protocol):
-    """Makes bytes of a value, and of bytes a value; each with the name of its kind."""
+    """Turns a value into bytes and back, each with the name of its kind."""
 
-    def dumps_typed(self, obj: Any) -> tuple[str, bytes]: ...
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Return the kind of a value and its bytes."""
 
-    def loads_typed(self, data: tuple[str, bytes]) -> Any: ...
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Return the value of such a pair."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class SealedCheckpoints:
     trust: bool = False
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Return the kind of a value and its sealed bytes."""
         kind, data = self.serializer.dumps_typed(obj)
         return f"{kind} {seal_of(*self._parts(kind, data))}", data
 

@@ -18,20 +18,24 @@ class History:
 
     @classmethod
     def of(cls, trace: Trace) -> History:
+        """Return the history of a run folder."""
         return cls(list(trace.turns), trace.open_step.number if trace.open_step else None)
 
     @property
     def steps(self) -> list[Step]:
+        """The steps of all turns, in order."""
         return [step for turn in self.turns for step in turn.steps]
 
     def decided(self, number: int, decision: Decision) -> None:
-        """Turn `number` got its decision; one that was decided before a crash, and never acted on, is replaced."""
+        """Note the decision of turn `number`. It replaces one from before a crash that was never acted on."""
         del self.turns[number - 1 :]
         self.turns.append(Turn(decision))
 
     def add(self, step: Step) -> None:
+        """Add a step to the newest turn."""
         turn = self.turns[-1]
         self.turns[-1] = dataclasses.replace(turn, steps=(*turn.steps, step))
 
     def finished(self, number: int) -> Step | None:
+        """Return the step of that number; None if it was not finished."""
         return next((step for step in self.steps if step.number == number), None)

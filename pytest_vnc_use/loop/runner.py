@@ -49,11 +49,18 @@ class DesktopAccess(Protocol):
     """The desktop of an agent, as `assembly.Connection` gives it."""
 
     @property
-    def server(self) -> str: ...
+    def server(self) -> str:
+        """The address of the desktop."""
+
     @property
-    def controller(self) -> Controller: ...
-    def await_rest(self, acting: Controller) -> None: ...
-    def crash(self) -> str: ...
+    def controller(self) -> Controller:
+        """The eyes and hands. Raises DesktopError."""
+
+    def await_rest(self, acting: Controller) -> None:
+        """Wait before the first action until the screen is quiet."""
+
+    def crash(self) -> str:
+        """Return how a signal ended the program under test; "" while it runs."""
 
 
 class ModelAccess(Protocol):
@@ -63,10 +70,15 @@ class ModelAccess(Protocol):
     given_judge: Judge | None
 
     @property
-    def planner(self) -> Planner: ...
+    def planner(self) -> Planner:
+        """The planner of a run that brings none of its own."""
+
     @property
-    def request_s(self) -> float | None: ...
-    def nobody(self) -> Planner: ...
+    def request_s(self) -> float | None:
+        """The seconds of one request, if the settings have changed since the planner was given."""
+
+    def nobody(self) -> Planner:
+        """Return the planner of a run that ends without being asked."""
 
 
 class RunRecorder(Protocol):
@@ -79,7 +91,8 @@ class RunRecorder(Protocol):
         desktop: Controller,
         folder: RunFolder,
         emit: Callable[[RunEvent], None],
-    ) -> tuple[Planner, Controller]: ...
+    ) -> tuple[Planner, Controller]:
+        """Return who plans a run that begins now, and its eyes and hands."""
 
 
 @dataclass(frozen=True)

@@ -46,9 +46,11 @@ class PatternTooSlow(NotReviewed):
 class Found(Protocol):
     """The place where a pattern was found."""
 
-    def start(self) -> int: ...
+    def start(self) -> int:
+        """Return the index of its first character."""
 
-    def end(self) -> int: ...
+    def end(self) -> int:
+        """Return the index after its last character."""
 
 
 def in_slashes(pattern: re.Pattern[str]) -> str:

@@ -132,7 +132,7 @@ class ReviewContext:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule of a policy. It applies where every given condition holds:
+    """One rule of a policy; it applies where every given condition holds.
 
     - `action`: a glob on the action's kind, on the name that the model gave it, or on the name of a user's function;
     - `category`: a glob on the category of the model's wish for confirmation;

@@ -192,10 +192,12 @@ class Reader(Protocol):
 class Approver(Protocol):
     """A person, or a substitute, who answers yes or no about one action."""
 
-    def approve(self, asked: ApprovalAsked) -> bool: ...
+    def approve(self, asked: ApprovalAsked) -> bool:
+        """Return whether the action may be carried out."""
 
 
 class RunObserver(Protocol):
     """An observer that gets every event of a run as it happens."""
 
-    def observe(self, event: RunEvent) -> None: ...
+    def observe(self, event: RunEvent) -> None:
+        """Note an event."""
