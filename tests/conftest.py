@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -14,11 +12,10 @@ import pytest
 from pytest_vnc_use.backends.vnc import VNCController
 from support import vnc_servers
 from support.gemini_server import GeminiServer, Reply
-from support.paths import PROGRAMS
+from support.paths import PAD_LINE
 from support.vnc_servers import VncServer
 
 LONGEST_TEST_S = 150
-PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(PROGRAMS / 'pad.py'))}"
 
 
 def pytest_configure() -> None:
@@ -105,7 +102,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[
     def run_pytest(server: GeminiServer, *options: str) -> pytest.RunResult:
         monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-        desktop = ["--vnc-server=qt", f"--vnc-app={PAD}", "--vnc-planner=gemini"]
+        desktop = ["--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-planner=gemini"]
         return pytester.runpytest_subprocess(*desktop, *options, timeout=100)
 
     return run_pytest

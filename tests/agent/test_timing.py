@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,10 +16,8 @@ from pytest_vnc_use.settings.settings import TIMING, Settings
 from pytest_vnc_use.types import Click, Proposal, Wait
 from support.gemini_server import GeminiServer, hang, text
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
-from support.paths import PROGRAMS
+from support.paths import PAD
 from support.shop_runs import PLAYERS
-
-PAD = [sys.executable, str(PROGRAMS / "pad.py")]
 
 
 @pytest.fixture(scope="module")

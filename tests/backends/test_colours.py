@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -12,9 +11,8 @@ from PIL import Image
 
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
-from support.paths import PROGRAMS
+from support.paths import PAD
 
-PAD = [sys.executable, str(PROGRAMS / "pad.py")]
 COLOUR = (0x1F, 0x6F, 0xB2)
 
 

@@ -15,7 +15,6 @@ from pytest_vnc_use.types import Action, CallFunction, Click, Drag, KeyCombo, Re
 from support.paths import PROGRAMS
 from support.programs import buggy_shop
 
-PROGRAMS = PROGRAMS
 SCREEN = ("body", "claim", "end")
 """Flavours of a test: a body that looks into a file, a claim, and neither, so that its end state is judged."""
 VALUE = "value"

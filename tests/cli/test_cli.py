@@ -16,9 +16,8 @@ import pytest
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.runs.folder import read_trace
 from support.gemini_server import GeminiServer, Reply, calls, daily_quota, text, wants_confirmation
-from support.paths import PROGRAMS
+from support.paths import PAD
 
-PAD = [sys.executable, str(PROGRAMS / "pad.py")]
 CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
 RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": None}))

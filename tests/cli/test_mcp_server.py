@@ -24,10 +24,9 @@ from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, ImageCo
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from pytest_vnc_use.runs.folder import read_trace
 from support.gemini_server import API_KEY, GeminiServer, Reply, calls, hang, text, wants_confirmation
-from support.paths import PROGRAMS
+from support.paths import PAD
 from support.vnc_servers import require, wait_for
 
-PAD = [sys.executable, str(PROGRAMS / "pad.py")]
 CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
 RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": None}))

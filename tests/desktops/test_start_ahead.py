@@ -17,10 +17,9 @@ from pytest_vnc_use.desktops.sharing.ahead import StartedAhead
 from pytest_vnc_use.errors import DesktopError
 from support import vnc_servers
 from support.leftovers import processes_naming
-from support.paths import PROGRAMS
+from support.paths import PAD_LINE
 from support.vnc_servers import require, wait_for
 
-PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(PROGRAMS / 'pad.py'))}"
 QUIET = ("-c", os.devnull, "-p", "no:cacheprovider", "-p", "no:pytest-vnc")
 ON = "-ovnc_start_ahead=true"
 CONFTEST = """
@@ -88,7 +87,9 @@ def folder() -> Iterator[Path]:
 class Session:
     """A pytest of its own, whose tests and programs note what they do."""
 
-    def __init__(self, folder: Path, tests: str, *options: str, app: str = f"exec {PAD}", server: str = "qt") -> None:
+    def __init__(
+        self, folder: Path, tests: str, *options: str, app: str = f"exec {PAD_LINE}", server: str = "qt"
+    ) -> None:
         self._log, self._temporary = folder / "log.txt", folder / "t"
         (folder / "conftest.py").write_text(CONFTEST.format(log=str(self._log)))
         (folder / "test_it.py").write_text(tests)
@@ -145,7 +146,7 @@ def test_on_it_starts_while_the_test_before_ends_and_knows_whose_it_is(folder: P
         require("Xtigervnc")
         require("xterm")
     ends = TWO.replace("    note(f", "    yield note(f") + "\n" + AFTER
-    session = Session(folder, ends, ON, server=server, app=f"exec {PAD}" if server == "qt" else "exec xterm")
+    session = Session(folder, ends, ON, server=server, app=f"exec {PAD_LINE}" if server == "qt" else "exec xterm")
     assert "2 passed" in session.end()
     assert session.noted == [
         *("prepare test_one", start_of("test_one"), "body test_one", start_of("test_two")),
@@ -213,7 +214,7 @@ def test_two(vnc_desktop): note("body test_two")
 
 def test_a_program_that_ended_meanwhile_fails_the_test_that_gets_it_with_its_last_words(folder: Path) -> None:
     ends = "echo last words; exit 3"
-    app = f'if grep -q "body test_one" {folder}/log.txt; then {ends}; else exec {PAD}; fi'
+    app = f'if grep -q "body test_one" {folder}/log.txt; then {ends}; else exec {PAD_LINE}; fi'
     told = {}
     for option in ("-ovnc_start_ahead=false", ON):
         (folder / "log.txt").unlink(missing_ok=True)
@@ -227,7 +228,7 @@ def test_a_program_that_ended_meanwhile_fails_the_test_that_gets_it_with_its_las
 
 def test_a_program_that_is_killed_after_it_came_up_is_told_with_its_output() -> None:
     vnc_servers.require_pyside()
-    started = StartedAhead(QtDesktop, ["sh", "-c", f"echo first words; echo $$ > pid; exec {PAD}"])
+    started = StartedAhead(QtDesktop, ["sh", "-c", f"echo first words; echo $$ > pid; exec {PAD_LINE}"])
     try:
         desktop = started.take()
         desktop.run(["sh", "-c", "kill -SEGV $(cat pid)"])
@@ -294,8 +295,8 @@ def test_two(ending, vnc_desktop): pass
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("shows", [True, False], ids=["a program that shows", "a program that never shows"])
 def test_whatever_ends_the_session_nothing_is_left(folder: Path, end: str, shows: bool) -> None:
-    never = f"if grep -q test_two {folder}/log.txt; then exec sleep 300; else exec {PAD}; fi"
-    session = Session(folder, LAST.format(end=ENDS[end]), ON, "-x", app=f"exec {PAD}" if shows else never)
+    never = f"if grep -q test_two {folder}/log.txt; then exec sleep 300; else exec {PAD_LINE}; fi"
+    session = Session(folder, LAST.format(end=ENDS[end]), ON, "-x", app=f"exec {PAD_LINE}" if shows else never)
     session.end()
 
 

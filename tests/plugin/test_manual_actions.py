@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
-from support.paths import PROGRAMS
+from support.paths import PAD_LINE
 
-PAD = f"{sys.executable} {PROGRAMS / 'pad.py'}"
 HANDS = """
 def test_hands(vnc_agent, vnc_desktop):
     vnc_agent.click(100, 100)
@@ -33,6 +30,6 @@ def test_hands_need_no_planner(
     for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     pytester.makepyfile(HANDS)
-    result = pytester.runpytest_subprocess("--vnc-server=qt", f"--vnc-app={PAD}", planner, timeout=400)
+    result = pytester.runpytest_subprocess("--vnc-server=qt", f"--vnc-app={PAD_LINE}", planner, timeout=400)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines([told])

@@ -16,11 +16,10 @@ import pytest
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS
 from support.gemini_server import GeminiServer, Reply, calls, daily_quota, hang, text, wants_confirmation
-from support.paths import PROGRAMS
+from support.paths import PAD_LINE
 from support.vnc_servers import VncServer
 
 IN_PROCESS = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")  # which warns when it is imported
-PAD = f"{shlex.quote(sys.executable)} {shlex.quote(str(PROGRAMS / 'pad.py'))}"
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}))
 FAILS = text(json.dumps({"reason": "the basket is empty", "verdict": "fails", "box_2d": None}))
 UNSURE = text(json.dumps({"reason": "a dialog hides it", "verdict": "unsure", "box_2d": None}))
@@ -351,7 +350,7 @@ def vnc_planner(request):
 @pytest.fixture(scope="module")
 def pad() -> Iterator[QtDesktop]:
     """One pad for all tests that do not look at it."""
-    desktop = QtDesktop(shlex.split(PAD))
+    desktop = QtDesktop(shlex.split(PAD_LINE))
     yield desktop
     desktop.stop()
 
@@ -539,7 +538,7 @@ def test_a_program_that_dies_is_not_taken_for_a_broken_tool(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "hunter2222")
-    program = pytester.makefile(".py", crash=CRASHES_ON_PRESS.format(pad=shlex.split(PAD)[1]))
+    program = pytester.makefile(".py", crash=CRASHES_ON_PRESS.format(pad=shlex.split(PAD_LINE)[1]))
     pytester.makeconftest(ON_THE_PAD)
     pytester.makepyfile(
         """
@@ -744,7 +743,14 @@ def test_ctrl_c_ends_pytest_at_once_and_leaves_nothing_running(
     monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
     mark = f"--mark={pytester.path.name}"
-    command = [sys.executable, "-m", "pytest", "--vnc-server=qt", f"--vnc-app={PAD} {mark}", "--vnc-planner=gemini"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--vnc-server=qt",
+        f"--vnc-app={PAD_LINE} {mark}",
+        "--vnc-planner=gemini",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     server.wait_for_requests(1)
     process.send_signal(signal.SIGINT)

@@ -20,9 +20,8 @@ from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.results import ItemResult, SessionResults, read_results, session_results
 from pytest_vnc_use.report.summaries import lines, markdown
-from support.paths import PROGRAMS
+from support.paths import PAD
 
-PAD = [sys.executable, str(PROGRAMS / "pad.py")]
 QUIET = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")
 PLANS = """
 import pytest

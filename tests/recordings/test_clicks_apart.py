@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
@@ -16,10 +15,9 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, DesktopAction, Wait
 from pytest_vnc_use.types.protocols import Controller
 from support import vnc_servers
-from support.paths import PROGRAMS
+from support.paths import PAD
 
 Clicked = Callable[..., list[str]]
-PAD = [sys.executable, str(PROGRAMS / "pad.py")]
 ELSEWHERE = [(100 + 60 * number, 100) for number in range(8)]
 
 

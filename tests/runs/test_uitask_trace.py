@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,9 +37,8 @@ from pytest_vnc_use.types import (
     TypeText,
 )
 from support.memory_desktop import PaintedController
-from support.paths import PROGRAMS
+from support.paths import PAD
 
-PAD = [sys.executable, str(PROGRAMS / "pad.py")]
 SCREEN = FrameRef("ab" * 32, 320, 200)
 STARTED = RunStarted("r1", "Open the basket", "2026-11-22T02:35:00+00:00", "scripted", SCREEN)
 BROKE = RunEnded(None, "the run broke", error="KeyError: 'x'", traceback="Traceback …\nKeyError: 'x'\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from PIL import Image, ImageDraw
 
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Recording, Screen
@@ -22,9 +24,13 @@ def drawn(text: str, at: tuple[int, int] = (20, 30), size: tuple[int, int] = SIZ
     return pixels_of(file.getvalue())
 
 
+def _same(pixels: Pixels) -> Pixels:
+    return pixels
+
+
 def recording_of(*shown: Pixels) -> Recording:
     """A run of a click on each of these screens but the last, which is its end."""
-    screens = [Screen(pixels=lambda pixels=pixels: pixels) for pixels in shown]
+    screens = [Screen(pixels=partial(_same, pixels)) for pixels in shown]
     steps = tuple(RecordedStep(action=Click(10, 20), intent="click", screen=screen) for screen in screens[:-1])
     run = RecordedRun(task="Click", planner="steps", steps=steps, end=screens[-1])
     return Recording(test="test_it.py::test_it", screen_size=SIZE, runs=(run,))

@@ -13,7 +13,7 @@ from pytest_vnc_use.planners.chat.judge import ChatJudge
 from pytest_vnc_use.planners.gemini.judge import GeminiJudge
 from pytest_vnc_use.planners.openai.judge import OpenAIJudge
 from pytest_vnc_use.types import Frame, ModelExchange, Reading, Verdict
-from pytest_vnc_use.types.protocols import Judge
+from pytest_vnc_use.types.protocols import Judge, Reader
 from support import chat_server, gemini_server, messages_server, responses_server
 from support.chat_server import ChatServer
 from support.exchanges import into
@@ -93,6 +93,7 @@ class Court:
         return self.judge.judge(CLAIM, self.frame, timeout_s=timeout_s, report=into(self.exchanges))
 
     def read(self, timeout_s: float = 20.0) -> Reading:
+        assert isinstance(self.judge, Reader)
         return self.judge.read(QUESTION, COUNT, self.frame, timeout_s=timeout_s, report=into(self.exchanges))
 
     @property

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 
 from pytest_vnc_use.report.results import ItemResult, read_results
-from support.paths import PAD
+from support.paths import PAD_LINE
 
 QUIET = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")
-ON_PAD = (*QUIET, "--vnc-server=qt", f"--vnc-app={shlex.join([sys.executable, str(PAD)])}", "--vnc-scope=session")
+ON_PAD = (*QUIET, "--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-scope=session")
 
 
 def results() -> dict[str, ItemResult]:

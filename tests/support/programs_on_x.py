@@ -38,10 +38,10 @@ from pytest_vnc_use.types import (
     Verdict,
 )
 from pytest_vnc_use.types.protocols import Controller, Planner
-from support.paths import PROGRAMS
+from support import paths
 from support.tills import Steps
 
-PAGE = PROGRAMS / "order.html"
+PAGE = paths.PROGRAMS / "order.html"
 SIZE = (1024, 768)
 CLAIM = "it is done"
 NOBODY = "nobody"
@@ -104,7 +104,7 @@ def chromium(edit: str = "") -> str:
 
 
 _FRUIT, _LETTER = "apples\npears\n", "Dear all,\n"
-PROGRAMS = {
+PROGRAMS: dict[str, Program] = {
     "nano in xterm": Program(
         ("xterm", "nano"),
         nano(_FRUIT),

@@ -75,7 +75,7 @@ def tools(request: JsonObject) -> Iterator[str]:
     for number, tool in enumerate(request.get("tools", ())):
         match tool:
             case {"type": "computer", **more}:
-                yield from (f"Unknown parameter: 'tools[{number}].{name}'." for name in sorted(more))
+                yield from (f"Unknown parameter: 'tools[{number}].{name}'." for name in sorted(map(str, more)))
             case {"type": "function", "name": str(name), "parameters": {"type": "object"} as schema}:
                 if tool.get("strict", True) and schema.get("additionalProperties") is not False:
                     yield f"Invalid schema for function '{name}': 'additionalProperties' is required to be supplied."

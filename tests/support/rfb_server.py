@@ -12,6 +12,7 @@ import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -137,7 +138,7 @@ def zrle_tile(pixels: Pixels, way: str) -> bytes:
     raise ValueError(way)
 
 
-def _runs(values: npt.NDArray[np.generic]) -> Iterator[tuple[np.generic, int]]:
+def _runs(values: npt.NDArray[Any]) -> Iterator[tuple[Any, int]]:
     flat = values.ravel()
     starts = np.flatnonzero(np.append(True, flat[1:] != flat[:-1]))
     return zip(flat[starts], np.diff(np.append(starts, len(flat))), strict=True)
@@ -183,7 +184,8 @@ def _gradient(pixels: Pixels) -> bytes:
     rgb = channels(pixels).astype(np.int16)
     padded = np.pad(rgb, ((1, 0), (1, 0), (0, 0)))
     foretold = np.clip(padded[1:, :-1] + padded[:-1, 1:] - padded[:-1, :-1], 0, 255)
-    return ((rgb - foretold) & 255).astype(np.uint8).tobytes()
+    data: bytes = ((rgb - foretold) & 255).astype(np.uint8).tobytes()
+    return data
 
 
 # --- a server --------------------------------------------------------------------------------------------------------

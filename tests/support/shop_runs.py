@@ -30,7 +30,6 @@ from support import chat_server, gemini_server, messages_server, responses_serve
 from support.json_server import Reply
 from support.paths import EXAMPLES
 
-EXAMPLES = EXAMPLES
 SHOP = [sys.executable, str(EXAMPLES / "shop")]
 WIDTH, HEIGHT = 1440, 900
 WAIT_S = 2.0

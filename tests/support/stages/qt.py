@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -84,7 +85,7 @@ def _sway(size: tuple[int, int]) -> Iterator[Mapping[str, str]]:
     with _folder_of_its_own() as folder:
         config = folder / "config"
         config.write_text(f"output HEADLESS-1 resolution {size[0]}x{size[1]}\ndefault_border none\n")
-        user = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        user: dict[str, Any] = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
         environment = {"XDG_RUNTIME_DIR": str(folder)}
         with running("sway", "-c", str(config), environment={**environment, **_HEADLESS}, **user):
             wait_for(lambda: all(any(folder.glob(sock)) for sock in ("sway-ipc.*.sock", "wayland-?")), "sway")
