@@ -241,7 +241,7 @@ def _character(keysym: int) -> str:
 
 def name_of(keysym: int) -> str:
     """Return a spelling of a keysym, for messages."""
-    return _NAMES.get(keysym, chr(keysym & 0xFFFF))
+    return _NAMES.get(keysym, chr(keysym & ~_UNICODE))
 
 
 def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:

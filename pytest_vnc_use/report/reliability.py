@@ -17,6 +17,7 @@ from pytest_vnc_use.types import Action, Step
 CONFIDENCE = 0.95
 NEAR_PX = 24
 """Two points at most this far apart count as the same place, as a button is rarely smaller."""
+_PLACES = frozenset({"x", "y", "to_x", "to_y"})
 REPETITION = re.compile(r"([-\[])(run\d+)\]$")
 """The part of a test's id that names its repetition: `test_x[run2]`, `test_x[apples-run2]`."""
 _WORD = re.compile(r"\w{3,}")
@@ -115,11 +116,12 @@ def same_step(one: Step, other: Step) -> bool:
 def _same_action(one: Action, other: Action) -> bool:
     if type(one) is not type(other):
         return False
-    return all(_same_value(value, getattr(other, name)) for name, value in vars(one).items())
+    values = vars(one).keys()
+    return all(_same_value(name, getattr(one, name), getattr(other, name)) for name in values)
 
 
-def _same_value(one: object, other: object) -> bool:
-    if isinstance(one, int) and isinstance(other, int) and not isinstance(one, bool):
+def _same_value(name: str, one: object, other: object) -> bool:
+    if name in _PLACES and isinstance(one, int) and isinstance(other, int):
         return abs(one - other) <= NEAR_PX
     return one == other
 
