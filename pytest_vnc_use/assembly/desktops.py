@@ -327,7 +327,7 @@ def vnc_behind(controller: Controller) -> VNCController:
 
     match controller:
         case BrowsingController():
-            return vnc_behind(controller.hands)
+            return vnc_behind(controller.desktop)
         case Watchdog():
             return vnc_behind(controller.watched)
         case VNCController():

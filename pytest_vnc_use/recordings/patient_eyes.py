@@ -9,7 +9,8 @@ from pytest_vnc_use.recordings.gates import Gate, Mismatch
 from pytest_vnc_use.recordings.pictures import pixels_in
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.safety.rules import Point, points
-from pytest_vnc_use.types import Click, DesktopAction, Drag, Frame, Glance, MouseDown, MouseUp, Settled, TypeText, Wait
+from pytest_vnc_use.types import Click, DesktopAction, Drag, Frame, MouseDown, MouseUp, Settled, TypeText, Wait
+from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import ClickRules, Controller
 
 _LOOK_AGAIN_S = 0.25
@@ -44,7 +45,7 @@ LetGo = tuple[Point | None, float]
 """The place where a button was let go last, None where it is not known, and the moment on the monotonic clock."""
 
 
-class PatientEyes:
+class PatientEyes(ForwardingController):
     """The port Controller for a replay.
 
     `let_go` describes the last click before the replay, so that the replay's first click does not join it as a double
@@ -52,7 +53,7 @@ class PatientEyes:
     """
 
     def __init__(self, desktop: Controller, replay: Replay, limit_s: float, let_go: LetGo | None = None) -> None:
-        self._desktop = desktop
+        super().__init__(desktop)
         self._replay = replay
         self._limit_s = limit_s
         self._awaited: Gate | None = None
@@ -68,7 +69,7 @@ class PatientEyes:
         if gate is not None and gate is not self._awaited:
             self._reach(gate)
         seen, self._seen = self._seen, None
-        return seen or self._desktop.frame()
+        return seen or self.desktop.frame()
 
     def settle(self, *, briefly: bool = False) -> Settled:
         """Wait for the next gate. Where that gate cannot show the action's effect, wait for quiet too.
@@ -77,9 +78,9 @@ class PatientEyes:
         """
         gate, started_s = self._replay.gate, time.monotonic()
         if gate is None:
-            return self._desktop.settle(briefly=briefly)
+            return self.desktop.settle(briefly=briefly)
         if self._reach(gate) and not gate.tells and not self._replay.at_end:
-            self._desktop.settle(briefly=True)
+            self.desktop.settle(briefly=True)
             self._await(gate, self._limit_s)
         return Settled("settled", time.monotonic() - started_s)
 
@@ -95,19 +96,19 @@ class PatientEyes:
         deadline, self._awaited = Deadline(limit_s), gate
         again_s = _LOOK_FOR_CARET_S if gate.caret else _LOOK_FOR_BLINK_S if gate.blinking else _LOOK_AGAIN_S
         while True:
-            seen = self._desktop.glance()
+            seen = self.desktop.glance()
             if not self._replay.look(pixels_in(seen)) or not deadline.remaining_s:
-                self._seen = self._desktop.frame()
+                self._seen = self.desktop.frame()
                 if not self._mismatch(self._seen):
                     self._opened_s = self._seen.taken_s
                     return True
             if not deadline.remaining_s:
                 return self._is_accepted()
-            self._desktop.wait_changed(seen.taken_s, min(again_s, deadline.remaining_s))
+            self.desktop.wait_changed(seen.taken_s, min(again_s, deadline.remaining_s))
 
     def _is_accepted(self) -> bool:
         """Return whether a rehearsal accepts the screen, now that time is up."""
-        frame = self._seen or self._desktop.frame()
+        frame = self._seen or self.desktop.frame()
         if not self._replay.accept(frame.ref, lambda: pixels_in(frame)):
             return False
         self._seen, self._awaited, self._opened_s = frame, self._replay.gate, frame.taken_s
@@ -127,10 +128,10 @@ class PatientEyes:
             return None
         deadline = Deadline(quiet_s + self._limit_s)
         open_since_s = seen_s = self._opened_s
-        while deadline.remaining_s and self._desktop.wait_changed(
+        while deadline.remaining_s and self.desktop.wait_changed(
             seen_s, max(0.0, open_since_s + quiet_s - time.monotonic())
         ):
-            seen = self._desktop.glance()
+            seen = self.desktop.glance()
             seen_s = seen.taken_s
             if self._replay.look(pixels_in(seen)):
                 if not self._await(gate, _BACK_S):
@@ -153,23 +154,7 @@ class PatientEyes:
     @property
     def last_frame(self) -> Frame:
         """Return the newest frame that was compared; without one, a new frame."""
-        return self._seen or self._desktop.frame()
-
-    def glance(self) -> Glance:
-        """Return the desktop's glance."""
-        return self._desktop.glance()
-
-    def changed_since(self, moment_s: float) -> bool:
-        """Return whether the desktop changed since a moment."""
-        return self._desktop.changed_since(moment_s)
-
-    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
-        """Wait until the desktop changes; return whether it did."""
-        return self._desktop.wait_changed(moment_s, timeout_s)
-
-    def transient_frames(self) -> tuple[Frame, ...]:
-        """Return the desktop's transient frames."""
-        return self._desktop.transient_frames()
+        return self._seen or self.desktop.frame()
 
     # --- hands -------------------------------------------------------------------------------------------------------
 
@@ -182,19 +167,15 @@ class PatientEyes:
         where = points(action) if isinstance(action, (Click, Drag, MouseDown, MouseUp, TypeText)) else ()
         if where and self.let_go and not isinstance(action, MouseUp):
             self._keep_apart(where[0], *self.let_go)
-        self._desktop.perform(action)
+        self.desktop.perform(action)
         if where:
             self.let_go = where[-1], time.monotonic()
 
     def _keep_apart(self, point: Point, before: Point | None, let_go_s: float) -> None:
         """Wait until two clicks are no longer a double click."""
         near = before is None or max(abs(point[0] - before[0]), abs(point[1] - before[1])) <= _NEAR_PX
-        if not near and isinstance(self._desktop, ClickRules) and self._desktop.doubles_only_near:
+        if not near and isinstance(self.desktop, ClickRules) and self.desktop.doubles_only_near:
             return
         due_s = let_go_s + (_APART_S if near else _ELSEWHERE_S) - time.monotonic()
         if due_s > 0:
-            self._desktop.perform(Wait(due_s))
-
-    def close(self) -> None:
-        """Close the desktop."""
-        self._desktop.close()
+            self.desktop.perform(Wait(due_s))

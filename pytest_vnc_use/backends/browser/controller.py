@@ -11,7 +11,8 @@ from pytest_vnc_use.backends.browser.cdp import CommandRefused
 from pytest_vnc_use.backends.browser.devtools import Browser
 from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError
 from pytest_vnc_use.keyboard.keystrokes import Means, TellsMeans
-from pytest_vnc_use.types import DesktopAction, Frame, Glance, OpenAddress, Settled, TraverseHistory, Wait
+from pytest_vnc_use.types import DesktopAction, OpenAddress, TraverseHistory, Wait
+from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import Controller, Desktop
 
 MOST_TEXT = 6000
@@ -52,7 +53,7 @@ class _WithBrowser:
         return getattr(self._desktop, name)
 
 
-class BrowsingController:
+class BrowsingController(ForwardingController):
     """A Controller around another one, which opens addresses and goes through the history by DevTools.
 
     The keyboard does what DevTools does not take, such as an address as a person types it. `browser` returns the
@@ -60,13 +61,13 @@ class BrowsingController:
     """
 
     def __init__(self, hands: Controller, browser: Callable[[], Browser]) -> None:
-        self.hands = hands
+        super().__init__(hands)
         self._browser = browser
 
     @property
     def means(self) -> Means:
         """Return how the desktop takes input, where that is known; the keyboard does what DevTools does not take."""
-        return self.hands.means if isinstance(self.hands, TellsMeans) else Means()
+        return self.desktop.means if isinstance(self.desktop, TellsMeans) else Means()
 
     def page_url(self) -> str:
         """Return the address of the page that the browser shows; "" where it does not say."""
@@ -74,10 +75,6 @@ class BrowsingController:
             return self._browser().url
         except (DesktopError, SettingsError):
             return ""
-
-    def frame(self) -> Frame:
-        """Return the screen now. Raises DesktopError."""
-        return self.hands.frame()
 
     def perform(self, action: DesktopAction) -> None:
         """Carry out one action. Raises ActionError where it cannot be done, DesktopError where the desktop is gone."""
@@ -89,34 +86,10 @@ class BrowsingController:
             case _:
                 done = False
         if not done:
-            self.hands.perform(action)
-
-    def settle(self, *, briefly: bool = False) -> Settled:
-        """Wait until the screen is quiet. Raises DesktopError."""
-        return self.hands.settle(briefly=briefly)
-
-    def changed_since(self, moment_s: float) -> bool:
-        """Return whether the screen changed after `moment_s`, outside moving regions. Raises DesktopError."""
-        return self.hands.changed_since(moment_s)
-
-    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` until `changed_since` is true; return whether it is. Raises DesktopError."""
-        return self.hands.wait_changed(moment_s, timeout_s)
-
-    def glance(self) -> Glance:
-        """Return the pixels of the screen now, without taking a frame. Raises DesktopError."""
-        return self.hands.glance()
-
-    def transient_frames(self) -> tuple[Frame, ...]:
-        """Return the transient frames since the last call, oldest first."""
-        return self.hands.transient_frames()
-
-    def close(self) -> None:
-        """End the connection; a second call does nothing."""
-        self.hands.close()
+            self.desktop.perform(action)
 
     def _browse(self, do: Callable[[Browser], None]) -> bool:
-        self.hands.perform(Wait(0.0))  # changes on the screen from here on are the action's effect
+        self.desktop.perform(Wait(0.0))  # changes on the screen from here on are the action's effect
         try:
             do(self._browser())
         except CommandRefused:
