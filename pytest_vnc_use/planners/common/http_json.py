@@ -1,4 +1,4 @@
-"""One POST of JSON to a model's service within a time limit, as an attempt. No other module uses httpx.
+"""One POST of JSON to a model's service within a time limit, as an attempt. No other module uses httpx2.
 
 Services report errors in much the same way: a status, and `{"error": {"type": …, "message": …}}`, or a part of that.
 The caller gives what differs between services: the headers, and the function that reads an answer.
@@ -19,7 +19,7 @@ from email.utils import parsedate_to_datetime
 from functools import cache, partial
 from typing import Any, TypeVar
 
-import httpx
+import httpx2
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
@@ -43,7 +43,7 @@ USED_UP = frozenset(
 )
 """Error types and codes after which waiting does not help."""
 
-UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL)
+UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol, httpx2.InvalidURL)
 """Errors after which no request was sent."""
 
 DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
@@ -64,7 +64,7 @@ class Service:
 @dataclass(frozen=True)
 class _Response:
     status: int
-    headers: httpx.Headers
+    headers: httpx2.Headers
     text: str
 
 
@@ -85,7 +85,7 @@ def post_json(
 
 
 def _asked(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonObject, Failure | None]:
-    """Return the response's JSON. An error of httpx becomes a failure here, in our own words."""
+    """Return the response's JSON. An error of httpx2 becomes a failure here, in our own words."""
     unsent = False
     try:
         response = Deadline(timeout_s).call(partial(_posted, service, body, timeout_s))
@@ -94,9 +94,9 @@ def _asked(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonOb
         unavailable = str(exc)
     except _TooLarge:
         unavailable = f"the model's service sent more than {MOST_BYTES // 2**20} MiB"
-    except (DeadlineExceeded, httpx.TimeoutException):
+    except (DeadlineExceeded, httpx2.TimeoutException):
         unavailable = f"the model's service did not answer within {timeout_s:.1f} s"
-    except (httpx.HTTPError, httpx.InvalidURL) as exc:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
         unavailable, unsent = f"the model's service cannot be reached: {exc!r}", isinstance(exc, UNSENT)
     except Exception as exc:  # noqa: BLE001  # any error: the frames of its traceback hold the API key
         problem = f"the model's service could not be asked: {exc!r}"
@@ -108,7 +108,7 @@ def _posted(service: Service, body: JsonObject, timeout_s: float) -> _Response:
     """Return the response as it came. It is requested uncompressed, so that few bytes cannot become many."""
     ends_at = time.monotonic() + timeout_s
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **service.headers}
-    request = partial(httpx.stream, "POST", service.url, content=json.dumps(body), headers=headers)
+    request = partial(httpx2.stream, "POST", service.url, content=json.dumps(body), headers=headers)
     with request(timeout=timeout_s + CLEAN_UP_S, verify=_trusted()) as response:
         content = bytearray()
         for chunk in response.iter_bytes():
@@ -122,8 +122,8 @@ def _posted(service: Service, body: JsonObject, timeout_s: float) -> _Response:
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Return httpx's certificates. They are kept, because reading them takes longer than a request on this machine."""
-    return httpx.create_ssl_context()
+    """Return httpx2's certificates. They are kept, because reading them takes longer than a request on this machine."""
+    return httpx2.create_ssl_context()
 
 
 def _read(service: Service, response: _Response) -> tuple[JsonObject, Failure | None]:
