@@ -21,7 +21,7 @@ ASKS = "_vnc_asks"
 
 _PACKAGE = Path(__file__).resolve().parent
 _OWN_PLANNERS = f"{__package__}.planners."
-_ASKS_USERS = tuple(_OWN_PLANNERS + name for name in ("callables", "scripted"))
+_ASKS_USERS = tuple(f"{_OWN_PLANNERS}local.{name}" for name in ("callables", "scripted"))
 """The only modules of `planners` that call a function of the user."""
 
 _ASSERTS = re.compile(r"_*(assert|expect|fail|should|verify|check)", re.IGNORECASE)

@@ -302,5 +302,5 @@ def test_the_setting_reaches_the_connection(tigervnc: VncServer) -> None:
 
 
 def test_a_lossy_encoding_cannot_be_chosen() -> None:
-    with pytest.raises(SettingsError, match="vnc_encoding must be one of auto, raw, zrle, tight, got 'jpeg'"):
+    with pytest.raises(SettingsError, match="--vnc-encoding must be one of auto, raw, zrle, tight, got 'jpeg'"):
         merge(({"encoding": "jpeg"}, option_name))
