@@ -78,9 +78,7 @@ def _known_of(
     return Failure(error, _is_asserted(item, call, error, raised), *known)
 
 
-def _is_asserted(
-    item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, raised: BaseException
-) -> bool:
+def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, raised: BaseException) -> bool:
     """Return whether the test's body, or a helper of it, asserts that something is not as it must be.
 
     A fixture of the user may assert that too, once a task was done, unless another fault than the product's came first.
