@@ -91,7 +91,8 @@ class _Watched:
 class _Broken:
     """A broken call: its number, its place in the code, and the class names of the error that it raised.
 
-    `is_aside` is true where another thread than the main one made the call. `error` is a copy of the raised error: it holds no frames of the test, and names the call. A test may not pass with
+    `is_aside` is true where another thread than the main one made the call: nothing shows where its error went. `error`
+    is a copy of the raised error: it holds no frames of the test, and names the call. A test may not pass with
     a broken call that `must_work`.
     """
 

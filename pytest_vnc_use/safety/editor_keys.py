@@ -48,7 +48,7 @@ _REMAKING = (
     *("ctrl+_", "ctrl+-", "ctrl+/", "ctrl+7", "alt+t", "alt+r", "alt+\\", "alt+y", "alt+.", "alt+_", "alt+&", "alt+^"),
     *("alt+*", "alt+/", "alt+~", "alt+!", "alt+@", "alt+$", "alt+{", "alt+#", "ctrl+alt+e", "ctrl+alt+y"),
 )
-"""Keys by which a shell remakes its line as only it knows: undo, complete, swap words, paste what was deleted before."""
+"""Keys by which a shell remakes its line as only it knows: undo, complete, swap words, paste an older deletion."""
 _SHELL = {
     **_COMMON,
     "ctrl+a": "go start",

@@ -28,9 +28,9 @@ class Editor:
     """A possible receiver of the typing: its text, its caret, and the other end of its selection (`anchor`).
 
     `since` is the place in the text where typing last paused: at an enter, a click, or a key that types nothing.
-    `primary` is the text that was selected last, which the middle button pastes; None where the mouse selected it. `line`
-    is for a shell. `guess` is for a field whose caret may be anywhere. The new text lies between `start` and `end`; both are -1 where
-    nothing is new.
+    `primary` is the text that was selected last, which the middle button pastes; None where the mouse selected it.
+    `line` is for a shell. `guess` is for a caret that may be anywhere, or a line that may have become anything. The new
+    text lies between `start` and `end`; both are -1 where nothing is new.
 
     A "bar" `is_open` from a key that goes to a browser's address bar until the typing may go elsewhere; otherwise it is
     a field. Texts that an action `entered` there may be addresses.
@@ -72,7 +72,8 @@ class Editor:
     def insert(self, text: str) -> Editor:
         """Return the editor after typing over the selection, or at the caret.
 
-        In a shell, a key before it may make a command of its first character. An enter or a tab continues at the end of the text. In a shell a line that ends in a backslash continues too.
+        An enter or a tab continues at the end of the text. A shell's line that ends in a backslash continues too, and
+        a key before the text may make a command of its first character.
         """
         if not text:
             return self
@@ -134,7 +135,7 @@ class Editor:
         return replace(self, line=self.line.ended()).insert(first * self.line.times + rest)
 
     def _obey_as_often(self, command: str) -> Editor:
-        """Return the editor after a command, as often as a shell was told before, and as unsure as it leaves the line."""
+        """Return the editor after a command; in a shell, as often as the keys before it say."""
         verb, _, where = command.partition(" ")
         if self.kind != "shell":
             return self._doubt(self._current_line()) if verb == "doubt" else self._obey(command)

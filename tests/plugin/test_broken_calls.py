@@ -107,6 +107,10 @@ LAST_BREAKS = "with contextlib.suppress(ConnectionError): vnc_agent.run('Break')
 HIDDEN = f"text = ''\nwith contextlib.suppress(VncUseError): {TEXT_IS}"
 PICTURE = "try: vnc_desktop.run(['nosuch', '-window', 'root'])\nexcept Exception: pass"
 TIP = "try:\n  if vnc_agent.verify('it is down').holds: vnc_agent.key('escape')\nexcept Exception: pass"
+ASIDE = (
+    "from threading import Thread\nthread = Thread(target=lambda: seen.append(vnc_desktop.run(['nosuch']).stdout))\n"
+    "thread.start(); thread.join()"
+)
 SAVED = "bool(vnc_agent.verify('it is saved'))"
 AGAIN_OTHERWISE = "for n in range(3):\n  try: vnc_agent.run(f'Retry {n}', limits=Limits(steps=10 + n)); break"
 BODIES: dict[str, tuple[str | None, str]] = {
@@ -129,6 +133,8 @@ BODIES: dict[str, tuple[str | None, str]] = {
     "not_the_other": ("settings", f"text = {TEXT}\nassert {LISTED}\nassert text == '3.00'"),
     "of_a_page": ("settings", f"{RUN}\npage = Page()\npage.load(vnc_desktop)\nassert page.text == '3.00'"),
     "hidden": ("settings", f"{RUN}\ntext = ''\nwith contextlib.suppress(VncUseError): {TEXT_IS}\nassert text"),
+    "in_a_thread": ("settings", f"{RUN}\nseen = []\n{ASIDE}\nassert seen and '3.00' in seen[0]"),
+    "in_a_thread_and_again": ("product", f"{RUN}\nseen = []\n{ASIDE}\nassert {LISTED} == '3.00'"),
     "last_run_hidden": ("infra", f"{RUN}\n{LAST_BREAKS}\nassert 0"),
     # --- what is evidence about the product
     "file_is_missing": ("product", ABSENT),
