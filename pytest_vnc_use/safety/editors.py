@@ -93,6 +93,10 @@ class Editor:
 
     def press(self, keys: frozenset[str]) -> Editor:
         """Return the editor after a press of keys that type no character."""
+        if self.line.prefix and "alt" in keys:  # the escape that a terminal sends for alt ends the command
+            ended = replace(self, line=self.line.ended())
+            typed = "".join(_CHARACTERS.get(key, key) for key in keys.difference(ORDER))
+            return ended.insert(typed) if len(typed) == 1 else ended.press(keys - {"alt"})
         if self.line.prefix == "alt":
             keys |= {"alt"}
         modifiers = [key for key in ORDER if key in keys]
@@ -132,7 +136,8 @@ class Editor:
             return self.press(frozenset({first.lower()})).insert(rest)
         if first.isdecimal():
             return replace(self, line=self.line.counted(first)).insert(rest)
-        return replace(self, line=self.line.ended()).insert(first * self.line.times + rest)
+        times = 0 if self.line.is_backwards else self.line.times
+        return replace(self, line=self.line.ended()).insert(first * times + rest)
 
     def _obey_as_often(self, command: str) -> Editor:
         """Return the editor after a command; in a shell, as often as the keys before it say."""
@@ -321,5 +326,6 @@ def _word_end(text: str, caret: int) -> int:
     return found.end() if found else caret
 
 
+_CHARACTERS = {"space": " "}
 _REPEATED = ("rub", "go", "yank", "swap", "lower", "upper", "capital")
 _CASES = {"lower": str.lower, "upper": str.upper, "capital": str.title}
