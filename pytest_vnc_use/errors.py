@@ -10,6 +10,7 @@ VncUseError
 │   └── RunFolderUnwritable   it cannot be made or written: the disk is full, or read-only; an InfraError too
 ├── TaskFailed                a run did not end as done, or a claim about it is not shown to hold
 │   ├── ProductFailed         product: the screen, or the program, is not as the test requires
+│   │   ├── FileUnreadable    a file that the program wrote cannot be read as text; a DesktopError too
 │   │   └── ProgramCrashed    the program under test ended by a signal, or at its start with an exit code that is not 0
 │   ├── AgentFailed           agent: the planner gave up, or went in circles
 │   ├── BudgetExceeded        budget: the steps, seconds, tokens or dollars were used up
@@ -125,6 +126,13 @@ class AuthenticationFailed(DesktopError):
 
 class CommandMissing(ProgramMissing, DesktopError):
     """The program of a command that a test runs on the desktop cannot be found, or cannot be run."""
+
+
+class FileUnreadable(ProductFailed, DesktopError):
+    """A file in the program's working folder is not UTF-8, no regular file, or too large to be read.
+
+    The desktop itself answers. So this is about the product, and no retry helps.
+    """
 
 
 class ConnectionLost(DesktopError):

@@ -21,12 +21,13 @@ ASKS = "_vnc_asks"
 
 _PACKAGE = Path(__file__).resolve().parent
 _OWN_PLANNERS = f"{__package__}.planners."
-_ASKS_USERS = tuple(f"{_OWN_PLANNERS}local.{name}" for name in ("callables", "scripted"))
+_ASKS_USERS = tuple(_OWN_PLANNERS + name for name in ("local.callables", "local.scripted"))
 """The only modules of `planners` that call a function of the user."""
 
 _ASSERTS = re.compile(r"_*(assert|expect|fail|should|verify|check)", re.IGNORECASE)
 _ASSERTING = (
-    *("unittest", "_pytest", "pytest", "pytest_check", "pytest_mock", "syrupy", "playwright"),
+    *("unittest", "_pytest.outcomes", "_pytest.python_api", "_pytest.raises", "_pytest.recwarn", "_pytest.pytester"),
+    *("_pytest.subtests", "_pytest.unittest", "pytest", "pytest_check", "pytest_mock", "syrupy", "playwright"),
     *("numpy.testing", "pandas._testing", "pandas.testing", "polars.testing", "torch.testing"),
     *("hamcrest", "assertpy", "expects", "sure", "testfixtures"),
 )
@@ -112,6 +113,12 @@ def frames_of(error: BaseException) -> list[FrameType]:
     """Return the frames that the error came through, innermost last, without frames of code that is in no file."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     return [frame for frame in frames if not frame.f_code.co_filename.startswith("<")]
+
+
+def line_of(error: BaseException) -> str:
+    """Return the line of source that raised the error; "" if it is not known."""
+    entries = traceback.extract_tb(error.__traceback__, limit=-1)
+    return (entries[0].line or "") if entries else ""
 
 
 def asked(error: BaseException) -> str:

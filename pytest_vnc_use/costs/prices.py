@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timezone
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -21,7 +21,7 @@ tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 IMAGE_TOKENS = 2500
 """The most tokens of one picture, for a row that does not say. A 1440x900 screen is 1,728 with Claude."""
 _MILLION = 1_000_000
-_BUILD = re.compile(r"-\d{3,8}$")
+_BUILD = re.compile(r"-(?:\d{3,8}|\d{4}-\d{2}-\d{2})$")
 
 
 class Price(BaseModel):
@@ -58,7 +58,7 @@ class Prices:
     by_model: Mapping[str, Price]
 
     def of(self, model: str) -> Price | None:
-        """Return the price of a model, also for a longer name of it: `models/NAME`, `NAME-001`, `NAME-20260801`."""
+        """Return the price of a model, also for a longer name of it: such as `NAME-001` or `NAME-2026-08-01`."""
         name = model.removeprefix("models/")
         return self.by_model.get(name) or self.by_model.get(_BUILD.sub("", name))
 
@@ -74,7 +74,7 @@ class Prices:
 
 def load_prices(path: str = "", *, today: date | None = None) -> Prices:
     """Return the package's table with the user's rows over it. Raises SettingsError if the file is not valid."""
-    day = today or date.today()
+    day = today or datetime.now(timezone.utc).date()
     own = _rows(Path(path).read_text("utf-8"), path) if path and _readable(path) else []
     shipped = _rows(files(__package__).joinpath("prices.toml").read_text("utf-8"), "prices.toml")
     return Prices(dict(_valid_on(day, shipped)) | dict(_valid_on(day, own)))

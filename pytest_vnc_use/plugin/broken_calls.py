@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,7 +91,8 @@ class _Watched:
 class _Broken:
     """A broken call: its number, its place in the code, and the class names of the error that it raised.
 
-    `error` is a copy of the raised error: it holds no frames of the test, and names the call. A test may not pass with
+    `is_aside` is true where another thread than the main one made the call: nothing shows where its error went. `error`
+    is a copy of the raised error: it holds no frames of the test, and names the call. A test may not pass with
     a broken call that `must_work`.
     """
 
@@ -100,6 +102,7 @@ class _Broken:
     error: VncUseError
     kinds: frozenset[str]
     must_work: bool
+    is_aside: bool = False
 
     @cached_property
     def found(self) -> tuple[list[Consequences], bool]:
@@ -191,7 +194,8 @@ class BrokenCalls:
             self._broken.pop((method, lines), None)
             kinds = frozenset(kind.__name__ for kind in type(error).__mro__)
             must_work = not _is_answer(method[1], error)
-            self._broken[method, lines] = _Broken(self._count, method, lines, found, kinds, must_work)
+            is_aside = threading.current_thread() is not threading.main_thread()
+            self._broken[method, lines] = _Broken(self._count, method, lines, found, kinds, must_work, is_aside)
             self._raised = error
 
     # --- consequences ------------------------------------------------------------------------------------------------
@@ -208,7 +212,8 @@ class BrokenCalls:
             if any(may_decide(consequences_of(lines)[0], at, is_kept=False) for _, lines in self._in_place(call)):
                 return False
             found, is_kept = call.found
-            return may_decide(found, at, is_kept=is_kept and not self._is_past(call))
+            is_left = not self._is_past(call)
+            return (call.is_aside and is_left) or may_decide(found, at, is_kept=is_kept and is_left)
 
         return tuple(each.error for each in self._broken.values() if in_doubt(led_to_it, each))
 

@@ -51,7 +51,7 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
 
     desktop = desktop_of(item)
     fault = failure_text.fault_of(desktop, error) if desktop and call.when != "teardown" else failure_text.Fault()
-    told = [_known_of(item, call, each, fault) for each in faults.parts(error)]
+    told = [_known_of(item, call, each, fault, each if each.__traceback__ else error) for each in faults.parts(error)]
     rules = [rule_for(each) for each in told]
     rule = gravest(rules)
     word = rule.triage or SETTINGS
@@ -67,23 +67,26 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
     _let_know(item, call, error, rule, message)
 
 
-def _known_of(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, fault: Fault) -> Failure:
+def _known_of(
+    item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, fault: Fault, raised: BaseException
+) -> Failure:
+    """Return what is known of an error, which was `raised` by itself or in a group of errors that were only made."""
     from pytest_vnc_use.triage.rules import Failure
 
     ends: list[RunEnd] = item.stash.get(ENDS, [])
-    known = fault, _verdicts_behind(item, error), tuple(ends), of_test(item.config).behind(error)
-    return Failure(error, _is_asserted(item, call, error), *known)
+    known = fault, _verdicts_behind(item, raised), tuple(ends), of_test(item.config).behind(raised)
+    return Failure(error, _is_asserted(item, call, error, raised), *known)
 
 
-def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException) -> bool:
+def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, raised: BaseException) -> bool:
     """Return whether the test's body, or a helper of it, asserts that something is not as it must be.
 
     A fixture of the user may assert that too, once a task was done, unless another fault than the product's came first.
     """
     from pytest_vnc_use.faults import asked, asserts_in
 
-    says_so = isinstance(error, (AssertionError, pytest.fail.Exception)) and not asked(error)
-    if not says_so or not asserts_in(error, item.path):
+    says_so = isinstance(error, (AssertionError, pytest.fail.Exception)) and not asked(raised)
+    if not says_so or not asserts_in(raised, item.path):
         return False
     found = item.stash.get(FOUND, None)
     return call.when == "call" or (bool(item.stash.get(ENDS, ())) and (found is None or found.triage == "product"))

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable, SettingsError
-from pytest_vnc_use.runs.folder import from_json, read_trace, to_json
+from pytest_vnc_use.runs.folder import from_json, read_trace, to_json, write_atomically
 from pytest_vnc_use.runs.uitask_actions import FINISH, actions_of, finished_with, words_for
 from pytest_vnc_use.types import (
     SECRET_MARK,
@@ -170,12 +170,7 @@ def _records(step: Step) -> list[dict[str, Any]]:
 
 def _write(target: Path, text: str) -> None:
     """Write all of the text or nothing. A character that UTF-8 cannot hold (half a surrogate pair) becomes "?"."""
-    draft = target.with_name(f".{target.name}.tmp")
-    try:
-        draft.write_bytes(text.encode("utf-8", "replace"))
-    except OSError as exc:
-        raise RunFolderUnwritable(f"cannot write {str(target)!r}: {exc}") from exc
-    _rename(draft, target)
+    write_atomically(target, text.encode("utf-8", "replace"))
 
 
 def _rename(source: Path, target: Path) -> None:

@@ -6,91 +6,21 @@ Nobody can see which of them has the keyboard, so the policy asks each.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from pytest_vnc_use.safety.editor_keys import AFTER_CTRL_X, KINDS, ORDER, OTHER_LINES
 from pytest_vnc_use.safety.guesses import Guess
 from pytest_vnc_use.safety.patterns import Joined
+from pytest_vnc_use.safety.shell_line import ShellLine
 
 MOST_TEXT = 100_000
 """The most characters that are kept on either side of the caret, before an action."""
 _BREAKS = "\n\t"
 _BREAK, _LINE = re.compile(r"[\n\t]"), re.compile(r"[^\n\t]+")
-_WORD_AFTER = re.compile(r"\W*\w*")
-
-_PLACES = {
-    "left": "left",
-    "right": "right",
-    "home": "start",
-    "end": "end",
-    "up": "start",
-    "down": "end",
-    "ctrl+left": "word before",
-    "ctrl+right": "word after",
-    "ctrl+home": "first",
-    "ctrl+end": "last",
-}
-_COMMON = {
-    "backspace": "rub left",
-    "delete": "rub right",
-    "ctrl+backspace": "rub word before",
-    "ctrl+delete": "rub word after",
-    **{keys: f"go {where}" for keys, where in _PLACES.items()},
-    **{f"shift+{keys}": f"select {where}" for keys, where in _PLACES.items() if "+" not in keys},
-    **{keys.replace("+", "+shift+"): f"select {where}" for keys, where in _PLACES.items() if "+" in keys},
-    "shift+insert": "paste",
-    "ctrl+shift+v": "paste",
-}
-_FIELD = {
-    **_COMMON,
-    "ctrl+a": "select all",
-    "ctrl+c": "copy",
-    "ctrl+insert": "copy",
-    "ctrl+x": "cut",
-    "shift+delete": "cut",
-    "ctrl+v": "paste",
-    "pageup": "go first",
-    "pagedown": "go last",
-}
-_OTHER_LINES = frozenset({"up", "down", "pageup", "pagedown"})
-"""Keys that put the caret into an unknown line of a field."""
-_SHELL = {
-    **_COMMON,
-    "ctrl+a": "go start",
-    "ctrl+e": "go end",
-    "ctrl+b": "go left",
-    "ctrl+f": "go right",
-    "alt+b": "go word before",
-    "alt+f": "go word after",
-    "ctrl+h": "rub left",
-    "ctrl+d": "rub right",
-    "ctrl+w": "rub word before",
-    "alt+backspace": "rub word before",
-    "alt+d": "rub word after",
-    "ctrl+u": "rub start",
-    "ctrl+k": "rub end",
-    "ctrl+t": "swap",
-    "alt+l": "lower",
-    "alt+u": "upper",
-    "ctrl+y": "yank",
-    "ctrl+j": "enter",
-    "ctrl+m": "enter",
-    "ctrl+i": "tab",
-}
-_BAR = {
-    **_FIELD,
-    **dict.fromkeys(["ctrl+l", "alt+d", "f6", "ctrl+t", "ctrl+n", "ctrl+shift+p"], "open"),
-    "escape": "clear",
-    "alt+enter": "enter",
-    "ctrl+enter": "enter as a name",
-}
-_KINDS: Mapping[str, Mapping[str, str]] = {
-    "stream": {"shift+insert": "paste", "ctrl+shift+v": "paste", "ctrl+v": "paste"},
-    "field": _FIELD,
-    "shell": _SHELL,
-    "bar": _BAR,
-}
-_ORDER = ("ctrl", "alt", "shift", "super")
+_WORD_AFTER, _BLANK_BEFORE = re.compile(r"\W*\w*"), re.compile(r"\s*\S*")
+_MOST_DOUBTED = 80
+"""The most characters of a line, before the caret was lost in it, that a doubt is about."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +28,9 @@ class Editor:
     """A possible receiver of the typing: its text, its caret, and the other end of its selection (`anchor`).
 
     `since` is the place in the text where typing last paused: at an enter, a click, or a key that types nothing.
-    `guess` is for a field whose caret may be anywhere. The new text lies between `start` and `end`; both are -1 where
-    nothing is new.
+    `primary` is the text that was selected last, which the middle button pastes; None where the mouse selected it.
+    `line` is for a shell. `guess` is for a caret that may be anywhere, or a line that may have become anything. The new
+    text lies between `start` and `end`; both are -1 where nothing is new.
 
     A "bar" `is_open` from a key that goes to a browser's address bar until the typing may go elsewhere; otherwise it is
     a field. Texts that an action `entered` there may be addresses.
@@ -110,7 +41,8 @@ class Editor:
     caret: int = 0
     anchor: int | None = None
     clipboard: str = ""
-    killed: str = ""
+    primary: str | None = ""
+    line: ShellLine = field(default_factory=ShellLine)
     since: int = 0
     guess: Guess = field(default_factory=Guess)
     start: int = -1
@@ -140,9 +72,15 @@ class Editor:
     def insert(self, text: str) -> Editor:
         """Return the editor after typing over the selection, or at the caret.
 
-        An enter or a tab continues at the end of the text. In a shell a line that ends in a backslash continues too.
+        An enter or a tab continues at the end of the text. A shell's line that ends in a backslash continues too, and
+        a key before the text may make a command of its first character.
         """
+        if not text:
+            return self
+        if self.line.is_pending:
+            return self._complete(text)
         if self.kind == "shell":
+            self = replace(self, line=self.line.ended())
             text = text.replace("\\\n", "")
             if text.startswith("\n") and self.text.endswith("\\"):
                 end = len(self.text)
@@ -155,15 +93,23 @@ class Editor:
 
     def press(self, keys: frozenset[str]) -> Editor:
         """Return the editor after a press of keys that type no character."""
-        modifiers = [key for key in _ORDER if key in keys]
+        if self.line.prefix and "alt" in keys:  # the escape that a terminal sends for alt ends the command
+            ended = replace(self, line=self.line.ended())
+            typed = "".join(_CHARACTERS.get(key, key) for key in keys.difference(ORDER))
+            return ended.insert(typed) if len(typed) == 1 else ended.press(keys - {"alt"})
+        if self.line.prefix == "alt":
+            keys |= {"alt"}
+        modifiers = [key for key in ORDER if key in keys]
         without_shift = [key for key in modifiers if key != "shift"]
-        for key in keys.difference(_ORDER):
-            known = _KINDS[self.kind]
+        for key in keys.difference(ORDER):
+            known = AFTER_CTRL_X if self.line.prefix == "ctrl+x" else KINDS[self.kind]
             command = known.get("+".join([*modifiers, key])) or known.get("+".join([*without_shift, key]))
             if command is not None:
-                editor = self._lost(selects="shift" in keys) if key in _OTHER_LINES else self
-                return editor._obey(command)
-        return replace(self, since=len(self.text))
+                editor = self._lost(selects="shift" in keys) if key in OTHER_LINES else self
+                return editor._obey_as_often(command)
+            if self.kind == "shell" and "alt" in modifiers and len(key) == 1:
+                return self._obey_as_often("doubt")
+        return replace(self, since=len(self.text), line=self.line.ended())
 
     def point(self, *, selects: bool = False) -> Editor:
         """Return the editor after a click, which puts the caret anywhere.
@@ -171,7 +117,52 @@ class Editor:
         `guess` covers all those places. The editor itself goes on at its end, where a click is nothing new.
         """
         end = len(self.text)
-        return replace(self._lost(selects=selects)._left(), caret=end, anchor=None, since=end)
+        lost = self._lost(selects=selects)._left()
+        primary = None if selects else self.primary
+        return replace(lost, caret=end, anchor=None, since=end, primary=primary, line=self.line.ended())
+
+    def paste_selected(self) -> Editor:
+        """Return the editor after the middle button pasted what was selected last, if anybody knows what that was."""
+        if self.primary is None:
+            return self._doubt(self.text[-_MOST_DOUBTED:], now=True).insert(self.clipboard)
+        return self.insert(self.primary or self.clipboard)
+
+    def _complete(self, text: str) -> Editor:
+        """Return a shell's editor after a text whose first character belongs to the keys before it."""
+        first, rest = text[0], text[1:]
+        if first in _BREAKS:
+            return replace(self, line=self.line.ended()).insert(text)
+        if self.line.prefix:
+            return self.press(frozenset({first.lower()})).insert(rest)
+        if first.isdecimal():
+            return replace(self, line=self.line.counted(first)).insert(rest)
+        times = 0 if self.line.is_backwards else self.line.times
+        return replace(self, line=self.line.ended()).insert(first * times + rest)
+
+    def _obey_as_often(self, command: str) -> Editor:
+        """Return the editor after a command; in a shell, as often as the keys before it say."""
+        verb, _, where = command.partition(" ")
+        if self.kind != "shell":
+            return self._doubt(self._current_line()) if verb == "doubt" else self._obey(command)
+        if verb == "prefix":
+            return replace(self, since=len(self.text), line=self.line.begun(where))
+        if verb == "count":
+            return replace(self, line=self.line.counted(where))
+        bare = replace(self, line=self.line.bare())
+        if verb == "doubt" or self.line.is_backwards:
+            whole = "\0".join(dict.fromkeys([*reversed(self.line.ring), self._current_line()]))
+            return replace(bare, line=bare.line.ended())._doubt(whole, now=where == "now" or verb != "doubt")
+        for _ in range(self.line.times if verb in _REPEATED else 1):
+            bare = bare._obey(command)
+        is_kill = verb == "rub" and where not in ("left", "right")
+        return bare if is_kill else replace(bare, line=bare.line.ended())
+
+    def _doubt(self, whole: str, *, now: bool = False) -> Editor:
+        """Return the editor where nobody knows what becomes of `whole`, and of what is typed next."""
+        return replace(self, guess=self.guess.doubt(whole, now=now), since=len(self.text)) if whole else self
+
+    def _current_line(self) -> str:
+        return self.text[self._line_start(self.caret) : self._line_end(self.caret)]
 
     def _left(self) -> Editor:
         """Return the editor after its address bar is left.
@@ -187,7 +178,7 @@ class Editor:
         verb, _, where = command.partition(" ")
         match verb:
             case "paste" | "yank":
-                return self.insert(self.clipboard if verb == "paste" else self.killed)
+                return self.insert(self.clipboard if verb == "paste" else "".join(self.line.ring[:1]))
             case "enter" | "tab":
                 entered = (f"www.{self.text}.com",) if where and self.is_open else ()
                 return replace(self, entered=(*self.entered, *entered)).insert("\n" if verb == "enter" else "\t")
@@ -205,10 +196,10 @@ class Editor:
                 return self._rub(where)
             case "swap":
                 return self._swap()
-            case "lower" | "upper":
+            case "lower" | "upper" | "capital":
                 end = _word_end(self.text, self.caret)
                 word = self.text[self.caret : end]
-                return replace(self, anchor=end).insert(word.lower() if verb == "lower" else word.upper())
+                return replace(self, anchor=end).insert(_CASES[verb](word))
             case _:
                 return self._go(where, selecting=verb == "select")
 
@@ -216,15 +207,17 @@ class Editor:
         anchor = self.caret if self.anchor is None else self.anchor
         guess = self.guess.move(selects=selecting)
         if where == "all":
-            return replace(self, anchor=0, caret=len(self.text), guess=guess)
-        return replace(self, caret=self._place(where), anchor=anchor if selecting else None, guess=guess)
+            return replace(self, anchor=0, caret=len(self.text), guess=guess, primary=self.text or self.primary)
+        moved = replace(self, caret=self._place(where), anchor=anchor if selecting else None, guess=guess)
+        low, high = moved._selection()
+        return replace(moved, primary=self.text[low:high] or self.primary)
 
     def _rub(self, where: str) -> Editor:
         low, high = self._selection()
         if low == high:
             low, high = sorted((self.caret, self._place(where)))
             if where not in ("left", "right"):
-                self = replace(self, killed=self.text[low:high] or self.killed)
+                self = replace(self, line=self.line.killed(self.text[low:high], before=low < self.caret))
         return replace(self._cut(low, high), guess=self.guess.rub(where))
 
     def _swap(self) -> Editor:
@@ -287,6 +280,8 @@ class Editor:
                 return self._line_start(self.caret)
             case "end":
                 return self._line_end(self.caret)
+            case "blank before":
+                return _blank_before(self.text, self.caret)
             case "word before":
                 return _word_start(self.text, self.caret)
             case "word after":
@@ -320,6 +315,17 @@ def _word_start(text: str, caret: int) -> int:
     return caret - found.end() if found else 0
 
 
+def _blank_before(text: str, caret: int) -> int:
+    """Return the place of the blank before a word, as a shell's ctrl+w counts words."""
+    found = _BLANK_BEFORE.match(text[:caret][::-1])
+    return caret - found.end() if found else 0
+
+
 def _word_end(text: str, caret: int) -> int:
     found = _WORD_AFTER.match(text, caret)
     return found.end() if found else caret
+
+
+_CHARACTERS = {"space": " "}
+_REPEATED = ("rub", "go", "yank", "swap", "lower", "upper", "capital")
+_CASES = {"lower": str.lower, "upper": str.upper, "capital": str.title}

@@ -13,15 +13,19 @@ from pytest_vnc_use.safety.text_forms import folded_form
 
 MOST_GUESSED = 300_000
 """The most characters of all possible texts together."""
+MOST_SPLICED = 70
+"""The most characters of a text, any parts of which may have come together: all of those together are 500,000."""
 
 
 @dataclass(frozen=True)
 class Guess:
-    """The possible texts of a field: it held one of `befores`; then `typed` came anywhere into it.
+    """The possible texts of a field or a line: it held one of `befores`; then `typed` came anywhere into it.
 
     `typed` replaced `removed` characters, None for any number of them. `selected` is true where a part may be selected,
     which the next key replaces. The last `recent` characters of `typed` are new; -1 where the action has changed
     nothing.
+
+    Where the text is `spliced`, any two parts of it, and of what was typed, may have come together.
     """
 
     befores: tuple[str, ...] = ()
@@ -29,6 +33,7 @@ class Guess:
     removed: int | None = 0
     selected: bool = False
     recent: int = -1
+    spliced: bool = False
 
     def fresh(self) -> Guess:
         """Return the same guess, with nothing in it marked as new."""
@@ -38,13 +43,24 @@ class Guess:
 
     def point(self, text: str, *, selects: bool) -> Guess:
         """Return the guess after the caret is put anywhere. With typing at the end, the field would hold `text`."""
+        if self.spliced:
+            return self
         befores = dict.fromkeys([text, *self._held()])
         return replace(self, befores=tuple(befores), typed="", removed=0, selected=selects)._bounded()
 
     def move(self, *, selects: bool) -> Guess:
         """Return the guess after the caret moves on from an unknown place."""
+        if self.spliced:
+            return self
         befores = dict.fromkeys(self._held())
         return replace(self, befores=tuple(befores), typed="", removed=0, selected=selects)._bounded()
+
+    def doubt(self, text: str, *, now: bool) -> Guess:
+        """Return the guess after a key that may do anything with the `text`; `now` where it may do so at once."""
+        whole = text if text.endswith(self.typed) else text + self.typed
+        befores = tuple(dict.fromkeys([whole, *(self.befores if self.spliced else ())]))[:1]
+        recent = max(0, self.recent) if now else self.recent
+        return Guess(befores, removed=None, recent=recent, spliced=True)._bounded()
 
     def _held(self) -> Iterator[str]:
         """Return the texts that the field may hold now."""
@@ -95,6 +111,8 @@ class Guess:
                 text = before[:start] + self.typed + before[end:]
                 new_end = start + len(self.typed)
                 yield Joined(text, new_end - max(0, self.recent), new_end)
+            if self.spliced:
+                yield from _spliced(before + self.typed)
 
     def _places(self, length: int) -> Iterator[tuple[int, int]]:
         for start in range(length + 1):
@@ -106,6 +124,8 @@ class Guess:
 
     def _bounded(self) -> Guess:
         """Return the guess within the bound of work: where it is too large, only the end of the likeliest text."""
+        if self.spliced:
+            return self._shortened()
         if sum(map(self._work, map(len, self.befores))) <= MOST_GUESSED:
             return self
         length = len(self.befores[0])
@@ -116,3 +136,22 @@ class Guess:
     def _work(self, length: int) -> int:
         places = length + 1 if self.removed is not None else (length + 1) * (length + 2) // 2
         return places * (length + len(self.typed))
+
+    def _shortened(self) -> Guess:
+        """Return the guess with no more than the end of the text before, and the end of what was typed."""
+        before, half = self.befores[0], MOST_SPLICED // 2
+        typed = self.typed[-max(half, MOST_SPLICED - len(before)) :]
+        return replace(
+            self,
+            befores=(before[max(0, len(before) + len(typed) - MOST_SPLICED) :],),
+            typed=typed,
+            recent=min(self.recent, len(typed)),
+        )
+
+
+def _spliced(whole: str) -> Iterator[Joined]:
+    """Yield each beginning of the text with each end of it, as after something was deleted or put elsewhere."""
+    for start in range(1, len(whole)):
+        for end in range(len(whole)):
+            if start != end:
+                yield Joined(whole[:start] + whole[end:], start, start)

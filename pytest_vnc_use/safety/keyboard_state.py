@@ -110,10 +110,10 @@ def edited(editor: Editor, edit: Edit) -> Editor:
         case str():
             return editor.insert(edit)
         case Offer(text), _:
-            return replace(editor, clipboard=text)
+            return replace(editor, clipboard=text, primary=text)
         case Press(button, selects), down:
             pointed = editor.point(selects=selects or not _SHIFTS.isdisjoint(down))
-            return pointed.insert(pointed.clipboard) if button == "middle" else pointed
+            return pointed.paste_selected() if button == "middle" else pointed
         case KeyEvent(keysym, _), down:
             modifiers = (key_name(held) for held in MODIFIERS.intersection(down))
             return editor.press(frozenset([*modifiers, shortcut_name(keysym)]))

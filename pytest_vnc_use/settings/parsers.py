@@ -74,7 +74,13 @@ def dollars(text: str) -> float:
 
 def pause(text: str) -> float:
     """Return a number of seconds, 0 or more."""
-    return 0.0 if text in ("0", "0.0") else seconds(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise ValueError("a number of seconds, 0 or more")
+    return number
 
 
 def temperature(text: str) -> float | None:

@@ -30,6 +30,7 @@ from pytest_vnc_use.errors import (
     BudgetExceeded,
     ConnectionLost,
     DesktopRefused,
+    FileUnreadable,
     Inconclusive,
     InfraError,
     PolicyDenied,
@@ -162,7 +163,7 @@ def rule_for(failure: Failure) -> Rule:
     """
     rule = next(rule for rule in RULES if rule.holds(failure))
     explains: list[Rule] = []
-    if rule in (_CLAIM_FAILS, _ASSERTION_FAILS) and (end := _run_in_question(failure)) and end.rule:
+    if rule in (_CLAIM_FAILS, _FILE_UNREADABLE, _ASSERTION_FAILS) and (end := _run_in_question(failure)) and end.rule:
         explains = [end.rule]
     if rule in (_ASSERTION_FAILS, _NOTHING_DONE, _ASSERTS_UNSURE, _ANYTHING_ELSE):
         explains += [_rule_for_call(error, failure.fault) for error in broken_before(failure)]
@@ -201,7 +202,7 @@ def word_on_run(failure: Failure, rule: Rule) -> str:
     if end and end.rule:
         how = f"ended as {end.outcome}" if end.outcome else "broke"
         return f"the run {how}: {plain(end.said)}" if end.rule == rule else ""
-    if not end or end.replayed or rule not in (_CLAIM_FAILS, _ASSERTION_FAILS, _NOTHING_DONE):
+    if not end or end.replayed or rule not in (_CLAIM_FAILS, _FILE_UNREADABLE, _ASSERTION_FAILS, _NOTHING_DONE):
         return ""
     did = f"{end.did} {'action' if end.did == 1 else 'actions'} carried out"
     if not any(each.did for each in failure.ends):
@@ -230,12 +231,29 @@ _DOES_NOTHING = (Wait, TakeScreenshot)
 def _run_in_question(failure: Failure) -> RunEnd | None:
     """Return the newest run whose outcome an assertion shows, other than done; if there is none, the newest run."""
     text = faults.text_of(failure.error)
-    shown = [end for end in failure.ends if end.outcome and _shows(text, end.outcome)]
+    line = faults.line_of(failure.error)
+    shown = [end for end in failure.ends if end.outcome and _shows(text, end.outcome, line)]
     return next((end for end in reversed(shown) if end.rule), next(iter(failure.ends[-1:]), None))
 
 
-def _shows(text: str, outcome: Outcome) -> bool:
-    return bool(re.search(rf"Outcome\.{outcome.name}\b|(['\"]){outcome.value}\1", text))
+def _shows(text: str, outcome: Outcome, line: str) -> bool:
+    """Return whether the text shows the outcome of a run.
+
+    A word that the test's own `line` gives, or that is compared to another text, is what the test expects of the
+    product.
+    """
+    if re.search(rf"Outcome\.{outcome.name}\b", text):
+        return True
+    asserted = next((each for each in text.splitlines() if each.startswith("assert ")), text)
+    compared = _COMPARED.match(asserted)
+    if compared and not {compared[2], compared[4]} <= set(Outcome):
+        return False
+    word = rf"(['\"]){outcome.value}\1"
+    return len(re.findall(word, asserted)) > len(re.findall(word, line))
+
+
+_COMPARED = re.compile(r"(?:assert )?(['\"])(.*)\1 (?:==|!=|in|not in) (['\"])(.*)\3$")
+"""Two texts as pytest, or unittest, shows their comparison."""
 
 
 def _is(*classes: type[BaseException]) -> Callable[[Failure], bool]:
@@ -247,7 +265,8 @@ def _lost_its_screen(failure: Failure) -> bool:
 
 
 def _is_of_the_tool(failure: Failure) -> bool:
-    return isinstance(failure.cause, InfraError) and not _lost_its_screen(failure)
+    is_of_product = isinstance(failure.cause, ProductFailed)
+    return isinstance(failure.cause, InfraError) and not (is_of_product or _lost_its_screen(failure))
 
 
 def _asked_user(failure: Failure) -> bool:
@@ -294,13 +313,16 @@ def _disk_is_full(failure: Failure) -> bool:
 
 def _tells_of_full_disk(error: BaseException) -> bool:
     if isinstance(error, sqlite3.OperationalError):
-        return "full" in faults.text_of(error)
+        return faults.text_of(error) == "database or disk is full"  # SQLITE_FULL; other texts hold users' names
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def _ran_into_timeout(failure: Failure) -> bool:
-    """Return whether pytest-timeout ended the test, by its message since version 2.4 or the one before."""
-    return bool(re.match(r"Timeout \(>.*\) from pytest-timeout|Timeout >[\d.]+s$", faults.text_of(failure.error)))
+    """Return whether pytest-timeout ended the test: by its message, or before version 2.4 by its code."""
+    text = faults.text_of(failure.error)
+    if re.match(r"Timeout >[\d.]+s$", text):
+        return any(frame.f_globals.get("__name__") == "pytest_timeout" for frame in faults.frames_of(failure.error))
+    return bool(re.match(r"Timeout \(>.*\) from pytest-timeout", text))
 
 
 def _asserts_the_unsure(failure: Failure) -> bool:
@@ -319,6 +341,9 @@ def _asserts_the_unsure(failure: Failure) -> bool:
 
 _NOTHING_DONE = Rule("the planner said done without any action, and a claim or the body says no", "agent", _did_nothing)
 _CLAIM_FAILS = Rule("a judge says that a claim fails, or `wait_for_text` that a page lacks it", "product", _claim_fails)
+_FILE_UNREADABLE = Rule(
+    "a file that the program wrote is not UTF-8, no regular file, or too large", "product", _is(FileUnreadable)
+)
 _ASSERTION_FAILS = Rule(
     "an assertion, or `pytest.fail`, of the test's body, its helpers or fixtures fails",
     "product",
@@ -345,6 +370,7 @@ RULES = (
     ),
     Rule("the desktop could not be reached, or its connection was lost", "infra", _lost_its_screen),
     _NOTHING_DONE,
+    _FILE_UNREADABLE,
     _CLAIM_FAILS,
     Rule("the planner gave up, or was repeating itself when its run ended", "agent", _is(AgentFailed)),
     _ASKED_BROKE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime, timezone, tzinfo
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,18 @@ def test_a_price_holds_from_its_day_on(day: date, dollars: float) -> None:
     assert price.dollars(Usage(input=1_000_000)) == pytest.approx(dollars)
 
 
+def test_today_is_the_day_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NewYear(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> NewYear:
+            return cls(2027, 1, 1, 0, 30, tzinfo=tz) if tz is timezone.utc else cls(2026, 12, 31, 19, 30)
+
+    monkeypatch.setattr("pytest_vnc_use.costs.prices.datetime", NewYear)
+    price = load_prices().of("gemini-3.8-flash")
+    assert price is not None
+    assert price.input == pytest.approx(1.5)
+
+
 @pytest.mark.parametrize(
     ("name", "input_price"),
     [
@@ -38,6 +50,7 @@ def test_a_price_holds_from_its_day_on(day: date, dollars: float) -> None:
         ("gemini-3.5-flash", 1.5),
         ("gemini-3.5-flash-lite", 0.3),
         ("gemini-3.5-flash-lite-20260801", 0.3),
+        ("gemini-3.8-flash-2026-04-23", 0.75),
         ("gemini-3.8-flash-image", None),
         ("claude-sonnet-5", None),
     ],

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec, reach_of
-from pytest_vnc_use.errors import DesktopError, SettingsError
+from pytest_vnc_use.errors import DesktopError, FileUnreadable, SettingsError
 from support.ssh_server import ssh_server
 from support.vnc_servers import wait_for
 
@@ -122,13 +122,16 @@ def test_a_file_that_is_not_there_is_told_with_those_that_are(reach: RemoteExec)
 
 def test_what_is_no_text_file_is_told(reach: RemoteExec) -> None:
     reach.write("folder/file", "")
-    with pytest.raises(DesktopError, match=r"cannot read 'folder' .*: .*[Dd]irectory"):
+    with pytest.raises(FileUnreadable, match=r"cannot read 'folder' .*: .*[Dd]irectory"):
         reach.read("folder")
     with pytest.raises(DesktopError, match=r"cannot write 'folder' .*: .*[Dd]irectory"):
         reach.write("folder", "text")
     reach.run(["sh", "-c", r"printf '\377' > picture"], 30)
-    with pytest.raises(DesktopError, match=r"cannot read 'picture' .*utf-8"):
+    with pytest.raises(FileUnreadable, match=r"cannot read 'picture' .*utf-8"):
         reach.read("picture")
+    reach.run(["ln", "-s", "loop", "loop"], 30)
+    with pytest.raises(FileUnreadable, match=r"cannot read 'loop'"):
+        reach.read("loop")
 
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../secret", ".."])

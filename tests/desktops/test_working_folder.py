@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.desktops.processes.working_folder import WorkingFolder
-from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.errors import DesktopError, FileUnreadable
 
 
 @pytest.fixture
@@ -49,12 +49,27 @@ def test_a_missing_file_is_told_with_what_is_there(folder: WorkingFolder) -> Non
 
 def test_a_file_that_is_no_text_is_an_error(folder: WorkingFolder) -> None:
     (folder.path / "picture.png").write_bytes(b"\x89PNG\xff")
-    with pytest.raises(DesktopError, match=r"cannot read 'picture.png'.*utf-8"):
+    with pytest.raises(FileUnreadable, match=r"cannot read 'picture.png'.*utf-8"):
         folder.read("picture.png")
 
 
 def test_a_folder_is_no_file(folder: WorkingFolder) -> None:
-    with pytest.raises(DesktopError, match=r"cannot read '\.'"):
+    with pytest.raises(FileUnreadable, match=r"cannot read '\.'"):
         folder.read(".")
     with pytest.raises(DesktopError, match=r"cannot write '\.'"):
         folder.write(".", "text")
+
+
+def test_a_link_to_itself_is_neither_read_nor_written(folder: WorkingFolder) -> None:
+    (folder.path / "orders.csv").symlink_to("orders.csv")
+    with pytest.raises(FileUnreadable, match=r"cannot read 'orders.csv'"):
+        folder.read("orders.csv")
+    with pytest.raises(DesktopError, match=r"cannot write 'orders.csv'"):
+        folder.write("orders.csv", "text")
+
+
+def test_a_file_that_is_too_large_is_the_programs_doing(folder: WorkingFolder) -> None:
+    with (folder.path / "orders.csv").open("wb") as file:
+        file.truncate(70 * 2**20)
+    with pytest.raises(FileUnreadable, match=r"cannot read 'orders.csv'.*more than"):
+        folder.read("orders.csv")

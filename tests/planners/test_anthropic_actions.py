@@ -128,6 +128,7 @@ def test_the_pointer_moves_with_the_calls_of_a_batch() -> None:
         ("scroll", {**AT, "scroll_direction": ["up"], "scroll_amount": 1}, "must be up, down, left or right"),
         ("type", {}, "'text' is missing"),
         ("type", {"text": ["a"]}, "'text' must be text"),
+        ("key", {"text": "Down", "repeat": 0}, "'repeat' must be a whole number, 1 to 20, got 0"),
         ("key", {"text": "Down", "repeat": 100}, "'repeat' must be a whole number, 1 to 20, got 100"),
         ("key", {"text": "Down", "repeat": "often"}, "'repeat' must be a number"),
         ("hold_key", {"text": "w"}, "'duration' is missing"),

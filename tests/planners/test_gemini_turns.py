@@ -265,6 +265,11 @@ def test_counts_of_tokens_that_are_text_are_still_counts(converse: Converse) -> 
     assert usage + usage == Usage(input=14)
 
 
+def test_counts_that_are_no_numbers_of_tokens_count_nothing(converse: Converse) -> None:
+    counts = {"promptTokenCount": -7, "candidatesTokenCount": True, "thoughtsTokenCount": "-7"}
+    assert converse([candidate([{"text": "It is open."}], usageMetadata=counts)]).decide().usage == Usage()
+
+
 def test_a_coordinate_beyond_all_numbers_is_told_to_the_model(converse: Converse) -> None:
     talk = converse([calls(("click", {"x": 10**400, "y": 1})), DONE])
     decision = talk.decide()

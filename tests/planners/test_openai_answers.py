@@ -147,7 +147,9 @@ def test_what_it_costs() -> None:
     assert decide(said("?"), call("wait")).usage == Usage(input=3000, cached=600, output=80, thinking=120)
 
 
-@pytest.mark.parametrize("usage", [None, [], {}, {"prompt_tokens": "many"}, {"prompt_tokens_details": 7}])
+@pytest.mark.parametrize(
+    "usage", [None, [], {}, {"prompt_tokens": "many"}, {"prompt_tokens": True}, {"prompt_tokens_details": 7}]
+)
 def test_a_count_that_cannot_be_read_counts_nothing(usage: Any) -> None:
     answer = call("wait")
     assert decide(replace(answer, body={**answer.body, "usage": usage})).usage == Usage()

@@ -242,6 +242,8 @@ BODIES: dict[str, tuple[str, str]] = {
         "product",
         "raise ExceptionGroup('g', [made(lambda: checked(4)), made(lambda: checked(5))])",
     ),
+    "group_of_made_assertions": ("product", "raise ExceptionGroup('g', [AssertionError(4), AssertionError(5)])"),
+    "group_of_made_bugs": ("inconclusive", "raise ExceptionGroup('g', [KeyError(4)])"),
     "group_with_outage": ("infra", "raise ExceptionGroup('g', [made(lambda: checked(4)), QuotaExhausted('x')])"),
     "nested_groups": (
         "infra",
@@ -311,6 +313,43 @@ BODIES: dict[str, tuple[str, str]] = {
     ),
     "planner_raises_connection_swallowed": ("infra", f"with contextlib.suppress(OSError): {RUN}\nassert 0"),
     # --- the planner said done
+    "gave_up_is_told_by_file": (
+        "product",
+        "vnc_agent.run('Buy', check=False)\nvnc_agent.run('Buy', planner=clicks)\n"
+        "status = vnc_desktop.read_file('events.txt')[:4]\nassert status == 'gave_up'",
+    ),
+    "gave_up_expected_in_file": (
+        "product",
+        "vnc_agent.run('Buy', check=False)\nvnc_agent.run('Buy', planner=clicks)\n"
+        "assert 'gave_up' in vnc_desktop.read_file('events.txt')",
+    ),
+    "gave_up_is_told_by_name": (
+        "product",
+        "vnc_agent.run('Buy', check=False)\nvnc_agent.run('Buy', planner=clicks)\n"
+        "expected = 'gave_up'\nassert vnc_desktop.read_file('events.txt')[:4] == expected",
+    ),
+    "gave_up_by_its_value": (
+        "agent",
+        "how = vnc_agent.run('Buy', check=False).outcome.value\nvnc_agent.run('Buy', planner=clicks)\n"
+        "assert how == 'done'",
+    ),
+    "waited_in_vain": ("product", "pytest.fail('Timeout >0.05s')"),
+    "not_text": (
+        "product",
+        f"{RUN}\nvnc_desktop.run(['sh', '-c', r\"printf 'caf\\351' > orders.csv\"])\n"
+        "assert 'apples' in vnc_desktop.read_file('orders.csv')",
+    ),
+    "not_a_file": ("product", f"{RUN}\nvnc_desktop.run(['mkdir', 'd'])\nassert 'apples' in vnc_desktop.read_file('d')"),
+    "not_text_and_caught": (
+        "product",
+        f"{RUN}\nvnc_desktop.run(['mkdir', 'd'])\ntry: text = vnc_desktop.read_file('d')\n"
+        "except Exception: text = ''\nassert 'apples' in text",
+    ),
+    "sqlite_column": (
+        "product",
+        "import sqlite3\ntry: sqlite3.connect(':memory:').execute('select full_name from t')\n"
+        "except sqlite3.OperationalError as exc: pytest.fail(f'no such thing: {exc}')",
+    ),
     "done_and_wrong": ("product", f"{RUN}\nassert vnc_desktop.read_file('events.txt') == '3.00'"),
     "done_and_claimed": ("product", f"{RUN}\nassert vnc_agent.verify('3.00')"),
     "nothing_done": ("agent", f"{RUN}\nvnc_agent.check('3.00')"),
@@ -481,6 +520,13 @@ def test_unsure_tip(without_tip, done, wrong): ...
 
 def test_unsure_of_total(done, unsure_of_total): assert unsure_of_total is True
 
+@pytest.fixture
+def shows_the_end(request):
+    yield
+    request.getfixturevalue("vnc_agent").screenshot()
+
+def test_asked_too_late(shows_the_end, vnc_agent): vnc_agent.run("Buy", expect=None)
+
 def test_after_a_bug(vnc_agent, done, fails_at_the_end): {}["total"]
 
 def test_after_an_outage(vnc_agent, done, fails_at_the_end): raise QuotaExhausted("x")
@@ -497,6 +543,7 @@ OF_FIXTURES = {
     "teardown_unsure": "inconclusive",
     "unsure_tip": "product",
     "unsure_of_total": "inconclusive",
+    "asked_too_late": "inconclusive",
     "after_a_bug": "inconclusive",
     "after_an_outage": "infra",
     "after_a_failure": "product",

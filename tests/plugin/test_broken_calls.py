@@ -203,6 +203,36 @@ def test_a_call_that_broke_is_no_word_on_the_product(pytester: pytest.Pytester, 
     assert "broken_calls" not in result.stdout.str()
 
 
+ASIDE = """
+from threading import Thread
+
+def read_aside(desktop, seen):
+    thread = Thread(target=lambda: seen.append(desktop.run(["nosuch"]).stdout))
+    thread.start()
+    thread.join()
+
+def test_in_a_thread(vnc_agent, vnc_desktop):
+    vnc_agent.run("Buy")
+    read_aside(vnc_desktop, seen := [])
+    assert seen and "3.00" in seen[0]
+
+def test_and_again(vnc_agent, vnc_desktop):
+    vnc_agent.run("Buy")
+    read_aside(vnc_desktop, [])
+    assert vnc_desktop.run(["ls"]).stdout == "3.00"
+"""
+
+
+def test_a_call_that_broke_in_a_thread_explains_what_fails_later(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(test_it=ASIDE)
+    pytester.runpytest_subprocess(*ON_PAD, "-Wignore", timeout=60)
+    assert {name: test.triage for name, test in results().items()} == {
+        "in_a_thread": "settings",
+        "and_again": "product",
+    }
+
+
 OWN = """
 import pytest
 from pytest_vnc_use.errors import DesktopError

@@ -152,8 +152,10 @@ BROKEN = {
 BREAKS = """
 import contextlib, dataclasses, os, signal, time
 from pathlib import Path
+from types import SimpleNamespace
 import pytest
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.runs import folder
 from pytest_vnc_use.types import Click, Decision
 
 def kill_server(desktop):
@@ -193,7 +195,8 @@ FAULTS = {
 def pytest_vnc_step(item, step):
     if item.name == "test_disk_full" and step.number == 2:
         run = max(path for path in Path("runs").iterdir() if path.is_dir())
-        (run / ".partial_execution.json.tmp").symlink_to("/dev/full")  # where the run folder is next written to
+        folder.secrets = SimpleNamespace(token_hex=lambda _: "full")  # the name of the next draft of a file
+        (run / ".full.tmp").symlink_to("/dev/full")
 
 @pytest.fixture
 def vnc_planner(request, vnc_desktop):

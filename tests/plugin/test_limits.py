@@ -14,7 +14,7 @@ import pytest
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
 from pytest_vnc_use.desktops.processes.working_folder import MOST_BYTES, WorkingFolder
-from pytest_vnc_use.errors import DesktopError, Inconclusive, ModelUnavailable
+from pytest_vnc_use.errors import DesktopError, FileUnreadable, Inconclusive, ModelUnavailable
 from pytest_vnc_use.loop.actor import LONGEST_TOLD
 from pytest_vnc_use.plain_text import LONGEST
 from pytest_vnc_use.report.html import run_html
@@ -184,7 +184,7 @@ def files(
 def test_a_pipe_is_neither_read_nor_written(files: WorkingFolder | RemoteExec, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     started = time.monotonic()
-    with pytest.raises(DesktopError, match=r"cannot read 'pipe'.*(no regular file|No such device)"):
+    with pytest.raises(FileUnreadable, match=r"cannot read 'pipe'.*(no regular file|No such device)"):
         files.read("pipe")
     with pytest.raises(DesktopError, match=r"cannot write 'pipe'.*(no regular file|No such device)"):
         files.write("pipe", "text")

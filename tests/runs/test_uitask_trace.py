@@ -142,6 +142,13 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         ExecutionLog(tmp_path / "gone").observe(STARTED)
 
 
+def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "partial_execution.json").mkdir()
+    with pytest.raises(RunFolderError, match="cannot write"):
+        ExecutionLog(tmp_path).observe(STARTED)
+    assert [file.name for file in tmp_path.iterdir()] == ["partial_execution.json"]
+
+
 # --- read ------------------------------------------------------------------------------------------------------------
 
 

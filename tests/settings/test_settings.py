@@ -34,6 +34,9 @@ def test_values_may_be_python_ones() -> None:
         ("steps", "many", "a whole number, at least 1"),
         ("seconds", "-1", "a number of seconds above 0"),
         ("seconds", "nan", "a number of seconds above 0"),
+        ("step_delay", "-0.5", "a number of seconds"),
+        ("step_delay", "nan", "a number of seconds"),
+        ("step_delay", "soon", "a number of seconds, 0 or more"),
         ("screen_size", "1440", "WIDTHxHEIGHT"),
         ("screen_size", "0x900", "WIDTHxHEIGHT"),
         ("planner", "oracle", "one of"),
@@ -48,6 +51,11 @@ def test_a_wrong_value_is_told_with_its_origin_and_what_would_be_right(field: st
     assert str(caught.value).startswith(option_name(field))
     assert right in str(caught.value)
     assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize(("value", "seconds"), [("0", 0), ("0.00", 0), ("00", 0), ("0.25", 0.25)])
+def test_a_pause_may_be_zero_in_any_spelling(value: str, seconds: float) -> None:
+    assert merge(({"step_delay": value}, option_name)).step_delay == seconds
 
 
 def test_settings_show_what_was_given() -> None:

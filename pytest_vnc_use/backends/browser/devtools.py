@@ -20,7 +20,7 @@ from pytest_vnc_use.backends.browser.cdp import (
 )
 from pytest_vnc_use.backends.browser.elements import Window, elements_of, window_of
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.errors import ActionError, DesktopError, ProductFailed, SettingsError
+from pytest_vnc_use.errors import ActionError, DesktopError, FileUnreadable, ProductFailed, SettingsError
 from pytest_vnc_use.sightings import LOOK
 from pytest_vnc_use.types import HistoryDirection, JsonObject
 
@@ -222,7 +222,7 @@ def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 
         return Browser(cdp, timeout_s=timeout_s)
     try:
         port, _, _ = read_file(cdp).partition("\n")
-    except FileNotFoundError as exc:
+    except (FileNotFoundError, FileUnreadable) as exc:
         raise DesktopError(f"no browser has been started with --remote-debugging-port=0 so far: {exc}") from exc
     return Browser(f"127.0.0.1:{port}", timeout_s=timeout_s)
 

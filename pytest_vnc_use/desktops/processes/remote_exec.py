@@ -18,7 +18,7 @@ from pathlib import PurePath
 from pytest_vnc_use.desktops.processes.bounded_output import bounded_run
 from pytest_vnc_use.desktops.processes.process import exit_code_elsewhere
 from pytest_vnc_use.desktops.processes.working_folder import MOST_BYTES, too_large
-from pytest_vnc_use.errors import CommandMissing, DesktopError, SettingsError
+from pytest_vnc_use.errors import CommandMissing, DesktopError, FileUnreadable, SettingsError
 from pytest_vnc_use.types.protocols import Ran
 
 _MARK = "VNC_USE_MARK"
@@ -35,6 +35,7 @@ _CHECK = 'command -v "$1" >/dev/null || { echo missing; exit 127; }; echo here; 
 _RUN = _CHECK + 'exec "$@"'
 _READ = f"""
 echo here
+[ -e "$1" ] || {{ [ -L "$1" ] && ! readlink -f "$1" >/dev/null && exit {_NOT_REGULAR}; }}
 [ -e "$1" ] || {{ find . -maxdepth 3 -type f ! -path '*/.*' | head -n 20; exit {_NO_FILE}; }}
 [ -f "$1" ] || exit {_NOT_REGULAR}
 size=$(wc -c < "$1") && [ "$size" -le {MOST_BYTES} ] || {{ echo "$size"; exit {_TOO_LARGE}; }}
@@ -93,13 +94,17 @@ class RemoteExec:
         return done.stdout != _MISSING
 
     def read(self, name: str) -> str:
-        """Return the text of a file in the working folder there. Raises FileNotFoundError, DesktopError."""
+        """Return the text of a file in the working folder there.
+
+        Raises FileNotFoundError; FileUnreadable where it is not UTF-8 text, or is no regular file or too large a one;
+        DesktopError.
+        """
         done = self._file(_READ, name)
         output = done.stdout[len(_HERE) :]
-        _check_regular(done, f"read {name!r}")
+        _check_regular(done, f"read {name!r}", FileUnreadable)
         if done.returncode == _TOO_LARGE:
             problem = too_large(int(output or 0))
-            raise DesktopError(f"cannot read {name!r} in the program's working folder: {problem}")
+            raise FileUnreadable(f"cannot read {name!r} in the program's working folder: {problem}")
         if done.returncode == _NO_FILE:
             raise FileNotFoundError(f"the program's working folder has no file {name!r}; it has {_listed(output)}")
         if done.returncode:
@@ -107,7 +112,7 @@ class RemoteExec:
         try:
             return output.decode()
         except UnicodeDecodeError as exc:
-            raise DesktopError(f"cannot read {name!r} in the program's working folder: {exc}") from exc
+            raise FileUnreadable(f"cannot read {name!r} in the program's working folder: {exc}") from exc
 
     def write(self, name: str, text: str) -> None:
         """Write a file in the working folder there, and make the folders on its way. Raises DesktopError."""
@@ -211,10 +216,12 @@ def _address(server: str) -> dict[str, str]:
     return {"host": host.removesuffix(":").strip("[]") or "localhost", "port": str(port)}
 
 
-def _check_regular(done: subprocess.CompletedProcess[bytes], wish: str) -> None:
+def _check_regular(
+    done: subprocess.CompletedProcess[bytes], wish: str, kind: type[DesktopError] = DesktopError
+) -> None:
     if done.returncode == _NOT_REGULAR:
-        problem = "it is no regular file, but a directory, a pipe or a device"
-        raise DesktopError(f"cannot {wish} in the program's working folder: {problem}")
+        problem = "it is no regular file, but a directory, a pipe, a device or a link to itself"
+        raise kind(f"cannot {wish} in the program's working folder: {problem}")
 
 
 def _inside(name: str) -> str:

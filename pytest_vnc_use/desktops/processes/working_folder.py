@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from itertools import islice
 from pathlib import Path
 
-from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.errors import DesktopError, FileUnreadable
 
 MOST_BYTES = 64 * 2**20
 """The size of the largest file that is read, in bytes."""
@@ -17,10 +18,18 @@ _HOW = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os,
 """Flags for opening a file: no pipe is waited for, and no link that was put there meanwhile leads out of the folder."""
 
 
+_OF_FILE = frozenset({errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO})
+"""Errors for links in a circle, and for what is a folder, a file or a socket where something else is asked for."""
+
+
 def too_large(size: int) -> str:
     """Return the message for a file that is too large to be read."""
     advice = "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
     return f"it has {size:,} bytes, more than the {MOST_BYTES:,} that are read; {advice}"
+
+
+class NotText(OSError):
+    """What lies there under the name is nothing that is read as text."""
 
 
 class WorkingFolder:
@@ -33,8 +42,8 @@ class WorkingFolder:
         """Return the text of a file.
 
         Raises FileNotFoundError where there is none: it is no fault of the desktop that a program did not write it.
-        Raises DesktopError where it is not UTF-8 text, is no regular file or too large a one, or lies outside the
-        folder.
+        Raises FileUnreadable where it is not UTF-8 text, or is no regular file or too large a one. Raises DesktopError
+        where it lies outside the folder, or cannot be read for another reason.
         """
         try:
             return self._content(self._inside(name)).decode().replace("\r\n", "\n").replace("\r", "\n")
@@ -42,12 +51,13 @@ class WorkingFolder:
             found = f"the program's working folder has no file {name!r}; it has {self._listing()}"
             raise FileNotFoundError(found) from None
         except (OSError, UnicodeDecodeError) as exc:
-            raise DesktopError(f"cannot read {name!r} in the program's working folder: {exc}") from exc
+            kind = FileUnreadable if _is_of_file(exc) else DesktopError
+            raise kind(f"cannot read {name!r} in the program's working folder: {exc}") from exc
 
     def write(self, name: str, text: str) -> None:
         """Write a file, and make the folders on its way. Raises DesktopError if that fails or is outside the folder."""
-        path = self._inside(name)
         try:
+            path = self._inside(name)
             path.parent.mkdir(parents=True, exist_ok=True)
             with open(opened_to_write(path), "w", encoding="utf-8") as file:
                 file.write(text)
@@ -60,11 +70,15 @@ class WorkingFolder:
             size = _check_regular(file.fileno())
             content = file.read(MOST_BYTES + 1) if size <= MOST_BYTES else b""
         if (size := max(size, len(content))) > MOST_BYTES:
-            raise OSError(too_large(size))
+            raise NotText(too_large(size))
         return content
 
     def _inside(self, name: str) -> Path:
-        path = (self.path / name).resolve()
+        """Return the path of a file. Raises DesktopError outside of the folder, OSError for links in a circle."""
+        try:
+            path = (self.path / name).resolve()
+        except RuntimeError as exc:  # Python 3.12 and older say it so
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from exc
         if not path.is_relative_to(self.path):
             raise DesktopError(
                 f"a file must lie in the program's working folder, got {name!r}; "
@@ -76,6 +90,13 @@ class WorkingFolder:
         found = islice(self.path.rglob("*"), _MOST_LISTED)
         names = sorted(p.relative_to(self.path).as_posix() for p in found if p.is_file())
         return ", ".join(map(repr, names[:20])) or "no files"
+
+
+def _is_of_file(error: Exception) -> bool:
+    """Return whether the error is about what the program wrote, not about the desktop."""
+    if isinstance(error, OSError):
+        return isinstance(error, NotText) or error.errno in _OF_FILE
+    return True
 
 
 def opened_to_write(path: Path) -> int:
@@ -97,5 +118,5 @@ def _check_regular(descriptor: int) -> int:
     """Return the size of a regular file. Raises OSError for anything else: a pipe's output may never end."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        raise OSError("it is no regular file, but a directory, a pipe or a device")
+        raise NotText("it is no regular file, but a directory, a pipe or a device")
     return status.st_size

@@ -169,9 +169,10 @@ def _direction(value: Any) -> Direction:
 
 
 def _key(values: Input) -> tuple[Action, ...]:
-    repeat = number_of("repeat", values.values.get("repeat") or 1)
+    given = values.values.get("repeat")
+    repeat = 1 if given is None else number_of("repeat", given)
     if not 1 <= repeat <= MOST_REPEATS or repeat != int(repeat):
-        raise Unreadable(f"'repeat' must be a whole number, 1 to {MOST_REPEATS}, got {values.values['repeat']!r}")
+        raise Unreadable(f"'repeat' must be a whole number, 1 to {MOST_REPEATS}, got {given!r}")
     return (KeyCombo(values.keys()),) * int(repeat)
 
 

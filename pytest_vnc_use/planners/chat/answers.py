@@ -14,6 +14,7 @@ from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused
 from pytest_vnc_use.planners.common.calls import FunctionCall
+from pytest_vnc_use.planners.common.counts import count_of
 from pytest_vnc_use.planners.common.json_answers import NotJson as NotJson, malformed, read_json
 from pytest_vnc_use.planners.common.retry import Failure
 from pytest_vnc_use.types import JsonObject, Usage
@@ -190,17 +191,10 @@ def call_of(item: Any) -> FunctionCall | None:
 def usage_of(body: JsonObject) -> Usage:
     """Return the tokens of a response. The completion's tokens include those of reasoning."""
     counts = body.get("usage")
-    thinking = _count(counts, "completion_tokens_details", "reasoning_tokens")
+    thinking = count_of(counts, "completion_tokens_details", "reasoning_tokens")
     return Usage(
-        input=_count(counts, "prompt_tokens"),
-        cached=_count(counts, "prompt_tokens_details", "cached_tokens"),
-        output=max(0, _count(counts, "completion_tokens") - thinking),
+        input=count_of(counts, "prompt_tokens"),
+        cached=count_of(counts, "prompt_tokens_details", "cached_tokens"),
+        output=max(0, count_of(counts, "completion_tokens") - thinking),
         thinking=thinking,
     )
-
-
-def _count(counts: Any, *path: str) -> int:
-    """Return a count; 0 if it cannot be read, as that is no reason to throw an answer away."""
-    for name in path:
-        counts = counts.get(name) if isinstance(counts, Mapping) else None
-    return counts if isinstance(counts, int) and counts > 0 else 0

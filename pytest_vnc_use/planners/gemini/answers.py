@@ -14,6 +14,7 @@ from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused, KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
 from pytest_vnc_use.planners.common.calls import FunctionCall
+from pytest_vnc_use.planners.common.counts import count_of
 from pytest_vnc_use.planners.common.json_answers import malformed, redact_key, shortened
 from pytest_vnc_use.planners.common.retry import Failure
 from pytest_vnc_use.types import JsonObject, Usage
@@ -149,21 +150,13 @@ def _retry_delay_s(details: list[JsonObject]) -> float | None:
 
 def usage_of(body: JsonObject) -> Usage:
     """Return the tokens of a response."""
-    counts = _object(body.get("usageMetadata"))
+    counts = body.get("usageMetadata")
     return Usage(
-        input=_count(counts.get("promptTokenCount")),
-        cached=_count(counts.get("cachedContentTokenCount")),
-        output=_count(counts.get("candidatesTokenCount")),
-        thinking=_count(counts.get("thoughtsTokenCount")),
+        input=count_of(counts, "promptTokenCount"),
+        cached=count_of(counts, "cachedContentTokenCount"),
+        output=count_of(counts, "candidatesTokenCount"),
+        thinking=count_of(counts, "thoughtsTokenCount"),
     )
-
-
-def _count(tokens: Any) -> int:
-    """Return a count; 0 if it cannot be read, as that is no reason to throw an answer away."""
-    try:
-        return int(tokens or 0)
-    except (TypeError, ValueError, OverflowError):
-        return 0
 
 
 def _joined(parts: list[JsonObject], *, thoughts: bool) -> str:
