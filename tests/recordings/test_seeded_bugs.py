@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from support.paths import TESTS
+from support.paths import PROGRAMS, TESTS
 from support.vnc_servers import missing, require
 
 SEEN = {
@@ -30,7 +30,7 @@ def test_each_bug_stands_in_its_program() -> None:
     bugs = [line.split() for line in bench("--list").stdout.splitlines() if ": " in line]
     assert len(bugs) >= 80
     for name, file in (("qt", "buggy_shop.py"), ("gtk", "buggy_form.py"), ("page", "buggy_page.html")):
-        source = (TESTS / "programs" / file).read_text("utf-8")
+        source = (PROGRAMS / file).read_text("utf-8")
         assert [bug for program, *_, bug in bugs if program == name and "_ms" not in bug and bug not in source] == []
 
 
