@@ -17,7 +17,6 @@ import contextlib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from types import FunctionType
 
@@ -52,7 +51,8 @@ from pytest_vnc_use.body_checks.code_ways import (
     surely,
 )
 from pytest_vnc_use.body_checks.known_calls import ASSERTING
-from pytest_vnc_use.body_checks.looks import Scope, Sources, take_over
+from pytest_vnc_use.body_checks.assignments import take_over
+from pytest_vnc_use.body_checks.looks import Scope, Sources
 from pytest_vnc_use.body_checks.truths import has_items, proves
 
 _FAILS = frozenset({"fail", "skip", "xfail", "exit", "skipTest"})
@@ -361,10 +361,10 @@ class _Local:
         is_made = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(self._node))
         if caller.depth >= 6 or is_made or (isinstance(self._node, ast.AsyncFunctionDef) and not is_awaited):
             return False
-        scope = replace(self._scope, depth=caller.depth + 1, looks={**caller.looks}, things={**caller.things})
+        scope = self._scope.copy(caller)
         names = [each.arg for each in self._node.args.args]
         for name, value in zip(names, call.args, strict=False):
-            scope.take(name, caller.rests(value), caller.resolve(value))
+            scope.take(name, caller.rests(value), caller.resolve(value), words=caller.tells(value))
         return surely(Flow(scope).block(self._node.body))
 
 

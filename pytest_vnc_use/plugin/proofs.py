@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.agent.claims import LastTask
     from pytest_vnc_use.body_checks.looks import Sources
+    from pytest_vnc_use.body_checks.sights import Sights
     from pytest_vnc_use.types import RunEvent
 
 _SETS_UP = frozenset({"setUp", "asyncSetUp"})
@@ -148,9 +149,11 @@ def _is_proven(item: pytest.Item, last: LastTask) -> bool:
 def _asserts_after(item: pytest.Item, last: LastTask) -> bool:
     from pytest_vnc_use.body_checks.assertions import asserts_after_yield
     from pytest_vnc_use.body_checks.looks import Sources
+    from pytest_vnc_use.body_checks.sights import Sights
     from pytest_vnc_use.types import Outcome
 
-    trusts, sources = last.result is None or last.result.outcome not in (Outcome.DONE, Outcome.GAVE_UP), Sources()
+    trusts = last.result is None or last.result.outcome not in (Outcome.DONE, Outcome.GAVE_UP)
+    sources = Sources(sights=Sights() if trusts else _sights(item, last))
     if _has_asserted(item, last, sources, trusts_outcome=trusts) and (trusts or _has_looked(item, last, sources)):
         return True
     if last.number > item.stash.get(BEFORE_TEARDOWN, last.number):
@@ -179,7 +182,21 @@ def _has_looked(item: pytest.Item, last: LastTask, sources: Sources) -> bool:
     """Return whether anything of the product can have reached the test since the task."""
     from pytest_vnc_use.sightings import SIGHTINGS
 
-    return SIGHTINGS.count > last.looks or item.stash.get(CHANGED, False) or _is_told(sources)
+    return len(SIGHTINGS.seen) > last.looks or item.stash.get(CHANGED, False) or _is_told(sources)
+
+
+def _sights(item: pytest.Item, last: LastTask) -> Sights:
+    from pytest_vnc_use.body_checks.sights import Sights
+    from pytest_vnc_use.sightings import SIGHTINGS
+
+    return Sights(
+        frozenset(SIGHTINGS.seen[last.looks :]),
+        has_changed=item.stash.get(CHANGED, False),
+        is_unsure=last.is_unsure,
+        has_base=not SIGHTINGS.bases or bool(SIGHTINGS.bases - {":memory:", ""}),
+        is_fresh=SIGHTINGS.is_fresh,
+        has_written=SIGHTINGS.has_written,
+    )
 
 
 def _is_told(sources: Sources) -> bool:
