@@ -39,6 +39,7 @@ from pytest_vnc_use.body_checks.code_places import (
 )
 from pytest_vnc_use.body_checks.code_values import NOTHING, Instance, Method, class_of, own_method
 from pytest_vnc_use.body_checks.code_ways import (
+    CHECKED,
     NO_WAY,
     ON,
     Ways,
@@ -59,6 +60,7 @@ _FAILS = frozenset({"fail", "skip", "xfail", "exit", "skipTest"})
 """Calls of pytest, unittest and sys after which a test has not passed."""
 _RUNS_TO_THE_END = frozenset({"run", "run_until_complete", "wait_for"})
 """Calls of asyncio, anyio and trio that await their argument."""
+_GOES: Ways = frozenset({"return", "break", "continue"})
 _EXPECTS_ERROR = frozenset({"raises", "warns", "deprecated_call", "assertRaises", "assertRaisesRegex", "assertWarns"})
 
 
@@ -115,13 +117,13 @@ class Flow:
             if isinstance(node, (ast.Assert, ast.If, ast.While, ast.For, ast.With, ast.Match)):
                 ways = self._statement(node)
             elif any(map(self._asserts_in_chain, parts(node))):
-                return NO_WAY
+                return CHECKED
             else:
                 take_over(self._scope, node)
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 self._scope.name(target, looks=False)  # the value may have been read before the task
-        return NO_WAY if surely(inner) else ways
+        return CHECKED if surely(inner) else ways
 
     def _asserts_in_chain(self, node: ast.expr) -> bool:
         """Return whether a call on the result of the task's own call asserts: `page.press().check()`."""
@@ -131,7 +133,7 @@ class Flow:
     def _simple(self, node: ast.stmt) -> Ways:
         match node:
             case ast.Assert():
-                return NO_WAY if self._asserts(node) else ON
+                return self._ways_of_assertion(node)
             case ast.Raise():
                 return NO_WAY
             case ast.Break():
@@ -143,19 +145,22 @@ class Flow:
                 self._scope.things[node.name] = _Local(node, self._scope)
                 return ON
             case ast.Return():
-                return NO_WAY if node.value and self._calls_assert(node.value) else frozenset({"return"})
-        ways = NO_WAY if any(map(self._calls_assert, parts(node))) else ON
+                return CHECKED if node.value and self._calls_assert(node.value) else frozenset({"return"})
+        if self._fails([node]):
+            return NO_WAY
+        ways = CHECKED if any(map(self._calls_assert, parts(node))) else ON
         take_over(self._scope, node)
         if any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in parts(node)):
-            return frozenset({"yield"}) if ways else NO_WAY
+            return frozenset({"yield"}) if ways == ON else ways
         return ways
 
-    def _asserts(self, node: ast.Assert) -> bool:
-        """Return whether the assertion counts; `python -O` leaves out assertions that pytest has not rewritten."""
+    def _ways_of_assertion(self, node: ast.Assert) -> Ways:
+        """Return the ways of an assertion; `python -O` leaves out those that pytest has not rewritten."""
         if isinstance(node.test, ast.Constant) and not node.test.value:
-            return True
+            return NO_WAY
         is_there = __debug__ or "@pytest_ar" in self._scope.values
-        return self._calls_assert(node.test) or (is_there and proves(self._scope, node.test))
+        counts = self._calls_assert(node.test) or (is_there and proves(self._scope, node.test))
+        return CHECKED if counts else ON
 
     # --- statements that hold others ---------------------------------------------------------------------------------
 
@@ -164,22 +169,29 @@ class Flow:
             return self.block(node.body if node.test.value else node.orelse)
         if self._line is not None:
             return self.block(node.orelse if holds_any(node.orelse, self._line) else node.body)
-        looks_decide = proves(self._scope, node.test)
+        if_true, if_false = (proves(self._scope, node.test, truth=truth) for truth in (True, False))
+        tells = self._scope.tells(node.test)
         if self._calls_assert(node.test):
-            return NO_WAY
-        before = dict(self._scope.facts)
-        body, other = self.block(node.body), self.block(node.orelse)
-        if not looks_decide:
-            return body | other
-        self._scope.depend(node, before)
-        if any(map(self._fails, (node.body, node.orelse))):
-            return NO_WAY  # this is an assertion in other words
-        return if_seen(body, {"next"}) | if_seen(other, {"next"})
+            return CHECKED
+        before, words = dict(self._scope.facts), dict(self._scope.words)
+        body = self.block(node.body)
+        words_in_body = dict(self._scope.words)
+        other = self.block(node.orelse)
+        self._scope.doubt(node, (words, words_in_body), tells=tells)
+        if if_true or if_false:
+            self._scope.depend(node, before)
+        if (self._fails(node.body) and if_false) or (self._fails(node.orelse) and if_true):
+            return CHECKED  # this is an assertion in other words
+        if body & _GOES and other & _GOES and "next" not in body | other:
+            return body | other  # whatever was seen, the code ends without an error
+        return (if_seen(body, {"next"}) if if_true else body) | (if_seen(other, {"next"}) if if_false else other)
 
     def _fails(self, body: Sequence[ast.stmt]) -> bool:
         """Return whether a branch ends the test as failed."""
         match [*body][-1:]:
             case [ast.Raise()]:
+                return True
+            case [ast.Expr(value=ast.Call(func=func))] if _ends_test(self._scope.resolve(func)):
                 return True
             case [ast.Assert(test=ast.Constant(value=value))]:
                 return not value
@@ -191,10 +203,12 @@ class Flow:
         is_within, has_no_end = self._line is not None, is_endless(node)
         if not is_within and not isinstance(node, ast.While):
             take_over(self._scope, ast.For(node.target, node.iter, [], []))
-        before = dict(self._scope.facts)
+        before, words = dict(self._scope.facts), dict(self._scope.words)
         around, self._last_round = self._last_round, last_round(node)
         body = self.block(node.body)
         self._last_round = around
+        decides = node.test if isinstance(node, ast.While) else node.iter
+        self._scope.doubt(node, (words,), tells=not is_within and self._scope.tells(decides))
         if not is_within and not isinstance(node, ast.While) and self._scope.rests(node.iter):
             self._scope.depend(node, before)
         ways = body - {"next", "break", "continue", "next if seen", "break if seen"}
@@ -206,23 +220,23 @@ class Flow:
 
     def _ways_after_all_rounds(self, node: ast.For | ast.AsyncFor | ast.While, body: Ways, *, is_within: bool) -> Ways:
         if isinstance(node, ast.While):
-            ends_if_seen = proves(self._scope, node.test)  # a loop that waits ends only if it sees that
-            return NO_WAY if ends_if_seen else self.block(node.orelse)
+            ends_if_seen = proves(self._scope, node.test, truth=False)  # a loop that waits ends only if it sees that
+            return CHECKED if ends_if_seen else self.block(node.orelse)
         asserts_each = (is_within or has_items(self._scope, node.iter)) and not body & {
             "next",
             "continue",
             "next if seen",
         }
-        return NO_WAY if asserts_each else self.block(node.orelse)
+        return CHECKED if asserts_each else self.block(node.orelse)
 
     def _with(self, node: ast.With | ast.AsyncWith) -> Ways:
         is_within = self._line is not None
         if not is_within and any(self._calls_assert(item.context_expr) for item in node.items):
-            return NO_WAY
+            return CHECKED
         take_over(self._scope, node)
         expects = any(is_named(item.context_expr, _EXPECTS_ERROR) for item in node.items)
         if expects and (self._scope.trusts_outcome if is_within else self._looks_at(node.body)):
-            return NO_WAY
+            return CHECKED
         ways = self.block(node.body)
         swallows = any(map(self._swallows, node.items)) or self._enters_one_that_swallows(node)
         return ways | ON if expects or swallows else ways
@@ -264,12 +278,13 @@ class Flow:
         ways = self.block(node.body)
         if "next" in ways and node.orelse:
             ways = (ways - ON) | self.block(node.orelse)
-        known = dict(self._scope.looks)
+        known, words = dict(self._scope.looks), dict(self._scope.words)
         for handler in node.handlers:
             ways |= self.block(handler.body) - (ON if raises_in(handler, self._last_round) else NO_WAY)
         self._scope.looks.update(
             {name: True for name, looks in known.items() if looks}
         )  # a default in a handler does not undo a look
+        self._scope.doubt(node, (words,), tells=False)
         return self._finally(ways, node)
 
     def _finally(self, ways: Ways, node: ast.Try) -> Ways:
@@ -283,12 +298,14 @@ class Flow:
             return next((self.block(case.body) for case in node.cases if holds_any(case.body, self._line)), ON)
         is_whole = any(isinstance(case.pattern, ast.MatchAs) and not case.pattern.pattern for case in node.cases)
         ways: Ways = NO_WAY if is_whole and not node.cases[-1].guard else ON
-        seen = self._scope.rests(node.subject)
+        tells, words = self._scope.tells(node.subject), dict(self._scope.words)
+        seen = self._scope.rests(node.subject) and not tells
         for case in node.cases:
             for name in captured(case.pattern):
-                self._scope.name(ast.Name(name, ast.Store()), looks=seen)
+                self._scope.name(ast.Name(name, ast.Store()), looks=seen, words=tells)
             ways |= self.block(case.body)
-        return NO_WAY if seen and is_whole and any(self._fails(case.body) for case in node.cases) else ways
+        self._scope.doubt(node, (words,), tells=tells)
+        return CHECKED if seen and is_whole and any(self._fails(case.body) for case in node.cases) else ways
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
@@ -343,10 +360,12 @@ class Flow:
         ):
             return False
         if name in ("assertTrue", "assertFalse", "assert_", "assert_that"):
-            return bool(told) and proves(self._scope, told[0]) and (name != "assert_that" or len(told) > 1)
+            return bool(told) and proves(self._scope, told[0], truth=name != "assertFalse") and (name != "assert_that" or len(told) > 1)
         if name in ("assertIsNotNone", "assertIsInstance"):
-            return bool(told) and self._scope.rests(told[0]) and not self._scope.facts_in(told[0])
+            return bool(told) and proves(self._scope, told[0]) and not self._scope.facts_in(told[0])
         asked = told or ([owner] if owner is not None else [])
+        if any(map(self._scope.tells, asked)):
+            return False
         return len({ast.dump(each) for each in asked}) == len(asked) and any(map(self._scope.rests, asked))
 
 

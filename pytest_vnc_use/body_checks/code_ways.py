@@ -9,23 +9,24 @@ from typing import Literal
 
 from pytest_vnc_use.body_checks.code_places import node_of
 
-Way = Literal["next", "return", "break", "continue", "yield", "next if seen", "return if seen", "break if seen"]
+Way = Literal["next", "return", "break", "continue", "yield", "next if seen", "return if seen", "break if seen", "checked"]
 Ways = frozenset[Way]
 """The normal ends of a piece of code that has asserted nothing; empty if it has none.
 
-The code takes a way `if seen` only if a look decided so. If all other ways fail the test, the code has asserted the
-look.
+The code takes a way `if seen` only if a look decided so. If all other ways fail the test in any case, the code has
+asserted the look. `checked` is no end: the code went through an assertion that counts.
 """
 
 ON: Ways = frozenset({"next"})
 NO_WAY: Ways = frozenset()
+CHECKED: Ways = frozenset({"checked"})
 _IF_SEEN: Mapping[Way, Way] = {"next": "next if seen", "return": "return if seen", "break": "break if seen"}
 _ALL_IF_SEEN = frozenset(_IF_SEEN.values())
 
 
 def surely(ways: Ways) -> bool:
     """Return whether code with these ways has surely asserted something."""
-    return ways <= _ALL_IF_SEEN
+    return ways <= CHECKED or ways <= _ALL_IF_SEEN
 
 
 def if_seen(ways: Ways, but: frozenset[Way] | set[Way] = NO_WAY) -> Ways:

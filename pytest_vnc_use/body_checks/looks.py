@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
@@ -257,6 +257,15 @@ class Scope:
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                 self.facts[each.id] = self.facts_of_name(each.id) & before.get(each.id, NONE)
                 self.looks[each.id] = "true" not in self.facts[each.id]
+
+    def doubt(self, node: ast.stmt, before: Sequence[Mapping[str, bool]], *, tells: bool) -> None:
+        """Keep the planner's word in names to which a branch or loop may give a value.
+
+        `before` is what each name told at earlier times. `tells` says that the planner's word decides on the branch.
+        """
+        for name in {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and _is_given(each)}:
+            if tells or any(words.get(name, False) for words in before):
+                self.words[name] = True
 
     def name(self, target: ast.AST, *, looks: bool, words: bool = False, thing: object = NOTHING) -> None:
         """Note a new value for all names of a target; `thing` is the value if the target is a single name."""
@@ -533,6 +542,10 @@ class Scope:
 def _is_empty(node: ast.expr) -> bool:
     """Return whether the expression is a false literal: a default for a missing value."""
     return ast.unparse(node) in ("''", "b''", "0", "None", "False", "()", "[]", "{}", "['']", "set()")
+
+
+def _is_given(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Store)
 
 
 def _differ(one: ast.expr, other: ast.expr) -> bool:
