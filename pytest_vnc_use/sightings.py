@@ -128,7 +128,8 @@ class Sightings:
     def _connects(self, arguments: tuple[Any, ...]) -> Sighting | None:
         file = os.fsdecode(arguments[0])
         self.bases.add(file)
-        return self._file("connect", file.removeprefix("file:").partition("?")[0])
+        file = file.removeprefix("file:").partition("?")[0]
+        return self._file("connect", file) if os.path.lexists(file) else None
 
 
 def _command(_: Sightings, arguments: tuple[Any, ...]) -> Sighting:

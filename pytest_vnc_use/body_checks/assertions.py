@@ -50,7 +50,9 @@ from pytest_vnc_use.body_checks.code_ways import (
     may_return_true,
     raises_in,
     surely,
+    uses_up,
 )
+from pytest_vnc_use.body_checks.decorators import is_known
 from pytest_vnc_use.body_checks.known_calls import ASSERTING
 from pytest_vnc_use.body_checks.assignments import take_over
 from pytest_vnc_use.body_checks.looks import Scope, Sources
@@ -221,7 +223,7 @@ class Flow:
     def _ways_after_all_rounds(self, node: ast.For | ast.AsyncFor | ast.While, body: Ways, *, is_within: bool) -> Ways:
         if isinstance(node, ast.While):
             ends_if_seen = proves(self._scope, node.test, truth=False)  # a loop that waits ends only if it sees that
-            return CHECKED if ends_if_seen else self.block(node.orelse)
+            return CHECKED if ends_if_seen and not uses_up(node) else self.block(node.orelse)
         asserts_each = (is_within or has_items(self._scope, node.iter)) and not body & {
             "next",
             "continue",
@@ -342,6 +344,11 @@ class Flow:
                 return self._is_known_assertion(name, told, None, is_found=callee is not NOTHING)
         return False
 
+    def _is_of_the_user(self, call: ast.expr) -> bool:
+        """Return whether a call is of a user's own function or class."""
+        callee = self._scope.resolve(call.func) if isinstance(call, ast.Call) else NOTHING
+        return own_method(callee) is not None or isinstance(callee, (_Local, type))
+
     def _is_known_assertion(
         self, name: str, told: Sequence[ast.expr], owner: ast.expr | None, *, is_found: bool
     ) -> bool:
@@ -352,7 +359,7 @@ class Flow:
         if name == "check" and len(told) > 1:
             return proves(self._scope, told[0]) and not isinstance(told[0], ast.Constant)
         if name.startswith(("to_", "not_to_")) and owner is not None:
-            return is_named(innermost(owner), frozenset({"expect"}))
+            return is_named(innermost(owner), frozenset({"expect"})) and not self._is_of_the_user(innermost(owner))
         if (
             not re.match(r"assert[A-Z]", name)
             and name not in ASSERTING
@@ -435,9 +442,19 @@ def asserts_after(
     for place in places:
         node = node_of(place.code)
         scope = Scope(place.values, trusts_outcome, funcargs, _live_names(place, node, funcargs), sources=sources)
-        left = Flow(scope, place.line, ways).block(node.body) if node else ON
+        left = Flow(scope, place.line, ways).block(node.body) if node and _is_plain(scope, node) else ON
         ways = NO_WAY if surely(left) else ON
     return not ways
+
+
+def _is_plain(scope: Scope, node: FunctionNode) -> bool:
+    """Return whether no decorator of the function may end its errors."""
+    for each in node.decorator_list:
+        thing = scope.resolve(each.func if isinstance(each, ast.Call) else each)
+        method = own_method(thing)
+        if not is_known(each, thing, method.function if method else None):
+            return False
+    return True
 
 
 def _live_names(place: Place, node: FunctionNode | None, funcargs: Mapping[str, object]) -> frozenset[str]:

@@ -40,6 +40,9 @@ def last_round(loop: ast.stmt) -> str:
         case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=[end])):
             last = ast.unparse(end)
             return f"{name} == {int(last) - 1 if last.isdecimal() else f'{last} - 1'}"
+        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=[_, end])):
+            last = ast.unparse(end)
+            return f"{name} == {int(last) - 1}" if last.isdecimal() else ""
     return ""
 
 
@@ -75,3 +78,16 @@ def catches_around_yield(function: FunctionType) -> bool:
 
 def _ends_error(handler: ast.ExceptHandler) -> bool:
     return not isinstance(handler.body[-1], ast.Raise)
+
+
+def uses_up(loop: ast.While) -> bool:
+    """Return whether the loop takes items out of what its condition asks for: `while rows: rows.pop()`."""
+    asked = {each.id for each in ast.walk(loop.test) if isinstance(each, ast.Name)}
+    calls = [each.func for part in loop.body for each in ast.walk(part) if isinstance(each, ast.Call)]
+    return any(
+        isinstance(each, ast.Attribute)
+        and each.attr in ("pop", "popleft", "popitem", "remove", "clear")
+        and isinstance(each.value, ast.Name)
+        and each.value.id in asked
+        for each in calls
+    )

@@ -110,6 +110,11 @@ class _Known(dict[str, Any]):
         self.changes += 1
         super().__setitem__(name, fact)
 
+    def update(self, *others: Any, **named: Any) -> None:
+        """Note several facts."""
+        self.changes += 1
+        super().update(*others, **named)
+
     def pop(self, name: str, *default: Any) -> Any:
         """Forget what is known about a name."""
         self.changes += 1
@@ -201,6 +206,9 @@ class Scope:
             return Instance(made)
         if made is getattr and len(call.args) > 1 and isinstance(name := self.resolve(call.args[1]), str):
             return member(self.resolve(call.args[0]), name)
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("resolve", "absolute", "expanduser"):
+            path = self.resolve(call.func.value)
+            return path if isinstance(path, PurePath) else NOTHING
         method = own_method(made)
         if method and self.depth < _DEEPEST:
             return self.within(call, method).returns(method.function)
@@ -249,11 +257,8 @@ class Scope:
 
     def depend(self, node: ast.stmt, before: Mapping[str, Facts]) -> None:
         """Note the names that get a value only if a look decides so; `before` are the facts about them until then."""
+        self.looks.update(dict.fromkeys(_filled_in(node), True))
         for each in ast.walk(node):
-            if isinstance(each, ast.Call) and name_of(each) in PUTS and isinstance(each.func, ast.Attribute):
-                root = innermost(each.func.value)
-                if isinstance(root, ast.Name):
-                    self.looks[root.id] = True
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                 self.facts[each.id] = self.facts_of_name(each.id) & before.get(each.id, NONE)
                 self.looks[each.id] = "true" not in self.facts[each.id]
@@ -266,6 +271,8 @@ class Scope:
         for name in {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and _is_given(each)}:
             if tells or any(words.get(name, False) for words in before):
                 self.words[name] = True
+        if tells:
+            self.words.update(dict.fromkeys(_filled_in(node), True))
 
     def name(self, target: ast.AST, *, looks: bool, words: bool = False, thing: object = NOTHING) -> None:
         """Note a new value for all names of a target; `thing` is the value if the target is a single name."""
@@ -542,6 +549,15 @@ class Scope:
 def _is_empty(node: ast.expr) -> bool:
     """Return whether the expression is a false literal: a default for a missing value."""
     return ast.unparse(node) in ("''", "b''", "0", "None", "False", "()", "[]", "{}", "['']", "set()")
+
+
+def _filled_in(node: ast.stmt) -> Iterator[str]:
+    """Yield the names of collections into which a statement puts something."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call) and name_of(each) in PUTS and isinstance(each.func, ast.Attribute):
+            root = innermost(each.func.value)
+            if isinstance(root, ast.Name):
+                yield root.id
 
 
 def _is_given(name: ast.Name) -> bool:
