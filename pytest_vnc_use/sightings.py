@@ -100,6 +100,8 @@ class Sightings:
             return
         try:
             sighting = read(self, arguments)
+            if event == "sqlite3.connect" and not _is_of_package():
+                self.bases.add(os.fsdecode(arguments[0]))
             if sighting and (event == LOOK or not _is_of_package()):
                 self.seen.append(sighting)
         except (TypeError, ValueError, OSError):  # the path is invalid; the caller gets the error itself
@@ -126,9 +128,7 @@ class Sightings:
         return None if isinstance(path, int) else self._file("list", path)
 
     def _connects(self, arguments: tuple[Any, ...]) -> Sighting | None:
-        file = os.fsdecode(arguments[0])
-        self.bases.add(file)
-        file = file.removeprefix("file:").partition("?")[0]
+        file = os.fsdecode(arguments[0]).removeprefix("file:").partition("?")[0]
         return self._file("connect", file) if os.path.lexists(file) else None
 
 

@@ -17,7 +17,6 @@ import contextlib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import FunctionType
 
 from pytest_vnc_use.body_checks.code_places import (
@@ -179,7 +178,7 @@ class Flow:
         body = self.block(node.body)
         words_in_body = dict(self._scope.words)
         other = self.block(node.orelse)
-        self._scope.doubt(node, (words, words_in_body), tells=tells)
+        self._scope.doubt(node, before, (words, words_in_body), tells=tells)
         if if_true or if_false:
             self._scope.depend(node, before)
         if (self._fails(node.body) and if_false) or (self._fails(node.orelse) and if_true):
@@ -210,7 +209,7 @@ class Flow:
         body = self.block(node.body)
         self._last_round = around
         decides = node.test if isinstance(node, ast.While) else node.iter
-        self._scope.doubt(node, (words,), tells=not is_within and self._scope.tells(decides))
+        self._scope.doubt(node, before, (words,), tells=not is_within and self._scope.tells(decides))
         if not is_within and not isinstance(node, ast.While) and self._scope.rests(node.iter):
             self._scope.depend(node, before)
         ways = body - {"next", "break", "continue", "next if seen", "break if seen"}
@@ -239,8 +238,12 @@ class Flow:
         expects = any(is_named(item.context_expr, _EXPECTS_ERROR) for item in node.items)
         if expects and (self._scope.trusts_outcome if is_within else self._looks_at(node.body)):
             return CHECKED
+        defaults = {name: "true" in facts for name, facts in self._scope.facts.items()}
+        before = dict(self._scope.facts)
         ways = self.block(node.body)
         swallows = any(map(self._swallows, node.items)) or self._enters_one_that_swallows(node)
+        if swallows:
+            self._scope.doubt(node, before, (defaults,), tells=False)
         return ways | ON if expects or swallows else ways
 
     def _enters_one_that_swallows(self, node: ast.With | ast.AsyncWith) -> bool:
@@ -280,13 +283,13 @@ class Flow:
         ways = self.block(node.body)
         if "next" in ways and node.orelse:
             ways = (ways - ON) | self.block(node.orelse)
-        known, words = dict(self._scope.looks), dict(self._scope.words)
+        known, words, facts = dict(self._scope.looks), dict(self._scope.words), dict(self._scope.facts)
         for handler in node.handlers:
             ways |= self.block(handler.body) - (ON if raises_in(handler, self._last_round) else NO_WAY)
         self._scope.looks.update(
             {name: True for name, looks in known.items() if looks}
         )  # a default in a handler does not undo a look
-        self._scope.doubt(node, (words,), tells=False)
+        self._scope.doubt(node, facts, (words, _expected_in(node.handlers)), tells=False)
         return self._finally(ways, node)
 
     def _finally(self, ways: Ways, node: ast.Try) -> Ways:
@@ -300,13 +303,13 @@ class Flow:
             return next((self.block(case.body) for case in node.cases if holds_any(case.body, self._line)), ON)
         is_whole = any(isinstance(case.pattern, ast.MatchAs) and not case.pattern.pattern for case in node.cases)
         ways: Ways = NO_WAY if is_whole and not node.cases[-1].guard else ON
-        tells, words = self._scope.tells(node.subject), dict(self._scope.words)
+        tells, words, facts = self._scope.tells(node.subject), dict(self._scope.words), dict(self._scope.facts)
         seen = self._scope.rests(node.subject) and not tells
         for case in node.cases:
             for name in captured(case.pattern):
                 self._scope.name(ast.Name(name, ast.Store()), looks=seen, words=tells)
             ways |= self.block(case.body)
-        self._scope.doubt(node, (words,), tells=tells)
+        self._scope.doubt(node, facts, (words,), tells=tells)
         return CHECKED if seen and is_whole and any(self._fails(case.body) for case in node.cases) else ways
 
     # --- calls -------------------------------------------------------------------------------------------------------
@@ -331,7 +334,7 @@ class Flow:
                 return False  # the call only makes the generator
             if inspect.iscoroutinefunction(method.function) and not is_awaited:
                 return False
-            return self._scope.depth < 6 and asserts(method, partial(self._scope.within, call, method))
+            return self._scope.follows and self._called_asserts(call, method)
         if isinstance(call.func, (ast.Attribute, ast.Name)) and _ends_test(callee):
             return True
         if is_named(call, _EXPECTS_ERROR):
@@ -343,6 +346,14 @@ class Flow:
             case ast.Name(id=name):
                 return self._is_known_assertion(name, told, None, is_found=callee is not NOTHING)
         return False
+
+    def _called_asserts(self, call: ast.Call, method: Method) -> bool:
+        """Return whether a user's function surely asserts; one that is called again in the same way is read once."""
+        scope, known = self._scope.within(call, method), self._scope.sources.asserting
+        key = (method.function, *scope.state())
+        if key not in known:
+            known[key] = (asserts(method, lambda: scope), scope)
+        return known[key][0]
 
     def _is_of_the_user(self, call: ast.expr) -> bool:
         """Return whether a call is of a user's own function or class."""
@@ -380,18 +391,18 @@ class _Local:
     """A function that the test itself defines."""
 
     def __init__(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
-        self._node, self._scope = node, scope
+        self.node, self._scope = node, scope
 
     def asserts(self, call: ast.Call, caller: Scope, *, is_awaited: bool) -> bool:
         """Return whether a call of the function surely asserts."""
-        is_made = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(self._node))
-        if caller.depth >= 6 or is_made or (isinstance(self._node, ast.AsyncFunctionDef) and not is_awaited):
+        is_made = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(self.node))
+        if caller.depth >= 6 or is_made or (isinstance(self.node, ast.AsyncFunctionDef) and not is_awaited):
             return False
         scope = self._scope.copy(caller)
-        names = [each.arg for each in self._node.args.args]
+        names = [each.arg for each in self.node.args.args]
         for name, value in zip(names, call.args, strict=False):
             scope.take(name, caller.rests(value), caller.resolve(value), words=caller.tells(value))
-        return surely(Flow(scope).block(self._node.body))
+        return surely(Flow(scope).block(self.node.body))
 
 
 # --- whole functions --------------------------------------------------------------------------------------------------
@@ -471,6 +482,18 @@ def _live_names(place: Place, node: FunctionNode | None, funcargs: Mapping[str, 
 
 
 # --- syntax -----------------------------------------------------------------------------------------------------------
+
+
+def _expected_in(handlers: Sequence[ast.ExceptHandler]) -> dict[str, bool]:
+    """Return the names that get a text or number in an `except`: it may be just what is expected."""
+    given = [each for handler in handlers for part in handler.body for each in ast.walk(part)]
+    return {
+        target.id: True
+        for each in given
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant) and each.value.value
+        for target in each.targets
+        if isinstance(target, ast.Name)
+    }
 
 
 def _ends_test(callee: object) -> bool:

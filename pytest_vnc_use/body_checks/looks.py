@@ -45,11 +45,13 @@ from pytest_vnc_use.body_checks.code_values import (
 from pytest_vnc_use.body_checks.foregone import (
     NONE,
     Facts,
+    always_true,
     facts_of,
     is_of_a_picture,
 )
 from pytest_vnc_use.body_checks.known_calls import (
     CONNECTED,
+    MAY_BE_NONE,
     OF_TEXT,
     OF_THE_PLACE,
     OS_LOOKS,
@@ -80,7 +82,7 @@ class Sources:
     connection: bool = False
     files: set[str] = field(default_factory=set)
     sights: Sights = field(default_factory=Sights)
-    asserting: dict[object, bool] = field(default_factory=dict)
+    asserting: dict[tuple[object, ...], tuple[bool, object]] = field(default_factory=dict)
     read: int = 0
 
     def spend(self) -> None:
@@ -152,6 +154,12 @@ class Scope:
         known = _Known(caller.looks), _Known(caller.words), _Known(caller.things)
         copied = replace(self, looks=known[0], words=known[1], things=known[2])
         return replace(copied, depth=caller.depth + 1, facts=_Known(self.facts), parts=_Known(self.parts), _answers={})
+
+    def state(self) -> tuple[object, ...]:
+        """Return what is known of a function's parameters, for comparison; objects are compared by identity."""
+        things = {name: each.of if isinstance(each, Instance) else id(each) for name, each in self.things.items()}
+        known = self.looks, self.words, things, self.facts
+        return (self.depth, *(frozenset(each.items()) for each in known))
 
     def _all_known(self) -> Iterator[_Known]:
         all_known = self.looks, self.words, self.things, self.facts, self.parts
@@ -231,7 +239,16 @@ class Scope:
 
     def facts_in(self, node: ast.expr) -> Facts:
         """Return the facts about an expression."""
-        return facts_of(node, self.facts_of_name)
+        facts = facts_of(node, self.facts_of_name)
+        if isinstance(node, ast.Call):
+            callee = self.resolve(node.func)
+            method = own_method(callee)
+            of_user = node_of(method.function.__code__) if method else getattr(callee, "node", None)
+            if of_user is not None:
+                return facts | ({"true", "there"} if always_true(of_user) else NONE)
+            if name_of(node) not in MAY_BE_NONE:
+                return facts | {"there"}
+        return facts
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
         """Note the new value of a name; if a part of a thing comes from a look, the whole thing does."""
@@ -250,6 +267,8 @@ class Scope:
         root = innermost(target)
         if isinstance(root, ast.Name):
             self.parts.pop(root.id, None)
+            if not isinstance(target, ast.Attribute) and target is not root or isinstance(target, ast.Name):
+                self.facts[root.id] = self.facts_of_name(root.id) | {"true", "there"}
             if self.rests(value):
                 self.looks[root.id] = True
             if self.tells(value):
@@ -263,14 +282,19 @@ class Scope:
                 self.facts[each.id] = self.facts_of_name(each.id) & before.get(each.id, NONE)
                 self.looks[each.id] = "true" not in self.facts[each.id]
 
-    def doubt(self, node: ast.stmt, before: Sequence[Mapping[str, bool]], *, tells: bool) -> None:
+    def doubt(
+        self, node: ast.stmt, facts: Mapping[str, Facts], before: Sequence[Mapping[str, bool]], *, tells: bool
+    ) -> None:
         """Keep the planner's word in names to which a branch or loop may give a value.
 
-        `before` is what each name told at earlier times. `tells` says that the planner's word decides on the branch.
+        `facts` are those before the branch. `before` is what each name told at earlier times. `tells` says that the
+        planner's word decides on the branch.
         """
         for name in {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and _is_given(each)}:
             if tells or any(words.get(name, False) for words in before):
                 self.words[name] = True
+        for name in _filled_in(node):
+            self.facts[name] = self.facts_of_name(name) & facts.get(name, NONE)
         if tells:
             self.words.update(dict.fromkeys(_filled_in(node), True))
 

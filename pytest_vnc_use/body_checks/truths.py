@@ -68,7 +68,7 @@ def has_items(scope: Scope, over: ast.expr) -> bool:
 
 
 def _compares(scope: Scope, test: ast.Compare) -> bool:
-    if is_foregone(test, scope.facts_of_name):
+    if is_foregone(test, scope.facts_in):
         return False
     sides = [test.left, *test.comparators]
     if any(isinstance(op, (ast.Is, ast.IsNot)) for op in test.ops):
