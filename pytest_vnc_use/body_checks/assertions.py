@@ -16,9 +16,10 @@ import ast
 import contextlib
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType
 
+from pytest_vnc_use.body_checks.assignments import take_over
 from pytest_vnc_use.body_checks.code_places import (
     FunctionNode,
     Place,
@@ -53,7 +54,6 @@ from pytest_vnc_use.body_checks.code_ways import (
 )
 from pytest_vnc_use.body_checks.decorators import is_known
 from pytest_vnc_use.body_checks.known_calls import ASSERTING
-from pytest_vnc_use.body_checks.assignments import take_over
 from pytest_vnc_use.body_checks.looks import Scope, Sources
 from pytest_vnc_use.body_checks.truths import has_items, proves
 
@@ -123,7 +123,8 @@ class Flow:
                 take_over(self._scope, node)
         elif isinstance(node, ast.Assign):
             for target in node.targets:
-                self._scope.name(target, looks=False)  # the value may have been read before the task
+                self._scope.name(target, looks=False, words=True)  # it may have been read before the task
+        self._scope.doubt_filled(node)
         return CHECKED if surely(inner) else ways
 
     def _asserts_in_chain(self, node: ast.expr) -> bool:
@@ -378,7 +379,11 @@ class Flow:
         ):
             return False
         if name in ("assertTrue", "assertFalse", "assert_", "assert_that"):
-            return bool(told) and proves(self._scope, told[0], truth=name != "assertFalse") and (name != "assert_that" or len(told) > 1)
+            return (
+                bool(told)
+                and proves(self._scope, told[0], truth=name != "assertFalse")
+                and (name != "assert_that" or len(told) > 1)
+            )
         if name in ("assertIsNotNone", "assertIsInstance"):
             return bool(told) and proves(self._scope, told[0]) and not self._scope.facts_in(told[0])
         asked = told or ([owner] if owner is not None else [])
@@ -415,18 +420,25 @@ def asserts(method: Method, scope: Callable[[], Scope]) -> bool:
 
 
 def function_asserts(
-    function: object, funcargs: Mapping[str, object], sources: Sources, *, trusts_outcome: bool = False
+    function: object,
+    funcargs: Mapping[str, object],
+    sources: Sources,
+    *,
+    trusts_outcome: bool = False,
+    looked_at: Iterable[str] = (),
 ) -> bool:
     """Return whether a test's function, or the part of a fixture before its `yield`, surely asserts.
 
     `funcargs` are the values of the test's fixtures and parameters. Adds the sources of the looks to `sources`. With
-    `trusts_outcome` the text and outcome of a run's result count.
+    `trusts_outcome` the text and outcome of a run's result count. `looked_at` are fixtures whose values rest on a look.
     """
     method = own_method(function)
     if method is None:
         return False
     values = {**names_of(method.function), **funcargs}
     scope = Scope(values, trusts_outcome, funcargs, frozenset(funcargs), sources=sources)
+    for name in looked_at:
+        scope.take(name, True, funcargs[name])
     names = [*inspect.signature(method.function).parameters]
     if method.owner is not NOTHING and names:
         scope.values, scope.live = {**values, names[0]: method.owner}, scope.live | {names[0]}

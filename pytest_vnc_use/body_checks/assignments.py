@@ -51,7 +51,7 @@ def take_over(scope: Scope, node: ast.stmt) -> None:
 def _assign(scope: Scope, target: ast.expr, value: ast.expr) -> None:
     """Note the new value of a target; a tuple that is written out is taken apart."""
     match target, value:
-        case (ast.Tuple() | ast.List()), (ast.Tuple() | ast.List()) if _are_pairs(target.elts, value.elts):
+        case ((ast.Tuple() | ast.List()), (ast.Tuple() | ast.List())) if _are_pairs(target.elts, value.elts):
             known = [(scope.rests(each), scope.tells(each), scope.resolve(each)) for each in value.elts]
             for name, (looks, words, thing) in zip(target.elts, known, strict=True):
                 scope.name(name, looks=looks, words=words, thing=thing)

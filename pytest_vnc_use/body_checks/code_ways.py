@@ -9,7 +9,9 @@ from typing import Literal
 
 from pytest_vnc_use.body_checks.code_places import node_of
 
-Way = Literal["next", "return", "break", "continue", "yield", "next if seen", "return if seen", "break if seen", "checked"]
+Way = Literal[
+    "next", "return", "break", "continue", "yield", "next if seen", "return if seen", "break if seen", "checked"
+]
 Ways = frozenset[Way]
 """The normal ends of a piece of code that has asserted nothing; empty if it has none.
 

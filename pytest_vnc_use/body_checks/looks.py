@@ -64,7 +64,6 @@ from pytest_vnc_use.body_checks.known_calls import (
     SILENT,
     UNTELLING,
 )
-
 from pytest_vnc_use.body_checks.sights import Sights
 from pytest_vnc_use.body_checks.words import holds_words, is_watched, tells_words
 
@@ -267,7 +266,7 @@ class Scope:
         root = innermost(target)
         if isinstance(root, ast.Name):
             self.parts.pop(root.id, None)
-            if not isinstance(target, ast.Attribute) and target is not root or isinstance(target, ast.Name):
+            if (not isinstance(target, ast.Attribute) and target is not root) or isinstance(target, ast.Name):
                 self.facts[root.id] = self.facts_of_name(root.id) | {"true", "there"}
             if self.rests(value):
                 self.looks[root.id] = True
@@ -281,6 +280,10 @@ class Scope:
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                 self.facts[each.id] = self.facts_of_name(each.id) & before.get(each.id, NONE)
                 self.looks[each.id] = "true" not in self.facts[each.id]
+
+    def doubt_filled(self, node: ast.stmt) -> None:
+        """Note that a collection may hold the planner's word: the statement that ran the task puts something into it."""
+        self.words.update(dict.fromkeys(_filled_in(node), True))
 
     def doubt(
         self, node: ast.stmt, facts: Mapping[str, Facts], before: Sequence[Mapping[str, bool]], *, tells: bool

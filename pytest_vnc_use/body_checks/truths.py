@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+
 from pytest_vnc_use.body_checks.code_places import innermost, is_named
 from pytest_vnc_use.body_checks.code_values import NOTHING, has_truth, own_method
 from pytest_vnc_use.body_checks.foregone import has_foregone_truth, is_foregone, is_forgotten_call, is_generator

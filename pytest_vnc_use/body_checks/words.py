@@ -15,7 +15,16 @@ from types import FunctionType, MethodType, SimpleNamespace
 from typing import TYPE_CHECKING
 
 from pytest_vnc_use.body_checks.code_places import is_named, name_of, names_of, node_of, statements_in
-from pytest_vnc_use.body_checks.code_values import NOTHING, Instance, Method, class_of, getter_of, is_of_package, member, own_method
+from pytest_vnc_use.body_checks.code_values import (
+    NOTHING,
+    Instance,
+    Method,
+    class_of,
+    getter_of,
+    is_of_package,
+    member,
+    own_method,
+)
 from pytest_vnc_use.body_checks.known_calls import PATH_LOOKS, RUNS, SILENT, UNTELLING
 
 if TYPE_CHECKING:

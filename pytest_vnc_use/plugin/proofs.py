@@ -168,6 +168,7 @@ def _asserts_after(item: pytest.Item, last: LastTask) -> bool:
 def _has_asserted(item: pytest.Item, last: LastTask, sources: Sources, *, trusts_outcome: bool) -> bool:
     """Return whether the code that ran since the task surely asserts something that rests on a look."""
     from pytest_vnc_use.body_checks.assertions import asserts_after, function_asserts
+    from pytest_vnc_use.body_checks.fixture_values import looked_at
 
     values = _values(item)
     if asserts_after(last.places, values, sources, trusts_outcome=trusts_outcome):
@@ -175,7 +176,10 @@ def _has_asserted(item: pytest.Item, last: LastTask, sources: Sources, *, trusts
     later = [function for function, runs in item.stash.get(FOLLOWED, []) if runs >= last.number]
     if any(function_asserts(function, values, sources) for function in later):
         return True
-    return _is_before_body(item, last) and body_asserts(item, sources, trusts_outcome=trusts_outcome)  # type: ignore[arg-type]
+    if not _is_before_body(item, last):
+        return False
+    known = looked_at(last.places, values, sources)
+    return function_asserts(_body_of(item), values, sources, trusts_outcome=trusts_outcome, looked_at=known)
 
 
 def _has_looked(item: pytest.Item, last: LastTask, sources: Sources) -> bool:
