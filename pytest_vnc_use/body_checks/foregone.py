@@ -18,7 +18,8 @@ Fact = Literal["true", "number", "there", "picture", "image", "fixed", "blank"]
 """A fact about a value.
 
 `true`: never false. `number`: true for all numbers but one, as `find` answers. `there`: never None. `picture`: the
-bytes of a screenshot. `image`: made from a screenshot. `fixed`: of one length, as a digest. `blank`: it may be the empty text.
+bytes of a screenshot. `image`: made from a screenshot. `fixed`: of one length, as a digest. `blank`: it may
+be the empty text.
 """
 Facts = frozenset[Fact]
 NONE: Facts = frozenset()

@@ -64,62 +64,12 @@ from pytest_vnc_use.body_checks.known_calls import (
     SILENT,
     UNTELLING,
 )
-from pytest_vnc_use.body_checks.sights import Sights
+from pytest_vnc_use.body_checks.sources import Known, Sources
 from pytest_vnc_use.body_checks.words import holds_words, is_watched, tells_words
 
-
-@dataclass
-class Sources:
-    """The sources that a piece of code looks at, judging by names.
-
-    `desktop`: the fixtures of this package. `connection`: one that may have been made long ago. `files`: their paths.
-    `sights` says which looks happened. `asserting` are calls that were read, and whether they assert; `read` counts
-    the expressions.
-    """
-
-    desktop: bool = False
-    connection: bool = False
-    files: set[str] = field(default_factory=set)
-    sights: Sights = field(default_factory=Sights)
-    asserting: dict[tuple[object, ...], tuple[bool, object]] = field(default_factory=dict)
-    read: int = 0
-
-    def spend(self) -> None:
-        """Count an expression that is read. Raises TooMuchToRead."""
-        self.read += 1
-        if self.read > MOST_READ:
-            raise TooMuchToRead(f"more than {MOST_READ} expressions")
-
-
-class TooMuchToRead(Exception):
-    """The code of a test is too long to be read in about a second."""
-
-
-MOST_READ = 50_000
-"""The number of expressions that are read of one test; more of them leave it in doubt."""
 _OF_SQLITE = frozenset({"sqlite3", "_sqlite3", "aiosqlite"})
 _DEEPEST = 6
 """The number of nested calls that are followed."""
-
-
-class _Known(dict[str, Any]):
-    """Facts by name that count their changes."""
-
-    changes = 0
-
-    def __setitem__(self, name: str, fact: Any) -> None:
-        self.changes += 1
-        super().__setitem__(name, fact)
-
-    def update(self, *others: Any, **named: Any) -> None:
-        """Note several facts."""
-        self.changes += 1
-        super().update(*others, **named)
-
-    def pop(self, name: str, *default: Any) -> Any:
-        """Forget what is known about a name."""
-        self.changes += 1
-        return super().pop(name, *default)
 
 
 @dataclass
@@ -127,11 +77,11 @@ class Scope:
     """The known facts about the names in a piece of code.
 
     `values` are the names' values when the task ended. `live` are names of objects that a look may find changed now.
-    For names that got a value since: `looks` says whether it rests on a look, `words` whether it may rest on the planner's
-    word, `things` is its object if known, `facts`
-    are the facts that hold in any case, `parts` is the dict that is written out. With `trusts_outcome` the run's own
-    words count: it did not end as its planner said. `funcargs` are the test's, for calls whose arguments cannot be told
-    apart. `written` are the files that the test itself wrote. All scopes of a test share `sources`.
+    For names that got a value since: `looks` says whether it rests on a look, `words` whether it may rest on the
+    planner's word, `things` is its object if known, `facts` are the facts that hold in any case, `parts` is the dict
+    that is written out. With `trusts_outcome` the run's own words count: it did not end as its planner said. `funcargs`
+    are the test's, for calls whose arguments cannot be told apart. `written` are the files that the test itself wrote.
+    All scopes of a test share `sources`.
     """
 
     values: Mapping[str, object]
@@ -139,20 +89,20 @@ class Scope:
     funcargs: Mapping[str, object] = field(default_factory=dict)
     live: frozenset[str] = frozenset()
     depth: int = 0
-    looks: dict[str, bool] = field(default_factory=_Known)
-    words: dict[str, bool] = field(default_factory=_Known)
-    things: dict[str, object] = field(default_factory=_Known)
-    facts: dict[str, Facts] = field(default_factory=_Known)
-    parts: dict[str, ast.Dict] = field(default_factory=_Known)
+    looks: dict[str, bool] = field(default_factory=Known)
+    words: dict[str, bool] = field(default_factory=Known)
+    things: dict[str, object] = field(default_factory=Known)
+    facts: dict[str, Facts] = field(default_factory=Known)
+    parts: dict[str, ast.Dict] = field(default_factory=Known)
     written: set[str] = field(default_factory=set)
     sources: Sources = field(default_factory=Sources)
     _answers: dict[tuple[str, int], tuple[int, ast.AST, Any]] = field(default_factory=dict)
 
     def copy(self, caller: Scope) -> Scope:
         """Return the scope of an inner function, which sees what the caller knows."""
-        known = _Known(caller.looks), _Known(caller.words), _Known(caller.things)
+        known = Known(caller.looks), Known(caller.words), Known(caller.things)
         copied = replace(self, looks=known[0], words=known[1], things=known[2])
-        return replace(copied, depth=caller.depth + 1, facts=_Known(self.facts), parts=_Known(self.parts), _answers={})
+        return replace(copied, depth=caller.depth + 1, facts=Known(self.facts), parts=Known(self.parts), _answers={})
 
     def state(self) -> tuple[object, ...]:
         """Return what is known of a function's parameters, for comparison; objects are compared by identity."""
@@ -160,9 +110,9 @@ class Scope:
         known = self.looks, self.words, things, self.facts
         return (self.depth, *(frozenset(each.items()) for each in known))
 
-    def _all_known(self) -> Iterator[_Known]:
+    def _all_known(self) -> Iterator[Known]:
         all_known = self.looks, self.words, self.things, self.facts, self.parts
-        return (each for each in all_known if isinstance(each, _Known))
+        return (each for each in all_known if isinstance(each, Known))
 
     def _answered(self, kind: str, node: ast.AST, find: Callable[[ast.AST], Any]) -> Any:
         """Return the answer to a question about an expression; keep it until a name changes."""
@@ -282,7 +232,7 @@ class Scope:
                 self.looks[each.id] = "true" not in self.facts[each.id]
 
     def doubt_filled(self, node: ast.stmt) -> None:
-        """Note that a collection may hold the planner's word: the statement that ran the task puts something into it."""
+        """Note that a collection may hold the planner's word: what ran the task puts something into it."""
         self.words.update(dict.fromkeys(_filled_in(node), True))
 
     def doubt(

@@ -26,8 +26,8 @@ from pytest_vnc_use.plugin.stash import (
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.agent.claims import LastTask
-    from pytest_vnc_use.body_checks.looks import Sources
     from pytest_vnc_use.body_checks.sights import Sights
+    from pytest_vnc_use.body_checks.sources import Sources
     from pytest_vnc_use.types import RunEvent
 
 _SETS_UP = frozenset({"setUp", "asyncSetUp"})
@@ -115,10 +115,10 @@ class Follower:
 
 def body_asserts(item: pytest.Function, sources: Sources | None = None, *, trusts_outcome: bool = False) -> bool:
     """Return whether the test's body surely asserts something about the product, wherever it makes no run itself."""
-    from pytest_vnc_use.body_checks.assertions import function_asserts
+    from pytest_vnc_use.body_checks.whole_functions import function_asserts
 
     try:
-        from pytest_vnc_use.body_checks.looks import Sources
+        from pytest_vnc_use.body_checks.sources import Sources
 
         return function_asserts(_body_of(item), _values(item), sources or Sources(), trusts_outcome=trusts_outcome)
     except Exception:  # noqa: BLE001  # as below
@@ -147,9 +147,9 @@ def _is_proven(item: pytest.Item, last: LastTask) -> bool:
 
 
 def _asserts_after(item: pytest.Item, last: LastTask) -> bool:
-    from pytest_vnc_use.body_checks.assertions import asserts_after_yield
-    from pytest_vnc_use.body_checks.looks import Sources
     from pytest_vnc_use.body_checks.sights import Sights
+    from pytest_vnc_use.body_checks.sources import Sources
+    from pytest_vnc_use.body_checks.whole_functions import asserts_after_yield
     from pytest_vnc_use.types import Outcome
 
     trusts = last.result is None or last.result.outcome not in (Outcome.DONE, Outcome.GAVE_UP)
@@ -167,8 +167,8 @@ def _asserts_after(item: pytest.Item, last: LastTask) -> bool:
 
 def _has_asserted(item: pytest.Item, last: LastTask, sources: Sources, *, trusts_outcome: bool) -> bool:
     """Return whether the code that ran since the task surely asserts something that rests on a look."""
-    from pytest_vnc_use.body_checks.assertions import asserts_after, function_asserts
     from pytest_vnc_use.body_checks.fixture_values import looked_at
+    from pytest_vnc_use.body_checks.whole_functions import asserts_after, function_asserts
 
     values = _values(item)
     if asserts_after(last.places, values, sources, trusts_outcome=trusts_outcome):
