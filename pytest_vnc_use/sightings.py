@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 LOOK = "pytest_vnc_use.look"
 """The audit event of a look at the desktop."""
@@ -25,11 +25,24 @@ _PACKAGE = f"{__name__.partition('.')[0]}."
 _TEST_BEGINS = "_pytest.runner"
 
 
+class Sighting(NamedTuple):
+    """One look: its kind, the name of the call, and the file that was looked at, if there is one.
+
+    The kinds are `desktop`, `file`, `process` and `connection`.
+    """
+
+    kind: str
+    name: str
+    file: str = ""
+
+
 class Sightings:
-    """A counter of the looks of the followed test, if there is one."""
+    """The looks of the followed test, if there is one, in order."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.seen: list[Sighting] = []
+        self.bases: set[str] = set()
+        """The data bases of sqlite that the test opened."""
         self._follows = self._hears = False
         self._began_ns = 0
         self._written: set[str] = set()
@@ -41,6 +54,7 @@ class Sightings:
             sys.addaudithook(self._hear)
         self._follows = self._hears = True
         self._began_ns, self._written, self._texts = 0, set(), {}
+        self.seen, self.bases = [], set()
 
     def begin_task(self) -> None:
         """Count a file as changed if it changes from now on; has an effect only for the first task of the test."""
@@ -59,7 +73,11 @@ class Sightings:
         if name == "write_file" and len(arguments) > 1:
             self._texts[file] = str(arguments[1])
         elif name != "read_file" or file not in self._texts or self._texts[file] != answer:
-            sys.audit(LOOK, name)
+            sys.audit(LOOK, name, file)
+
+    def has_written(self, path: str) -> bool:
+        """Return whether the test itself wrote the file."""
+        return os.path.realpath(path) in self._written
 
     def is_fresh(self, path: str) -> bool:
         """Return whether a file or folder changed or went away since the first task began, and not by this process."""
@@ -81,41 +99,55 @@ class Sightings:
         if read is None or not self._follows:
             return
         try:
-            self.count += read(self, arguments) and (event == LOOK or not _is_of_package())
+            sighting = read(self, arguments)
+            if event == "sqlite3.connect" and not _is_of_package():
+                self.bases.add(os.fsdecode(arguments[0]))
+            if sighting and (event == LOOK or not _is_of_package()):
+                self.seen.append(sighting)
         except (TypeError, ValueError, OSError):  # the path is invalid; the caller gets the error itself
             return
 
-    def _opens(self, arguments: tuple[Any, ...]) -> bool:
+    def _opens(self, arguments: tuple[Any, ...]) -> Sighting | None:
         path, mode, flags = arguments[0], arguments[1] or "", arguments[2] or 0
         if isinstance(path, int):
-            return False
+            return None
         if set(mode) & set("wax+") or flags & _WRITES:
-            return self._writes(path)
-        return self.is_fresh(os.fsdecode(path))
+            self._writes(path)
+            return None
+        return self._file("open", path)
 
-    def _writes(self, path: Any) -> bool:
+    def _file(self, name: str, path: Any) -> Sighting | None:
+        file = os.fsdecode(path)
+        return Sighting("file", name, os.path.realpath(file)) if self.is_fresh(file) else None
+
+    def _writes(self, path: Any) -> None:
         self._written.add(os.path.realpath(os.fsdecode(path)))
-        return False
 
-    def _lists(self, arguments: tuple[Any, ...]) -> bool:
+    def _lists(self, arguments: tuple[Any, ...]) -> Sighting | None:
         path = arguments[0] or "."
-        return not isinstance(path, int) and self.is_fresh(os.fsdecode(path))
+        return None if isinstance(path, int) else self._file("list", path)
+
+    def _connects(self, arguments: tuple[Any, ...]) -> Sighting | None:
+        file = os.fsdecode(arguments[0]).removeprefix("file:").partition("?")[0]
+        return self._file("connect", file) if os.path.lexists(file) else None
 
 
-_EVENTS: Mapping[str, Callable[[Sightings, tuple[Any, ...]], bool]] = {
-    LOOK: lambda self, _: True,
+def _command(_: Sightings, arguments: tuple[Any, ...]) -> Sighting:
+    return Sighting("process", str(arguments[0]) if arguments else "")
+
+
+_EVENTS: Mapping[str, Callable[[Sightings, tuple[Any, ...]], Sighting | None]] = {
+    LOOK: lambda _, arguments: Sighting("desktop", *map(str, arguments)),
     "open": Sightings._opens,
     "os.listdir": Sightings._lists,
     "os.scandir": Sightings._lists,
     "os.mkdir": lambda self, arguments: self._writes(arguments[0]),
     "os.rename": lambda self, arguments: self._writes(arguments[1]),
-    "sqlite3.connect": lambda self, arguments: self.is_fresh(os.fsdecode(arguments[0])),
-    **dict.fromkeys(
-        ("subprocess.Popen", "os.system", "os.posix_spawn", "os.spawn", "socket.connect", "socket.sendto"),
-        lambda self, _: True,
-    ),
+    "sqlite3.connect": Sightings._connects,
+    **dict.fromkeys(("subprocess.Popen", "os.system", "os.posix_spawn", "os.spawn"), _command),
+    **dict.fromkeys(("socket.connect", "socket.sendto"), lambda *_: Sighting("connection", "")),
 }
-"""For each event, by name: a function of the event's arguments that returns whether the event is a look.
+"""For each event, by name: a function of the event's arguments that returns the look that it is, if any.
 
 Source of the names and arguments: docs.python.org/3/library/audit_events.html.
 """

@@ -45,7 +45,7 @@ class LastTask:
     """The last task of a test: its number from 1, how it ended, and where the test stood then.
 
     `result` is None where it broke; `verdicts` is how many there were before it ended, `looks` how many looks of the
-    test's own.
+    test's own. `is_unsure` says that a claim since is unsure, or that a value could not be read.
     """
 
     number: int
@@ -55,6 +55,7 @@ class LastTask:
     verdicts: int
     places: tuple[Place, ...] = ()
     looks: int = 0
+    is_unsure: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class Claims:
         """So many of the verdicts were looked through for those that nobody asked."""
         self._last_task: LastTask | None = None
         self._end_frame: Frame | None = None
+        self._is_unread = False
 
     # --- claims ------------------------------------------------------------------------------------------------------
 
@@ -154,12 +156,14 @@ class Claims:
         last, self._last_task = self._last_task, None
         if last is None or last.body_checks:
             return None
-        return None if any(verdict.plain.holds for verdict in self.verdicts[last.verdicts :]) else last
+        since = [verdict.plain for verdict in self.verdicts[last.verdicts :]]
+        is_unsure = self._is_unread or any(verdict.kind == "unsure" for verdict in since)
+        return None if any(verdict.holds for verdict in since) else replace(last, is_unsure=is_unsure)
 
     def task_ended(self, number: int, started: RunStarted, result: RunResult | None, places: tuple[Place, ...]) -> None:
         """Note that a task has ended."""
-        self._end_frame = None
-        seen = len(self.verdicts), places, SIGHTINGS.count
+        self._end_frame, self._is_unread = None, False
+        seen = len(self.verdicts), places, len(SIGHTINGS.seen)
         self._last_task = LastTask(number, started.task, started.body_checks, result, *seen)
 
     def will_act(self) -> None:
@@ -217,6 +221,7 @@ class Claims:
         self.extracted.append(reading)
         self._context.runner.record(Extracted(reading, form.name, problem), [frame])
         if problem:
+            self._is_unread = True
             raise unread(form.name, reading, problem)
         return form.filled(reading)
 

@@ -16,30 +16,26 @@ import ast
 import contextlib
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Sequence
 from types import FunctionType
 
+from pytest_vnc_use.body_checks.assignments import take_over
 from pytest_vnc_use.body_checks.code_places import (
-    FunctionNode,
-    Place,
     has_line_within,
     holds,
     holds_any,
     innermost,
     is_chain,
     is_endless,
-    is_given_away,
     is_named,
     is_own,
-    names_of,
     node_of,
     parts,
     sure_calls,
 )
 from pytest_vnc_use.body_checks.code_values import NOTHING, Instance, Method, class_of, own_method
 from pytest_vnc_use.body_checks.code_ways import (
+    CHECKED,
     NO_WAY,
     ON,
     Ways,
@@ -50,15 +46,17 @@ from pytest_vnc_use.body_checks.code_ways import (
     may_return_true,
     raises_in,
     surely,
+    uses_up,
 )
 from pytest_vnc_use.body_checks.known_calls import ASSERTING
-from pytest_vnc_use.body_checks.looks import Scope, Sources, take_over
+from pytest_vnc_use.body_checks.looks import Scope
 from pytest_vnc_use.body_checks.truths import has_items, proves
 
 _FAILS = frozenset({"fail", "skip", "xfail", "exit", "skipTest"})
 """Calls of pytest, unittest and sys after which a test has not passed."""
 _RUNS_TO_THE_END = frozenset({"run", "run_until_complete", "wait_for"})
 """Calls of asyncio, anyio and trio that await their argument."""
+_GOES: Ways = frozenset({"return", "break", "continue"})
 _EXPECTS_ERROR = frozenset({"raises", "warns", "deprecated_call", "assertRaises", "assertRaisesRegex", "assertWarns"})
 
 
@@ -115,13 +113,14 @@ class Flow:
             if isinstance(node, (ast.Assert, ast.If, ast.While, ast.For, ast.With, ast.Match)):
                 ways = self._statement(node)
             elif any(map(self._asserts_in_chain, parts(node))):
-                return NO_WAY
+                return CHECKED
             else:
                 take_over(self._scope, node)
         elif isinstance(node, ast.Assign):
             for target in node.targets:
-                self._scope.name(target, looks=False)  # the value may have been read before the task
-        return NO_WAY if surely(inner) else ways
+                self._scope.name(target, looks=False, words=True)  # it may have been read before the task
+        self._scope.doubt_filled(node)
+        return CHECKED if surely(inner) else ways
 
     def _asserts_in_chain(self, node: ast.expr) -> bool:
         """Return whether a call on the result of the task's own call asserts: `page.press().check()`."""
@@ -131,7 +130,7 @@ class Flow:
     def _simple(self, node: ast.stmt) -> Ways:
         match node:
             case ast.Assert():
-                return NO_WAY if self._asserts(node) else ON
+                return self._ways_of_assertion(node)
             case ast.Raise():
                 return NO_WAY
             case ast.Break():
@@ -143,19 +142,22 @@ class Flow:
                 self._scope.things[node.name] = _Local(node, self._scope)
                 return ON
             case ast.Return():
-                return NO_WAY if node.value and self._calls_assert(node.value) else frozenset({"return"})
-        ways = NO_WAY if any(map(self._calls_assert, parts(node))) else ON
+                return CHECKED if node.value and self._calls_assert(node.value) else frozenset({"return"})
+        if self._fails([node]):
+            return NO_WAY
+        ways = CHECKED if any(map(self._calls_assert, parts(node))) else ON
         take_over(self._scope, node)
         if any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in parts(node)):
-            return frozenset({"yield"}) if ways else NO_WAY
+            return frozenset({"yield"}) if ways == ON else ways
         return ways
 
-    def _asserts(self, node: ast.Assert) -> bool:
-        """Return whether the assertion counts; `python -O` leaves out assertions that pytest has not rewritten."""
+    def _ways_of_assertion(self, node: ast.Assert) -> Ways:
+        """Return the ways of an assertion; `python -O` leaves out those that pytest has not rewritten."""
         if isinstance(node.test, ast.Constant) and not node.test.value:
-            return True
+            return NO_WAY
         is_there = __debug__ or "@pytest_ar" in self._scope.values
-        return self._calls_assert(node.test) or (is_there and proves(self._scope, node.test))
+        counts = self._calls_assert(node.test) or (is_there and proves(self._scope, node.test))
+        return CHECKED if counts else ON
 
     # --- statements that hold others ---------------------------------------------------------------------------------
 
@@ -164,22 +166,29 @@ class Flow:
             return self.block(node.body if node.test.value else node.orelse)
         if self._line is not None:
             return self.block(node.orelse if holds_any(node.orelse, self._line) else node.body)
-        looks_decide = proves(self._scope, node.test)
+        if_true, if_false = (proves(self._scope, node.test, truth=truth) for truth in (True, False))
+        tells = self._scope.tells(node.test)
         if self._calls_assert(node.test):
-            return NO_WAY
-        before = dict(self._scope.facts)
-        body, other = self.block(node.body), self.block(node.orelse)
-        if not looks_decide:
-            return body | other
-        self._scope.depend(node, before)
-        if any(map(self._fails, (node.body, node.orelse))):
-            return NO_WAY  # this is an assertion in other words
-        return if_seen(body, {"next"}) | if_seen(other, {"next"})
+            return CHECKED
+        before, words = dict(self._scope.facts), dict(self._scope.words)
+        body = self.block(node.body)
+        words_in_body = dict(self._scope.words)
+        other = self.block(node.orelse)
+        self._scope.doubt(node, before, (words, words_in_body), tells=tells)
+        if if_true or if_false:
+            self._scope.depend(node, before)
+        if (self._fails(node.body) and if_false) or (self._fails(node.orelse) and if_true):
+            return CHECKED  # this is an assertion in other words
+        if body & _GOES and other & _GOES and "next" not in body | other:
+            return body | other  # whatever was seen, the code ends without an error
+        return (if_seen(body, {"next"}) if if_true else body) | (if_seen(other, {"next"}) if if_false else other)
 
     def _fails(self, body: Sequence[ast.stmt]) -> bool:
         """Return whether a branch ends the test as failed."""
         match [*body][-1:]:
             case [ast.Raise()]:
+                return True
+            case [ast.Expr(value=ast.Call(func=func))] if _ends_test(self._scope.resolve(func)):
                 return True
             case [ast.Assert(test=ast.Constant(value=value))]:
                 return not value
@@ -191,10 +200,12 @@ class Flow:
         is_within, has_no_end = self._line is not None, is_endless(node)
         if not is_within and not isinstance(node, ast.While):
             take_over(self._scope, ast.For(node.target, node.iter, [], []))
-        before = dict(self._scope.facts)
+        before, words = dict(self._scope.facts), dict(self._scope.words)
         around, self._last_round = self._last_round, last_round(node)
         body = self.block(node.body)
         self._last_round = around
+        decides = node.test if isinstance(node, ast.While) else node.iter
+        self._scope.doubt(node, before, (words,), tells=not is_within and self._scope.tells(decides))
         if not is_within and not isinstance(node, ast.While) and self._scope.rests(node.iter):
             self._scope.depend(node, before)
         ways = body - {"next", "break", "continue", "next if seen", "break if seen"}
@@ -206,25 +217,29 @@ class Flow:
 
     def _ways_after_all_rounds(self, node: ast.For | ast.AsyncFor | ast.While, body: Ways, *, is_within: bool) -> Ways:
         if isinstance(node, ast.While):
-            ends_if_seen = proves(self._scope, node.test)  # a loop that waits ends only if it sees that
-            return NO_WAY if ends_if_seen else self.block(node.orelse)
+            ends_if_seen = proves(self._scope, node.test, truth=False)  # a loop that waits ends only if it sees that
+            return CHECKED if ends_if_seen and not uses_up(node) else self.block(node.orelse)
         asserts_each = (is_within or has_items(self._scope, node.iter)) and not body & {
             "next",
             "continue",
             "next if seen",
         }
-        return NO_WAY if asserts_each else self.block(node.orelse)
+        return CHECKED if asserts_each else self.block(node.orelse)
 
     def _with(self, node: ast.With | ast.AsyncWith) -> Ways:
         is_within = self._line is not None
         if not is_within and any(self._calls_assert(item.context_expr) for item in node.items):
-            return NO_WAY
+            return CHECKED
         take_over(self._scope, node)
         expects = any(is_named(item.context_expr, _EXPECTS_ERROR) for item in node.items)
         if expects and (self._scope.trusts_outcome if is_within else self._looks_at(node.body)):
-            return NO_WAY
+            return CHECKED
+        defaults = {name: "true" in facts for name, facts in self._scope.facts.items()}
+        before = dict(self._scope.facts)
         ways = self.block(node.body)
         swallows = any(map(self._swallows, node.items)) or self._enters_one_that_swallows(node)
+        if swallows:
+            self._scope.doubt(node, before, (defaults,), tells=False)
         return ways | ON if expects or swallows else ways
 
     def _enters_one_that_swallows(self, node: ast.With | ast.AsyncWith) -> bool:
@@ -264,12 +279,13 @@ class Flow:
         ways = self.block(node.body)
         if "next" in ways and node.orelse:
             ways = (ways - ON) | self.block(node.orelse)
-        known = dict(self._scope.looks)
+        known, words, facts = dict(self._scope.looks), dict(self._scope.words), dict(self._scope.facts)
         for handler in node.handlers:
             ways |= self.block(handler.body) - (ON if raises_in(handler, self._last_round) else NO_WAY)
         self._scope.looks.update(
             {name: True for name, looks in known.items() if looks}
         )  # a default in a handler does not undo a look
+        self._scope.doubt(node, facts, (words, _expected_in(node.handlers)), tells=False)
         return self._finally(ways, node)
 
     def _finally(self, ways: Ways, node: ast.Try) -> Ways:
@@ -283,12 +299,14 @@ class Flow:
             return next((self.block(case.body) for case in node.cases if holds_any(case.body, self._line)), ON)
         is_whole = any(isinstance(case.pattern, ast.MatchAs) and not case.pattern.pattern for case in node.cases)
         ways: Ways = NO_WAY if is_whole and not node.cases[-1].guard else ON
-        seen = self._scope.rests(node.subject)
+        tells, words, facts = self._scope.tells(node.subject), dict(self._scope.words), dict(self._scope.facts)
+        seen = self._scope.rests(node.subject) and not tells
         for case in node.cases:
             for name in captured(case.pattern):
-                self._scope.name(ast.Name(name, ast.Store()), looks=seen)
+                self._scope.name(ast.Name(name, ast.Store()), looks=seen, words=tells)
             ways |= self.block(case.body)
-        return NO_WAY if seen and is_whole and any(self._fails(case.body) for case in node.cases) else ways
+        self._scope.doubt(node, facts, (words,), tells=tells)
+        return CHECKED if seen and is_whole and any(self._fails(case.body) for case in node.cases) else ways
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
@@ -312,7 +330,7 @@ class Flow:
                 return False  # the call only makes the generator
             if inspect.iscoroutinefunction(method.function) and not is_awaited:
                 return False
-            return self._scope.depth < 6 and asserts(method, partial(self._scope.within, call, method))
+            return self._scope.follows and self._called_asserts(call, method)
         if isinstance(call.func, (ast.Attribute, ast.Name)) and _ends_test(callee):
             return True
         if is_named(call, _EXPECTS_ERROR):
@@ -325,6 +343,19 @@ class Flow:
                 return self._is_known_assertion(name, told, None, is_found=callee is not NOTHING)
         return False
 
+    def _called_asserts(self, call: ast.Call, method: Method) -> bool:
+        """Return whether a user's function surely asserts; one that is called again in the same way is read once."""
+        scope, known = self._scope.within(call, method), self._scope.sources.asserting
+        key = (method.function, *scope.state())
+        if key not in known:
+            known[key] = (asserts(method, lambda: scope), scope)
+        return known[key][0]
+
+    def _is_of_the_user(self, call: ast.expr) -> bool:
+        """Return whether a call is of a user's own function or class."""
+        callee = self._scope.resolve(call.func) if isinstance(call, ast.Call) else NOTHING
+        return own_method(callee) is not None or isinstance(callee, (_Local, type))
+
     def _is_known_assertion(
         self, name: str, told: Sequence[ast.expr], owner: ast.expr | None, *, is_found: bool
     ) -> bool:
@@ -335,7 +366,7 @@ class Flow:
         if name == "check" and len(told) > 1:
             return proves(self._scope, told[0]) and not isinstance(told[0], ast.Constant)
         if name.startswith(("to_", "not_to_")) and owner is not None:
-            return is_named(innermost(owner), frozenset({"expect"}))
+            return is_named(innermost(owner), frozenset({"expect"})) and not self._is_of_the_user(innermost(owner))
         if (
             not re.match(r"assert[A-Z]", name)
             and name not in ASSERTING
@@ -343,10 +374,16 @@ class Flow:
         ):
             return False
         if name in ("assertTrue", "assertFalse", "assert_", "assert_that"):
-            return bool(told) and proves(self._scope, told[0]) and (name != "assert_that" or len(told) > 1)
+            return (
+                bool(told)
+                and proves(self._scope, told[0], truth=name != "assertFalse")
+                and (name != "assert_that" or len(told) > 1)
+            )
         if name in ("assertIsNotNone", "assertIsInstance"):
-            return bool(told) and self._scope.rests(told[0]) and not self._scope.facts_in(told[0])
+            return bool(told) and proves(self._scope, told[0]) and not self._scope.facts_in(told[0])
         asked = told or ([owner] if owner is not None else [])
+        if any(map(self._scope.tells, asked)):
+            return False
         return len({ast.dump(each) for each in asked}) == len(asked) and any(map(self._scope.rests, asked))
 
 
@@ -354,18 +391,18 @@ class _Local:
     """A function that the test itself defines."""
 
     def __init__(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
-        self._node, self._scope = node, scope
+        self.node, self._scope = node, scope
 
     def asserts(self, call: ast.Call, caller: Scope, *, is_awaited: bool) -> bool:
         """Return whether a call of the function surely asserts."""
-        is_made = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(self._node))
-        if caller.depth >= 6 or is_made or (isinstance(self._node, ast.AsyncFunctionDef) and not is_awaited):
+        is_made = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(self.node))
+        if caller.depth >= 6 or is_made or (isinstance(self.node, ast.AsyncFunctionDef) and not is_awaited):
             return False
-        scope = replace(self._scope, depth=caller.depth + 1, looks={**caller.looks}, things={**caller.things})
-        names = [each.arg for each in self._node.args.args]
+        scope = self._scope.copy(caller)
+        names = [each.arg for each in self.node.args.args]
         for name, value in zip(names, call.args, strict=False):
-            scope.take(name, caller.rests(value), caller.resolve(value))
-        return surely(Flow(scope).block(self._node.body))
+            scope.take(name, caller.rests(value), caller.resolve(value), words=caller.tells(value))
+        return surely(Flow(scope).block(self.node.body))
 
 
 # --- whole functions --------------------------------------------------------------------------------------------------
@@ -377,64 +414,19 @@ def asserts(method: Method, scope: Callable[[], Scope]) -> bool:
     return node is not None and surely(Flow(scope()).block(node.body))
 
 
-def function_asserts(
-    function: object, funcargs: Mapping[str, object], sources: Sources, *, trusts_outcome: bool = False
-) -> bool:
-    """Return whether a test's function, or the part of a fixture before its `yield`, surely asserts.
-
-    `funcargs` are the values of the test's fixtures and parameters. Adds the sources of the looks to `sources`. With
-    `trusts_outcome` the text and outcome of a run's result count.
-    """
-    method = own_method(function)
-    if method is None:
-        return False
-    values = {**names_of(method.function), **funcargs}
-    scope = Scope(values, trusts_outcome, funcargs, frozenset(funcargs), sources=sources)
-    names = [*inspect.signature(method.function).parameters]
-    if method.owner is not NOTHING and names:
-        scope.values, scope.live = {**values, names[0]: method.owner}, scope.live | {names[0]}
-    return asserts(method, lambda: scope)
-
-
-def asserts_after_yield(function: object, funcargs: Mapping[str, object], sources: Sources) -> bool:
-    """Return whether the teardown of a fixture surely asserts."""
-    method = own_method(function)
-    node = node_of(method.function.__code__) if method else None
-    if method is None or node is None:
-        return False
-    lines = [each.lineno for each in ast.walk(node) if isinstance(each, ast.Yield)]
-    values = {**names_of(method.function), **funcargs}
-    scope = Scope(values, funcargs=funcargs, live=frozenset(funcargs), sources=sources)
-    return len(lines) == 1 and surely(Flow(scope, lines[0]).block(node.body))
-
-
-def asserts_after(
-    places: Sequence[Place], funcargs: Mapping[str, object], sources: Sources, *, trusts_outcome: bool = False
-) -> bool:
-    """Return whether the functions at those places, innermost first, surely assert in the rest of their code."""
-    ways = ON
-    for place in places:
-        node = node_of(place.code)
-        scope = Scope(place.values, trusts_outcome, funcargs, _live_names(place, node, funcargs), sources=sources)
-        left = Flow(scope, place.line, ways).block(node.body) if node else ON
-        ways = NO_WAY if surely(left) else ON
-    return not ways
-
-
-def _live_names(place: Place, node: FunctionNode | None, funcargs: Mapping[str, object]) -> frozenset[str]:
-    """Return the names of things that may have changed since the task ended.
-
-    A list or dict that the function itself made has not changed, unless it was passed to something that may fill it.
-    """
-    given = {id(thing) for thing in funcargs.values()}
-    return frozenset(
-        name
-        for name, thing in place.own.items()
-        if not isinstance(thing, (list, dict, set)) or id(thing) in given or (node and is_given_away(name, node))
-    )
-
-
 # --- syntax -----------------------------------------------------------------------------------------------------------
+
+
+def _expected_in(handlers: Sequence[ast.ExceptHandler]) -> dict[str, bool]:
+    """Return the names that get a text or number in an `except`: it may be just what is expected."""
+    given = [each for handler in handlers for part in handler.body for each in ast.walk(part)]
+    return {
+        target.id: True
+        for each in given
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant) and each.value.value
+        for target in each.targets
+        if isinstance(target, ast.Name)
+    }
 
 
 def _ends_test(callee: object) -> bool:

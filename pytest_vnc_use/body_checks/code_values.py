@@ -13,6 +13,7 @@ from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 from pytest_vnc_use.body_checks.code_places import empty_at_first, is_own
+from pytest_vnc_use.body_checks.decorators import passes_on
 
 NOTHING = object()
 """Stands for a name or a call of which nothing is known."""
@@ -36,7 +37,10 @@ class Method:
 
 
 def own_method(callee: object) -> Method | None:
-    """Return the user's function in `callee`, without other packages' decorators; None if it is not the user's."""
+    """Return the user's function in `callee`, without other packages' decorators.
+
+    Return None if it is not the user's, or if a decorator may end its errors.
+    """
     function: object = callee
     owner: object = NOTHING
     if isinstance(callee, Method):
@@ -44,6 +48,8 @@ def own_method(callee: object) -> Method | None:
     elif isinstance(callee, MethodType):
         function, owner = callee.__func__, callee.__self__
     while isinstance(function, FunctionType) and not is_own(function.__code__) and hasattr(function, "__wrapped__"):
+        if not passes_on(function):
+            return None
         function = function.__wrapped__
     if not isinstance(function, FunctionType):
         return None

@@ -9,23 +9,26 @@ from typing import Literal
 
 from pytest_vnc_use.body_checks.code_places import node_of
 
-Way = Literal["next", "return", "break", "continue", "yield", "next if seen", "return if seen", "break if seen"]
+Way = Literal[
+    "next", "return", "break", "continue", "yield", "next if seen", "return if seen", "break if seen", "checked"
+]
 Ways = frozenset[Way]
 """The normal ends of a piece of code that has asserted nothing; empty if it has none.
 
-The code takes a way `if seen` only if a look decided so. If all other ways fail the test, the code has asserted the
-look.
+The code takes a way `if seen` only if a look decided so. If all other ways fail the test in any case, the code has
+asserted the look. `checked` is no end: the code went through an assertion that counts.
 """
 
 ON: Ways = frozenset({"next"})
 NO_WAY: Ways = frozenset()
+CHECKED: Ways = frozenset({"checked"})
 _IF_SEEN: Mapping[Way, Way] = {"next": "next if seen", "return": "return if seen", "break": "break if seen"}
 _ALL_IF_SEEN = frozenset(_IF_SEEN.values())
 
 
 def surely(ways: Ways) -> bool:
     """Return whether code with these ways has surely asserted something."""
-    return ways <= _ALL_IF_SEEN
+    return ways <= CHECKED or ways <= _ALL_IF_SEEN
 
 
 def if_seen(ways: Ways, but: frozenset[Way] | set[Way] = NO_WAY) -> Ways:
@@ -39,6 +42,9 @@ def last_round(loop: ast.stmt) -> str:
         case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=[end])):
             last = ast.unparse(end)
             return f"{name} == {int(last) - 1 if last.isdecimal() else f'{last} - 1'}"
+        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=[_, end])):
+            last = ast.unparse(end)
+            return f"{name} == {int(last) - 1}" if last.isdecimal() else ""
     return ""
 
 
@@ -74,3 +80,16 @@ def catches_around_yield(function: FunctionType) -> bool:
 
 def _ends_error(handler: ast.ExceptHandler) -> bool:
     return not isinstance(handler.body[-1], ast.Raise)
+
+
+def uses_up(loop: ast.While) -> bool:
+    """Return whether the loop takes items out of what its condition asks for: `while rows: rows.pop()`."""
+    asked = {each.id for each in ast.walk(loop.test) if isinstance(each, ast.Name)}
+    calls = [each.func for part in loop.body for each in ast.walk(part) if isinstance(each, ast.Call)]
+    return any(
+        isinstance(each, ast.Attribute)
+        and each.attr in ("pop", "popleft", "popitem", "remove", "clear")
+        and isinstance(each.value, ast.Name)
+        and each.value.id in asked
+        for each in calls
+    )

@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Literal
 
-from pytest_vnc_use.body_checks.code_places import node_of
+from pytest_vnc_use.body_checks.code_places import node_of, statements_in
 
-Fact = Literal["true", "number", "there", "picture", "image"]
+Fact = Literal["true", "number", "there", "picture", "image", "fixed", "blank"]
 """A fact about a value.
 
 `true`: never false. `number`: true for all numbers but one, as `find` answers. `there`: never None. `picture`: the
-bytes of a screenshot. `image`: made from a screenshot.
+bytes of a screenshot. `image`: made from a screenshot. `fixed`: of one length, as a digest. `blank`: it may
+be the empty text.
 """
 Facts = frozenset[Fact]
 NONE: Facts = frozenset()
@@ -64,6 +65,8 @@ def facts_of(node: ast.AST, of_name: Callable[[str], Facts]) -> Facts:
             return facts_of(node.value, of_name) & {"picture", "image", "there"}
         case ast.Attribute(value=owner):
             return facts_of(owner, of_name) & {"image"}
+        case ast.IfExp():
+            return facts_of(node.body, of_name) & facts_of(node.orelse, of_name)
         case ast.Call():
             return _of_call(node, of_name)
     return NONE
@@ -80,14 +83,22 @@ def _of_call(call: ast.Call, of_name: Callable[[str], Facts]) -> Facts:
         case "bytes" | "BytesIO" | "bytearray" if image:
             return _IS_PICTURE
         case "hexdigest" | "digest" | "hex":
+            return _IS_TRUE | image | {"fixed"}
+        case "str" | "dumps":
             return _IS_TRUE | image
+        case "startswith" if image:
+            return _IS_TRUE
+        case "get" | "getenv" if call.args and _is_blank(call.args[-1]):
+            return frozenset({"blank", "there"})
         case "split" | "rsplit" if call.args and owner:
             return _IS_TRUE
-        case "partition" | "rpartition" | "splitext" | "repr" | "run" | "Popen":
+        case "partition" | "rpartition":
+            return _IS_TRUE | {"fixed"}
+        case "splitext" | "repr" | "run" | "Popen":
             return _IS_TRUE
         case "find" | "rfind" if owner:
             return frozenset({"number"})
-        case "read_file" | "splitlines" | "strip" | "lower" | "upper" | "len" | "str" | "decode" | "encode":
+        case "read_file" | "splitlines" | "strip" | "lower" | "upper" | "len" | "decode" | "encode":
             return _IS_THERE | image
         case "next" | "get" | "getattr" | "pop" | "setdefault" if len(call.args) > 1:
             return facts_of(call.args[-1], of_name) & {"true"}
@@ -96,7 +107,8 @@ def _of_call(call: ast.Call, of_name: Callable[[str], Facts]) -> Facts:
 
 def has_foregone_truth(node: ast.expr, facts: Facts) -> bool:
     """Return whether an expression that is asserted as it stands is true, or false, whatever the program shows."""
-    return bool(facts & {"true", "number", "picture"}) or isinstance(node, (ast.Tuple, ast.List, ast.Dict, ast.Set))
+    is_empty = isinstance(node, (ast.Tuple, ast.List)) and not node.elts
+    return bool(facts & {"true", "number", "picture"}) or is_empty or isinstance(node, (ast.Dict, ast.Set))
 
 
 def is_forgotten_call(node: ast.expr) -> bool:
@@ -109,7 +121,7 @@ def is_of_a_picture(node: ast.Attribute, owner: Facts) -> bool:
     return "image" in owner and node.attr in _MADE_OF_A_PICTURE
 
 
-def is_foregone(test: ast.Compare, of_name: Callable[[str], Facts]) -> bool:
+def is_foregone(test: ast.Compare, facts_in: Callable[[ast.expr], Facts]) -> bool:
     """Return whether a comparison is true, or false, whatever the program shows."""
     sides = [test.left, *test.comparators]
     if len({ast.dump(side) for side in sides}) < len(sides):
@@ -117,13 +129,38 @@ def is_foregone(test: ast.Compare, of_name: Callable[[str], Facts]) -> bool:
     if len(sides) > 2:
         return False
     (left, right), op = sides, test.ops[0]
-    facts = [facts_of(side, of_name) for side in sides]
-    if "picture" in facts[0] | facts[1] and any(isinstance(side, ast.Constant) for side in sides):
+    facts = [facts_in(side) for side in sides]
+    if "picture" in facts[0] | facts[1] and any(isinstance(side, ast.Constant) or _is_begin(side) for side in sides):
         return True
     if isinstance(op, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and any(_is_none(side) for side in sides):
         return any("there" in each for each in facts)
-    return _is_true_of_any_length(left, op, right, of_name) or _is_true_of_any_length(
-        right, _TURNED.get(type(op), type(op))(), left, of_name
+    if isinstance(op, (ast.In, ast.NotIn)):
+        return _has_both(right) or _is_blank(left) or "blank" in facts[0]
+    turned = _TURNED.get(type(op), type(op))()
+    return _is_true_of_any_length(left, op, right, facts_in) or _is_true_of_any_length(right, turned, left, facts_in)
+
+
+def _is_begin(node: ast.expr) -> bool:
+    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and node.slice.lower is None
+
+
+def _is_blank(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in ("", b"")
+
+
+def _has_both(node: ast.expr) -> bool:
+    """Return whether an expression is a display that has both True and False."""
+    items = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else []
+    values = [each.value for each in items if isinstance(each, ast.Constant)]
+    return any(value is True for value in values) and any(value is False for value in values)
+
+
+def always_true(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether a function returns only what is true in any case: a tuple, a text with words in it."""
+    returned = [each.value for each in statements_in(node.body) if isinstance(each, ast.Return)]
+    return bool(returned) and all(
+        value is not None and not isinstance(value, ast.Constant) and "true" in facts_of(value, lambda _: NONE)
+        for value in returned
     )
 
 
@@ -131,15 +168,19 @@ def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def _is_true_of_any_length(left: ast.expr, op: ast.cmpop, right: ast.expr, of_name: Callable[[str], Facts]) -> bool:
+def _is_true_of_any_length(
+    left: ast.expr, op: ast.cmpop, right: ast.expr, facts_in: Callable[[ast.expr], Facts]
+) -> bool:
     """Return whether it is like `len(x) >= 0`, `len(x) != -1` or `len(text.split(";")) > 0`."""
     order, bound = _ORDERS.get(type(op)), _number(right)
     if order is None or bound is None:
         return False
+    if bound <= 0 and isinstance(op, (ast.GtE, ast.Gt)) and order(0, bound):
+        return True  # what is counted is never less
     match left:
         case ast.Call(func=ast.Name(id="len"), args=[of]):
-            facts = facts_of(of, of_name)
-            if "picture" in facts:
+            facts = facts_in(of)
+            if facts & {"picture", "image", "fixed"}:
                 return True
             least = 1 if "true" in facts else 0
             lengths = {n for n in (least, bound - 1, bound, bound + 1) if n >= least}

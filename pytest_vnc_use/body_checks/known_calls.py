@@ -55,3 +55,8 @@ ASSERTING = frozenset(
     "assert_not_called assert_awaited assert_awaited_once assert_that assert_".split()
 )
 """Names by which numpy, pandas, unittest and its mocks assert; names like assertEqual are known by their form."""
+MAY_BE_NONE = frozenset(
+    "fetchone get search match fullmatch find first one_or_none scalar scalar_one_or_none getenv which poll next pop "
+    "find_element query_selector getattr loads load group setdefault getbbox".split()
+)
+"""Calls of other packages that may return None; of all others it is foregone that they do not."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
 
+from pytest_vnc_use.body_checks.assignments import take_over
 from pytest_vnc_use.body_checks.code_places import (
     arguments_of,
     innermost,
@@ -25,7 +27,6 @@ from pytest_vnc_use.body_checks.code_places import (
     node_of,
     returns_the_same,
     statements_in,
-    written_by,
 )
 from pytest_vnc_use.body_checks.code_values import (
     NOTHING,
@@ -44,11 +45,13 @@ from pytest_vnc_use.body_checks.code_values import (
 from pytest_vnc_use.body_checks.foregone import (
     NONE,
     Facts,
+    always_true,
     facts_of,
     is_of_a_picture,
 )
 from pytest_vnc_use.body_checks.known_calls import (
     CONNECTED,
+    MAY_BE_NONE,
     OF_TEXT,
     OF_THE_PLACE,
     OS_LOOKS,
@@ -61,20 +64,10 @@ from pytest_vnc_use.body_checks.known_calls import (
     SILENT,
     UNTELLING,
 )
+from pytest_vnc_use.body_checks.sources import Known, Sources
+from pytest_vnc_use.body_checks.words import holds_words, is_watched, tells_words
 
-
-@dataclass
-class Sources:
-    """The sources that a piece of code looks at, judging by names.
-
-    `desktop`: the fixtures of this package. `connection`: one that may have been made long ago. `files`: their paths.
-    """
-
-    desktop: bool = False
-    connection: bool = False
-    files: set[str] = field(default_factory=set)
-
-
+_OF_SQLITE = frozenset({"sqlite3", "_sqlite3", "aiosqlite"})
 _DEEPEST = 6
 """The number of nested calls that are followed."""
 
@@ -84,10 +77,11 @@ class Scope:
     """The known facts about the names in a piece of code.
 
     `values` are the names' values when the task ended. `live` are names of objects that a look may find changed now.
-    For names that got a value since: `looks` says whether it rests on a look, `things` is its object if known, `facts`
-    are the facts that hold in any case, `parts` is the dict that is written out. With `trusts_outcome` the run's own
-    words count: it did not end as its planner said. `funcargs` are the test's, for calls whose arguments cannot be told
-    apart. `written` are the files that the test itself wrote. All scopes of a test share `sources`.
+    For names that got a value since: `looks` says whether it rests on a look, `words` whether it may rest on the
+    planner's word, `things` is its object if known, `facts` are the facts that hold in any case, `parts` is the dict
+    that is written out. With `trusts_outcome` the run's own words count: it did not end as its planner said. `funcargs`
+    are the test's, for calls whose arguments cannot be told apart. `written` are the files that the test itself wrote.
+    All scopes of a test share `sources`.
     """
 
     values: Mapping[str, object]
@@ -95,17 +89,48 @@ class Scope:
     funcargs: Mapping[str, object] = field(default_factory=dict)
     live: frozenset[str] = frozenset()
     depth: int = 0
-    looks: dict[str, bool] = field(default_factory=dict)
-    things: dict[str, object] = field(default_factory=dict)
-    facts: dict[str, Facts] = field(default_factory=dict)
-    parts: dict[str, ast.Dict] = field(default_factory=dict)
+    looks: dict[str, bool] = field(default_factory=Known)
+    words: dict[str, bool] = field(default_factory=Known)
+    things: dict[str, object] = field(default_factory=Known)
+    facts: dict[str, Facts] = field(default_factory=Known)
+    parts: dict[str, ast.Dict] = field(default_factory=Known)
     written: set[str] = field(default_factory=set)
     sources: Sources = field(default_factory=Sources)
+    _answers: dict[tuple[str, int], tuple[int, ast.AST, Any]] = field(default_factory=dict)
+
+    def copy(self, caller: Scope) -> Scope:
+        """Return the scope of an inner function, which sees what the caller knows."""
+        known = Known(caller.looks), Known(caller.words), Known(caller.things)
+        copied = replace(self, looks=known[0], words=known[1], things=known[2])
+        return replace(copied, depth=caller.depth + 1, facts=Known(self.facts), parts=Known(self.parts), _answers={})
+
+    def state(self) -> tuple[object, ...]:
+        """Return what is known of a function's parameters, for comparison; objects are compared by identity."""
+        things = {name: each.of if isinstance(each, Instance) else id(each) for name, each in self.things.items()}
+        known = self.looks, self.words, things, self.facts
+        return (self.depth, *(frozenset(each.items()) for each in known))
+
+    def _all_known(self) -> Iterator[Known]:
+        all_known = self.looks, self.words, self.things, self.facts, self.parts
+        return (each for each in all_known if isinstance(each, Known))
+
+    def _answered(self, kind: str, node: ast.AST, find: Callable[[ast.AST], Any]) -> Any:
+        """Return the answer to a question about an expression; keep it until a name changes."""
+        changes = sum(each.changes for each in self._all_known())
+        found = self._answers.get((kind, id(node)))
+        if found is None or found[0] != changes:
+            self.sources.spend()
+            found = (changes, node, find(node))
+            self._answers[kind, id(node)] = found
+        return found[2]
 
     # --- values of names ---------------------------------------------------------------------------------------------
 
     def resolve(self, node: ast.AST) -> object:
         """Return the value of an expression, as far as is known without running any code."""
+        return self._answered("value", node, self._resolve)
+
+    def _resolve(self, node: ast.AST) -> object:
         match node:
             case ast.Constant():
                 return node.value
@@ -138,6 +163,9 @@ class Scope:
             return Instance(made)
         if made is getattr and len(call.args) > 1 and isinstance(name := self.resolve(call.args[1]), str):
             return member(self.resolve(call.args[0]), name)
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("resolve", "absolute", "expanduser"):
+            path = self.resolve(call.func.value)
+            return path if isinstance(path, PurePath) else NOTHING
         method = own_method(made)
         if method and self.depth < _DEEPEST:
             return self.within(call, method).returns(method.function)
@@ -160,7 +188,16 @@ class Scope:
 
     def facts_in(self, node: ast.expr) -> Facts:
         """Return the facts about an expression."""
-        return facts_of(node, self.facts_of_name)
+        facts = facts_of(node, self.facts_of_name)
+        if isinstance(node, ast.Call):
+            callee = self.resolve(node.func)
+            method = own_method(callee)
+            of_user = node_of(method.function.__code__) if method else getattr(callee, "node", None)
+            if of_user is not None:
+                return facts | ({"true", "there"} if always_true(of_user) else NONE)
+            if name_of(node) not in MAY_BE_NONE:
+                return facts | {"there"}
+        return facts
 
     def assign(self, target: ast.expr, value: ast.expr) -> None:
         """Note the new value of a name; if a part of a thing comes from a look, the whole thing does."""
@@ -168,7 +205,7 @@ class Scope:
             self.add(target, value)
             return
         facts = self.facts_in(value)
-        self.name(target, looks=self.rests(value), thing=self.resolve(value))
+        self.name(target, looks=self.rests(value), words=self.tells(value), thing=self.resolve(value))
         if isinstance(target, ast.Name):
             self.facts[target.id] = facts
             if isinstance(value, ast.Dict):
@@ -179,25 +216,46 @@ class Scope:
         root = innermost(target)
         if isinstance(root, ast.Name):
             self.parts.pop(root.id, None)
+            if (not isinstance(target, ast.Attribute) and target is not root) or isinstance(target, ast.Name):
+                self.facts[root.id] = self.facts_of_name(root.id) | {"true", "there"}
             if self.rests(value):
                 self.looks[root.id] = True
+            if self.tells(value):
+                self.words[root.id] = True
 
     def depend(self, node: ast.stmt, before: Mapping[str, Facts]) -> None:
         """Note the names that get a value only if a look decides so; `before` are the facts about them until then."""
+        self.looks.update(dict.fromkeys(_filled_in(node), True))
         for each in ast.walk(node):
-            if isinstance(each, ast.Call) and name_of(each) in PUTS and isinstance(each.func, ast.Attribute):
-                root = innermost(each.func.value)
-                if isinstance(root, ast.Name):
-                    self.looks[root.id] = True
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                 self.facts[each.id] = self.facts_of_name(each.id) & before.get(each.id, NONE)
                 self.looks[each.id] = "true" not in self.facts[each.id]
 
-    def name(self, target: ast.AST, *, looks: bool, thing: object = NOTHING) -> None:
+    def doubt_filled(self, node: ast.stmt) -> None:
+        """Note that a collection may hold the planner's word: what ran the task puts something into it."""
+        self.words.update(dict.fromkeys(_filled_in(node), True))
+
+    def doubt(
+        self, node: ast.stmt, facts: Mapping[str, Facts], before: Sequence[Mapping[str, bool]], *, tells: bool
+    ) -> None:
+        """Keep the planner's word in names to which a branch or loop may give a value.
+
+        `facts` are those before the branch. `before` is what each name told at earlier times. `tells` says that the
+        planner's word decides on the branch.
+        """
+        for name in {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and _is_given(each)}:
+            if tells or any(words.get(name, False) for words in before):
+                self.words[name] = True
+        for name in _filled_in(node):
+            self.facts[name] = self.facts_of_name(name) & facts.get(name, NONE)
+        if tells:
+            self.words.update(dict.fromkeys(_filled_in(node), True))
+
+    def name(self, target: ast.AST, *, looks: bool, words: bool = False, thing: object = NOTHING) -> None:
         """Note a new value for all names of a target; `thing` is the value if the target is a single name."""
         for node in ast.walk(target):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                self.looks[node.id] = looks
+                self.looks[node.id], self.words[node.id] = looks, words
                 for known in (self.facts, self.parts, self.things):
                     known.pop(node.id, None)
                 if node is target and thing is not NOTHING:
@@ -205,34 +263,55 @@ class Scope:
 
     def within(self, call: ast.Call, method: Method) -> Scope:
         """Return the scope of a function that is called."""
-        scope = self._inner(names_of(method.function))
+        scope = self.inner(names_of(method.function))
         names = inspect.getfullargspec(method.function)
         positional = [*names.args]
         if method.owner is not NOTHING and positional:
             scope.take(positional.pop(0), False, method.owner)
         for name in (*positional, *names.kwonlyargs):
-            scope.take(name, is_live(self.funcargs.get(name)), self.funcargs.get(name, NOTHING))
+            scope.take(name, self._has_changed(self.funcargs.get(name)), self.funcargs.get(name, NOTHING))
         for name, value in arguments_of(call, positional):
             looked = value.body if isinstance(value, ast.Lambda) else value
-            scope.take(name, self.rests(looked), self.resolve(value))
+            scope.take(name, self.rests(looked), self.resolve(value), words=self.tells(looked))
             scope.facts[name] = self.facts_in(value)
         return scope
 
-    def _inner(self, values: Mapping[str, object]) -> Scope:
+    def inner(self, values: Mapping[str, object]) -> Scope:
+        """Return the scope of a function with these names."""
         deeper = Scope(values, self.trusts_outcome, self.funcargs, depth=self.depth + 1)
         return replace(deeper, written=self.written, sources=self.sources)
 
-    def take(self, name: str, looks: bool, thing: object) -> None:
+    def take(self, name: str, looks: bool, thing: object, *, words: bool = False) -> None:
         """Note the value of a parameter."""
-        self.looks[name] = looks
+        self.looks[name], self.words[name] = looks, words or (not looks and holds_words(thing))
         self.things.pop(name, None)
         if thing is not NOTHING:
             self.things[name] = thing
 
     # --- values from a look ------------------------------------------------------------------------------------------
 
+    @property
+    def follows(self) -> bool:
+        """Return whether a call in this scope is followed."""
+        return self.depth < _DEEPEST
+
+    def tells(self, node: ast.AST) -> bool:
+        """Return whether the value of an expression may rest on the planner's word."""
+        if self.trusts_outcome:
+            return False
+        told: bool = self._answered("words", node, partial(tells_words, self))
+        return told
+
     def rests(self, node: ast.AST) -> bool:
         """Return whether the value of an expression comes from a look at the program."""
+        found: bool = self._answered("look", node, self._rests)
+        return found
+
+    def take_over(self, node: ast.stmt) -> None:
+        """Note the names to which a statement gives a value."""
+        take_over(self, node)
+
+    def _rests(self, node: ast.AST) -> bool:
         match node:
             case ast.Constant() | ast.Lambda():
                 return False
@@ -268,7 +347,20 @@ class Scope:
             return True
         if name in self.looks:
             return self.looks[name]
-        return (name in self.live and is_live(thing)) or collects(self.values, name)
+        if name in self.live and self._has_changed(thing):
+            return True
+        return self.sources.sights.has_changed and collects(self.values, name)
+
+    def _has_changed(self, thing: object) -> bool:
+        """Return whether an object may have changed since the task, or answers over a connection."""
+        return is_live(thing) and (self.sources.sights.has_changed or self._is_connected(module_of(thing)))
+
+    def _is_connected(self, *modules: str) -> bool:
+        """Return whether one of the packages answers over a connection to something else than the test."""
+        others = CONNECTED.intersection(modules)
+        if others <= _OF_SQLITE and not self.sources.sights.has_base:
+            return False
+        return bool(others)
 
     def _comprehension_rests(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> bool:
         rests = False
@@ -289,13 +381,13 @@ class Scope:
             return self.trusts_outcome and type(owner).__name__ == "RunResult"
         found = member(owner, node.attr)
         if getter := getter_of(found):
-            scope = self._inner(names_of(getter))
+            scope = self.inner(names_of(getter))
             scope.take(next(iter(inspect.signature(getter).parameters)), False, owner)
             return scope.returns_look(getter)
         if isinstance(found, (FunctionType, BuiltinFunctionType, Method, MethodType)):
             return False  # a method whose call was forgotten
         if found is not NOTHING and not hasattr(type(found), "__get__"):
-            return is_live(found)
+            return self._has_changed(found)
         return self.rests(node.value)
 
     # --- calls -------------------------------------------------------------------------------------------------------
@@ -303,7 +395,8 @@ class Scope:
     def _call_rests(self, call: ast.Call) -> bool:
         callee, name = self.resolve(call.func), name_of(call)
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        self.sources.desktop |= owner is not None and self.resolve(owner) is self.funcargs.get("vnc_desktop", self)
+        if owner is not None and is_watched(self, owner) and name not in RUNS.difference({"run"}):
+            return self._looks_at_desktop(self.resolve(owner), name, call)
         if method := own_method(callee):
             return self.depth < _DEEPEST and self.within(call, method).returns_look(method.function)
         if isinstance(call.func, ast.Name) and name in self.looks and callee is NOTHING:
@@ -321,13 +414,31 @@ class Scope:
             return self._is_look_of_package(self.resolve(owner), name)
         if owner is not None and self._is_on_path(owner):
             return name in PATH_LOOKS and self._looks_at_file(owner, name)
+        if (module_of(callee) in OS_MODULES and name in ("system", "popen")) or module_of(callee) == "subprocess":
+            return self.sources.sights.of_process()
+        if name == "open" and owner is None and call.args:
+            return self._looks_at_file(call.args[0], name)
         if module_of(callee) in OS_MODULES and call.args:
             return name in OS_LOOKS and self._looks_at_file(call.args[0], name)
+        told = [*call.args, *(each.value for each in call.keywords), *([owner] if owner else [])]
         if self._tells_its_arguments(callee, name, owner):
-            told = [*call.args, *(each.value for each in call.keywords), *([owner] if owner else [])]
             return any(map(self.rests, told))
-        self.sources.connection |= CONNECTED.intersection((module_of(callee), self._module_of_owner(owner))) != set()
-        return True
+        modules = module_of(callee), self._module_of_owner(owner)
+        if CONNECTED.isdisjoint(modules):
+            return self.sources.sights.of_anything() or any(map(self.rests, told))
+        is_connected = self._is_connected(*modules)
+        self.sources.connection |= is_connected
+        return is_connected
+
+    def _looks_at_desktop(self, owner: object, name: str, call: ast.Call) -> bool:
+        """Return whether a call of the test's agent or desktop is a look that happened."""
+        if name in SILENT:
+            return False
+        if hasattr(type(owner), "approve") and name in RUNS:
+            return self.trusts_outcome
+        self.sources.desktop = True
+        file = self.resolve(call.args[0]) if call.args else NOTHING
+        return self.sources.sights.of_desktop(name, str(file) if isinstance(file, (str, PurePath)) else "")
 
     def _module_of_owner(self, owner: ast.expr | None) -> str:
         return module_of(self.resolve(owner)) if owner is not None else ""
@@ -337,7 +448,8 @@ class Scope:
             return False
         if isinstance(known := self.resolve(path), (PurePath, str)):
             self.sources.files.add(str(known))
-        return True
+            return self.sources.sights.of_file(str(known))
+        return self.sources.sights.of_file("")
 
     def _is_own_doing(self, path: ast.expr, name: str) -> bool:
         """Return whether the test itself wrote the file, or pytest made the folder for the test."""
@@ -352,8 +464,12 @@ class Scope:
 
     def _is_look_of_package(self, owner: object, name: str) -> bool:
         is_agent = hasattr(type(owner), "approve") or type(owner).__name__ == "RunResult"
-        self.sources.desktop |= type(owner).__name__ != "RunResult" and name not in RUNS
-        return self.trusts_outcome if is_agent and name in RUNS else type(owner).__name__ != "RunResult"
+        if is_agent and name in RUNS:
+            return self.trusts_outcome
+        if type(owner).__name__ == "RunResult":
+            return False
+        self.sources.desktop = True
+        return self.sources.sights.of_desktop(name, "")
 
     def _is_on_path(self, owner: ast.expr) -> bool:
         thing = self.resolve(owner)
@@ -412,38 +528,18 @@ def _is_empty(node: ast.expr) -> bool:
     return ast.unparse(node) in ("''", "b''", "0", "None", "False", "()", "[]", "{}", "['']", "set()")
 
 
+def _filled_in(node: ast.stmt) -> Iterator[str]:
+    """Yield the names of collections into which a statement puts something."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call) and name_of(each) in PUTS and isinstance(each.func, ast.Attribute):
+            root = innermost(each.func.value)
+            if isinstance(root, ast.Name):
+                yield root.id
+
+
+def _is_given(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Store)
+
+
 def _differ(one: ast.expr, other: ast.expr) -> bool:
     return ast.dump(one) != ast.dump(other)
-
-
-def take_over(scope: Scope, node: ast.stmt) -> None:
-    """Note the names to which a statement gives a value."""
-    match node:
-        case ast.Assign(targets=targets, value=value):
-            for target in targets:
-                scope.assign(target, value)
-        case ast.AnnAssign(target=target, value=ast.expr() as value):
-            scope.assign(target, value)
-        case ast.AugAssign(target=ast.Name(id=name), op=ast.BitOr(), value=ast.Constant(value=True)):
-            scope.take(name, False, True)
-        case ast.AugAssign(target=ast.Name(id=name), value=value):
-            scope.looks[name] = scope.looks.get(name, False) or scope.rests(value)
-        case ast.With(items=items) | ast.AsyncWith(items=items):
-            for item in items:
-                if item.optional_vars:
-                    scope.assign(item.optional_vars, item.context_expr)
-        case ast.For(target=target, iter=over) | ast.AsyncFor(target=target, iter=over):
-            scope.name(target, looks=scope.rests(over))
-        case ast.Import():
-            for alias in node.names:
-                top = alias.name if alias.asname else alias.name.partition(".")[0]
-                scope.take(alias.asname or top, False, sys.modules.get(top, NOTHING))
-        case ast.ImportFrom():
-            for alias in node.names:
-                module = sys.modules.get(node.module or "", NOTHING)
-                scope.take(alias.asname or alias.name, False, member(module, alias.name))
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=attr), args=[value, *_])) if attr in PUTS:
-            scope.add(owner, value)
-    for each in ast.walk(node):
-        if isinstance(each, ast.Call) and (path := written_by(each)) is not None:
-            scope.written.add(scope.key_of(path))

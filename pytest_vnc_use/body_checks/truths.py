@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from functools import partial
 
 from pytest_vnc_use.body_checks.code_places import innermost, is_named
 from pytest_vnc_use.body_checks.code_values import NOTHING, has_truth, own_method
@@ -14,24 +13,29 @@ from pytest_vnc_use.body_checks.looks import Scope
 _PARTS = frozenset({"items", "keys", "values"})
 
 
-def proves(scope: Scope, test: ast.expr) -> bool:
-    """Return whether the truth of an expression says something about the product."""
+def proves(scope: Scope, test: ast.expr, *, truth: bool = True) -> bool:
+    """Return whether it says something about the product that an expression is true; or false, where `truth` is."""
     match test:
         case ast.UnaryOp(op=ast.Not()):
-            return proves(scope, test.operand)
+            return proves(scope, test.operand, truth=not truth)
         case ast.BoolOp():
-            told = [proves(scope, value) for value in test.values]
-            return any(told) if isinstance(test.op, ast.And) else all(told)
+            told = [proves(scope, value, truth=truth) for value in test.values]
+            return any(told) if isinstance(test.op, ast.And) == truth else all(told)
+        case ast.Call(func=ast.Name(id="all" | "any"), args=[ast.Name(id=name)]) if name in scope.parts:
+            return False  # this asks only for its keys
+        case ast.Call(func=ast.Name(id="any" | "all" as name), args=[ast.List(elts=each) | ast.Tuple(elts=each)]):
+            told = [proves(scope, value, truth=truth) for value in each]
+            return any(told) if (name == "all") == truth else all(told) and bool(told)
+    return not scope.tells(test) and _shows(scope, test)
+
+
+def _shows(scope: Scope, test: ast.expr) -> bool:
+    """Return whether the truth of an expression depends on a look."""
+    match test:
         case ast.Attribute() if test.attr in OF_A_VERDICT:
             return False
         case ast.Compare():
             return _compares(scope, test)
-        case ast.Call(func=ast.Name(id="all" | "any"), args=[ast.Name(id=name)]) if name in scope.parts:
-            return False  # this asks only for its keys
-        case ast.Call(func=ast.Name(id="any"), args=[ast.List(elts=[*each]) | ast.Tuple(elts=[*each])]):
-            return all(map(partial(proves, scope), each))
-        case ast.Call(func=ast.Name(id="all"), args=[ast.List(elts=[*each]) | ast.Tuple(elts=[*each])]):
-            return any(map(partial(proves, scope), each))
         case ast.Call(func=ast.Name(id="all"), args=[ast.GeneratorExp() | ast.ListComp() as items]):
             return has_items(scope, items.generators[0].iter) and scope.rests(test)
     if has_foregone_truth(test, scope.facts_in(test)) or _is_generator(scope, test):
@@ -65,7 +69,7 @@ def has_items(scope: Scope, over: ast.expr) -> bool:
 
 
 def _compares(scope: Scope, test: ast.Compare) -> bool:
-    if is_foregone(test, scope.facts_of_name):
+    if is_foregone(test, scope.facts_in):
         return False
     sides = [test.left, *test.comparators]
     if any(isinstance(op, (ast.Is, ast.IsNot)) for op in test.ops):

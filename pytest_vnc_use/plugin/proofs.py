@@ -26,7 +26,8 @@ from pytest_vnc_use.plugin.stash import (
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.agent.claims import LastTask
-    from pytest_vnc_use.body_checks.looks import Sources
+    from pytest_vnc_use.body_checks.sights import Sights
+    from pytest_vnc_use.body_checks.sources import Sources
     from pytest_vnc_use.types import RunEvent
 
 _SETS_UP = frozenset({"setUp", "asyncSetUp"})
@@ -114,10 +115,10 @@ class Follower:
 
 def body_asserts(item: pytest.Function, sources: Sources | None = None, *, trusts_outcome: bool = False) -> bool:
     """Return whether the test's body surely asserts something about the product, wherever it makes no run itself."""
-    from pytest_vnc_use.body_checks.assertions import function_asserts
+    from pytest_vnc_use.body_checks.whole_functions import function_asserts
 
     try:
-        from pytest_vnc_use.body_checks.looks import Sources
+        from pytest_vnc_use.body_checks.sources import Sources
 
         return function_asserts(_body_of(item), _values(item), sources or Sources(), trusts_outcome=trusts_outcome)
     except Exception:  # noqa: BLE001  # as below
@@ -146,11 +147,13 @@ def _is_proven(item: pytest.Item, last: LastTask) -> bool:
 
 
 def _asserts_after(item: pytest.Item, last: LastTask) -> bool:
-    from pytest_vnc_use.body_checks.assertions import asserts_after_yield
-    from pytest_vnc_use.body_checks.looks import Sources
+    from pytest_vnc_use.body_checks.sights import Sights
+    from pytest_vnc_use.body_checks.sources import Sources
+    from pytest_vnc_use.body_checks.whole_functions import asserts_after_yield
     from pytest_vnc_use.types import Outcome
 
-    trusts, sources = last.result is None or last.result.outcome not in (Outcome.DONE, Outcome.GAVE_UP), Sources()
+    trusts = last.result is None or last.result.outcome not in (Outcome.DONE, Outcome.GAVE_UP)
+    sources = Sources(sights=Sights() if trusts else _sights(item, last))
     if _has_asserted(item, last, sources, trusts_outcome=trusts) and (trusts or _has_looked(item, last, sources)):
         return True
     if last.number > item.stash.get(BEFORE_TEARDOWN, last.number):
@@ -164,7 +167,8 @@ def _asserts_after(item: pytest.Item, last: LastTask) -> bool:
 
 def _has_asserted(item: pytest.Item, last: LastTask, sources: Sources, *, trusts_outcome: bool) -> bool:
     """Return whether the code that ran since the task surely asserts something that rests on a look."""
-    from pytest_vnc_use.body_checks.assertions import asserts_after, function_asserts
+    from pytest_vnc_use.body_checks.fixture_values import looked_at
+    from pytest_vnc_use.body_checks.whole_functions import asserts_after, function_asserts
 
     values = _values(item)
     if asserts_after(last.places, values, sources, trusts_outcome=trusts_outcome):
@@ -172,14 +176,31 @@ def _has_asserted(item: pytest.Item, last: LastTask, sources: Sources, *, trusts
     later = [function for function, runs in item.stash.get(FOLLOWED, []) if runs >= last.number]
     if any(function_asserts(function, values, sources) for function in later):
         return True
-    return _is_before_body(item, last) and body_asserts(item, sources, trusts_outcome=trusts_outcome)  # type: ignore[arg-type]
+    if not _is_before_body(item, last):
+        return False
+    known = looked_at(last.places, values, sources)
+    return function_asserts(_body_of(item), values, sources, trusts_outcome=trusts_outcome, looked_at=known)
 
 
 def _has_looked(item: pytest.Item, last: LastTask, sources: Sources) -> bool:
     """Return whether anything of the product can have reached the test since the task."""
     from pytest_vnc_use.sightings import SIGHTINGS
 
-    return SIGHTINGS.count > last.looks or item.stash.get(CHANGED, False) or _is_told(sources)
+    return len(SIGHTINGS.seen) > last.looks or item.stash.get(CHANGED, False) or _is_told(sources)
+
+
+def _sights(item: pytest.Item, last: LastTask) -> Sights:
+    from pytest_vnc_use.body_checks.sights import Sights
+    from pytest_vnc_use.sightings import SIGHTINGS
+
+    return Sights(
+        frozenset(SIGHTINGS.seen[last.looks :]),
+        has_changed=item.stash.get(CHANGED, False),
+        is_unsure=last.is_unsure,
+        has_base=not SIGHTINGS.bases or bool(SIGHTINGS.bases - {":memory:", ""}),
+        is_fresh=SIGHTINGS.is_fresh,
+        has_written=SIGHTINGS.has_written,
+    )
 
 
 def _is_told(sources: Sources) -> bool:

@@ -18,10 +18,10 @@ from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import MouseDown, MouseUp, Move
-from support.paths import ROOT
+from support.paths import PROGRAMS, ROOT
 from support.vnc_servers import wait_for
 
-PAGES = ROOT / "tests" / "programs" / "shop_pages.py"
+PAGES = PROGRAMS / "shop_pages.py"
 NO_FONTS = "<fontconfig></fontconfig>"
 RULES = """
   <edit name="hintstyle" mode="assign"><const>hintfull</const></edit>
