@@ -124,15 +124,17 @@ def test_a_shared_desktop_whose_program_ended_is_replaced(pytester: pytest.Pytes
 
 
 KILLS_X = """
-        import os, signal
+        import contextlib, os, signal
         from pathlib import Path
 
+        def is_x(entry, desktop):
+            with contextlib.suppress(OSError):  # it has ended meanwhile, or is no process
+                is_server = (entry / "comm").read_text() == "Xtigervnc\\n"
+                return is_server and desktop.server in (entry / "cmdline").read_text()
+
         def kill_x(desktop):
-            for entry in Path("/proc").iterdir():
-                if entry.name.isdigit() and (entry / "comm").read_text() == "Xtigervnc\\n":
-                    if desktop.server in (entry / "cmdline").read_text():
-                        return os.kill(int(entry.name), signal.SIGKILL)
-            raise LookupError(desktop.server)
+            (entry,) = (entry for entry in Path("/proc").iterdir() if is_x(entry, desktop))
+            os.kill(int(entry.name), signal.SIGKILL)
 """
 
 
