@@ -386,7 +386,7 @@ def test_timing_is_read_and_changed_between_tasks(talk: Talk) -> None:
     finally:
         for name in ("step_delay", "seconds"):
             talk.told("set_timing", name=name, seconds=before[name])
-    assert "step_delay must be a number of seconds above 0, got -1.0" in talk.refused(
+    assert "step_delay must be a number of seconds, 0 or more, got -1.0" in talk.refused(
         "set_timing", name="step_delay", seconds=-1
     )
     assert "one of start_seconds, " in talk.refused("set_timing", name="model", seconds=1)

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
 from pytest_vnc_use import Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
