@@ -16,13 +16,14 @@ from types import CodeType, FrameType, FunctionType
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
-_OTHERS = tuple(
-    str(Path(folder).resolve())
+_OTHERS = frozenset(
+    Path(folder).resolve()
     for folder in {
         str(Path(__file__).parents[1]),
         *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     }
 )
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 Lines = tuple[tuple[str, int], ...]
@@ -89,7 +90,8 @@ def is_own(code: CodeType) -> bool:
 @lru_cache(1024)
 def is_own_file(name: str) -> bool:
     """Return whether the file is of the user's project: not of Python, an installed package or this one."""
-    return not name.startswith("<") and not str(Path(name).resolve()).startswith(_OTHERS)
+    path = Path(name).resolve()
+    return not name.startswith("<") and _INSTALLED.isdisjoint(path.parts) and _OTHERS.isdisjoint(path.parents)
 
 
 def node_of(code: CodeType) -> FunctionNode | None:
