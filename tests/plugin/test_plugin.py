@@ -799,7 +799,7 @@ def test_the_idle_plugin_imports_nothing_heavy(pytester: pytest.Pytester) -> Non
     pytester.runpytest_subprocess("-p", "no:html", "-p", "no:pytest-vnc").assert_outcomes(passed=1)
 
 
-def test_where_there_is_no_test_only_the_options_are_loaded(
+def test_where_there_is_no_test_only_hooks_and_options_are_loaded(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("VNC_USE_WATCH")
@@ -813,7 +813,8 @@ def test_where_there_is_no_test_only_the_options_are_loaded(
         """
     )
     result = pytester.runpytest_subprocess("-s")
-    names = ("hooks", "plugin", "setting_values", "settings")
+    hooks = ("", ".calling", ".collecting", ".fixtures", ".hookspecs", ".on_demand", ".options")
+    names = (*(f"plugin{name}" for name in hooks), "settings", "settings.parsers", "settings.settings")
     result.stdout.fnmatch_lines([" ".join(["loaded", *(f"pytest_vnc_use.{name}" for name in names)])])
 
 
