@@ -52,8 +52,10 @@ from pytest_vnc_use.body_checks.known_calls import ASSERTING
 from pytest_vnc_use.body_checks.looks import Scope
 from pytest_vnc_use.body_checks.truths import has_items, proves
 
-_FAILS = frozenset({"fail", "skip", "xfail", "exit", "skipTest"})
-"""Calls of pytest, unittest and sys after which a test has not passed."""
+_FAILS = frozenset({"fail", "exit"})
+"""Calls of pytest, unittest and sys that fail the test."""
+_GIVES_UP = frozenset({"skip", "xfail", "skipTest"})
+"""Calls after which a test has neither passed nor failed."""
 _RUNS_TO_THE_END = frozenset({"run", "run_until_complete", "wait_for"})
 """Calls of asyncio, anyio and trio that await their argument."""
 _GOES: Ways = frozenset({"return", "break", "continue"})
@@ -143,7 +145,7 @@ class Flow:
                 return ON
             case ast.Return():
                 return CHECKED if node.value and self._calls_assert(node.value) else frozenset({"return"})
-        if self._fails([node]):
+        if self._fails([node], _FAILS | _GIVES_UP):
             return NO_WAY
         ways = CHECKED if any(map(self._calls_assert, parts(node))) else ON
         take_over(self._scope, node)
@@ -177,18 +179,18 @@ class Flow:
         self._scope.doubt(node, before, (words, words_in_body), tells=tells)
         if if_true or if_false:
             self._scope.depend(node, before)
-        if (self._fails(node.body) and if_false) or (self._fails(node.orelse) and if_true):
+        if (if_false and self._fails(node.body)) or (if_true and self._fails(node.orelse)):
             return CHECKED  # this is an assertion in other words
         if body & _GOES and other & _GOES and "next" not in body | other:
             return body | other  # whatever was seen, the code ends without an error
         return (if_seen(body, {"next"}) if if_true else body) | (if_seen(other, {"next"}) if if_false else other)
 
-    def _fails(self, body: Sequence[ast.stmt]) -> bool:
-        """Return whether a branch ends the test as failed."""
+    def _fails(self, body: Sequence[ast.stmt], names: frozenset[str] = _FAILS) -> bool:
+        """Return whether a branch ends with an error, or with a call of pytest, unittest or sys of one of the names."""
         match [*body][-1:]:
             case [ast.Raise()]:
                 return True
-            case [ast.Expr(value=ast.Call(func=func))] if _ends_test(self._scope.resolve(func)):
+            case [ast.Expr(value=ast.Call(func=func))] if _is_call_of(names, self._scope.resolve(func)):
                 return True
             case [ast.Assert(test=ast.Constant(value=value))]:
                 return not value
@@ -331,7 +333,7 @@ class Flow:
             if inspect.iscoroutinefunction(method.function) and not is_awaited:
                 return False
             return self._scope.follows and self._called_asserts(call, method)
-        if isinstance(call.func, (ast.Attribute, ast.Name)) and _ends_test(callee):
+        if isinstance(call.func, (ast.Attribute, ast.Name)) and _is_call_of(_FAILS, callee):
             return True
         if is_named(call, _EXPECTS_ERROR):
             return len(call.args) > 1 and not isinstance(call.args[1], ast.Lambda)
@@ -429,8 +431,8 @@ def _expected_in(handlers: Sequence[ast.ExceptHandler]) -> dict[str, bool]:
     }
 
 
-def _ends_test(callee: object) -> bool:
+def _is_call_of(names: frozenset[str], callee: object) -> bool:
     function = callee.function if isinstance(callee, Method) else callee
     module = str(getattr(function, "__module__", "")).partition(".")[0]
     name = getattr(function, "__name__", type(function).__name__.strip("_").lower())
-    return name in _FAILS and module in ("_pytest", "pytest", "unittest", "sys")
+    return name in names and module in ("_pytest", "pytest", "unittest", "sys")

@@ -10,18 +10,16 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Literal
 
 from pytest_vnc_use.body_checks.code_places import node_of, statements_in
 
-Fact = Literal["true", "number", "there", "picture", "image", "fixed", "blank"]
-"""A fact about a value.
+Facts = frozenset[str]
+"""The facts about a value.
 
 `true`: never false. `number`: true for all numbers but one, as `find` answers. `there`: never None. `picture`: the
 bytes of a screenshot. `image`: made from a screenshot. `fixed`: of one length, as a digest. `blank`: it may
-be the empty text.
+be the empty text. `written`: one of the constants that stand there. `or 'x'`: it may be this constant.
 """
-Facts = frozenset[Fact]
 NONE: Facts = frozenset()
 
 _IS_TRUE: Facts = frozenset({"true", "there"})
@@ -56,7 +54,7 @@ def facts_of(node: ast.AST, of_name: Callable[[str], Facts]) -> Facts:
         case ast.JoinedStr():
             return _IS_TRUE if any(isinstance(each, ast.Constant) for each in node.values) else _IS_THERE
         case ast.BoolOp(op=ast.Or(), values=[*_, last]):
-            return facts_of(last, of_name) & _IS_THERE
+            return facts_of(last, of_name) & _IS_THERE | _default(last)
         case ast.Compare() | ast.UnaryOp(op=ast.Not()):
             return _IS_THERE
         case ast.GeneratorExp() | ast.Lambda():
@@ -66,7 +64,9 @@ def facts_of(node: ast.AST, of_name: Callable[[str], Facts]) -> Facts:
         case ast.Attribute(value=owner):
             return facts_of(owner, of_name) & {"image"}
         case ast.IfExp():
-            return facts_of(node.body, of_name) & facts_of(node.orelse, of_name)
+            defaults = [_default(each) for each in (node.body, node.orelse)]
+            written: Facts = frozenset({"written"}) if all(defaults) else NONE
+            return facts_of(node.body, of_name) & facts_of(node.orelse, of_name) | written.union(*defaults)
         case ast.Call():
             return _of_call(node, of_name)
     return NONE
@@ -101,8 +101,13 @@ def _of_call(call: ast.Call, of_name: Callable[[str], Facts]) -> Facts:
         case "read_file" | "splitlines" | "strip" | "lower" | "upper" | "len" | "decode" | "encode":
             return _IS_THERE | image
         case "next" | "get" | "getattr" | "pop" | "setdefault" if len(call.args) > 1:
-            return facts_of(call.args[-1], of_name) & {"true"}
+            return facts_of(call.args[-1], of_name) & {"true"} | _default(call.args[-1])
     return image
+
+
+def _default(node: ast.expr) -> Facts:
+    """Return the fact that a value may be this constant."""
+    return frozenset({f"or {node.value!r}"}) if isinstance(node, ast.Constant) and node.value else NONE
 
 
 def has_foregone_truth(node: ast.expr, facts: Facts) -> bool:
@@ -135,7 +140,10 @@ def is_foregone(test: ast.Compare, facts_in: Callable[[ast.expr], Facts]) -> boo
     if isinstance(op, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and any(_is_none(side) for side in sides):
         return any("there" in each for each in facts)
     if isinstance(op, (ast.In, ast.NotIn)):
-        return _has_both(right) or _is_blank(left) or "blank" in facts[0]
+        return _has_all(right, facts[0]) or _is_blank(left) or "blank" in facts[0]
+    defaults = [NONE if "written" in each else each for each in facts]
+    if isinstance(op, ast.Eq) and any(_default(side) & of for side, of in zip(sides, reversed(defaults), strict=True)):
+        return True  # it is what was to be found, also where nothing was found
     turned = _TURNED.get(type(op), type(op))()
     return _is_true_of_any_length(left, op, right, facts_in) or _is_true_of_any_length(right, turned, left, facts_in)
 
@@ -148,10 +156,16 @@ def _is_blank(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value in ("", b"")
 
 
-def _has_both(node: ast.expr) -> bool:
-    """Return whether an expression is a display that has both True and False."""
+def _has_all(node: ast.expr, facts: Facts) -> bool:
+    """Return whether an expression holds both True and False, all that a value may be, or all counts from 0 on."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
+        first = _number(node.args[0]) if len(node.args) > 1 else 0
+        return first is not None and first <= 0
     items = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else []
     values = [each.value for each in items if isinstance(each, ast.Constant)]
+    may_be = {fact for fact in facts if fact.startswith("or ")}
+    if "written" in facts and may_be <= {f"or {value!r}" for value in values}:
+        return True
     return any(value is True for value in values) and any(value is False for value in values)
 
 

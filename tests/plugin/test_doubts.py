@@ -118,6 +118,7 @@ WAYS = [
     f"rows = [line for line in {READ}.splitlines() if 'pears' in line]\nwhile rows:\n"
     "    assert rows.pop() == 'pears;9'",
     "is_saved(vnc_desktop)",
+    f"text = {READ}\nif not text:\n    pytest.skip('no orders')\nassert result.outcome == 'done'",
     f"if 'pears' in {READ}:\n    print('yes')\n    return\nelse:\n    print('no')\n    return",
     f"rows = [line for line in {READ}.splitlines() if 'pears' in line]\nif not rows:\n    return\n"
     "assert rows[0] == 'pears;9'",
@@ -134,6 +135,12 @@ FOREGONE = [
     f"found = 'pears' in {READ}\nassert found in (True, False)",
     f"status = 'ok' if 'pears' in {READ} else 'pending'\nassert status",
     f"assert str('pears' in {READ})",
+    f"status = 'ok' if 'pears' in {READ} else 'pending'\nassert status in ('ok', 'pending')",
+    f"found = next((line for line in {READ}.splitlines() if 'pears' in line), 'pears;9')\nassert found == 'pears;9'",
+    f"orders = dict(line.split(';') for line in {READ}.splitlines())\nassert orders.get('pears', '9') == '9'",
+    f"orders = dict(line.split(';') for line in {READ}.splitlines())\nassert orders.setdefault('pears', '9') == '9'",
+    f"assert {READ}.count('pears') in range(10)",
+    f"assert {READ}.count('pears') in range(0, 10)",
     f"found = []\nfound.append('pears' in {READ})\nassert found",
     f"def verify():\n    return 'pears' in {READ}, 1\nassert verify()",
     "magic = b'PNG'\nassert vnc_agent.screenshot()[:8] != magic",
@@ -168,6 +175,10 @@ STILL = [
     "    except AssertionError:\n        if number == 3:\n            raise",
     f"found = False\nend = time.time() + 5\nwhile time.time() < end and not found:\n    found = 'apples' in {READ}\n"
     "assert found",
+    f"orders = dict(line.split(';') for line in {READ}.splitlines())\nassert orders.get('apples', '0') == '2'",
+    f"found = next((line for line in {READ}.splitlines() if 'apples' in line), '')\nassert found == 'apples;2'",
+    f"status = 'ok' if 'apples' in {READ} else 'pending'\nassert status == 'ok'",
+    f"assert {READ}.count('apples') in range(1, 3)",
     "path = Path('orders.csv').resolve()\nassert path.read_text().endswith('2\\n')",
     f"assert [*{READ}.splitlines()] == ['apples;2']",
     "assert " + "norm(" * 16 + READ + ")" * 16 + " == 'apples;2'",
