@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from typing import IO, Any
 
 import pytest
 
 from pytest_vnc_use.backends.vnc import VNCController
 from support import vnc_servers
+from support.forked_python import ForkedPython
 from support.gemini_server import GeminiServer, Reply
 from support.paths import PAD_LINE
 from support.vnc_servers import VncServer
@@ -92,6 +96,20 @@ def model() -> Iterator[Callable[..., GeminiServer]]:
     yield start
     for server in servers:
         server.__exit__()
+
+
+@pytest.fixture
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """Let `runpytest_subprocess` fork its sessions from a process that has imported the libraries."""
+    start = pytester.popen
+
+    def popen(command: Sequence[str], stdout: IO[str], stderr: IO[str], **options: Any) -> Any:
+        if tuple(command[:2]) != (sys.executable, "-mpytest"):
+            return start(command, stdout, stderr, **options)
+        return ForkedPython("pytest", [*command[2:]], dict(os.environ), stdout, stderr)
+
+    monkeypatch.setattr(pytester, "popen", popen)
+    return pytester
 
 
 @pytest.fixture

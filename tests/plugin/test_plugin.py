@@ -796,7 +796,8 @@ def test_the_idle_plugin_imports_nothing_heavy(pytester: pytest.Pytester) -> Non
             assert not heavy & set(sys.modules)
         """
     )
-    pytester.runpytest_subprocess("-p", "no:html", "-p", "no:pytest-vnc").assert_outcomes(passed=1)
+    command = [sys.executable, "-m", "pytest", "-p", "no:html", "-p", "no:pytest-vnc"]
+    pytester.run(*command).assert_outcomes(passed=1)
 
 
 def test_where_there_is_no_test_only_hooks_and_options_are_loaded(
