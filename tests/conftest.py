@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -106,7 +105,7 @@ def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pyte
     def popen(command: Sequence[str], stdout: IO[str], stderr: IO[str], **options: Any) -> Any:
         if tuple(command[:2]) != (sys.executable, "-mpytest"):
             return start(command, stdout, stderr, **options)
-        return ForkedPython("pytest", [*command[2:]], dict(os.environ), stdout, stderr)
+        return ForkedPython("pytest", *command[2:], stdout=stdout, stderr=stderr)
 
     monkeypatch.setattr(pytester, "popen", popen)
     return pytester

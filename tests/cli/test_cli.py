@@ -15,6 +15,7 @@ import pytest
 
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.runs.folder import read_trace
+from support.forked_python import run_python
 from support.gemini_server import GeminiServer, Reply, calls, daily_quota, text, wants_confirmation
 from support.paths import PAD
 
@@ -46,16 +47,7 @@ def cua_vnc(tmp_path: Path, replies: list[Reply], *arguments: str) -> subprocess
 
 
 def at_server(server: GeminiServer, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments),
-        cwd=folder,
-        env=environment(server),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_python("pytest_vnc_use.cli", *arguments, cwd=folder, env=environment(server), timeout=60)
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> list[str]:

@@ -21,6 +21,7 @@ from pytest_vnc_use.cli.doctor import LINE, Finding, diagnose
 from pytest_vnc_use.desktops.sharing.leases import lease
 from pytest_vnc_use.settings.settings import Settings
 from support import vnc_servers
+from support.forked_python import run_python
 from support.gemini_server import GeminiServer
 from support.vnc_servers import VncServer, require
 
@@ -66,14 +67,7 @@ def finding(settings: Settings, about: str, *, typing: bool = False) -> Finding:
 def test_a_desktop_of_its_own_is_started_and_typed_into(tmp_path: Path) -> None:
     require("Xtigervnc")
     require("xterm")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest_vnc_use.cli", "doctor"],
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_python("pytest_vnc_use.cli", "doctor", env={**os.environ, "TMPDIR": str(tmp_path)}, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert "ok    own desktop: ready with an xterm after" in done.stdout
     assert f"ok    typing: {len(LINE)} signs arrived in xterm as they were typed, 'é Ω Ж 日 😀' by" in done.stdout

@@ -24,6 +24,7 @@ from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, Move, TypeText
 from support import vnc_servers
+from support.forked_python import ForkedPython, run_python
 from support.tills import TILL
 from support.viewer_client import BACKSPACE, CONTROL, LEFT, RETURN, TAB, Person
 from support.vnc_servers import VncServer, tigervnc, wait_for
@@ -45,16 +46,9 @@ class Recorder:
     """`cua-vnc record` in a folder; `address` is where its viewer connects to."""
 
     def __init__(self, folder: Path, *arguments: str, stdin: int = subprocess.DEVNULL, **environment: str) -> None:
-        command = [sys.executable, "-m", "pytest_vnc_use.cli", "record", "--out", "test_shown.py", *arguments]
-        self.process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env={**os.environ, "VNC_USE_SCREEN_SIZE": "800x400", **environment},
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        command = ["pytest_vnc_use.cli", "record", "--out", "test_shown.py", *arguments]
+        env = {**os.environ, "VNC_USE_SCREEN_SIZE": "800x400", **environment}
+        self.process = ForkedPython(*command, cwd=folder, env=env, stdin=stdin)
         assert self.process.stdout
         self.said = self.process.stdout.readline()
         self.address = self.said.split()[-1]
@@ -92,25 +86,9 @@ def record_till(record: Callable[..., Recorder]) -> Callable[..., Recorder]:
 
 
 def replayed(folder: Path, *options: str, **environment: str) -> Ended:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "no:pytest-vnc",
-            "-p",
-            "no:cacheprovider",
-            "--vnc-record=replay",
-            *options,
-        ],
-        cwd=folder,
-        env={**os.environ, "VNC_USE_SCREEN_SIZE": "800x400", **environment},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", "--vnc-record=replay", *options]
+    env = {**os.environ, "VNC_USE_SCREEN_SIZE": "800x400", **environment}
+    done = run_python(*command, cwd=folder, env=env, timeout=TIMEOUT_S)
     return Ended(done.returncode, done.stdout + done.stderr)
 
 

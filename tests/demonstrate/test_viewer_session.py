@@ -6,8 +6,8 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -28,6 +28,7 @@ from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.runs.logger import Redactor
 from pytest_vnc_use.types import Action, Click, Region, TypeText
 from support import vnc_servers
+from support.forked_python import ForkedPython
 from support.memory_desktop import PaintedController
 from support.tills import TILL
 from support.viewer_client import Person
@@ -69,18 +70,12 @@ class Session:
     def __init__(self, folder: Path, *options: str, answers: str = "", **environment: str) -> None:
         app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
         desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options],
-            cwd=folder,
-            env={**os.environ, "CI": "true", **environment},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        assert self.process.stdin
-        self.process.stdin.write(answers)
-        self.process.stdin.close()
+        command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options]
+        with tempfile.TemporaryFile("w+") as typed:
+            typed.write(answers)
+            typed.seek(0)
+            env = {**os.environ, "CI": "true", **environment}
+            self.process = ForkedPython(*command, cwd=folder, env=env, stdin=typed)
         self._said = ""
         self._limit = threading.Timer(TIMEOUT_S, self.process.kill)
         self._limit.start()

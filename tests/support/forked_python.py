@@ -11,13 +11,18 @@ is not taken down at its end. A test of such things starts `sys.executable` by `
 from __future__ import annotations
 
 import atexit
+import contextlib
 import multiprocessing
 import os
 import runpy
 import subprocess
 import sys
+import tempfile
 import time
-from typing import IO
+from collections.abc import Callable, Mapping
+from multiprocessing import reduction
+from pathlib import Path
+from typing import IO, Any
 
 _LIBRARIES = (
     "google.genai",
@@ -40,18 +45,44 @@ _forks.set_forkserver_preload(list(_LIBRARIES))
 
 
 class ForkedPython:
-    """A running module, with the part of `subprocess.Popen` that pytest's `Pytester` uses."""
+    """A running `python -m module`, with the part of `subprocess.Popen` that tests use."""
 
     stdin = None
 
     def __init__(
-        self, module: str, arguments: list[str], env: dict[str, str], stdout: IO[str], stderr: IO[str]
+        self,
+        module: str,
+        *arguments: str,
+        cwd: Path | str = ".",
+        env: Mapping[str, str] | None = None,
+        stdin: int | IO[Any] = subprocess.DEVNULL,
+        stdout: int | IO[Any] = subprocess.PIPE,
+        stderr: int | IO[Any] = subprocess.STDOUT,
     ) -> None:
-        """Start `python -m module` in the working folder; its output is appended to two files."""
-        outputs = (os.path.abspath(stdout.name), os.path.abspath(stderr.name))
-        self._process = _forks.Process(target=_run, args=(module, arguments, os.getcwd(), env, *outputs))
-        self._process.start()
+        """Start it; standard input, output and errors as `subprocess.Popen` has them, but input from no pipe."""
         self.args = [module, *arguments]
+        self.stdout: IO[str] | None = None
+        environment = dict(os.environ if env is None else env)
+        with contextlib.ExitStack() as stack:
+            streams = [_Stream(stack.enter_context(open(os.devnull)) if stdin == subprocess.DEVNULL else stdin)]
+            if stdout == subprocess.PIPE:
+                reader, writer = os.pipe()
+                self.stdout = os.fdopen(reader, encoding="utf-8")
+                stdout = stack.enter_context(open(writer, "wb"))
+            streams += [_Stream(stdout), _Stream(stdout if stderr == subprocess.STDOUT else stderr)]
+            arguments_of_run = (self.args, os.path.abspath(cwd), environment, streams)
+            self._process = _forks.Process(target=_run, args=arguments_of_run)
+            self._process.start()
+        self.pid = self._process.pid or 0
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status, negative for the signal that ended it; None while it runs."""
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        """Return the exit status, or None while it runs."""
+        return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
         """Return the exit status; raise subprocess.TimeoutExpired."""
@@ -60,25 +91,63 @@ class ForkedPython:
             raise subprocess.TimeoutExpired(self.args, timeout or 0)
         return self._process.exitcode
 
+    def send_signal(self, number: int) -> None:
+        """Send a signal to it, unless it has ended."""
+        if self._process.exitcode is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self._process.terminate()
+
     def kill(self) -> None:
         """End it at once."""
         self._process.kill()
 
 
-def _run(module: str, arguments: list[str], folder: str, env: dict[str, str], stdout: str, stderr: str) -> None:
+def run_python(module: str, *arguments: str, timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run `python -m module` to its end, and return what it printed."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = ForkedPython(module, *arguments, stdout=out, stderr=err, **options)
+        try:
+            process.wait(timeout)
+        finally:
+            process.kill()
+        for file in (out, err):
+            file.seek(0)
+        return subprocess.CompletedProcess(process.args, process.wait(), out.read(), err.read())
+
+
+class _Stream:
+    """An open file that goes to a forked process with its arguments."""
+
+    def __init__(self, file: int | IO[Any]) -> None:
+        self._number = file if isinstance(file, int) else file.fileno()
+
+    def __reduce__(self) -> tuple[Callable[[Any], int], tuple[Any]]:
+        return _number_here, (reduction.DupFd(self._number),)
+
+
+def _number_here(sent: Any) -> int:
+    number: int = sent.detach()
+    return number
+
+
+def _run(command: list[str], folder: str, env: dict[str, str], streams: list[int]) -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(env)
     time.tzset()
-    for number, path in ((1, stdout), (2, stderr)):
-        with open(path, "ab") as file:
-            os.dup2(file.fileno(), number)
-    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-    sys.argv = [module, *arguments]
-    sys.path[:0] = [folder, *env.get("PYTHONPATH", "").split(os.pathsep)]
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    for stream in set(streams):
+        os.close(stream)
+    sys.stdin, sys.stdout, sys.stderr = os.fdopen(0, closefd=False), sys.__stdout__, sys.__stderr__
+    sys.argv = command
+    sys.path[:0] = [folder, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
     for name in _PLUGINS:
         sys.modules[name].__doc__ = "PYTEST_DONT_REWRITE"
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        runpy.run_module(command[0], run_name="__main__", alter_sys=True)
     finally:
         atexit._run_exitfuncs()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.forked_python import run_python
 from support.tills import TILL
 
 TEST = """
@@ -69,15 +69,9 @@ class Project:
     def run(self, *options: str, till: str = "", ci: str = "") -> Ended:
         app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))} {till}"
         desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options],
-            cwd=self.path,
-            env={"VNC_USE_REHEARSE": "0", **os.environ, "CI": ci},
-            capture_output=True,
-            text=True,
-            timeout=140,
-            check=False,
-        )
+        command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options]
+        env = {"VNC_USE_REHEARSE": "0", **os.environ, "CI": ci}
+        done = run_python(*command, cwd=self.path, env=env, timeout=140)
         return Ended(done.returncode, done.stdout + done.stderr)
 
 
