@@ -134,10 +134,11 @@ def _same(pixels: Pixels) -> Pixels:
 def merged(parts: Iterable[Volatile]) -> tuple[Volatile, ...]:
     """Return the volatile parts, each region once, without those that lie within another."""
     distinct = tuple({part.region: part for part in parts}.values())
-    return tuple(each for each in distinct if not any(_is_within(each, other) for other in distinct if other != each))
+    return tuple(each for each in distinct if not any(is_part_of(each, other) for other in distinct if other != each))
 
 
-def _is_within(inner: Volatile, outer: Volatile) -> bool:
+def is_part_of(inner: Region | Volatile, outer: Region | Volatile) -> bool:
+    """Return whether a region lies within another."""
     across = outer.left <= inner.left and inner.right <= outer.right
     return across and outer.top <= inner.top and inner.bottom <= outer.bottom
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from pytest_vnc_use.recordings.format import Volatile
+from pytest_vnc_use.recordings.format import Volatile, is_part_of
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, differing
 from pytest_vnc_use.safety.rules import points
 from pytest_vnc_use.same_screen import CARET_PX
@@ -164,12 +164,6 @@ def look_of(part: Volatile, seen: Pixels, compared: Mask | None = None) -> int |
     counts = True if compared is None else part.region.part_of(compared)
     same = (n for n, look in enumerate(part.looks) if not (differing(look.pixels(), now) & counts).any())
     return next(same, None)
-
-
-def is_part_of(inner: Region, outer: Region) -> bool:
-    """Return whether a region lies within another."""
-    across = outer.left <= inner.left and inner.right <= outer.right
-    return across and outer.top <= inner.top and inner.bottom <= outer.bottom
 
 
 def gate(

@@ -10,8 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vnc_use.recordings.format import RecordedStep, Recording, Screen, Volatile, screens, volatile, with_screens
-from pytest_vnc_use.recordings.gates import APART_PX, Gate, Mismatch, boxes_of, is_part_of
+from pytest_vnc_use.recordings.format import (
+    RecordedStep,
+    Recording,
+    Screen,
+    Volatile,
+    is_part_of,
+    screens,
+    volatile,
+    with_screens,
+)
+from pytest_vnc_use.recordings.gates import APART_PX, Gate, Mismatch, boxes_of
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing
 from pytest_vnc_use.types import Region
 

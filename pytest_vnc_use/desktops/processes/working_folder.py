@@ -29,7 +29,7 @@ def too_large(size: int) -> str:
 
 
 class NotText(OSError):
-    """What lies there under the name is nothing that is read as text."""
+    """The thing under that name is no text file."""
 
 
 class WorkingFolder:

@@ -12,8 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pytest_vnc_use.planners.common.arguments import Heeded, Unreadable, seconds_to_wait, split_keys
-from pytest_vnc_use.planners.common.pixels import SentScreen, number_of, pointer_after, while_held
+from pytest_vnc_use.planners.common.arguments import (
+    Heeded,
+    Unreadable,
+    first_of,
+    number_of,
+    seconds_to_wait,
+    split_keys,
+)
+from pytest_vnc_use.planners.common.pixels import SentScreen, pointer_after, while_held
 from pytest_vnc_use.planners.common.turn_results import proposals_of
 from pytest_vnc_use.planners.common.vocabulary import notches
 from pytest_vnc_use.types import (
@@ -68,9 +75,7 @@ class Input:
 
     def given(self, name: str) -> Any:
         """Return the value. Raises Unreadable if it was not given."""
-        if self.values.get(name) is None:
-            raise Unreadable(f"{name!r} is missing, got {dict(self.values)!r}")
-        return self.values[name]
+        return first_of(self.values, name)
 
     def point(self, name: str = "coordinate") -> tuple[int, int]:
         """Return the point under this name as a pixel of the screen. Raises Unreadable."""

@@ -79,10 +79,7 @@ class Arguments:
 
     def first(self, *names: str) -> Any:
         """Return the first of these arguments that was given. Raises Unreadable if none was."""
-        for name in names:
-            if self.values.get(name) is not None:
-                return self.values[name]
-        raise Unreadable(f"{names[0]!r} is missing, got {dict(self.values)!r}")
+        return first_of(self.values, *names)
 
     def text(self, *names: str) -> str:
         """Return the first of these arguments that was given, as text. Raises Unreadable if none was."""
@@ -108,6 +105,14 @@ class Arguments:
 
 
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+def first_of(values: Mapping[str, Any], *names: str) -> Any:
+    """Return the first value under one of the names. Raises Unreadable if there is none."""
+    for name in names:
+        if values.get(name) is not None:
+            return values[name]
+    raise Unreadable(f"{names[0]!r} is missing, got {dict(values)!r}")
 
 
 def is_pair(value: Any) -> bool:

@@ -23,7 +23,7 @@ import httpx2
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
-from pytest_vnc_use.planners.common.json_answers import NotJson, read_json, redact_key
+from pytest_vnc_use.planners.common.json_answers import NotJson, read_json, redact_key, shortened
 from pytest_vnc_use.planners.common.retry import Attempt, Failure
 from pytest_vnc_use.types import JsonObject, Usage
 
@@ -231,9 +231,3 @@ def _digest(data: str) -> str:
     except ValueError:
         image = data.encode()
     return f"sha256:{hashlib.sha256(image).hexdigest()}"
-
-
-def shortened(message: Any, limit: int = 500) -> str:
-    """Return the text on one line, cut if it is long."""
-    text = " ".join(str(message or "").split())
-    return text if len(text) <= limit else f"{text[:limit]} …"

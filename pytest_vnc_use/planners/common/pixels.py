@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image
 
-from pytest_vnc_use.planners.common.arguments import Unreadable
+from pytest_vnc_use.planners.common.arguments import Unreadable, number_of
 from pytest_vnc_use.types import Action, Click, Drag, FrameRef, KeyDown, KeyUp, MouseDown, MouseUp, Move, Scroll
 
 
@@ -82,17 +82,6 @@ def _scaled(name: str, value: Any, sent: int, real: int) -> int:
     if not 0 <= number <= sent:
         raise Unreadable(f"{name!r} must lie on the screenshot, 0 to {sent - 1}, got {value!r}")
     return min(int((number + 0.5) * real / sent), real - 1)
-
-
-def number_of(name: str, value: Any) -> float:
-    """Return a finite number, also from text. Raises Unreadable."""
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise Unreadable(f"{name!r} must be a number, got {value!r}")
-    return number
 
 
 # --- the pointer and the keys around an action -----------------------------------------------------------------------

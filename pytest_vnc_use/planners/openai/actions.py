@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_vnc_use.planners.common.arguments import PIXELS_A_NOTCH, Heeded, Unreadable, split_keys
-from pytest_vnc_use.planners.common.pixels import SentScreen, number_of, while_held
+from pytest_vnc_use.planners.common.arguments import PIXELS_A_NOTCH, Heeded, Unreadable, first_of, number_of, split_keys
+from pytest_vnc_use.planners.common.pixels import SentScreen, while_held
 from pytest_vnc_use.planners.common.turn_results import proposals_of
 from pytest_vnc_use.planners.common.vocabulary import notches
 from pytest_vnc_use.runs.json_lines import TOO_DEEP, is_shallow
@@ -54,9 +54,7 @@ class Arguments:
 
     def given(self, name: str) -> Any:
         """Return the value. Raises Unreadable if it was not given."""
-        if self.values.get(name) is None:
-            raise Unreadable(f"{name!r} is missing, got {dict(self.values)!r}")
-        return self.values[name]
+        return first_of(self.values, name)
 
     def point(self) -> tuple[int, int]:
         """Return the point as a pixel of the screen. Raises Unreadable."""
