@@ -813,7 +813,7 @@ def test_where_there_is_no_test_only_hooks_and_options_are_loaded(
             print("loaded", *sorted(name for name in sys.modules if name.startswith("pytest_vnc_use.")))
         """
     )
-    result = pytester.runpytest_subprocess("-s")
+    result = pytester.run(sys.executable, "-m", "pytest", "-s")
     hooks = ("", ".calling", ".collecting", ".fixtures", ".hookspecs", ".on_demand", ".options")
     names = (*(f"plugin{name}" for name in hooks), "settings", "settings.parsers", "settings.settings")
     result.stdout.fnmatch_lines([" ".join(["loaded", *(f"pytest_vnc_use.{name}" for name in names)])])

@@ -1,17 +1,18 @@
 """Start Python modules in processes of their own that need not import the libraries again.
 
-A session of pytest spends most of its time on imports: langgraph and google-genai take two seconds of processor. Here
-one process imports them once, and each session is forked from it (`multiprocessing`'s fork server). The package itself
-is not among what is imported ahead: each session imports it anew, with its own environment.
+A session of pytest spends most of its processor time on imports: 2 of 3 seconds, as langgraph and google-genai are
+large. Here one process imports them and the package once, and each session is forked from it (`multiprocessing`'s fork
+server).
 
-What differs from a process of its own: its parent is the fork server, it takes umask and limits from there, and Python
-is not taken down at its end. A test of such things starts `sys.executable` by `subprocess`.
+What differs from a process of its own: its parent is the fork server, it takes umask and limits from there, the package
+is loaded, and Python is not taken down at its end. A test of such things starts `sys.executable` by `subprocess`.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import multiprocessing
 import os
 import runpy
@@ -24,7 +25,7 @@ from multiprocessing import reduction
 from pathlib import Path
 from typing import IO, Any
 
-_LIBRARIES = (
+_MODULES = (
     "google.genai",
     "jinja2",
     "langgraph.checkpoint.sqlite",
@@ -33,15 +34,22 @@ _LIBRARIES = (
     "pydantic",
     "pytest",
     "pytest_html.plugin",
+    "pytest_vnc_use.agent",
+    "pytest_vnc_use.assembly.connection",
+    "pytest_vnc_use.cli",
+    "pytest_vnc_use.desktops.kinds.qt",
+    "pytest_vnc_use.loop.runner",
+    "pytest_vnc_use.plugin",
+    "pytest_vnc_use.recordings.session",
     "twisted.internet.reactor",
     "vncdotool.client",
     "xdist.plugin",
 )
-_PLUGINS = ("anyio", "langsmith", "pytest_html", "xdist")
+_PLUGINS = ("anyio", "langsmith", "pytest_html", "pytest_vnc_use", "xdist")
 """Packages with a plugin, which pytest would warn of, as it cannot rewrite their assertions any more."""
 
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(list(_LIBRARIES))
+_forks.set_forkserver_preload(list(_MODULES))
 
 
 class ForkedPython:
@@ -147,6 +155,7 @@ def _run(command: list[str], folder: str, env: dict[str, str], streams: list[int
     sys.path[:0] = [folder, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
     for name in _PLUGINS:
         sys.modules[name].__doc__ = "PYTEST_DONT_REWRITE"
+    gc.freeze()  # what was imported ahead is no garbage: pytest collects five times at its end, 0.4 s in all
     try:
         runpy.run_module(command[0], run_name="__main__", alter_sys=True)
     finally:

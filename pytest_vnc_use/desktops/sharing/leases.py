@@ -171,9 +171,10 @@ def _remove(lock: FileLock) -> None:
 @cache
 def _remove_leftovers(folder: Path) -> None:
     """Remove, once in a process, the locks of processes that were killed."""
-    for path in folder.glob("*.lock"):
-        if lock := _locked(path):
-            _remove(lock)
+    with suppress(FileNotFoundError):  # the folder went meanwhile, with the last lock of another process
+        for path in folder.glob("*.lock"):
+            if lock := _locked(path):
+                _remove(lock)
 
 
 def _write_note(path: Path, text: str) -> None:
