@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -540,6 +541,7 @@ def room_taken(runs: Path, steps: int) -> Room:
     agent = VncUseAgent(settings=Settings(runs_dir=str(runs)), controller=PaintedController(), planner=planner)
     tracemalloc.start()
     result = agent.run("count", limits=Limits(steps=steps, seconds=100))
+    gc.collect()
     memory, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (result.outcome, len(result.steps)) == (Outcome.DONE, steps)
