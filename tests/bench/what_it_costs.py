@@ -1,0 +1,90 @@
+"""What a test costs with a model and replayed: the table of README.md and docs/costs.md, in Markdown. Run as a script:
+
+    PYTHONPATH=tests python tests/bench/what_it_costs.py
+
+A stand-in for Gemini has the example shop go from page to page, one step a turn, then one claim is judged. The
+characters and pictures of each request are those that go out. Tokens are estimated as the limits of a test do it,
+which is rather too much. No model is asked, so the bill of a service may differ.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.costs.budget import _CHARACTERS_A_TOKEN, _SHORT_ANSWER, Budget, Most
+from pytest_vnc_use.costs.prices import Prices, load_prices
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.planners.gemini.judge import GeminiJudge
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Click, ModelAsked, Usage
+from support.gemini_server import GeminiServer, text
+from support.shop_runs import PLAYERS, SHOP, Said
+
+STEPS = (5, 10, 20)
+MODELS = ("gemini-3.5-flash-lite", "gemini-3.8-flash", "gemini-3.1-pro-preview")
+PAGES = [(120, 144 + 56 * place) for place in range(7)]
+HOLDS = '{"reason": "It is there.", "verdict": "holds", "box_2d": [0, 0, 999, 999]}'
+
+
+class Requests(Budget):
+    """A budget without limits that notes each request before it is sent."""
+
+    def __init__(self) -> None:
+        super().__init__(load_prices(), Most(), Most())
+        self.asked: list[ModelAsked] = []
+
+    def before(self, asked: ModelAsked) -> None:
+        """Note a request."""
+        self.asked.append(asked)
+        super().before(asked)
+
+
+def main() -> None:
+    prices = load_prices()
+    print(f"| steps | requests | {' | '.join(f'`{model}`' for model in MODELS)} | replayed |")
+    print(f"|---:|---:|{'---:|' * len(MODELS)}---:|")
+    for steps in STEPS:
+        asked = requests(steps)
+        print(f"| {steps} | {len(asked)} | {' | '.join(dollars(prices, model, asked) for model in MODELS)} | $0 |")
+
+
+def requests(steps: int) -> Sequence[ModelAsked]:
+    """Carry out a run of so many steps, and judge one claim; return what was sent."""
+    counted = Requests()
+    turns = [Said((Click(*PAGES[number % len(PAGES)]),), "Open the next page.") for number in range(steps)]
+    with tempfile.TemporaryDirectory(prefix="costs-") as runs, desktop() as shop:
+        settings = Settings(server=shop.server, runs_dir=runs, steps=steps + 1, watch=False)
+        with PLAYERS["gemini"].asked(turns) as (_, planner), GeminiServer([text(HOLDS)]) as judging:
+            judge = GeminiJudge(api_key=judging.api_key, base_url=judging.url)
+            with VncUseAgent(settings=settings, planner=planner, judge=judge, budget=counted) as agent:
+                result = agent.run("Look at every page of the shop")
+                assert result.outcome is Outcome.DONE, result.message
+                assert agent.verify("the page of the products is open")
+    return counted.asked
+
+
+@contextmanager
+def desktop() -> Iterator[QtDesktop]:
+    """Show the shop."""
+    shop = QtDesktop()
+    try:
+        shop.launch(SHOP)
+        yield shop
+    finally:
+        shop.stop()
+
+
+def dollars(prices: Prices, model: str, asked: Sequence[ModelAsked]) -> str:
+    """Return what these requests cost with a model, none of it cached."""
+    price = prices.of(model)
+    assert price, model
+    sent = sum(math.ceil(each.characters / _CHARACTERS_A_TOKEN) + each.images * price.image_tokens for each in asked)
+    return f"${price.dollars(Usage(sent, 0, _SHORT_ANSWER * len(asked))):.3f}"
+
+
+if __name__ == "__main__":
+    main()
