@@ -296,12 +296,12 @@ def test_hands_find_the_desktop_again_after_its_reset(start: Start, tmp_path: Pa
 
 
 def test_the_job_in_the_readme_runs_its_tests_in_the_example_desktop(pytester: pytest.Pytester) -> None:
-    readme = (FOLDER.parents[1] / "README.md").read_text(encoding="utf-8")
+    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     (job,) = yaml.safe_load(re.search(r"```yaml\n(jobs:.*?)```", readme, re.DOTALL)[1])["jobs"].values()  # type: ignore[index]
     build, _, test = (step["run"] for step in job["steps"] if "run" in step)
     assert build == f"docker build -t vnc-desktop {FOLDER.relative_to(FOLDER.parents[1])}"
     image, command = desktop_image(), shlex.split(test)
-    options = [word.replace("vnc-desktop", image) for word in command[3:] if word != "--vnc-planner=gemini"]
+    options = [word.replace("vnc-desktop", image) for word in command[3:]]
     pytester.makepyfile(
         "def test_it(vnc_desktop): assert 'program' in vnc_desktop.logs() and not vnc_desktop.program_fault()"
     )

@@ -1,0 +1,308 @@
+"""The pages of docs/ and README: their commands, snippets, links, names and messages are real."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pytest_vnc_use import cli, errors
+from pytest_vnc_use.plugin.toml_format import read_task_file
+from pytest_vnc_use.safety.policy_file import explain, load_policy
+from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS, read_value
+from pytest_vnc_use.triage.rules import RULES, Failure, rule_for
+from support.paths import ROOT
+
+tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+SOURCE = "https://github.com/pytest-vnc-use/pytest-vnc-use/"
+BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    page: Path
+    language: str
+    text: str
+
+
+def read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+BLOCKS = [Block(page, found[2], textwrap.dedent(found[3])) for page in PAGES for found in BLOCK.finditer(read(page))]
+PROSE = {page: BLOCK.sub("", read(page)) for page in PAGES}
+
+
+def every(language: str, holding: str = "") -> pytest.MarkDecorator:
+    """Run a test with each block of a language, or with those that hold a text."""
+    found = [block for block in BLOCKS if block.language == language and holding in block.text]
+    ids = [f"{block.page.stem}-{number}" for number, block in enumerate(found)]
+    return pytest.mark.parametrize("block", found, ids=ids)
+
+
+def option(config: pytest.Config, word: str) -> object:
+    return config.getoption(word.split("=")[0].lstrip("-").replace("-", "_"), default="no")
+
+
+# --- snippets --------------------------------------------------------------------------------------------------------
+
+
+@every("python")
+def test_a_python_snippet_is_collected_or_imports(pytester: pytest.Pytester, block: Block) -> None:
+    if "import pytest\n" in block.text:
+        pytester.makepyfile(test_snippet=block.text)
+        result = pytester.runpytest_subprocess("--collect-only", "-q", "--strict-markers")
+        assert result.ret in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), result.stdout.str()
+    else:
+        compile(block.text, block.page.name, "exec")
+        exec("\n".join(line for line in block.text.splitlines() if line.startswith("from pytest_vnc_use")), {})
+
+
+@every("toml", "[[test]]")
+def test_a_task_file_is_read(tmp_path: Path, block: Block) -> None:
+    file = tmp_path / "test_shop.vnc.toml"
+    file.write_text(block.text, encoding="utf-8")
+    assert [test.name for test in read_task_file(file)] == ["basket[apples]", "basket[pears]"]
+
+
+@every("toml", "[[rule]]")
+def test_a_policy_is_loaded_and_explained(tmp_path: Path, block: Block) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text(block.text, encoding="utf-8")
+    assert "nothing destructive" in explain(load_policy(str(file)))
+
+
+@every("toml")
+def test_a_toml_snippet_is_toml(block: Block) -> None:
+    assert tomllib.loads(block.text)
+
+
+@every("ini")
+def test_an_ini_snippet_has_our_settings(block: Block) -> None:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(block.text)
+    for name, text in parser["pytest"].items():
+        if name.startswith("vnc_"):
+            read_value(name.removeprefix("vnc_"), text, name)
+
+
+@every("yaml")
+def test_a_ci_snippet_is_yaml_with_our_options(block: Block, pytestconfig: pytest.Config) -> None:
+    assert yaml.safe_load(block.text)
+    for word in re.findall(r"--vnc-[a-z-]+", block.text):
+        assert option(pytestconfig, word) != "no", word
+
+
+def commands(*names: str) -> list[str]:
+    """The lines of the shell that begin so, each once."""
+    texts = [block.text.replace("\\\n", " ") for block in BLOCKS if block.language in ("bash", "console")]
+    lines = [line.strip().removeprefix("$ ") for text in texts for line in text.splitlines()]
+    return list(dict.fromkeys(line for line in lines if line.startswith(names)))
+
+
+@pytest.mark.parametrize("line", commands("cua-vnc"))
+def test_cua_vnc_takes_the_commands_that_are_shown(line: str) -> None:
+    cli.parser().parse_args(shlex.split(line, comments=True)[1:])
+
+
+@pytest.mark.parametrize("line", commands("pytest", "python -m pytest"))
+def test_pytest_takes_the_options_that_are_shown(line: str, pytestconfig: pytest.Config) -> None:
+    for word in shlex.split(line, comments=True):
+        name, equals, value = word.partition("=")
+        if name.startswith("--vnc-"):
+            assert option(pytestconfig, name) != "no", name
+        if equals and name.startswith("--vnc-"):
+            read_value(name.removeprefix("--vnc-").replace("-", "_"), value, name)
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_options_that_are_named_exist(pytestconfig: pytest.Config) -> None:
+    for page in PAGES:
+        for name in re.findall(r"--vnc-[a-z]+(?:-[a-z]+)*", read(page)):
+            assert option(pytestconfig, name) != "no", f"{page.name}: {name}"
+
+
+def test_the_settings_that_are_named_exist() -> None:
+    known = {f"vnc_{name}" for name in FIELDS}
+    for page in PAGES:
+        for name in re.findall(r"-o ?(vnc_[a-z_]+)", read(page)):
+            assert name in known, f"{page.name}: {name}"
+        for name in re.findall(rf"{ENVIRONMENT_PREFIX}[A-Z_]+", PROSE[page]):
+            assert name.removeprefix(ENVIRONMENT_PREFIX).lower() in {*FIELDS, "password", "api_key"}, name
+
+
+def test_the_files_that_are_named_exist() -> None:
+    for page in PAGES:
+        for name in re.findall(r"(?:tests|docs|examples|pytest_vnc_use)/[\w/.]*\.(?:py|sh|toml|md)", read(page)):
+            if name not in ("tests/test_basket.py", "tests/test_orders.py", "tests/test_mousepad.py") and (
+                not re.search(rf"--out {name}", read(page))
+            ):
+                assert (ROOT / name).exists(), f"{page.name}: {name}"
+        for name in re.findall(r"tests/bench/run\.py ([a-z_]+)", " ".join(read(page).split())):
+            assert name == "eyes" or (ROOT / f"tests/bench/{name}.py").exists(), f"{page.name}: {name}"
+
+
+# --- links -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def generated() -> dict[str, object]:
+    return runpy.run_path(str(DOCS / "scripts" / "generated.py"))
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    filled: Callable[[str], str] = generated()["filled"]  # type: ignore[assignment]
+    return {slug(line.lstrip("# ")) for line in filled(read(page)).splitlines() if line.startswith("#")}
+
+
+def slug(heading: str) -> str:
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip())
+
+
+def links(page: Path) -> Iterator[tuple[str, str]]:
+    for target in re.findall(r"\]\(([^)\s]+)\)", PROSE[page]):
+        path, _, anchor = target.partition("#")
+        yield path, anchor
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_link_is_dead(page: Path) -> None:
+    for path, anchor in links(page):
+        if path.startswith(SOURCE):
+            assert (ROOT / re.sub(r"^(?:blob|tree)/main/", "", path.removeprefix(SOURCE))).exists(), path
+        elif not path.startswith("https://"):
+            target = page.parent / path if path else page
+            assert target.exists(), path
+            assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+
+
+# --- completeness ----------------------------------------------------------------------------------------------------
+
+
+def error_classes() -> set[str]:
+    """The names of all error classes of the package that derive from VncUseError, read off its source."""
+    bases = {
+        node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
+        for tree in sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    found = {"VncUseError"}
+    while more := {name for name, of in bases.items() if of & found} - found:
+        found |= more
+    return found
+
+
+@cache
+def sources() -> list[ast.Module]:
+    return [ast.parse(path.read_text("utf-8")) for path in (ROOT / "pytest_vnc_use").rglob("*.py")]
+
+
+def troubles() -> dict[str, str]:
+    """The table of errors: the triage of each by its name."""
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", read(DOCS / "troubleshooting.md"), re.MULTILINE)
+    return {name: triage.strip() for name, triage in rows}
+
+
+def test_every_error_class_is_in_the_docs() -> None:
+    assert troubles().keys() == error_classes()
+
+
+def test_the_triage_of_every_error_is_what_the_rules_say() -> None:
+    for name, triage in troubles().items():
+        kind = getattr(errors, name, None)
+        if kind and " " not in triage:
+            assert (rule_for(Failure(kind("it broke"))).triage or "settings") == triage, name
+
+
+def test_every_rule_of_the_triage_is_in_the_docs() -> None:
+    page = read(DOCS / "failures.md")
+    for rule in RULES:
+        assert f"| {rule.when} |" in page, rule.when
+
+
+def test_every_setting_is_in_the_docs() -> None:
+    table: str = generated()["options"]()  # type: ignore[operator]
+    for name in FIELDS:
+        assert f"`vnc_{name}`<br>`{ENVIRONMENT_PREFIX}{name.upper()}`" in table
+        assert (f"`--vnc-{name.replace('_', '-')}=" in table) == (name in OPTIONS)
+
+
+def messages() -> list[str]:
+    return re.findall(r"^> `(.+)`$", read(DOCS / "troubleshooting.md"), re.MULTILINE)
+
+
+@cache
+def texts() -> list[str]:
+    """All texts of the source; what is filled in is an ellipsis."""
+    nodes = [node for tree in sources() for node in ast.walk(tree)]
+    plain = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    filled = ["".join(map(_part, node.values)) for node in nodes if isinstance(node, ast.JoinedStr)]
+    return [*plain, *filled]
+
+
+def _part(node: ast.expr) -> str:
+    return str(node.value) if isinstance(node, ast.Constant) else "…"
+
+
+@pytest.mark.parametrize("message", messages())
+def test_a_message_of_troubleshooting_is_in_the_source(message: str) -> None:
+    assert any(message in text for text in texts())
+
+
+def test_twenty_stumbles_are_told() -> None:
+    assert len(messages()) >= 20
+
+
+@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.stem)
+def test_a_page_opens_with_what_the_reader_can_do_after_it(page: Path) -> None:
+    title, _, opening = read(page).split("\n", 2)
+    assert title.startswith("# ")
+    assert "After this page" in opening.partition("\n\n")[0]
+
+
+def test_the_costs_are_the_same_in_readme_and_on_their_page() -> None:
+    (table,) = re.findall(r"^\| steps \| requests .*\n(?:\|.*\n)+", read(ROOT / "README.md"), re.MULTILINE)
+    assert table in read(DOCS / "costs.md")
+
+
+def test_the_pictures_are_small() -> None:
+    for picture in (DOCS / "pictures").iterdir():
+        assert 0 < picture.stat().st_size < 400_000, picture.name
+
+
+# --- the site --------------------------------------------------------------------------------------------------------
+
+
+def test_the_site_is_built_and_lists_its_pages_for_language_models(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install -e '.[docs]'")
+    pytest.importorskip("mcp", reason="mcp is not installed: pip install -e '.[docs]'")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = read(tmp_path / "llms.txt")
+    for page in PAGES[1:]:
+        assert f"]({page.name}): " in told
+    assert "VNC_USE_GATE_SECONDS" in read(tmp_path / "llms-full.txt")
+    assert "VNC_USE_GATE_SECONDS" in read(tmp_path / "options" / "index.html")
