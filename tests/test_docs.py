@@ -242,10 +242,11 @@ def test_every_rule_of_the_triage_is_in_the_docs() -> None:
 
 
 def test_every_setting_is_in_the_docs() -> None:
-    table: str = generated()["options"]()  # type: ignore[operator]
+    page: str = generated()["options"]()  # type: ignore[operator]
     for name in FIELDS:
-        assert f"`vnc_{name}`<br>`{ENVIRONMENT_PREFIX}{name.upper()}`" in table
-        assert (f"`--vnc-{name.replace('_', '-')}=" in table) == (name in OPTIONS)
+        section = page.partition(f"### vnc_{name}\n")[2].partition("\n### ")[0]
+        assert f"`vnc_{name}`, `{ENVIRONMENT_PREFIX}{name.upper()}`" in section
+        assert (f"`--vnc-{name.replace('_', '-')}=" in section) == (name in OPTIONS)
 
 
 def messages() -> list[str]:

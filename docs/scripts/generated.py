@@ -34,21 +34,18 @@ pages: dict[str, tuple[str, str]] = {}
 
 
 def options() -> str:
-    """Return a table of all settings: those of the command line, then the others."""
-    named = [name for name in FIELDS if name in OPTIONS]
-    others = [name for name in FIELDS if name not in OPTIONS]
-    return "\n".join(["## For a run", "", *_rows(named), "", "## For a project", "", *_rows(others)])
+    """Return a section for each setting: those of the command line, then the others."""
+    named = [_section(name) for name in FIELDS if name in OPTIONS]
+    others = [_section(name) for name in FIELDS if name not in OPTIONS]
+    return "\n\n".join(["## For a run", *named, "## For a project", *others])
 
 
-def _rows(names: list[str]) -> Iterator[str]:
-    yield "| setting | default | what it says |"
-    yield "|---|---|---|"
-    for name in names:
-        told = FIELDS[name].metadata
-        ways = [f"`vnc_{name}`", f"`{ENVIRONMENT_PREFIX}{name.upper()}`"]
-        if name in OPTIONS:
-            ways.insert(0, f"`{option_name(name)}={told['metavar']}`")
-        yield f"| {'<br>'.join(ways)} | {_default(FIELDS[name].default)} | {_cell(told['help'])} |"
+def _section(name: str) -> str:
+    told = FIELDS[name].metadata
+    ways = [f"`vnc_{name}`", f"`{ENVIRONMENT_PREFIX}{name.upper()}`"]
+    if name in OPTIONS:
+        ways.insert(0, f"`{option_name(name)}={told['metavar']}`")
+    return f"### vnc_{name}\n\n{_plain(told['help'])}\n\n{', '.join(ways)}; default: {_default(FIELDS[name].default)}"
 
 
 def _default(value: object) -> str:
@@ -59,22 +56,22 @@ def _default(value: object) -> str:
     return f"`{'x'.join(map(str, value))}`" if isinstance(value, tuple) else f"`{value}`"
 
 
-def _cell(text: str) -> str:
+def _plain(text: str) -> str:
     return re.sub(r"([|<>*_\[\]])", r"\\\1", text)
 
 
 def cli() -> str:
     """Return the help of `cua-vnc` and of each of its commands."""
-    os.environ["COLUMNS"] = "100"  # argparse asks for the width of the terminal
-    return "\n\n".join(_helps(parser(), 2))
+    os.environ["COLUMNS"] = "88"  # argparse asks for the width of the terminal
+    return "\n\n".join(_helps(parser()))
 
 
-def _helps(command: argparse.ArgumentParser, level: int) -> Iterator[str]:
-    yield f"{'#' * level} `{command.prog}`\n\n```text\n{command.format_help().strip()}\n```"
+def _helps(command: argparse.ArgumentParser) -> Iterator[str]:
+    yield f"### `{command.prog}`\n\n```text\n{command.format_help().strip()}\n```"
     for action in command._actions:
         if isinstance(action, argparse._SubParsersAction):
             for each in action.choices.values():
-                yield from _helps(each, level + 1)
+                yield from _helps(each)
 
 
 def mcp() -> str:
@@ -82,7 +79,7 @@ def mcp() -> str:
     from pytest_vnc_use.cli.mcp_server import Tools
 
     names = [name for name, each in vars(Tools).items() if inspect.isfunction(each) and not name.startswith("_")]
-    rows = [f"| `{name}` | {_cell(' '.join(inspect.getdoc(getattr(Tools, name)).split()))} |" for name in names]  # type: ignore[union-attr]
+    rows = [f"| `{name}` | {_plain(' '.join(inspect.getdoc(getattr(Tools, name)).split()))} |" for name in names]  # type: ignore[union-attr]
     return "\n".join(["## The tools", "", "| tool | does |", "|---|---|", *rows])
 
 

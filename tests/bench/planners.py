@@ -1,4 +1,4 @@
-"""What the planners ask for the same ten tasks: the table of the README, in Markdown. Run as a script:
+"""What the planners ask for the same ten tasks: the table of docs/planners.md, in Markdown. Run as a script:
 
     PYTHONPATH=tests python tests/bench/planners.py
 
