@@ -8,6 +8,7 @@ import os
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -101,6 +102,17 @@ def test_an_ini_snippet_has_our_settings(block: Block) -> None:
     for name, text in parser["pytest"].items():
         if name.startswith("vnc_"):
             read_value(name.removeprefix("vnc_"), text, name)
+
+
+@every("ini", "vnc_server = xvnc\n")
+def test_a_recipe_shows_its_program(pytester: pytest.Pytester, block: Block) -> None:
+    for program in ("Xtigervnc", re.search(r"vnc_app = (\S+)", block.text)[1]):  # type: ignore[index]
+        if not shutil.which(program):
+            pytest.skip(f"{program} is not installed")
+    as_root = block.text.replace("--kiosk", "--kiosk --no-sandbox")
+    pytester.makefile(".ini", pytest=as_root)
+    pytester.makepyfile("def test_it(vnc_agent): assert vnc_agent.screenshot()")
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
 @every("yaml")
