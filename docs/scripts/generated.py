@@ -27,7 +27,7 @@ FROM_ELSEWHERE = re.compile(
 )
 
 pages: dict[str, tuple[str, str]] = {}
-"""The title and the first sentence of each page by its address, in the order of the build."""
+"""The title and the first paragraph of each page by its address, in the order of the build."""
 
 
 # --- what stands on the pages ----------------------------------------------------------------------------------------
@@ -115,8 +115,8 @@ def filled(markdown: str) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
-    """Fill the page in, and note its first sentence for llms.txt."""
-    first = next(line for line in markdown.splitlines()[1:] if line and line[0].isalpha())
+    """Fill the page in, and note its first paragraph for llms.txt."""
+    first = " ".join(markdown.split("\n\n")[1].split())
     pages[page.file.src_uri] = (str(page.title or page.file.name), first)
     return filled(markdown)
 
