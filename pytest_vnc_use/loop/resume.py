@@ -33,6 +33,14 @@ class Given:
     has_judge: bool
 
 
+def check_unfinished(trace: Trace) -> None:
+    """Raise RunFolderError if the run is over; one that broke is not."""
+    outcome = trace.ended.outcome if trace.ended else None
+    if outcome is not None:
+        run_id = trace.path.name
+        raise RunFolderError(f"run {run_id!r} is over, it ended as {str(outcome)!r}; only an unfinished run goes on")
+
+
 def check_origin(trace: Trace, *, trust: bool) -> None:
     """Raise SettingsError for a run from elsewhere, or one that was changed, unless the caller trusts it."""
     if trace.is_own or trust:

@@ -22,6 +22,7 @@ from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import RunFolder, new_run_id, read_trace, to_json
 from pytest_vnc_use.runs.logger import RunLogger
 from pytest_vnc_use.runs.secrets import Secrets
+from pytest_vnc_use.runs.tidying import drop_checkpoints
 from pytest_vnc_use.runs.transcript import transcript
 from pytest_vnc_use.safety.rules import Policy, ReviewContext
 from pytest_vnc_use.settings.settings import Settings
@@ -188,6 +189,7 @@ class Runner:
         folder = RunFolder.open(Path(context.settings().runs_dir, run_id))
         with only_driver(folder):
             trace = read_trace(folder.path)
+            resume.check_unfinished(trace)
             resume.check_origin(trace, trust=trust)
             resume.check_step(trace, step)
             ends_here = answer is False and trace.asked is not None and trace.asked.ruling.ends_run
@@ -279,6 +281,7 @@ class Runner:
         if "outcome" in state:
             outcome, message = Outcome(state["outcome"]), state["message"]
             emit(RunEnded(outcome, message))
+            drop_checkpoints(folder.path)
             params = history.turns[-1].decision.params if history.turns else {}
             params = self._context.secrets.everything.hide_json(params)
         else:

@@ -32,6 +32,7 @@ The hooks in the order of a session:
                                   costs              the cost of the test; first
                                   recordings         writes the recording; outermost
                                   rehearsals         then rehearses it; outermost
+                                  ended_tests        then writes result.json; outermost
                                   kept_errors        then lets go of screens; outermost of all
     pytest_runtest_logreport      session_results    on the controller, for all workers
     pytest_sessionfinish          session_results    vnc-results.json, the job summary

@@ -13,6 +13,7 @@ def register_the_rest(config: pytest.Config) -> None:
         broken_calls,
         costs,
         desktops_ahead,
+        ended_tests,
         kept_errors,
         proofs,
         recordings,
@@ -32,4 +33,5 @@ def register_the_rest(config: pytest.Config) -> None:
     config.pluginmanager.register(desktops_ahead, "vnc_use_next_desktops")
     config.pluginmanager.register(rehearsals, "vnc_use_rehearsing")
     config.pluginmanager.register(broken_calls, "vnc_use_broken_calls")
+    config.pluginmanager.register(ended_tests, "vnc_use_ended_tests")
     config.pluginmanager.register(kept_errors, "vnc_use_kept_errors")

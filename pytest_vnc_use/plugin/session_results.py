@@ -164,8 +164,8 @@ def _after(result: ItemResult, report: Any) -> ItemResult:
     if report.passed and not hasattr(report, "wasxfail"):
         return _ended(result, "passed") if report.when == "call" else result
     if not report.failed and not hasattr(report, "wasxfail"):
-        return _ended(result, _result_of(report))
-    return _ended(result, _result_of(report), properties.get(TRIAGE), properties.get(RULE, ""), message)
+        return _ended(result, result_of(report))
+    return _ended(result, result_of(report), properties.get(TRIAGE), properties.get(RULE, ""), message)
 
 
 def _with_figures(result: ItemResult, report: Any) -> ItemResult:
@@ -202,8 +202,8 @@ def _ended(result: ItemResult, how: str, triage: str | None = None, rule: str = 
     return replace(result, result=how, triage=triage, rule=rule, message=message)
 
 
-def _result_of(report: Any) -> str:
-    """Return the result in pytest's words."""
+def result_of(report: Any) -> str:
+    """Return the result of a report in pytest's words."""
     if hasattr(report, "wasxfail"):
         return "xfailed" if report.skipped else "xpassed"
     if report.failed:

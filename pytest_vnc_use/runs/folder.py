@@ -6,6 +6,10 @@
       screens/            the picture of each frame, once, as <sha256>.png
       checkpoints.sqlite  the graph's own file, which this module never opens
       logs/               the output of the desktop's processes, see runs/program_logs.py
+      result.json         how the test ended that made the run, see runs/ended_test.py
+
+An event's `at_s` is the time since the run began, in seconds; older traces do not have it. The checkpoints of a run
+that has ended are removed: nobody can go on with it.
 
 Each line of the trace is sealed together with the line before it (see seal.py). The seals show whether this user wrote
 all of it. A line is one write that ends in a newline. A line without a newline was cut off by the death of its writer:
@@ -18,7 +22,8 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import takewhile
@@ -70,21 +75,23 @@ def new_run_id() -> str:
 
 @dataclass(frozen=True)
 class Header:
-    """The first line of a trace."""
+    """The first line of a trace. `began_at` is Unix time; older traces do not have it."""
 
     run_id: str
     format: str = FORMAT
     version: int = VERSION
+    began_at: float | None = None
 
 
 class RunFolder:
     """The folder of one run. One process at a time writes it; its threads may share it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, began_at: float | None = None) -> None:
         self.path = path
         self._trace = JsonLines(path / "trace.jsonl", sealed)
         self._exchanges = Exchanges(path)
         self._lock = Lock()
+        self._began_s = None if began_at is None else time.monotonic() - max(time.time() - began_at, 0.0)
 
     @classmethod
     def create(cls, runs_dir: Path, run_id: str) -> RunFolder:
@@ -95,21 +102,23 @@ class RunFolder:
             (path / "screens").mkdir()
         except OSError as exc:
             raise RunFolderUnwritable(f"cannot make the run folder {str(path)!r}: {exc}") from exc
-        folder = cls(path)
-        folder._trace.append(to_json(Header(run_id)))
+        header = Header(run_id, began_at=round(time.time(), 3))
+        folder = cls(path, header.began_at)
+        folder._trace.append(to_json(header))
         return folder
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         """Return the folder of an earlier run, to read or to continue. Raises RunFolderError if there is none."""
-        _open_trace(path)
-        return cls(path)
+        header, _, _ = _open_trace(path)
+        return cls(path, header.began_at)
 
     def append(self, event: RunEvent) -> None:
         """Write one event. After the return it survives a kill -9 of the process."""
         with self._lock:
-            line = self._exchanges.append(event) if isinstance(event, ModelExchange) else event
-            self._trace.append(to_json(line))
+            line = to_json(self._exchanges.append(event) if isinstance(event, ModelExchange) else event)
+            at = {} if self._began_s is None else {"at_s": round(time.monotonic() - self._began_s, 3)}
+            self._trace.append({**line, **at})
 
     def store(self, frame: Frame) -> FrameRef:
         """Store a frame's picture, unless it is there already."""
@@ -204,13 +213,21 @@ _KINDS = {event.kind for event in get_args(RunEvent)}
 
 
 @dataclass(frozen=True)
+class TimedEvent:
+    """An event, and the seconds since the run began; None in older traces."""
+
+    event: RunEvent
+    at_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Trace:
     """The content of a run folder.
 
     `turns` hold the same steps as `steps`. `open_step` was begun and never finished: nobody knows whether its action
     was carried out. `asked` is a question that waits for a person's answer. `exchanges` are without their bodies (see
     `read_exchanges`). `ended` is None while a run goes on, and after it was killed. `is_own` is true if this user wrote
-    all of it on this machine, and nobody changed it since.
+    all of it on this machine, and nobody changed it since. `events` are all events as they came, with their times.
     """
 
     path: Path
@@ -227,6 +244,7 @@ class Trace:
     transients: tuple[Transient, ...] = ()
     ended: RunEnded | None = None
     is_own: bool = False
+    events: tuple[TimedEvent, ...] = ()
 
     @property
     def usage(self) -> Usage:
@@ -247,9 +265,15 @@ def read_trace(path: Path) -> Trace:
     Raises RunFolderError if it is missing, damaged, of a newer version, or of a run that never saw a screen.
     """
     header, events, is_own = _open_trace(path)
+    return trace_of(path, header, events, is_own=is_own)
+
+
+def trace_of(path: Path, header: Header, events: Iterable[TimedEvent], *, is_own: bool) -> Trace:
+    """Return the events of a run put together. Raises RunFolderError if the run never saw a screen."""
+    events = tuple(events)
     story = _Story()
-    for event in events:
-        story.hear(event)
+    for each in events:
+        story.hear(each.event)
     if story.started is None:
         ended = f"; it ended so: {story.ended.error or story.ended.message}" if story.ended else ""
         raise RunFolderError(f"the run in {str(path)!r} never started, it has no first frame{ended}")
@@ -268,6 +292,7 @@ def read_trace(path: Path) -> Trace:
         transients=tuple(story.transients),
         ended=story.ended,
         is_own=is_own,
+        events=events,
     )
 
 
@@ -327,18 +352,35 @@ class _Story:
         return tuple(Turn(decision, tuple(steps.get(number, ()))) for number, decision in self.decisions.items())
 
 
-def _open_trace(path: Path) -> tuple[Header, Iterator[RunEvent], bool]:
-    file = JsonLines(path / "trace.jsonl")
-    if not os.path.isfile(file.path):  # isfile raises no error for an impossible file name
-        raise RunFolderError(f"{str(path)!r} is not a run folder: it has no {file.path.name}")
-    written = file.lines()
+def _open_trace(path: Path) -> tuple[Header, Iterator[TimedEvent], bool]:
+    file, written = trace_lines(path)
     lines = file.parsed(written)
-    header = _header(file.path, next(lines, {}))
-    events = (_parse(file.path, _EVENT, line) for line in lines if line.get("kind") in _KINDS)
+    header = header_of(file.path, next(lines, {}))
+    events = (event_of(file.path, line) for line in lines if is_event(line))
     return header, events, are_sealed(written) and header.run_id == path.name
 
 
-def _header(path: Path, line: JsonObject) -> Header:
+def trace_lines(path: Path) -> tuple[JsonLines, list[bytes]]:
+    """Return the trace's file and its whole lines. Raises RunFolderError if there is no trace."""
+    file = JsonLines(path / "trace.jsonl")
+    if not os.path.isfile(file.path):  # isfile raises no error for an impossible file name
+        raise RunFolderError(f"{str(path)!r} is not a run folder: it has no {file.path.name}")
+    return file, file.lines()
+
+
+def event_of(path: Path, line: JsonObject) -> TimedEvent:
+    """Return the event of a line. Raises RunFolderError if it is none."""
+    at_s = line.get("at_s")
+    return TimedEvent(_parse(path, _EVENT, line), at_s if isinstance(at_s, (int, float)) else None)
+
+
+def is_event(line: JsonObject) -> bool:
+    """Return whether a line is of a kind of event that this version knows."""
+    return line.get("kind") in _KINDS
+
+
+def header_of(path: Path, line: JsonObject) -> Header:
+    """Return the header of a trace. Raises RunFolderError if it is none, or of a newer version."""
     if line.get("format") != FORMAT:
         raise RunFolderError(f"{str(path)!r} is damaged: it must begin with the header of a {FORMAT}, got {line!r}")
     header: Header = _parse(path, Header, line)

@@ -229,6 +229,17 @@ class Settings:
     gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits for the screen to be as recorded")
     repeat: int = _setting(1, _count, "carry out each test so many times, and print pass^k", "N")
     runs_dir: str = _setting("runs", str, "folder of the run folders", "DIR")
+    artifacts: str = _setting(
+        "on",
+        _one_of("on", "retain-on-failure", "off"),
+        "pictures, logs and exchanges in the run folders are kept: on, retain-on-failure or off",
+        "WHEN",
+    )
+    max_megabytes: int = _setting(
+        0,
+        _count_or_none,
+        "most megabytes of the run folders; at the session's end the oldest passing runs go first (0: no limit)",
+    )
     results: str = _setting(
         "", str, "how the tests ended, as JSON (default: vnc-results.json in the folder of the runs)", "FILE"
     )

@@ -191,6 +191,7 @@ def test_what_was_written_is_read(folder: RunFolder) -> None:
 
 def test_a_line_is_one_event_complete_by_itself(folder: RunFolder) -> None:
     header, started, step = lines_of(written(folder, STARTED, finished(1, 1)))
+    assert abs(time.time() - header.pop("began_at")) < 60
     assert header == {"run_id": "run", "format": "pytest-vnc-use trace", "version": 1}
     assert (started["kind"], step["kind"]) == ("run", "step")
     assert {"proposal", "ruling", "frame_before", "frame_after", "error", "times", "usage", "model"} <= set(

@@ -1,0 +1,102 @@
+"""The result of a test in the folders of its runs, and the pictures that `--vnc-artifacts` does not keep.
+
+A plugin, registered by on_demand.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vnc_use.plugin import session_results
+from pytest_vnc_use.plugin.recordings import REHEARSAL
+from pytest_vnc_use.plugin.stash import HIDE, RUNS, SETTINGS, is_ours
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.runs.ended_test import EndedTest
+
+
+@dataclass
+class _Attempt:
+    """One attempt at a test: its reports so far. `decided` is the first that is bad, or else the one on the call."""
+
+    number: int
+    seconds: float = 0.0
+    decided: pytest.TestReport | None = field(default=None, repr=False)
+
+    def add(self, report: pytest.TestReport) -> None:
+        """Add the report on one phase."""
+        self.seconds += report.duration
+        decides = report.failed or report.when == "call" or report.skipped
+        if decides and (self.decided is None or (report.failed and not self.decided.failed)):
+            self.decided = report
+
+
+_ATTEMPT = pytest.StashKey[_Attempt]()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note each report; after the last one write the result into the folders of the test's runs."""
+    if not is_ours(item):
+        return (yield)
+    if call.when == "setup":
+        earlier = item.stash.get(_ATTEMPT, _Attempt(0))
+        item.stash[_ATTEMPT] = _Attempt(1 if REHEARSAL in item.stash else earlier.number + 1)
+    # a rehearsal, within the yield, has notes and runs of its own
+    attempt, runs = item.stash.get(_ATTEMPT, _Attempt(1)), [*item.stash.get(RUNS, ())]
+    report = yield
+    item.stash[_ATTEMPT] = attempt
+    attempt.add(report)
+    if call.when == "teardown" and runs:
+        _write(item, attempt, runs, report)
+    return report
+
+
+def _write(item: pytest.Item, attempt: _Attempt, runs: list[Path], report: pytest.TestReport) -> None:
+    from pytest_vnc_use.errors import RunFolderUnwritable
+    from pytest_vnc_use.runs.ended_test import write_ended_test
+    from pytest_vnc_use.runs.tidying import drop_pictures
+
+    ended = _ended(item, attempt, report)
+    mode = item.config.stash[SETTINGS].artifacts
+    if mode == "off" or (mode == "retain-on-failure" and not ended.is_bad):
+        ended = replace(ended, pictures=f"not kept: --vnc-artifacts={mode}")
+    for run in filter(Path.is_dir, dict.fromkeys(runs)):
+        try:
+            if ended.pictures:
+                drop_pictures(run)
+            write_ended_test(run, ended)
+        except (OSError, RunFolderUnwritable) as exc:
+            report.sections.append(("run folder", f"the test's result is not in it: {exc}"))
+
+
+def _ended(item: pytest.Item, attempt: _Attempt, last: pytest.TestReport) -> EndedTest:
+    from pytest_vnc_use.runs.ended_test import EndedTest
+    from pytest_vnc_use.triage.failure_text import sanitize
+
+    decided, hide = attempt.decided or last, item.stash.get(HIDE, str)
+    told = dict(decided.user_properties)
+    triage = str(told.get(session_results.TRIAGE, ""))
+    return EndedTest(
+        test=item.nodeid,
+        result=session_results.result_of(decided),
+        phase=decided.when or "call",
+        triage=triage,
+        rule=str(told.get(session_results.RULE, "")),
+        message=sanitize(str(session_results.attached_to(decided)["message"]), hide),
+        failure=sanitize(decided.longreprtext, hide) if decided.failed or hasattr(decided, "wasxfail") else "",
+        attempt=attempt.number,
+        worker=os.environ.get("PYTEST_XDIST_WORKER", ""),
+        seconds=round(attempt.seconds, 3),
+        dollars=dict(last.user_properties).get(session_results.DOLLARS),  # type: ignore[arg-type]
+        is_rehearsal=REHEARSAL in item.stash,
+    )
+

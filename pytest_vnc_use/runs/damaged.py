@@ -1,0 +1,39 @@
+"""A run folder that may be damaged, read as far as it goes: for readers who want to see what is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.runs.folder import TimedEvent, Trace, event_of, header_of, is_event, trace_lines, trace_of
+from pytest_vnc_use.runs.json_lines import JsonLines
+
+_MOST = 20
+"""The most damaged lines that are told one by one."""
+
+
+def read_what_is_left(path: Path) -> tuple[Trace, list[str]]:
+    """Return the content of a run folder without its damaged lines, and what is damaged.
+
+    Raises RunFolderError if there is no trace, if its header is damaged or newer, or if the run never saw a screen.
+    """
+    file, written = trace_lines(path)
+    header = header_of(file.path, next(file.parsed(written[:1]), {}))
+    events: list[TimedEvent] = []
+    damage: list[str] = []
+    for number, line in enumerate(written[1:], start=2):
+        _add(file, number, line, events, damage)
+    if file.path.stat().st_size > sum(len(line) + 1 for line in written):
+        damage.append(f"{file.path.name} ends in the middle of line {len(written) + 1}: that line is left out")
+    if damage[_MOST:]:
+        damage[_MOST:] = [f"and {len(damage) - _MOST} more damaged lines"]
+    return trace_of(path, header, events, is_own=False), damage
+
+
+def _add(file: JsonLines, number: int, line: bytes, events: list[TimedEvent], damage: list[str]) -> None:
+    try:
+        for parsed in file.parsed([line]):
+            if is_event(parsed):
+                events.append(event_of(file.path, parsed))
+    except RunFolderError:
+        damage.append(f"line {number} of {file.path.name} is damaged: it is left out")

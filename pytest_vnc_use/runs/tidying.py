@@ -1,0 +1,74 @@
+"""The removal of what nobody needs any more: checkpoints of ended runs, pictures, and the oldest runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.runs.ended_test import FILE, EndedTest, read_ended_test
+
+_MEGABYTE = 1_000_000
+
+
+def drop_checkpoints(run_folder: Path) -> None:
+    """Remove the checkpoints of a run that has ended: nobody can go on with it."""
+    for path in run_folder.glob("checkpoints.sqlite*"):
+        with suppress(OSError):  # another process may be looking at it; it does no harm where it stays
+            path.unlink()
+
+
+def drop_pictures(run_folder: Path) -> None:
+    """Remove the pictures of a run, the exchanges with models and the logs of programs."""
+    for name in ("screens", "logs", "page"):
+        shutil.rmtree(run_folder / name, ignore_errors=True)
+    (run_folder / "exchanges.jsonl").unlink(missing_ok=True)
+
+
+def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
+    """Remove runs of ended tests until the folder is small enough. Return what was done, "" if nothing had to be.
+
+    The oldest runs of tests that did not fail go first, then the oldest of those that did. A run stays if it is one of
+    `keep`, or if no test has ended that made it.
+    """
+    sizes = {path: _size(path) for path in sorted(runs_dir.iterdir()) if (path / "trace.jsonl").is_file()}
+    total, most = sum(sizes.values()), megabytes * _MEGABYTE
+    if total <= most:
+        return ""
+    kept, removed, bad = {path.resolve() for path in keep}, 0, 0
+    for path, ended in _in_order(sizes, kept):
+        if total <= most:
+            break
+        shutil.rmtree(path, ignore_errors=True)
+        total -= sizes[path]
+        removed, bad = removed + 1, bad + ended.is_bad
+    told = f"{_runs(removed)} removed, the oldest first" + (f", {bad} of them of tests that failed" if bad else "")
+    rest = "" if total <= most else f"; {total / _MEGABYTE:.0f} MB are left, in runs that stay"
+    return f"{told}: all runs had {sum(sizes.values()) / _MEGABYTE:.0f} MB of at most {megabytes} (vnc_max_megabytes){rest}"
+
+
+def _in_order(paths: Collection[Path], kept: Collection[Path]) -> Iterator[tuple[Path, EndedTest]]:
+    """Yield the runs that may go, in the order in which they go."""
+    told = [(path, ended) for path in paths if path.resolve() not in kept and (ended := _ended(path))]
+    yield from sorted(told, key=lambda each: (each[1].is_bad, (each[0] / FILE).stat().st_mtime, each[0].name))
+
+
+def _ended(path: Path) -> EndedTest | None:
+    try:
+        return read_ended_test(path)
+    except RunFolderError:  # a folder that is not understood stays
+        return None
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            total += path.lstat().st_size
+    return total
+
+
+def _runs(count: int) -> str:
+    return "1 run was" if count == 1 else f"{count} runs were"
