@@ -99,4 +99,3 @@ def _ended(item: pytest.Item, attempt: _Attempt, last: pytest.TestReport) -> End
         dollars=dict(last.user_properties).get(session_results.DOLLARS),  # type: ignore[arg-type]
         is_rehearsal=REHEARSAL in item.stash,
     )
-

@@ -1,4 +1,4 @@
-"""The results of a session: in the terminal, in vnc-results.json, in pytest-html's table and in a GitHub job summary.
+"""The results of a session: in the terminal, vnc-results.json, the page index.html, pytest-html and a GitHub summary.
 
 A plugin of its own, registered by reporting.py. It receives the reports of all tests of a session, from all workers of
 pytest-xdist, and prints nothing if no test had to do with a desktop.
@@ -7,7 +7,7 @@ pytest-xdist, and prints nothing if no test had to do with a desktop.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -79,6 +79,8 @@ class _Session:
     def __init__(self, settings: Settings) -> None:
         self._shown = Path(settings.results or Path(settings.runs_dir, FILE))
         self._file = self._shown.absolute()
+        self._shown_runs_dir, self._max_megabytes = Path(settings.runs_dir), settings.max_megabytes
+        self._runs_dir = self._shown_runs_dir.absolute()
         self._repeat = settings.repeat
         self._started_at = _now()
         self._tests: dict[str, ItemResult] = {}
@@ -106,7 +108,7 @@ class _Session:
         results = session_results(self._started_at, _now(), tuple(self._tests.values()))
         self._results = replace(results, reliability=reliabilities(results.tests, self._repeat))
         repeated = [line for each in self._results.reliability for line in reliability_lines(each)]
-        self._lines = [*lines(results), *repeated, self._written(self._results)]
+        self._lines = [*lines(results), *repeated, self._written(self._results), *self._pages(self._results)]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
@@ -126,6 +128,23 @@ class _Session:
         except (OSError, RunFolderError) as exc:
             return f"the results could not be written: {exc}"
         return f"results in {self._shown}"
+
+    def _pages(self, results: SessionResults) -> Iterator[str]:
+        """Make room, write the pages of this session's runs beside them, and yield what to say about both."""
+        from pytest_vnc_use.errors import RunFolderError
+        from pytest_vnc_use.report.page.writing import INDEX, write_report, written_runs
+        from pytest_vnc_use.runs.tidying import make_room
+
+        try:
+            if self._max_megabytes and self._runs_dir.is_dir():
+                bad = [Path(run.folder) for test in results.tests if test.is_bad for run in test.runs]
+                yield from filter(None, [make_room(self._runs_dir, self._max_megabytes, keep=bad)])
+            runs = written_runs([run.folder for test in results.tests for run in test.runs])
+            if runs:
+                write_report(runs, self._runs_dir, quick=True)
+                yield f"report in {self._shown_runs_dir / INDEX}"
+        except (OSError, RunFolderError) as exc:
+            yield f"the report could not be written: {exc}"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the results."""

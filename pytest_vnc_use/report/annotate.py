@@ -58,6 +58,11 @@ def mark_action(png: bytes, action: Action) -> bytes:
     return _drawn(image, lines) if lines else png
 
 
+def action_lines(action: Action, size: tuple[int, int]) -> list[Line]:
+    """Return the lines of the action's point or path on a frame of this size; none if the action has no place."""
+    return _lines(action, size, max(1.0, size[0] / 1440))
+
+
 def mark_region(png: bytes, region: Region) -> bytes:
     """Return the frame `png` with a border around `region`."""
     image = Image.open(BytesIO(png))

@@ -131,6 +131,11 @@ def timing_in_words(step: Step) -> str:
     return "; ".join(filter(None, [_SETTLED[step.settled] if step.settled else "", seconds]))
 
 
+def settled_in_words(step: Step) -> str:
+    """Return how the screen reacted to a step; empty if nobody waited for it."""
+    return _SETTLED[step.settled] if step.settled else ""
+
+
 def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
     """Return the outcome of the run, and its colour."""
     if trace.ended is None:
@@ -162,7 +167,7 @@ def planner_in_words(trace: Trace) -> str:
 def usage_in_words(trace: Trace) -> str:
     """Return the tokens of all answers, also the judge's; empty if there are none."""
     price = "" if trace.dollars is None else f": ${trace.dollars:.4f}"
-    return _tokens(trace.usage) + price
+    return tokens_in_words(trace.usage) + price
 
 
 def judging_in_words(verdict: Verdict) -> str:
@@ -175,11 +180,12 @@ def judging_in_words(verdict: Verdict) -> str:
 
 def turn_in_words(steps: Sequence[Step]) -> str:
     """Return text such as `Turn 2: one answer, 5 steps`, and the tokens of the answer."""
-    tokens = _tokens(steps[0].usage)
+    tokens = tokens_in_words(steps[0].usage)
     return f"Turn {steps[0].turn}: one answer, {len(steps)} steps" + (f"; tokens: {tokens}" if tokens else "")
 
 
-def _tokens(usage: Usage) -> str:
+def tokens_in_words(usage: Usage) -> str:
+    """Return the tokens as text; empty if there are none."""
     if usage == Usage():
         return ""
     thinking = f" + {usage.thinking:,} thinking" if usage.thinking else ""

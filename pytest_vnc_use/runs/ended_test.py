@@ -25,9 +25,9 @@ class EndedTest:
     """The result of a test, in pytest's words: `passed, failed, error, skipped, xfailed` or `xpassed`.
 
     `phase` is the part that decided it: setup, call or teardown. `triage`, `rule` and `message` say what a failure
-    means; `failure` is pytest's text about it. `attempt` counts from 1. `worker` is that of pytest-xdist. `is_rehearsal`
-    is true if the run rehearsed a recording that the test had just made. `pictures` says why the run folder holds none;
-    it is empty if it does.
+    means; `failure` is pytest's text about it. `attempt` counts from 1. `worker` is that of pytest-xdist.
+    `is_rehearsal` is true if the run rehearsed a recording that the test had just made. `pictures` says why the run
+    folder holds none; it is empty if it does.
     """
 
     test: str
@@ -59,7 +59,10 @@ def write_ended_test(run_folder: Path, ended: EndedTest) -> None:
 
 
 def read_ended_test(run_folder: Path) -> EndedTest | None:
-    """Return the result of the test that made a run; None if none is written. Raises RunFolderError if it is damaged."""
+    """Return the result of the test that made a run; None if none is written.
+
+    Raises RunFolderError if it is damaged.
+    """
     path = run_folder / FILE
     try:
         content: Any = json.loads(path.read_bytes())

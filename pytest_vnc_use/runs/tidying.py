@@ -46,7 +46,8 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
         removed, bad = removed + 1, bad + ended.is_bad
     told = f"{_runs(removed)} removed, the oldest first" + (f", {bad} of them of tests that failed" if bad else "")
     rest = "" if total <= most else f"; {total / _MEGABYTE:.0f} MB are left, in runs that stay"
-    return f"{told}: all runs had {sum(sizes.values()) / _MEGABYTE:.0f} MB of at most {megabytes} (vnc_max_megabytes){rest}"
+    before = sum(sizes.values()) / _MEGABYTE
+    return f"{told}: all runs had {before:.0f} MB of at most {megabytes} (vnc_max_megabytes){rest}"
 
 
 def _in_order(paths: Collection[Path], kept: Collection[Path]) -> Iterator[tuple[Path, EndedTest]]:

@@ -1,0 +1,202 @@
+"""The comparison of two screens: which pixels changed, in which boxes, and a picture that covers them.
+
+Pages are opened from files, where a browser lets no script read pixels. So it is done here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from io import BytesIO
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.report.page.model import Box
+from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.types import FrameRef, Region
+
+Mask = npt.NDArray[np.bool_]
+Pixels = npt.NDArray[np.uint32]
+"""Pixels of shape (height, width): red, green, blue and an unused byte each."""
+
+MOST_PIXELS = 40_000_000
+"""Larger pictures are not opened: a small file may claim a size that fills the memory."""
+THUMB = (192, 120)
+_LEVELS = 2
+"""A difference of up to so many of 255 levels is none, as for a recording's gates."""
+_TILE = 16
+_NEAR = [(down, right) for down in (-1, 0, 1) for right in (-2, -1, 0, 1, 2) if (down, right) != (0, 0)]
+_COLOUR, _COVER = (230, 0, 126), 120
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The boxes around changed pixels, the largest first, the shading as PNG, and a name that equal changes share."""
+
+    pixels: int
+    boxes: tuple[Box, ...]
+    shade: bytes
+    name: str
+
+
+class Screens:
+    """The screens of one run folder, opened with care: the folder may be damaged, or come from anybody."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._pixels = lru_cache(maxsize=4)(self._decode)
+        self.compare = lru_cache(maxsize=8)(self._compare)
+
+    def png(self, ref: FrameRef) -> bytes:
+        """Return the picture of a frame. Raises RunFolderError if it is missing, damaged or of another size."""
+        png = self._folder.load_png(ref)
+        with _opened(png) as image:
+            if image.size != (ref.width, ref.height):
+                size = f"{image.width}×{image.height}"
+                raise RunFolderError(f"the picture must be {ref.width}×{ref.height} pixels, got {size}")
+            if image.width * image.height > MOST_PIXELS:
+                raise RunFolderError(f"the picture has {image.width}×{image.height} pixels, too many to open")
+        return png
+
+    def _decode(self, ref: FrameRef) -> Pixels:
+        with _opened(self.png(ref)) as image:
+            try:
+                return np.asarray(image.convert("RGBX")).view(np.uint32)[..., 0]
+            except (OSError, SyntaxError, ValueError) as exc:
+                raise RunFolderError(f"the picture is damaged: {exc}") from exc
+
+    def thumb(self, ref: FrameRef) -> bytes:
+        """Return a small picture of a frame as PNG. Raises RunFolderError."""
+        pixels = self._pixels(ref)
+        step = max(pixels.shape[1] // (2 * THUMB[0]), 1)
+        image = Image.fromarray(
+            np.ascontiguousarray(pixels[::step, ::step])
+            .view(np.uint8)
+            .reshape(-1, -(-pixels.shape[1] // step), 4)[..., :3]
+        )
+        image.thumbnail(THUMB)
+        return _png(image)
+
+    def _compare(self, left: FrameRef, right: FrameRef, region: Region | None = None) -> Comparison | None:
+        """Return what differs, within `region` if one is given; None for screens of different sizes.
+
+        Raises RunFolderError.
+        """
+        before, after = self._pixels(left), self._pixels(right)
+        if before.shape != after.shape:
+            return None
+        change = _change(before, after, region)
+        boxes = change.boxes()
+        name = hashlib.sha256(b"".join(change.patches(before, after, boxes))).hexdigest() if region and boxes else ""
+        return Comparison(int(np.count_nonzero(change.differs)), boxes, change.shade() if boxes else b"", name)
+
+
+def _opened(png: bytes) -> Image.Image:
+    """Return the picture, of which only the header is read yet. Raises RunFolderError."""
+    try:
+        return Image.open(BytesIO(png), formats=["PNG"])
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as exc:
+        raise RunFolderError(f"the picture is damaged: {exc}") from exc
+
+
+@dataclass(frozen=True)
+class _Change:
+    """The pixels that differ, in the part of the screen that begins at `left`, `top`; the screen's height and width."""
+
+    differs: Mask
+    left: int
+    top: int
+    shape: tuple[int, int]
+
+    def boxes(self) -> tuple[Box, ...]:
+        """Return boxes around changed pixels that lie near each other, the one with the most changed pixels first."""
+        left = {(int(row), int(column)) for row, column in np.argwhere(self._tiles())}
+        found: list[tuple[int, Box]] = []
+        while left:
+            group = _group(left)
+            rows, columns = [row for row, _ in group], [column for _, column in group]
+            top, start = min(rows) * _TILE, min(columns) * _TILE
+            part = self.differs[top : (max(rows) + 1) * _TILE, start : (max(columns) + 1) * _TILE]
+            ys, xs = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
+            place = self.left + start + int(xs[0]), self.top + top + int(ys[0])
+            found.append((int(part.sum()), Box(*place, int(xs[-1] - xs[0]) + 1, int(ys[-1] - ys[0]) + 1)))
+        return tuple(box for _, box in sorted(found, key=lambda each: -each[0]))
+
+    def _tiles(self) -> Mask:
+        if not self.differs.size:
+            return self.differs
+        rows, columns = (np.arange(0, side, _TILE) for side in self.differs.shape)
+        counts = np.add.reduceat(self.differs.view(np.uint8), rows, axis=0, dtype=np.uint32)
+        tiles: Mask = np.add.reduceat(counts, columns, axis=1) > 0
+        return tiles
+
+    def patches(self, before: Pixels, after: Pixels, boxes: tuple[Box, ...]) -> Iterator[bytes]:
+        """Yield what a name is made of: the boxes, and the changed pixels in both screens."""
+        yield str([*map(str, boxes)]).encode()
+        height, width = self.differs.shape
+        for pixels in (before, after):
+            yield pixels[self.top : self.top + height, self.left : self.left + width][self.differs].tobytes()
+
+    def shade(self) -> bytes:
+        """Return a picture of the screen's size, clear but for the changed pixels, as PNG."""
+        covered = np.zeros(self.shape, np.uint8)
+        height, width = self.differs.shape
+        covered[self.top : self.top + height, self.left : self.left + width] = self.differs
+        image = Image.frombytes("P", self.shape[::-1], covered.tobytes())
+        image.putpalette([0, 0, 0, *_COLOUR])
+        png = BytesIO()
+        image.save(png, "PNG", bits=1, compress_level=1, transparency=bytes([0, _COVER]))
+        return png.getvalue()
+
+
+def _change(before: Pixels, after: Pixels, region: Region | None) -> _Change:
+    """Return the pixels that differ by more than `_LEVELS`, within the region if one is given."""
+    height, width = before.shape
+    limits = (0, height, 0, width) if region is None else (region.top, region.bottom, region.left, region.right)
+    top, bottom, left, right = (max(each, 0) for each in limits)
+    differs = before[top:bottom, left:right] != after[top:bottom, left:right]
+    rows = np.flatnonzero(differs.any(axis=1))
+    columns = np.flatnonzero(differs[rows].any(axis=0))
+    if not rows.size:
+        return _Change(np.zeros((0, 0), np.bool_), 0, 0, (height, width))
+    within = np.s_[top + rows[0] : top + rows[-1] + 1, left + columns[0] : left + columns[-1] + 1]
+    one, other = (np.ascontiguousarray(pixels[within]) for pixels in (before, after))
+    sides = [pixels.view(np.uint8).reshape(*pixels.shape, 4)[..., :3] for pixels in (one, other)]
+    levels = np.maximum(*sides) - np.minimum(*sides)
+    differing = np.asarray((levels > _LEVELS).any(axis=2))
+    return _Change(differing, int(left + columns[0]), int(top + rows[0]), (height, width))
+
+
+def _group(left: set[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Take a tile and all that are near it, or near one of these, out of `left`."""
+    group = [left.pop()]
+    for row, column in group:  # it grows as it is read
+        for down, right in _NEAR:
+            near = row + down, column + right
+            if near in left:
+                left.remove(near)
+                group.append(near)
+    return group
+
+
+def _png(image: Image.Image) -> bytes:
+    png = BytesIO()
+    image.save(png, "PNG", compress_level=4)
+    return png.getvalue()
+
+
+def around(boxes: tuple[Box, ...], size: tuple[int, int]) -> Box | None:
+    """Return the part of a screen to look at, with some room around the boxes; None if there are none."""
+    if not boxes:
+        return None
+    left, top = min(box.x for box in boxes), min(box.y for box in boxes)
+    right, bottom = max(box.x + box.width for box in boxes), max(box.y + box.height for box in boxes)
+    width, height = min(max(right - left + 60, 360), size[0]), min(max(bottom - top + 60, 200), size[1])
+    x = min(max((left + right - width) // 2, 0), size[0] - width)
+    y = min(max((top + bottom - height) // 2, 0), size[1] - height)
+    return Box(x, y, width, height)

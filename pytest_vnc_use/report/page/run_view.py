@@ -1,0 +1,284 @@
+"""A run folder as its page shows it: what it came to, the difference that decided it, its steps and its claims."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.report import phrases
+from pytest_vnc_use.report.page.model import Badge, ClaimView, Pair, RunLine, RunView
+from pytest_vnc_use.report.page.shots import Shots
+from pytest_vnc_use.report.page.step_view import step_views
+from pytest_vnc_use.report.page.text import short
+from pytest_vnc_use.report.phrases import Tone
+from pytest_vnc_use.runs.damaged import read_what_is_left
+from pytest_vnc_use.runs.ended_test import EndedTest, read_ended_test
+from pytest_vnc_use.runs.folder import Trace
+from pytest_vnc_use.runs.program_logs import read_logs
+from pytest_vnc_use.runs.story import outcome_of
+from pytest_vnc_use.types import FrameRef, Reading, Step, Verdict, VerdictKind
+
+VERDICT_TONES: dict[VerdictKind, Tone] = {"holds": "good", "fails": "bad", "unsure": "doubt"}
+RESULT_TONES: dict[str, Tone] = {"passed": "good", "failed": "bad", "error": "bad", "xpassed": "doubt"}
+_PRINTED_LINES = 200
+_PRINTED_MOST = 50_000
+_UNFINISHED = "begun and never finished: whether it took effect is unknown"
+
+
+@dataclass(frozen=True)
+class ShownRun:
+    """A run with its page. `trace` and `ended` are None if there is none, or it cannot be read."""
+
+    path: Path
+    view: RunView
+    shots: Shots
+    trace: Trace | None = None
+    ended: EndedTest | None = None
+
+    def line(self, page: str) -> RunLine:
+        """Return the run for the list of the session; `page` is the address of its page."""
+        trace, view = self.trace, self.view
+        pair = view.deciding
+        return RunLine(
+            run_id=view.run_id,
+            page=page,
+            task=short(view.task, 300),
+            deciding=pair,
+            deciding_text=view.deciding_text,
+            difference=pair.name if pair and trace and _failing_drift(trace) else "",
+            ways=dict(Counter(step.way for step in view.steps)),
+            claims=dict(Counter(verdict.kind for verdict in trace.verdicts)) if trace else {},
+            seconds=_seconds(trace) if trace else 0.0,
+            dollars=trace.dollars if trace else None,
+        )
+
+
+@dataclass(frozen=True)
+class _Deciding:
+    """The two screens that decide what to believe, a sentence about them, and the number of their step."""
+
+    pair: Pair
+    text: str
+    step: int = 0
+    where: str = "at"
+
+
+def show_run(path: Path, *, quick: bool = False) -> ShownRun:
+    """Return a run folder as its page shows it; the page says what is missing or damaged.
+
+    With `quick` the screens of a test that did not fail are not compared: that takes most of the time.
+    """
+    damage: list[str] = []
+    ended = None
+    try:
+        ended = read_ended_test(path)
+    except RunFolderError as exc:
+        damage.append(str(exc))
+    is_fine = ended is not None and not ended.is_bad
+    shots = Shots(path, ended.pictures if ended else "", quick=quick and is_fine)
+    try:
+        trace, broken = read_what_is_left(path)
+    except RunFolderError as exc:
+        test = ended.test if ended else ""
+        view = RunView(path.name, short(test, 500), "", [Badge("cannot be shown", "bad")], "", problem=short(exc))
+        return ShownRun(path, view, shots, None, ended)
+    return ShownRun(path, _view(trace, ended, shots, [*damage, *broken]), shots, trace, ended)
+
+
+def _view(trace: Trace, ended: EndedTest | None, shots: Shots, damage: list[str]) -> RunView:
+    steps = all_steps(trace)
+    deciding = _deciding(trace, steps, shots)
+    sentence, rule = _sentence(trace, ended)
+    outcome = Badge("not as recorded", "bad") if _failing_drift(trace) else Badge(*phrases.outcome_in_words(trace))
+    verdicts = [Badge(f"claim {verdict.kind}", VERDICT_TONES[verdict.kind]) for verdict in trace.verdicts[:8]]
+    result = [Badge(ended.result, RESULT_TONES.get(ended.result, "plain"))] if ended else []
+    triage = [Badge(ended.triage, "bad" if ended.is_bad else "plain")] if ended and ended.triage else []
+    return RunView(
+        run_id=trace.path.name,
+        test=short(trace.started.test_id or (ended.test if ended else ""), 500),
+        task=short(trace.started.task),
+        badges=[*result, *triage, outcome, *verdicts],
+        sentence=short(sentence, 700),
+        rule=short(rule, 300),
+        deciding=deciding.pair if deciding else None,
+        deciding_text=short(deciding.text, 700) if deciding else "",
+        deciding_step=deciding.step if deciding else 0,
+        deciding_where=deciding.where if deciding else "",
+        facts=[(name, short(text, 500)) for name, text in _facts(trace, ended) if text],
+        steps=step_views(trace, steps, shots, deciding.step if deciding else 0),
+        claims=[*_claims(trace, shots), *_readings(trace, shots)],
+        damage=[short(each, 500) for each in damage],
+        printed=_printed(trace.path),
+        failure=short(ended.failure, 20_000) if ended else "",
+    )
+
+
+def all_steps(trace: Trace) -> tuple[Step, ...]:
+    """Return the finished steps, and the one that was begun or waits for an answer."""
+    frame = _last_frame(trace)
+    if trace.asked:
+        asked = trace.asked
+        return *trace.steps, Step(asked.number, len(trace.turns), asked.proposal, asked.ruling, frame, frame)
+    if trace.open_step:
+        begun = trace.open_step
+        open_step = Step(begun.number, begun.turn, begun.proposal, begun.ruling, frame, frame, error=_UNFINISHED)
+        return *trace.steps, open_step
+    return trace.steps
+
+
+def _last_frame(trace: Trace) -> FrameRef:
+    return trace.steps[-1].frame_after if trace.steps else trace.started.screen
+
+
+def _failing_drift(trace: Trace) -> bool:
+    return any(not drift.healed for drift in trace.drifts)
+
+
+# --- what it came to --------------------------------------------------------------------------------------------------
+
+
+def _sentence(trace: Trace, ended: EndedTest | None) -> tuple[str, str]:
+    """Return what the run came to, and the rule that said so."""
+    message = ": ".join(filter(None, [trace.ended.message, _first_line(trace.ended.error)])) if trace.ended else ""
+    if _failing_drift(trace):
+        message = trace.drifts[-1].problem
+    if ended is None and _failing_drift(trace):
+        return message, ""
+    if ended is None:
+        return f"{phrases.outcome_in_words(trace)[0]}: {message}" if message else phrases.outcome_in_words(trace)[0], ""
+    what = f"The test {_RESULTS.get(ended.result, ended.result)}"
+    if ended.phase != "call" and ended.is_bad:
+        what += f" in its {ended.phase}"
+    return f"{what}: {ended.message or message}" if ended.message or message else what, ended.rule
+
+
+_RESULTS = {
+    "error": "broke",
+    "skipped": "was skipped",
+    "xfailed": "failed, as it was expected to",
+    "xpassed": "passed, and was expected to fail",
+}
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
+
+
+def _facts(trace: Trace, ended: EndedTest | None) -> Iterator[tuple[str, str]]:
+    yield "planner", phrases.planner_in_words(trace)
+    yield "steps", f"{len(trace.steps)} of at most {trace.started.limits.steps}"
+    yield "time", f"{_seconds(trace):.1f} s"
+    yield "cost", "none" if trace.dollars is None and not trace.exchanges else phrases.usage_in_words(trace)
+    yield "verdicts", "" if trace.verdicts else phrases.unjudged_in_words(trace)
+    yield "attempt", f"{ended.attempt}" if ended and ended.attempt > 1 else ""
+    yield "rehearsal", "of the recording that the test had just made" if ended and ended.is_rehearsal else ""
+    yield "worker", ended.worker if ended else ""
+    yield "retries", phrases.retries_in_words(trace)
+    yield "asked again because", phrases.reasons_for_retries(trace)
+    yield "answers thrown away", phrases.thrown_away_in_words(trace)
+    yield "started", trace.started.started_at
+    yield "desktop", trace.started.server
+
+
+def _seconds(trace: Trace) -> float:
+    """Return the seconds of the run by its events, or, for older traces, those of its steps."""
+    at_s = [each.at_s for each in trace.events if each.at_s is not None]
+    times = [step.times for step in trace.steps]
+    return max(at_s, default=sum(each.model_s + each.act_s + each.settle_s + each.capture_s for each in times))
+
+
+# --- what decided it --------------------------------------------------------------------------------------------------
+
+
+def _deciding(trace: Trace, steps: tuple[Step, ...], shots: Shots) -> _Deciding | None:
+    """Return the difference that failed the run, or else what a reviewer would look at first."""
+    drifts = [drift for drift in trace.drifts if not drift.healed]
+    if drifts:
+        drift = drifts[-1]
+        pair = shots.pair(("recorded", "now"), (drift.recorded, drift.seen), region=drift.region)
+        return _Deciding(pair, drift.problem, len(trace.steps), "after")
+    judged = [verdict for verdict in trace.verdicts if verdict.kind != "holds"]
+    if judged:
+        return _by_verdict(trace, judged[0], shots)
+    if trace.transients:
+        transient = trace.transients[-1]
+        refs = _last_frame(trace), transient.seen
+        pair = shots.pair(("at the end", "for a moment"), refs, region=transient.region)
+        return _Deciding(pair, transient.problem, len(steps))
+    return _by_step(trace, steps, shots)
+
+
+def _by_verdict(trace: Trace, verdict: Verdict, shots: Shots) -> _Deciding:
+    seen = verdict.frame or _last_frame(trace)
+    earlier = trace.steps[-1].frame_before if trace.steps else trace.started.screen
+    pair = shots.pair(("before the last step", "when it was judged"), (earlier, seen), judged=verdict.region)
+    text = f"The claim {verdict.claim!r} {_VERDICTS[verdict.kind]}: {verdict.reason}"
+    return _Deciding(pair, text, len(trace.steps))
+
+
+_VERDICTS: dict[VerdictKind, str] = {"holds": "holds", "fails": "fails", "unsure": "could not be judged"}
+
+
+def _by_step(trace: Trace, steps: tuple[Step, ...], shots: Shots) -> _Deciding | None:
+    """Return the last step, which is the one that failed or was denied, if any did."""
+    if not steps:
+        shot = shots.shot(trace.started.screen, "the first screen")
+        return _Deciding(Pair(shot, shot, "first screen", "first screen"), "no step was taken")
+    last = steps[-1]
+    refs = last.frame_before, last.frame_after
+    pair = shots.pair(("before", "after"), refs, action=last.proposal.action)
+    text = f"the last step: {phrases.action_in_words(last.proposal.action)}"
+    return _Deciding(pair, f"{text}; {last.error}" if last.error else text, last.number)
+
+
+# --- claims and output ------------------------------------------------------------------------------------------------
+
+
+def _claims(trace: Trace, shots: Shots) -> Iterator[ClaimView]:
+    for verdict in trace.verdicts:
+        badge = Badge(verdict.kind, VERDICT_TONES[verdict.kind])
+        reason, judging = short(verdict.reason), short(phrases.judging_in_words(verdict), 500)
+        yield ClaimView(short(verdict.claim), badge, reason, judging, _judged(trace, verdict, shots))
+
+
+def _readings(trace: Trace, shots: Shots) -> Iterator[ClaimView]:
+    for each in trace.extracted:
+        reading = each.reading
+        badge = Badge(f"it is no {each.form}", "doubt") if each.problem else Badge(f"read as {each.form}")
+        value = short(json.dumps(reading.value, ensure_ascii=False, default=str))
+        reason = ": ".join(filter(None, [value, each.problem, reading.reason]))
+        by = f"read by {reading.model}"
+        yield ClaimView(short(reading.question), badge, short(reason), by, _judged(trace, reading, shots))
+
+
+def _judged(trace: Trace, judged: Verdict | Reading, shots: Shots) -> Pair | None:
+    """Return the judged screen, whole and the part that the judge named."""
+    ref = judged.frame or _last_frame(trace)
+    pair = shots.pair(("judged", "judged"), (ref, ref), judged=judged.region)
+    return replace(pair, note="")
+
+
+def _printed(path: Path) -> list[tuple[str, str]]:
+    try:
+        logs = read_logs(path)
+    except OSError as exc:
+        return [("logs", f"cannot be read: {exc}")]
+    return [(role, _end(text)) for role, text in logs.items()]
+
+
+def _end(text: str) -> str:
+    shown = phrases.last_lines(text, _PRINTED_LINES)
+    if len(shown) <= _PRINTED_MOST:
+        return shown
+    return f"(the last {_PRINTED_MOST} of {len(shown)} characters) {shown[-_PRINTED_MOST:]}"
+
+
+def outcome_word(shown: ShownRun) -> str:
+    """Return the result of the test, or how the run ended if no result is written."""
+    if shown.ended:
+        return shown.ended.result
+    return outcome_of(shown.trace) if shown.trace else "unreadable"

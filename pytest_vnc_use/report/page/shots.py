@@ -1,0 +1,123 @@
+"""The pictures of a run's page: addresses relative to the run folder, and the comparison of two of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.report.annotate import action_lines
+from pytest_vnc_use.report.page.model import Box, Pair, Shot
+from pytest_vnc_use.report.page.pictures import Comparison, Screens, around
+from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.types import Action, FrameRef, Region
+
+MADE = "page"
+"""The folder within a run folder for the pictures that the page adds."""
+
+QUICK = "what changed is not marked here, as the test passed: `cua-vnc report` marks it"
+
+
+class Shots:
+    """The pictures that a page shows of one run.
+
+    `made` are the pictures that it adds, by address; `used` are the frames that it shows. `missing` says why a run
+    folder has no pictures at all, if it says so itself. With `quick` no picture is opened: nothing is compared.
+    """
+
+    def __init__(self, run_folder: Path, missing: str = "", *, quick: bool = False) -> None:
+        self._quick = quick
+        self._screens = Screens(RunFolder(run_folder))
+        self._missing = missing
+        self._shots: dict[FrameRef, Shot] = {}
+        self.made: dict[str, bytes] = {}
+        self.used: dict[FrameRef, bytes] = {}
+
+    def shot(self, ref: FrameRef, about: str) -> Shot:
+        """Return the picture of a frame, or why there is none."""
+        if ref not in self._shots:
+            self._shots[ref] = self._shot(ref)
+        return replace(self._shots[ref], about=about)
+
+    def _shot(self, ref: FrameRef) -> Shot:
+        try:
+            self._screens.png(ref)
+        except RunFolderError as exc:
+            return Shot("", problem=self._missing or f"no picture: {exc}")
+        self.used[ref] = b""
+        return Shot("", f"screens/{ref.digest}.png", ref.width, ref.height)
+
+    def thumb(self, ref: FrameRef, about: str) -> Shot:
+        """Return a small picture of a frame, or why there is none."""
+        if self._quick:
+            return self.shot(ref, about)
+        try:
+            png = self._screens.thumb(ref)
+        except RunFolderError as exc:
+            return Shot(about, problem=self._missing or f"no picture: {exc}")
+        width, height = int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+        return Shot(about, self._keep(png), width, height)
+
+    def pair(
+        self,
+        names: tuple[str, str],
+        refs: tuple[FrameRef, FrameRef],
+        *,
+        region: Region | None = None,
+        judged: Region | None = None,
+        action: Action | None = None,
+    ) -> Pair:
+        """Return two frames and what differs between them, within `region` if one is given.
+
+        `judged` is the part of the right one that a judge named; `action` is drawn on the left one.
+        """
+        left, right = (self.shot(ref, f"the screen {name}") for ref, name in zip(refs, names, strict=True))
+        pair = Pair(left, right, *names)
+        if action is not None:
+            lines = action_lines(action, (refs[0].width, refs[0].height))
+            pair = replace(pair, mark=[" ".join(f"{x:.1f},{y:.1f}" for x, y in line) for line in lines])
+        named = [_box(judged)] if judged is not None else []
+        pair = replace(pair, regions=named, zoom=around(tuple(named), (refs[1].width, refs[1].height)))
+        if left.problem or right.problem:
+            return pair
+        if self._quick:
+            return replace(pair, note="" if refs[0] == refs[1] else QUICK)
+        try:
+            compared = self._screens.compare(*refs, region)
+        except RunFolderError as exc:
+            return replace(pair, note=f"not compared: {exc}")
+        return self._compared(pair, compared, refs[1])
+
+    def _compared(self, pair: Pair, compared: Comparison | None, ref: FrameRef) -> Pair:
+        if compared is None:
+            sizes = f"{pair.left.width}×{pair.left.height} and {pair.right.width}×{pair.right.height}"
+            return replace(pair, note=f"not compared: the screens have different sizes, {sizes}")
+        if not compared.boxes:
+            return replace(pair, note="no pixel changed")
+        note = f"{compared.pixels:,} pixels differ, in {_places(len(compared.boxes))}"
+        zoom = pair.zoom or around(_nearby(compared.boxes), (ref.width, ref.height))
+        boxes, shade = compared.boxes[:100], self._keep(compared.shade)
+        return replace(pair, shade=shade, boxes=boxes, note=note, zoom=zoom, name=compared.name)
+
+    def _keep(self, png: bytes) -> str:
+        address = f"{MADE}/{hashlib.sha256(png).hexdigest()[:32]}.png"
+        self.made[address] = png
+        return address
+
+
+def _box(region: Region) -> Box:
+    return Box(region.left, region.top, max(region.right - region.left, 1), max(region.bottom - region.top, 1))
+
+
+def _nearby(boxes: Sequence[Box]) -> tuple[Box, ...]:
+    """Return the boxes that can be looked at together: all, or only the first if they are far apart."""
+    left, top = min(box.x for box in boxes), min(box.y for box in boxes)
+    width, height = max(box.x + box.width for box in boxes) - left, max(box.y + box.height for box in boxes) - top
+    filled = sum(box.width * box.height for box in boxes)
+    return tuple(boxes) if filled * 12 > width * height or width * height < 200_000 else (boxes[0],)
+
+
+def _places(count: int) -> str:
+    return "one place" if count == 1 else f"{count} places"

@@ -1,0 +1,181 @@
+"""The steps of a run, as its page shows them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.report import phrases
+from pytest_vnc_use.report.page.model import Badge, Bar, Exchange, StepView
+from pytest_vnc_use.report.page.shots import Shots
+from pytest_vnc_use.report.page.text import as_json, short
+from pytest_vnc_use.runs.folder import Trace, read_exchanges
+from pytest_vnc_use.types import (
+    Drifted,
+    ModelExchange,
+    Step,
+    StepFinished,
+    TurnDecided,
+    TypeText,
+    Usage,
+)
+
+_MOST_JSON = 6_000
+_PART = re.compile(r"[.;!?\n]+\s*|,\s+(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+")
+
+
+@dataclass
+class _Before:
+    """The events before a step: exchanges by number, the healed drift, and the time of the step's end."""
+
+    exchanges: list[int] = field(default_factory=list)
+    healed: Drifted | None = None
+    dollars: float | None = None
+    at_s: float | None = None
+
+
+def step_views(trace: Trace, steps: Sequence[Step], shots: Shots, deciding: int) -> list[StepView]:
+    """Return all steps; `deciding` is the number of the step that decided, 0 for none."""
+    before, bodies = _before_each(trace), _bodies(trace)
+    guessed = _guessed_parts(trace.started.task, steps)
+    longest = max((sum(seconds for _, seconds in _spans(step)) for step in steps), default=0.0)
+    views = []
+    for step in steps:
+        known = before.get(step.number, _Before())
+        words = step.proposal.intent or (step.words if _is_first_of_turn(step, steps) else "")
+        way, why = _way(trace, step, known)
+        view = StepView(
+            number=step.number,
+            title=short(phrases.action_in_words(step.proposal.action), 300),
+            words=short(words or guessed.get(step.number, "")),
+            words_are_guessed=not words and step.number in guessed,
+            badges=list(_badges(step)),
+            way=way,
+            way_why=short(why),
+            lines=[(kind, short(text)) for kind, text in _lines(step) if text],
+            pair=shots.pair(("before", "after"), (step.frame_before, step.frame_after), action=step.proposal.action),
+            thumb=shots.thumb(step.frame_before, f"step {step.number}"),
+            bars=_bars(step, longest),
+            facts=[(name, short(text, 500)) for name, text in _facts(step, known) if text],
+            transients=[shots.shot(ref, "shown for a moment") for ref in step.passed],
+            exchanges=[bodies[number] for number in known.exchanges if number < len(bodies)],
+            is_deciding=step.number == deciding,
+        )
+        views.append(view)
+    return views
+
+
+def _is_first_of_turn(step: Step, steps: Sequence[Step]) -> bool:
+    return next(each for each in steps if each.turn == step.turn) is step
+
+
+def _before_each(trace: Trace) -> dict[int, _Before]:
+    found: dict[int, _Before] = {}
+    of_turn: dict[int, list[int]] = {}
+    waiting: list[int] = []
+    costs: list[float | None] = []
+    healed: Drifted | None = None
+    for timed in trace.events:
+        match timed.event:
+            case ModelExchange() as exchange:
+                if exchange.purpose == "planner":
+                    waiting.append(len(costs))
+                costs.append(exchange.dollars)
+            case Drifted(healed=True) as drift:
+                healed = drift
+            case TurnDecided(number=number):
+                of_turn[number], waiting = waiting, []
+            case StepFinished(step=step):
+                asked = of_turn.pop(step.turn, [])
+                known = [cost for each in asked if (cost := costs[each]) is not None]
+                found[step.number] = _Before(asked, healed, sum(known) if known else None, timed.at_s)
+    return found
+
+
+def _bodies(trace: Trace) -> list[Exchange]:
+    try:
+        return [_exchange(each) for each in read_exchanges(trace.path)]
+    except (RunFolderError, AttributeError, TypeError) as exc:  # lines that are not what they were written as
+        return [Exchange("request", "", "", f"cannot be read: {short(exc, 300)}") for _ in trace.exchanges]
+
+
+def _exchange(exchange: ModelExchange) -> Exchange:
+    title = (
+        f"{exchange.purpose}: {exchange.model or 'a model'}, attempt {exchange.attempt}, {exchange.duration_s:.1f} s"
+    )
+    answer = "" if exchange.response is None else as_json(exchange.response, _MOST_JSON)
+    return Exchange(short(title, 300), as_json(exchange.request, _MOST_JSON), answer, short(exchange.error))
+
+
+def _way(trace: Trace, step: Step, known: _Before) -> tuple[str, str]:
+    """Return who chose the step, and why it was so."""
+    planner = trace.started.planner
+    if planner.startswith("recording") and not step.model:
+        return ("healed", known.healed.problem) if known.healed and step.words else ("replayed", "")
+    if known.healed:
+        return "healed", f"the recording did not fit any more: {known.healed.problem}"
+    if planner == "a person":
+        return "by a person", ""
+    return ("live", f"by {step.model}") if step.model else ("live", f"by {planner}" if planner else "")
+
+
+def _badges(step: Step) -> Iterator[Badge]:
+    if step.ruling.kind == "deny":
+        yield Badge("denied", "bad")
+    elif step.ruling.kind == "ask":
+        yield Badge("waits for a yes", "doubt")
+    elif step.error:
+        yield Badge("failed", "bad")
+
+
+def _lines(step: Step) -> Iterator[tuple[str, str]]:
+    yield "ruling", phrases.ruling_in_words(step.ruling)
+    yield "error", "" if step.ruling.kind == "deny" else step.error
+    yield "output", f"returned: {step.output}" if step.output else ""
+    yield "note", f"the planner is told: {step.note}" if step.note else ""
+
+
+def _facts(step: Step, known: _Before) -> Iterator[tuple[str, str]]:
+    yield "screen", phrases.settled_in_words(step)
+    yield "at", "" if known.at_s is None else f"{known.at_s:.1f} s"
+    yield "tokens", "" if step.usage == Usage() else phrases.tokens_in_words(step.usage)
+    yield "cost", "" if known.dollars is None else f"${known.dollars:.4f}"
+    yield "asked again", f"{step.asked_again} times, as the screen had changed" if step.asked_again else ""
+    yield "address", step.url
+
+
+def _spans(step: Step) -> list[tuple[str, float]]:
+    times = step.times
+    thinking = "model" if step.model else "gate"
+    spans = (thinking, times.model_s), ("act", times.act_s), ("settle", times.settle_s), ("capture", times.capture_s)
+    return [(name, seconds) for name, seconds in spans if seconds > 0]
+
+
+def _bars(step: Step, longest: float) -> list[Bar]:
+    bars, start = [], 0.0
+    for name, seconds in _spans(step):
+        bars.append(Bar(name, round(1000 * start / longest), max(round(1000 * seconds / longest), 2), seconds))
+        start += seconds
+    return bars
+
+
+def _guessed_parts(task: str, steps: Sequence[Step]) -> dict[int, str]:
+    """Return the part of the task that a step without words may belong to, by the text that is typed in the part."""
+    parts = [part.strip() for part in _PART.split(task[:5_000]) if part.strip()]
+    if not parts:
+        return {}
+    guessed: dict[int, str] = {}
+    known, since = parts[0], list[int]()
+    for step in steps:
+        since.append(step.number)
+        action = step.proposal.action
+        typed = action.text.strip().lower() if isinstance(action, TypeText) else ""
+        named = [part for part in parts if typed and typed in part.lower()]
+        if named:
+            known = named[0]
+            guessed |= dict.fromkeys(since, known)
+            since = []
+    is_single = len(parts) == 1
+    return guessed | dict.fromkeys(since, known if is_single else task) if since and (is_single or guessed) else guessed

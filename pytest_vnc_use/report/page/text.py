@@ -1,0 +1,18 @@
+"""Text of limited length."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pytest_vnc_use.plain_text import LONGEST, cut
+
+
+def short(text: object, most: int = LONGEST) -> str:
+    """Return the text; if it is longer than `most` characters, its beginning and its length."""
+    return cut(str(text), most)
+
+
+def as_json(value: Any, most: int) -> str:
+    """Return a JSON value as indented text of at most `most` characters."""
+    return short(json.dumps(value, ensure_ascii=False, indent=1, default=str), most)

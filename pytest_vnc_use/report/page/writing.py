@@ -1,0 +1,133 @@
+"""The pages as files: `index.html` of a session, and one in each run's folder.
+
+    FOLDER/index.html           the session
+    FOLDER/report.css, .js      what all pages share
+    FOLDER/RUN/index.html       a run; its pictures are RUN/screens/ (its own) and RUN/page/ (made for the page)
+
+If FOLDER is where the run folders are, nothing is copied. Every file is written whole or not at all, index.html last.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import quote
+
+from pytest_vnc_use.errors import RunFolderUnwritable
+from pytest_vnc_use.report.page.model import RunLine
+from pytest_vnc_use.report.page.run_view import ShownRun, show_run
+from pytest_vnc_use.report.page.session_view import session_view
+from pytest_vnc_use.report.page.shots import MADE
+from pytest_vnc_use.report.templates import attribute, render_page
+from pytest_vnc_use.runs.folder import write_atomically
+
+INDEX = "index.html"
+SHARED = ("report.css", "report.js")
+_FOREIGN = re.compile(r"[^\w.-]+", re.ASCII)
+
+Source = Callable[..., str]
+"""A function from the address of a picture, and the attribute that takes it, to that attribute as HTML."""
+
+
+@dataclass(frozen=True)
+class Assets:
+    """The things around a page: where the shared files are, or their text, and the address of the session's page.
+
+    `prefix` makes the names of steps unique if several runs stand on one page.
+    """
+
+    folder: str = ""
+    index: str = ""
+    prefix: str = ""
+    style: str | None = None
+    is_part: bool = False
+
+
+def write_report(runs: Iterable[Path], folder: Path, *, one_file: bool = False, quick: bool = False) -> Path:
+    """Write the pages of these runs into a folder, and return the path of the first page.
+
+    With `one_file` it is a single file. `quick` is that of `show_run`. Raises RunFolderUnwritable.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if one_file:
+            from pytest_vnc_use.report.page.one_file import write_one_file
+
+            return write_one_file(runs, folder / INDEX)
+        return _write_folder(runs, folder, quick=quick)
+    except OSError as exc:
+        raise RunFolderUnwritable(f"cannot write the report into {str(folder)!r}: {exc}") from exc
+
+
+def _write_folder(runs: Iterable[Path], folder: Path, *, quick: bool) -> Path:
+    for name in SHARED:
+        write_atomically(folder / name, shared_text(name).encode())
+    shown: list[tuple[ShownRun, str]] = []
+    taken: set[str] = set()
+    for run in runs:
+        target = _target(run, folder, taken)
+        shown.append((_write_run(run, target, quick=quick), f"{quote(target.name)}/{INDEX}"))
+    values = {"assets": Assets(), "src": None, "src_of": _source_of}
+    page = render_page("session", view=session_view(shown), **values)
+    write_atomically(folder / INDEX, page.encode("utf-8", "replace"))
+    return folder / INDEX
+
+
+def shared_text(name: str) -> str:
+    """Return the style or the script that all pages share."""
+    return files(__package__).joinpath(name).read_text("utf-8")
+
+
+def _target(run: Path, folder: Path, taken: set[str]) -> Path:
+    """Return the folder of a run's page: the run's own if it lies here, else one with a name that is free."""
+    if run.resolve().parent == folder.resolve():
+        return folder / run.name
+    name = _FOREIGN.sub("-", run.name).strip(".") or "run"
+    number = 1
+    while (free := name if number == 1 else f"{name}-{number}") in taken:
+        number += 1
+    taken.add(free)
+    return folder / free
+
+
+def _write_run(run: Path, target: Path, *, quick: bool) -> ShownRun:
+    """Write the page of one run and its pictures; return the run without the pictures."""
+    shown = show_run(run, quick=quick)
+    if shown.shots.made:
+        (target / MADE).mkdir(parents=True, exist_ok=True)
+    target.mkdir(parents=True, exist_ok=True)
+    for address, png in shown.shots.made.items():
+        write_atomically(target / address, png)
+    if target.resolve() != run.resolve():
+        _copy_screens(shown, target)
+    assets = Assets("../", f"../{INDEX}")
+    page = render_page("run", view=shown.view, assets=assets, src=partial(_source, ""))
+    write_atomically(target / INDEX, page.encode("utf-8", "replace"))
+    shown.shots.made.clear()
+    return replace(shown, view=replace(shown.view, claims=(), printed=(), failure=""))
+
+
+def _copy_screens(shown: ShownRun, target: Path) -> None:
+    (target / "screens").mkdir(exist_ok=True)
+    for ref in shown.shots.used:
+        name = f"screens/{ref.digest}.png"
+        if not (target / name).exists():
+            shutil.copyfile(shown.path / name, target / name)
+
+
+def _source(base: str, address: str, name: str = "src") -> str:
+    return attribute(name, base + address)
+
+
+def _source_of(run: RunLine) -> Source:
+    return partial(_source, run.page.removesuffix(INDEX))
+
+
+def written_runs(folders: Sequence[str]) -> list[Path]:
+    """Return the run folders that are on this machine: of a session on several machines, others may not be."""
+    return [path for path in map(Path, dict.fromkeys(folders)) if (path / "trace.jsonl").is_file()]
