@@ -32,11 +32,14 @@ class _Pictures:
         self._names: dict[str, str] = {}
 
     def add(self, place: str, png: bytes) -> None:
-        """Keep a picture, which is known by `place` from now on."""
+        """Keep a picture, which is known by `place` from now on; one that is damaged stays out."""
         name = hashlib.sha256(png).hexdigest()[:20]
-        self._names[place] = name
         if name not in self.encoded:
-            self.encoded[name] = b64encode(_webp(png)).decode("ascii")
+            try:
+                self.encoded[name] = b64encode(_webp(png)).decode("ascii")
+            except (OSError, SyntaxError, ValueError):  # the page says beside it that it is damaged
+                return
+        self._names[place] = name
 
     def source(self, base: str, address: str, attribute_name: str = "src") -> str:
         """Return the attribute from which the script takes the name of a picture."""

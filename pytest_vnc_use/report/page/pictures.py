@@ -55,12 +55,11 @@ class Screens:
     def png(self, ref: FrameRef) -> bytes:
         """Return the picture of a frame. Raises RunFolderError if it is missing, damaged or of another size."""
         png = self._folder.load_png(ref)
-        with _opened(png) as image:
-            if image.size != (ref.width, ref.height):
-                size = f"{image.width}×{image.height}"
-                raise RunFolderError(f"the picture must be {ref.width}×{ref.height} pixels, got {size}")
-            if image.width * image.height > MOST_PIXELS:
-                raise RunFolderError(f"the picture has {image.width}×{image.height} pixels, too many to open")
+        width, height = _size(png)
+        if (width, height) != (ref.width, ref.height):
+            raise RunFolderError(f"the picture must be {ref.width}×{ref.height} pixels, got {width}×{height}")
+        if width * height > MOST_PIXELS:
+            raise RunFolderError(f"the picture has {width}×{height} pixels, too many to open")
         return png
 
     def _decode(self, ref: FrameRef) -> Pixels:
@@ -96,11 +95,18 @@ class Screens:
         return Comparison(int(np.count_nonzero(change.differs)), boxes, change.shade() if boxes else b"", name)
 
 
+def _size(png: bytes) -> tuple[int, int]:
+    """Return the width and height that a PNG claims. Raises RunFolderError if it is none."""
+    if png[:8] != b"\x89PNG\r\n\x1a\n" or png[12:16] != b"IHDR" or len(png) < 24:
+        raise RunFolderError("the picture is damaged: it is no PNG")
+    return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+
+
 def _opened(png: bytes) -> Image.Image:
     """Return the picture, of which only the header is read yet. Raises RunFolderError."""
     try:
         return Image.open(BytesIO(png), formats=["PNG"])
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as exc:
+    except (OSError, SyntaxError, ValueError) as exc:
         raise RunFolderError(f"the picture is damaged: {exc}") from exc
 
 

@@ -146,10 +146,8 @@ def _sentence(trace: Trace, ended: EndedTest | None) -> tuple[str, str]:
     message = ": ".join(filter(None, [trace.ended.message, _first_line(trace.ended.error)])) if trace.ended else ""
     if _failing_drift(trace):
         message = trace.drifts[-1].problem
-    if ended is None and _failing_drift(trace):
-        return message, ""
     if ended is None:
-        return f"{phrases.outcome_in_words(trace)[0]}: {message}" if message else phrases.outcome_in_words(trace)[0], ""
+        return message or "no test's result is written here", ""
     what = f"The test {_RESULTS.get(ended.result, ended.result)}"
     if ended.phase != "call" and ended.is_bad:
         what += f" in its {ended.phase}"

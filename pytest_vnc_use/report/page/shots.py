@@ -33,7 +33,7 @@ class Shots:
         self._missing = missing
         self._shots: dict[FrameRef, Shot] = {}
         self.made: dict[str, bytes] = {}
-        self.used: dict[FrameRef, bytes] = {}
+        self.used: list[FrameRef] = []
 
     def shot(self, ref: FrameRef, about: str) -> Shot:
         """Return the picture of a frame, or why there is none."""
@@ -46,7 +46,7 @@ class Shots:
             self._screens.png(ref)
         except RunFolderError as exc:
             return Shot("", problem=self._missing or f"no picture: {exc}")
-        self.used[ref] = b""
+        self.used.append(ref)
         return Shot("", f"screens/{ref.digest}.png", ref.width, ref.height)
 
     def thumb(self, ref: FrameRef, about: str) -> Shot:

@@ -177,5 +177,4 @@ def _guessed_parts(task: str, steps: Sequence[Step]) -> dict[int, str]:
             known = named[0]
             guessed |= dict.fromkeys(since, known)
             since = []
-    is_single = len(parts) == 1
-    return guessed | dict.fromkeys(since, known if is_single else task) if since and (is_single or guessed) else guessed
+    return guessed | (dict.fromkeys(since, parts[0]) if len(parts) == 1 else {})

@@ -1,0 +1,393 @@
+"""The pages of runs: what a reviewer sees first, and what is said where something is missing or hostile."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import struct
+import zlib
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pytest_vnc_use.cli import main
+from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
+from pytest_vnc_use.report.page.finding import find_runs
+from pytest_vnc_use.report.page.run_view import show_run
+from pytest_vnc_use.report.page.session_view import session_view
+from pytest_vnc_use.report.page.writing import write_report
+from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
+from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.types import (
+    Click,
+    Decision,
+    Drifted,
+    Frame,
+    FrameRef,
+    Judged,
+    ModelExchange,
+    Outcome,
+    Region,
+    RunEnded,
+    StepFinished,
+    TurnDecided,
+    TypeText,
+    Usage,
+    Verdict,
+)
+
+DONE = RunEnded(Outcome.DONE, "the basket is open")
+BROKE = RunEnded(None, "the run broke", "RecordingDrifted: it looks different")
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{7*7}}</style></template>\x1b[31m\u202egnp\u2066"
+
+
+class Tags(HTMLParser):
+    """All tags of a page with their attributes, and its text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def drifted(write_run, make_step, frames, paint) -> Callable[..., Path]:
+    """`drifted(name)`: a failed run, whose screen has a red box where its recording has none."""
+
+    def drifted(name: str = "run-1", at: int = 100, test: str = "test_it") -> Path:
+        path = write_run([make_step(1, Click(5, 5))], task="Open the basket")
+        folder = RunFolder.open(path)
+        seen = framed(at)
+        folder.store(seen)
+        problem = f"the screen is not as recorded ({at} pixels)"
+        folder.append(Drifted(problem, frames[0].ref, seen.ref, Region(at - 5, 45, at + 35, 75)))
+        folder.append(BROKE)
+        write_ended_test(path, EndedTest(test, "failed", triage="product", rule="it drifted", message=problem))
+        return path.rename(path.with_name(name))
+
+    return drifted
+
+
+def framed(at: int) -> Frame:
+    """White, with a red box of 30 x 20 pixels."""
+    image = Image.new("RGB", (320, 200), "white")
+    image.paste((200, 0, 0), (at, 50, at + 30, 70))
+    png = io.BytesIO()
+    image.save(png, "PNG")
+    return Frame(FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), *image.size), png.getvalue())
+
+
+def html_of(runs: list[Path], folder: Path, name: str = "index.html") -> str:
+    write_report(runs, folder)
+    return (folder / name).read_text("utf-8")
+
+
+# --- what is seen -----------------------------------------------------------------------------------------------------
+
+
+def test_a_failure_is_told_with_its_rule_and_the_difference_zoomed(drifted, tmp_path: Path) -> None:
+    view = show_run(drifted()).view
+    assert view.sentence == "The test failed: the screen is not as recorded (100 pixels)"
+    assert view.rule == "it drifted"
+    assert view.deciding is not None
+    assert (view.deciding.left_name, view.deciding.right_name) == ("recorded", "now")
+    (box,) = view.deciding.boxes
+    assert (box.x, box.y, box.width, box.height) == (100, 50, 30, 20)
+    page = html_of([tmp_path / "runs" / "run-1"], tmp_path / "runs", "run-1/index.html")
+    assert page.index("The test failed") < page.index('id="deciding"') < page.index('class="film"')
+    assert f'viewBox="{view.deciding.zoom}"' in page
+
+
+def test_the_shading_covers_the_changed_pixels_and_no_others(drifted) -> None:
+    shown = show_run(drifted())
+    assert shown.view.deciding is not None
+    shade = Image.open(io.BytesIO(shown.shots.made[shown.view.deciding.shade])).convert("RGBA")
+    assert shade.size == (320, 200)
+    assert shade.getchannel("A").getbbox() == (100, 50, 130, 70)
+
+
+def test_the_point_is_drawn_over_the_untouched_picture(write_run, make_step, frames) -> None:
+    path = write_run([make_step(1, Click(150, 90))], DONE)
+    pair = show_run(path).view.steps[0].pair
+    assert pair.mark[-1] == "150.0,90.0"
+    assert pair.left.address == f"screens/{frames[0].ref.digest}.png"
+
+
+def test_the_same_difference_in_several_tests_is_one_group(drifted) -> None:
+    runs = [drifted("run-a", test="test_a"), drifted("run-b", test="test_b"), drifted("run-c", 200, "test_c")]
+    view = session_view([(show_run(run), f"{run.name}/index.html") for run in runs])
+    assert [[test.test for test in group.tests] for group in view.groups] == [["test_a", "test_b"], ["test_c"]]
+    assert view.title == "3 of 3 tests did not pass"
+
+
+def test_failures_come_first_and_runs_of_one_test_are_one_line(drifted, write_run, make_step) -> None:
+    passed = []
+    for name in ("run-a", "run-b"):
+        path = write_run([make_step(1, Click(5, 5))], DONE)
+        passed.append(path.rename(path.with_name(name)))
+        write_ended_test(passed[-1], EndedTest("test_fine", "passed", seconds=3.0))
+    view = session_view([(show_run(run), run.name) for run in (*passed, drifted("run-z"))])
+    assert [(test.test, test.result, len(test.runs)) for test in view.tests] == [
+        ("test_it", "failed", 1),
+        ("test_fine", "passed", 2),
+    ]
+
+
+def test_a_claim_has_its_votes_reason_and_region(write_run, make_step, frames) -> None:
+    verdict = Verdict(
+        "2 apples", "fails", "it shows 1", Region(10, 20, 60, 40), frames[1].ref, "m", votes=("fails",) * 3
+    )
+    view = show_run(write_run([make_step(1, Click(5, 5))], DONE, events=[Judged(verdict)])).view
+    assert view.deciding_text == "The claim '2 apples' fails: it shows 1"
+    (claim,) = view.claims
+    assert "votes: fails, fails, fails" in claim.judging
+    assert claim.pair is not None
+    assert str(claim.pair.regions[0]) == "10 20 50 20"
+
+
+def test_a_step_without_words_gets_the_part_of_the_task_marked_as_guessed(write_run, make_step) -> None:
+    steps = [make_step(1, Click(5, 5)), make_step(2, TypeText("pears")), make_step(3, Click(6, 6), "Close it")]
+    view = show_run(write_run(steps, DONE, task="Sign in, add pears and close the window")).view
+    assert [(step.words, step.words_are_guessed) for step in view.steps] == [
+        ("add pears", True),
+        ("add pears", True),
+        ("Close it", False),
+    ]
+
+
+def test_requests_and_answers_are_folded_away_with_their_step(write_run, make_step) -> None:
+    exchange = ModelExchange(
+        "planner", 1, {"contents": ["go"]}, {"ok": 1}, 0.5, model="m", usage=Usage(5), dollars=0.25
+    )
+    path = write_run([], None, events=[exchange])
+    folder = RunFolder.open(path)
+    step = make_step(1, Click(5, 5), model="m")
+    folder.append(TurnDecided(1, Decision("act", "", (step.proposal,), "m", Usage(5)), 0.5))
+    folder.append(StepFinished(step))
+    view = show_run(path).view.steps[0]
+    assert [each.title for each in view.exchanges] == ["planner: m, attempt 1, 0.5 s"]
+    assert ("cost", "$0.2500") in view.facts
+    assert view.way == "live"
+
+
+def test_a_run_without_result_and_times_is_shown(write_run, make_step, tmp_path: Path) -> None:
+    path = write_run([make_step(1, Click(5, 5))], DONE)
+    lines = [json.loads(line) for line in (path / "trace.jsonl").read_text().splitlines()]
+    old = [{key: value for key, value in line.items() if key not in ("at_s", "began_at")} for line in lines]
+    (path / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in old))
+    assert "done, says the planner" in html_of([path], tmp_path / "out", "run-1/index.html")
+
+
+# --- where it is written ----------------------------------------------------------------------------------------------
+
+
+def test_beside_the_runs_nothing_is_copied_and_elsewhere_all_is(drifted, tmp_path: Path) -> None:
+    run = drifted()
+    before = {*run.rglob("screens/*")}
+    write_report([run], run.parent)
+    assert {*run.rglob("screens/*")} == before
+    shutil.copytree(run.parent, tmp_path / "other")
+    runs = find_runs([run.parent, tmp_path / "other"])
+    write_report(runs, tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        *("index.html", "report.css", "report.js", "run-1", "run-1-2")
+    ]
+    shutil.rmtree(run.parent)
+    page = Tags((tmp_path / "out" / "run-1" / "index.html").read_text("utf-8"))
+    addresses = [attrs.get("src") or attrs.get("href") for tag, attrs in page.tags if tag in ("img", "image")]
+    assert addresses
+    assert all((tmp_path / "out" / "run-1" / str(address)).is_file() for address in addresses)
+
+
+def test_the_folder_has_neither_inline_style_nor_inline_script(drifted, tmp_path: Path) -> None:
+    write_report([drifted()], tmp_path / "out")
+    for file in (tmp_path / "out").rglob("*.html"):
+        page = Tags(file.read_text("utf-8"))
+        assert not [attrs for _, attrs in page.tags if any(name == "style" or name[:2] == "on" for name in attrs)]
+        assert [attrs for tag, attrs in page.tags if tag == "script"] == [
+            {"src": "report.js" if file.parent.name == "out" else "../report.js", "defer": None}
+        ]
+        assert "style" not in [tag for tag, _ in page.tags]
+        assert not re.search(r"https?://", file.read_text("utf-8"))
+
+
+def test_one_file_holds_each_picture_once_and_nothing_else_is_needed(drifted, tmp_path: Path) -> None:
+    page = write_report([drifted("run-a"), drifted("run-b")], tmp_path / "out", one_file=True)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["index.html"]
+    tags = Tags(page.read_text("utf-8")).tags
+    names = [attrs["id"] for tag, attrs in tags if tag == "script" and str(attrs.get("id")).startswith("picture-")]
+    asked = {attrs.get("data-src") or attrs.get("data-href") for tag, attrs in tags if tag in ("img", "image")}
+    assert asked == {str(name).removeprefix("picture-") for name in names}
+    assert len(set(names)) == len(names)
+    assert not [attrs for tag, attrs in tags if tag in ("img", "image") and ("src" in attrs or "href" in attrs)]
+
+
+def test_the_command_says_where(drifted, capsys: pytest.CaptureFixture[str]) -> None:
+    run = drifted()
+    assert main(["report", str(run.parent)]) == 0
+    assert capsys.readouterr().out == f"1 run in {run.parent / 'index.html'}\n"
+
+
+def test_what_is_no_run_folder_is_one_line_of_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "photos").mkdir()
+    for path in (tmp_path / "photos", tmp_path / "nothing"):
+        assert main(["report", str(path)]) == 2
+        told = capsys.readouterr()
+        assert told.err.count("\n") == 1
+        assert "must be a run folder" in told.err
+    assert not (tmp_path / "photos" / "index.html").exists()
+
+
+def test_a_place_that_cannot_be_written_is_one_line_of_error(drifted, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderUnwritable, match="cannot write the report into"):
+        write_report([drifted()], tmp_path / "file" / "out")
+    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "file")]) == 2
+
+
+# --- what is missing --------------------------------------------------------------------------------------------------
+
+
+def test_a_trace_that_is_cut_anywhere_gives_a_page(drifted, tmp_path: Path) -> None:
+    run = drifted()
+    trace = (run / "trace.jsonl").read_bytes()
+    lines = trace.count(b"\n")
+    started = len(b"\n".join(trace.split(b"\n")[:2])) + 1
+    for size in [*range(0, len(trace), 97), len(trace) - 1]:
+        (run / "trace.jsonl").write_bytes(trace[:size])
+        view = show_run(run).view
+        whole = trace[:size].count(b"\n")
+        assert bool(view.problem) == (size < started), f"cut at {size}"
+        if not view.problem and not trace[:size].endswith(b"\n"):
+            assert view.damage == [f"trace.jsonl ends in the middle of line {whole + 1}: that line is left out"]
+    assert lines > 3
+    html_of([run], tmp_path / "out")
+
+
+def test_a_damaged_line_is_left_out_and_told(drifted) -> None:
+    run = drifted()
+    lines = (run / "trace.jsonl").read_bytes().split(b"\n")
+    lines[3] = b'{"kind":"step","step":{"number":"x"}}'
+    lines[2] = b"\xff\x00 nothing"
+    (run / "trace.jsonl").write_bytes(b"\n".join(lines))
+    view = show_run(run).view
+    assert view.damage == [f"line {number} of trace.jsonl is damaged: it is left out" for number in (3, 4)]
+    assert view.deciding is not None
+
+
+def test_a_newer_run_and_a_newer_result_are_said_so(drifted, tmp_path: Path) -> None:
+    run = drifted()
+    (run / "result.json").write_text('{"format": "pytest-vnc-use result", "version": 99}')
+    assert "result.json must be" in show_run(run).view.damage[0]
+    trace = (run / "trace.jsonl").read_text()
+    (run / "trace.jsonl").write_text(trace.replace('"version":1', '"version":99', 1))
+    assert "newer pytest-vnc-use" in show_run(run).view.problem
+    page = html_of([run], tmp_path / "out", "run-1/index.html")
+    assert "The run cannot be shown" in page
+
+
+def bomb(width: int, height: int) -> bytes:
+    """A PNG of a few bytes that claims to be this large."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
+    )
+
+
+@pytest.mark.parametrize(
+    ("png", "size", "told"),
+    [
+        (bomb(65535, 65535), (65535, 65535), "too many to open"),
+        (bomb(65535, 65535), (320, 200), "must be 320×200 pixels, got 65535×65535"),
+        (bomb(320, 200), (320, 200), "the picture is damaged"),
+        (b"\x89PNG\r\n\x1a\n", (320, 200), "the picture is damaged"),
+        (b"<svg onload=alert(1)>", (320, 200), "the picture is damaged"),
+        (None, (320, 200), "cannot be read"),
+    ],
+    ids=["bomb", "other size", "cut", "header only", "no PNG", "missing"],
+)
+def test_a_picture_that_cannot_be_shown_is_told_in_its_place(
+    write_run, make_step, tmp_path: Path, png: bytes | None, size: tuple[int, int], told: str
+) -> None:
+    ref = FrameRef(hashlib.sha256(png or b"none").hexdigest(), *size)
+    path = write_run([make_step(1, Click(5, 5), frame_before=ref)], DONE)
+    if png is not None:
+        (path / "screens" / f"{ref.digest}.png").write_bytes(png)
+    page = html_of([path], tmp_path / "out", "run-1/index.html")
+    assert told in Tags(page).text
+    whole = write_report([path], tmp_path / "one", one_file=True)
+    assert told in Tags(whole.read_text("utf-8")).text
+
+
+def test_a_name_that_leads_elsewhere_is_no_picture(write_run, make_step, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    ref = FrameRef("../../../secret", 320, 200)
+    path = write_run([make_step(1, Click(5, 5), frame_before=ref)], DONE)
+    write_report([path], tmp_path / "out")
+    assert b"secret" not in b"".join(file.read_bytes() for file in (tmp_path / "out").rglob("*.png"))
+
+
+# --- what is hostile --------------------------------------------------------------------------------------------------
+
+
+def test_text_of_anybody_is_harmless(write_run, make_step, frames, tmp_path: Path) -> None:
+    verdict = Verdict(HOSTILE, "fails", HOSTILE, None, frames[1].ref, HOSTILE)
+    exchange = ModelExchange("planner", 1, {HOSTILE: HOSTILE}, {"a": HOSTILE}, 0.5, HOSTILE, model=HOSTILE)
+    step = make_step(1, TypeText(HOSTILE), HOSTILE, error=HOSTILE, output=HOSTILE, note=HOSTILE, url=HOSTILE)
+    end = RunEnded(None, HOSTILE, HOSTILE)
+    path = write_run([step], end, task=HOSTILE, planner=HOSTILE, events=[Judged(verdict), exchange])
+    (path / "logs").mkdir()
+    (path / "logs" / "<b>role.txt").write_text(HOSTILE)
+    write_ended_test(path, EndedTest(HOSTILE, "failed", HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE))
+    path = path.rename(path.with_name('run"><script>'))
+    for one_file in (False, True):
+        out = tmp_path / f"out-{one_file}"
+        write_report([path], out, one_file=one_file)
+        for file in out.rglob("*.html"):
+            content = file.read_text("utf-8")
+            page = Tags(content)
+            assert not [tag for tag, attrs in page.tags if "onerror" in attrs]
+            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", content)
+            if not one_file:
+                assert "<script>" not in content
+                assert "⟨U+202E⟩" in page.text
+            assert content.count("alert(1)</script>") == 0
+
+
+def test_a_huge_text_is_cut_with_its_length(write_run, make_step, tmp_path: Path) -> None:
+    huge = "Ä" * 10_000_000
+    path = write_run([make_step(1, TypeText(huge), huge)], RunEnded(Outcome.DONE, huge), task=huge)
+    page = html_of([path], tmp_path / "out", "run-1/index.html")
+    assert len(page) < 100_000
+    assert "of 10000000 characters)" in page
+
+
+def test_no_run_below_a_path_raises(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match=r"there is no trace\.jsonl"):
+        find_runs([tmp_path])
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_is_an_error(drifted, tmp_path: Path) -> None:
+    (tmp_path / "shut").mkdir(mode=0o500)
+    with pytest.raises(RunFolderUnwritable):
+        write_report([drifted()], tmp_path / "shut" / "out")
