@@ -1,0 +1,215 @@
+"""The controls of the pages in Chromium: by mouse and keys, and without a script, under Jenkins' security policy."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from pytest_vnc_use.report.page.writing import write_report
+from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
+from pytest_vnc_use.types import Click, Drifted, Outcome, Region, RunEnded
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+JENKINS = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self'"
+playwright = pytest.importorskip("playwright.sync_api", reason="the controls need the package playwright")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the controls need Chromium: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def runs(write_run, make_step, frames) -> list[Path]:
+    """A run that passed, and one whose screen drifted after its three steps."""
+    passed = write_run([make_step(1, Click(5, 5))], RunEnded(Outcome.DONE, "done"))
+    passed = passed.rename(passed.with_name("run-passed"))
+    write_ended_test(passed, EndedTest("test_fine", "passed"))
+    steps = [make_step(number, Click(40 * number, 30 * number)) for number in (1, 2, 3)]
+    drift = Drifted("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
+    failed = write_run(steps, RunEnded(None, "the run broke", "RecordingDrifted: other"), events=[drift])
+    write_ended_test(
+        failed, EndedTest("test_bad", "failed", triage="product", rule="it drifted", message="it is other")
+    )
+    return [passed, failed]
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page that fails the test at its end if it wrote to the console or asked for anything but files."""
+    told: list[str] = []
+    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    page = context.new_page()
+    page.on("console", lambda message: told.append(message.text))
+    page.on("pageerror", lambda error: told.append(str(error)))
+    page.on("request", lambda asked: told.append(asked.url) if not asked.url.startswith(("file:", "data:")) else None)
+    yield page
+    context.close()
+    assert not told
+
+
+@pytest.fixture
+def opened(page: Any, runs: list[Path], tmp_path: Path) -> Any:
+    """The page of the run that failed, as a file."""
+    write_report(runs, tmp_path / "out")
+    page.goto((tmp_path / "out" / "run-1" / "index.html").as_uri())
+    return page
+
+
+def test_the_difference_is_seen_without_scrolling(opened: Any) -> None:
+    for part in (".sentence", ".rule", "#deciding svg >> nth=1", ".film li >> nth=2", ".facts >> nth=0"):
+        box = opened.locator(part).bounding_box()
+        assert box["y"] + box["height"] <= 720, part
+
+
+def test_keys_lead_through_the_steps_and_each_has_its_address(opened: Any) -> None:
+    for key, step in (("j", 1), ("j", 2), ("j", 3), ("j", 3), ("k", 2)):
+        opened.keyboard.press(key)
+        assert opened.url.endswith(f"#step-{step}")
+    opened.goto(opened.url.replace("#step-2", "#step-3"))
+    assert opened.locator("#step-3").bounding_box()["y"] < 720
+
+
+def test_the_arrows_show_one_side_and_then_both(opened: Any) -> None:
+    left, right = opened.locator("#deciding .left"), opened.locator("#deciding .right")
+    opened.keyboard.press("ArrowLeft")
+    assert (left.is_visible(), right.is_visible()) == (True, False)
+    opened.keyboard.press("ArrowRight")
+    assert (left.is_visible(), right.is_visible()) == (True, True)
+
+
+def test_f_shows_the_whole_screen_and_the_difference_again(opened: Any) -> None:
+    canvas = opened.locator("#deciding svg.canvas >> nth=0")
+    before = canvas.get_attribute("viewBox")
+    opened.keyboard.press("f")
+    assert canvas.get_attribute("viewBox") == "0 0 320 200"
+    opened.click("[data-do=zoom]")
+    assert canvas.get_attribute("viewBox") == before
+
+
+def test_help_opens_and_closes(opened: Any) -> None:
+    opened.keyboard.press("?")
+    assert opened.locator("#help").is_visible()
+    opened.click("#help button")
+    assert not opened.locator("#help").is_visible()
+
+
+@pytest.mark.parametrize("layer", ["mark", "shade", "boxes"])
+def test_each_layer_can_be_switched_off(opened: Any, layer: str) -> None:
+    shown = opened.locator(f"#step-1 .{layer} >> nth=0")
+    assert shown.evaluate("each => getComputedStyle(each).display") != "none"
+    opened.uncheck(f"[name={layer}]")
+    assert shown.evaluate("each => getComputedStyle(each).display") == "none"
+
+
+def test_the_ways_to_compare(opened: Any) -> None:
+    left, right = opened.locator("#deciding .left"), opened.locator("#deciding .right")
+    opened.check("[value=slider]")
+    opened.locator("[name=slide]").fill("20")
+    assert right.evaluate("each => getComputedStyle(each).clipPath") == "inset(0px 0px 0px 20%)"
+    assert left.bounding_box() == right.bounding_box()
+    opened.check("[value=blink]")
+    assert right.evaluate("each => getComputedStyle(each).animationName") == "blink"
+    opened.check("[value=difference]")
+    assert (left.is_visible(), right.is_visible()) == (False, True)
+
+
+@pytest.mark.parametrize("width", [360, 1280, 3840])
+@pytest.mark.parametrize("ratio", [1, 2])
+def test_the_point_is_drawn_where_the_click_went(
+    browser: Any, runs: list[Path], tmp_path: Path, width: int, ratio: int
+) -> None:
+    write_report(runs, tmp_path / "out")
+    page = browser.new_page(viewport={"width": width, "height": 900}, device_scale_factor=ratio)
+    page.goto((tmp_path / "out" / "run-1" / "index.html").as_uri() + "#step-2")
+    image = page.locator("#step-2 .left img >> nth=0").bounding_box()
+    points = page.locator("#step-2 .left .mark polyline >> nth=-1").get_attribute("points")
+    assert points == "80.0,60.0"
+    drawn = page.locator("#step-2 .left .canvas svg").bounding_box()
+    for name in ("x", "y", "width", "height"):
+        assert abs(drawn[name] - image[name]) < 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+def test_filters_are_kept_in_the_address(page: Any, runs: list[Path], tmp_path: Path) -> None:
+    page.goto(write_report(runs, tmp_path / "out").as_uri())
+    rows = page.locator(".tests tbody tr:visible")
+    assert rows.count() == 2
+    page.select_option("[name=result]", "failed")
+    assert rows.count() == 1
+    address = page.url
+    assert address.endswith("#result=failed")
+    page.goto("about:blank")
+    page.goto(address)
+    assert rows.count() == 1
+    page.fill("[name=q]", "nothing like it")
+    assert rows.count() == 0
+
+
+def test_one_file_opens_a_run_at_its_step(page: Any, runs: list[Path], tmp_path: Path) -> None:
+    page.goto(write_report(runs, tmp_path / "out", one_file=True).as_uri())
+    assert page.locator(".group svg image >> nth=0").get_attribute("href").startswith("data:image/webp")
+    page.click(".group li a")
+    assert page.locator("#opened .sentence").is_visible()
+    page.keyboard.press("j")
+    assert page.url.endswith("#run-2-step-1")
+    assert (
+        page.locator("#run-2-step-1 img >> nth=0").evaluate("each => each.decode().then(() => each.naturalWidth)")
+        == 320
+    )
+    page.click("#opened .top a")
+    assert page.locator(".tests").is_visible()
+
+
+def test_under_jenkins_policy_it_reads_well(browser: Any, runs: list[Path], tmp_path: Path) -> None:
+    write_report(runs, tmp_path / "out")
+    with Served(tmp_path / "out") as address:
+        page = browser.new_page(viewport={"width": 1280, "height": 720})
+        page.goto(f"{address}/run-1/index.html")
+        assert page.locator(".sentence").is_visible()
+        assert not page.locator("[data-do=zoom]").is_visible()
+        assert page.locator(".tools").evaluate("each => getComputedStyle(each).position") == "sticky"
+        page.uncheck("[name=boxes]")
+        assert page.locator("#deciding .boxes >> nth=0").evaluate("each => getComputedStyle(each).display") == "none"
+        seen = Image.open(io.BytesIO(page.locator("#deciding .right svg.canvas").screenshot())).convert("RGB")
+        assert max(count for count, _ in seen.getcolors(1_000_000) or []) > 100
+        assert (255, 255, 255) not in [colour for _, colour in seen.getcolors(1_000_000) or []], "its picture is teal"
+        page.close()
+
+
+class Served:
+    """A folder on a web server of this machine that sends Jenkins' policy."""
+
+    def __init__(self, folder: Path) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=str(folder)))
+
+    def __enter__(self) -> str:
+        Thread(target=self._server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    def end_headers(self) -> None:
+        self.send_header("Content-Security-Policy", JENKINS)
+        super().end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
