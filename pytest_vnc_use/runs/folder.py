@@ -371,7 +371,7 @@ def trace_lines(path: Path) -> tuple[JsonLines, list[bytes]]:
 def event_of(path: Path, line: JsonObject) -> TimedEvent:
     """Return the event of a line. Raises RunFolderError if it is none."""
     at_s = line.get("at_s")
-    return TimedEvent(_parse(path, _EVENT, line), at_s if isinstance(at_s, (int, float)) else None)
+    return TimedEvent(_parse(path, _EVENT, line), at_s if isinstance(at_s, (int, float)) and 0 <= at_s < 1e9 else None)
 
 
 def is_event(line: JsonObject) -> bool:

@@ -391,3 +391,36 @@ def test_a_read_only_folder_is_an_error(drifted, tmp_path: Path) -> None:
     (tmp_path / "shut").mkdir(mode=0o500)
     with pytest.raises(RunFolderUnwritable):
         write_report([drifted()], tmp_path / "shut" / "out")
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("times", {"model_s": float("nan"), "act_s": float("inf"), "settle_s": -1.0, "capture_s": 1e300}),
+        ("frame_before", {"digest": "ab", "width": 10**400, "height": -1}),
+        ("number", -(10**30)),
+        ("usage", {"input": 10**4000, "cached": 0, "output": 0, "thinking": 0}),
+        ("settled", "never heard of"),
+    ],
+)
+def test_numbers_that_cannot_be_are_no_crash(
+    write_run, make_step, frames, tmp_path: Path, place: str, value: object
+) -> None:
+    region = Region(-(10**20), 50, 10**20, -3)
+    verdict = Verdict("a claim", "unsure", "?", region, frames[1].ref, "m")
+    path = write_run([make_step(1, Click(-(10**30), 10**30))], DONE, events=[Judged(verdict)])
+    lines = [json.loads(line) for line in (path / "trace.jsonl").read_text().splitlines()]
+    for line in lines:
+        if line.get("kind") == "step":
+            line["step"][place] = value
+            line["at_s"] = 10**400
+    (path / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "a claim" in html_of([path], tmp_path / "out", "run-1/index.html")
+
+
+def test_an_exchange_that_is_nested_deeply_is_no_crash(write_run, make_step, tmp_path: Path) -> None:
+    exchange = ModelExchange("planner", 1, {"contents": ["go"]}, {"ok": 1}, 0.5, model="m")
+    path = write_run([make_step(1, Click(5, 5))], DONE, events=[exchange])
+    line = (path / "exchanges.jsonl").read_text()
+    (path / "exchanges.jsonl").write_text(line.replace('"go"', "[" * 900 + "]" * 900))
+    html_of([path], tmp_path / "out", "run-1/index.html")

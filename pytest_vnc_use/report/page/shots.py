@@ -75,11 +75,12 @@ class Shots:
         """
         left, right = (self.shot(ref, f"the screen {name}") for ref, name in zip(refs, names, strict=True))
         pair = Pair(left, right, *names)
-        if action is not None:
-            lines = action_lines(action, (refs[0].width, refs[0].height))
+        if action is not None and not left.problem:
+            lines = action_lines(action, (left.width, left.height))
             pair = replace(pair, mark=[" ".join(f"{x:.1f},{y:.1f}" for x, y in line) for line in lines])
-        named = [_box(judged)] if judged is not None else []
-        pair = replace(pair, regions=named, zoom=around(tuple(named), (refs[1].width, refs[1].height)))
+        if judged is not None and not right.problem:
+            named = _box(judged, (right.width, right.height))
+            pair = replace(pair, regions=[named], zoom=around((named,), (right.width, right.height)))
         if left.problem or right.problem:
             return pair
         if self._quick:
@@ -107,8 +108,11 @@ class Shots:
         return address
 
 
-def _box(region: Region) -> Box:
-    return Box(region.left, region.top, max(region.right - region.left, 1), max(region.bottom - region.top, 1))
+def _box(region: Region, size: tuple[int, int]) -> Box:
+    """Return the part of a region that is on the screen, at least a pixel."""
+    left, right = (min(max(each, 0), size[0]) for each in (region.left, region.right))
+    top, bottom = (min(max(each, 0), size[1]) for each in (region.top, region.bottom))
+    return Box(left, top, max(right - left, 1), max(bottom - top, 1))
 
 
 def _nearby(boxes: Sequence[Box]) -> tuple[Box, ...]:

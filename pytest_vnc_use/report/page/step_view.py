@@ -23,6 +23,8 @@ from pytest_vnc_use.types import (
 )
 
 _MOST_JSON = 6_000
+_LONGEST_S = 1e6
+"""A longer time is damage: nan and inf too."""
 _PART = re.compile(r"[.;!?\n]+\s*|,\s+(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+")
 
 
@@ -40,11 +42,12 @@ def step_views(trace: Trace, steps: Sequence[Step], shots: Shots, deciding: int)
     """Return all steps; `deciding` is the number of the step that decided, 0 for none."""
     before, bodies = _before_each(trace), _bodies(trace)
     guessed = _guessed_parts(trace.started.task, steps)
+    first_of = {step.turn: step.number for step in reversed(steps)}
     longest = max((sum(seconds for _, seconds in _spans(step)) for step in steps), default=0.0)
     views = []
     for step in steps:
         known = before.get(step.number, _Before())
-        words = step.proposal.intent or (step.words if _is_first_of_turn(step, steps) else "")
+        words = step.proposal.intent or (step.words if first_of[step.turn] == step.number else "")
         way, why = _way(trace, step, known)
         view = StepView(
             number=step.number,
@@ -65,10 +68,6 @@ def step_views(trace: Trace, steps: Sequence[Step], shots: Shots, deciding: int)
         )
         views.append(view)
     return views
-
-
-def _is_first_of_turn(step: Step, steps: Sequence[Step]) -> bool:
-    return next(each for each in steps if each.turn == step.turn) is step
 
 
 def _before_each(trace: Trace) -> dict[int, _Before]:
@@ -150,7 +149,7 @@ def _spans(step: Step) -> list[tuple[str, float]]:
     times = step.times
     thinking = "model" if step.model else "gate"
     spans = (thinking, times.model_s), ("act", times.act_s), ("settle", times.settle_s), ("capture", times.capture_s)
-    return [(name, seconds) for name, seconds in spans if seconds > 0]
+    return [(name, seconds) for name, seconds in spans if 0 < seconds < _LONGEST_S]
 
 
 def _bars(step: Step, longest: float) -> list[Bar]:

@@ -15,4 +15,7 @@ def short(text: object, most: int = LONGEST) -> str:
 
 def as_json(value: Any, most: int) -> str:
     """Return a JSON value as indented text of at most `most` characters."""
-    return short(json.dumps(value, ensure_ascii=False, indent=1, default=str), most)
+    try:
+        return short(json.dumps(value, ensure_ascii=False, indent=1, default=str), most)
+    except RecursionError:
+        return "(nested too deeply to be shown)"
