@@ -9,6 +9,7 @@ import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.report.results import RunFigures
     from pytest_vnc_use.types import RunEvent
 
-PLANNER_PROPERTY, RUN_PROPERTY = "vnc_planner", "vnc_run"
+PLANNER_PROPERTY, RUN_PROPERTY, PAGE_PROPERTY = "vnc_planner", "vnc_run", "vnc_page"
 ASSETS = "assets/"
 
 
@@ -141,6 +142,7 @@ def _note_what_it_came_to(item: pytest.Item, report: pytest.TestReport, figures:
     known = {value for name, value in item.user_properties if name == RUN_PROPERTY}
     new = [run for run in figures if run.folder not in known]
     told += [("vnc_outcome", run.outcome) for run in new] + [(RUN_PROPERTY, run.folder) for run in new]
+    told += [(PAGE_PROPERTY, str(Path(run.folder, "index.html"))) for run in new]
     item.user_properties += told
     report.user_properties += told
     session_results.attach(report, to_json(figures), _dollars_since(item), found.message if found else "")
@@ -190,10 +192,20 @@ def _add_extras(report: Any, config: pytest.Config, runs: list[Path]) -> None:
 
     pictures: set[bytes] = set()
     link = data_uri if config.getoption("self_contained_html") else collecting(pictures, ASSETS)
-    blocks = [run_html(run, link=link, machine=machine_of(config)) for run in runs]
+    beside = Path(os.path.expandvars(config.getoption("htmlpath"))).expanduser().absolute().parent
+    blocks = [run_html(run, link=link, machine=machine_of(config), page=page_of(run, beside)) for run in runs]
     fields = {"name": None, "format_type": "html", "mime_type": None, "extension": None}
     report.extras = [*getattr(report, "extras", []), *({**fields, "content": block} for block in blocks)]
     report.vnc_pictures = list(pictures)
+
+
+def page_of(run: Path, folder: Path) -> str:
+    """Return the address of a run's page in a page that lies in `folder`."""
+    try:
+        way = os.path.relpath(run.absolute() / "index.html", folder)
+    except ValueError:  # on Windows, another drive
+        return (run.absolute() / "index.html").as_uri()
+    return quote(way.replace(os.sep, "/"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -234,7 +234,7 @@ def result_of(report: Any) -> str:
 
 
 class _TriageColumn:
-    """A column of pytest-html's table, present if any setting of this plugin is given, even before there is any test.
+    """Columns of pytest-html's table, present if any setting of this plugin is given, even before there is any test.
 
     It cannot be limited to sessions with a desktop: pytest-html asks for columns when the session starts. A session
     without such a setting may turn out to have nothing to do with desktops, so it gets no column.
@@ -242,13 +242,17 @@ class _TriageColumn:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_header(self, cells: list[str]) -> None:
-        """Insert the header of the column."""
+        """Insert the headers of the columns."""
         cells.insert(_COLUMN, '<th class="sortable" data-column-type="triage">Triage</th>')
+        cells.insert(_COLUMN + 1, '<th class="sortable" data-column-type="cost">Cost</th>')
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_row(self, report: Any, cells: list[str]) -> None:
-        """Insert the triage of a test that failed, or an empty cell."""
+        """Insert the triage of a test that failed, and the cost, or empty cells."""
         failed = getattr(report, "outcome", "") in ("failed", "rerun")
         triage = dict(getattr(report, "user_properties", ())).get(TRIAGE, "") if failed else ""
         if cells:
             cells.insert(_COLUMN, f'<td class="col-triage">{triage}</td>')
+            dollars = dict(getattr(report, "user_properties", ())).get(DOLLARS)
+            cost = f"${dollars:.4f}" if isinstance(dollars, float) else ""
+            cells.insert(_COLUMN + 1, f'<td class="col-cost">{cost}</td>')

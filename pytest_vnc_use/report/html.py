@@ -80,19 +80,20 @@ Show = Callable[[FrameRef, Draw], Picture]
 """A function from a stored frame, and a drawing on it, to its picture."""
 
 
-def run_html(run_folder: Path, *, link: Link, machine: str = "") -> str:
-    """Return the whole run: planner and outcome, each step with its picture, the last frame, verdicts and readings.
+def run_html(run_folder: Path, *, link: Link, machine: str = "", page: str = "") -> str:
+    """Return the whole run: outcome, drifts, each step with its picture, the last frame, verdicts and readings.
 
     The block says what is missing or damaged in the run folder. `machine` is the machine that has the run folder, if
-    the reader may be on another. Raises OSError if `link` writes files and cannot (see `assets`).
+    the reader may be on another. `page` is the address of the run's own page. Raises OSError if `link` writes files
+    and cannot (see `assets`).
     """
     try:
         trace = read_trace(run_folder)
     except RunFolderError as exc:
         return render("run", style=_STYLE, problem=Badge("cannot be shown", "bad"), problem_text=str(exc))
     show = partial(_picture, RunFolder(run_folder), link)
-    judged = [*_drift_figures(trace, show), *_transient_figures(trace, show)]
-    judged += [*_verdict_figures(trace, show), *_reading_figures(trace, show)]
+    decided = [*_drift_figures(trace, show)]
+    judged = [*_transient_figures(trace, show), *_verdict_figures(trace, show), *_reading_figures(trace, show)]
     verdicts = [Badge(f"claim {verdict.kind}", _VERDICT_TONES[verdict.kind]) for verdict in trace.verdicts]
     return render(
         "run",
@@ -102,7 +103,12 @@ def run_html(run_folder: Path, *, link: Link, machine: str = "") -> str:
         marks=[_outcome(trace), *verdicts],
         lines=_ending(trace),
         facts={name: text for name, text in _facts(trace, machine).items() if text},
-        groups=[*_turns(trace, show), Group([_end_figure(trace, show), *judged])],
+        groups=[
+            *([Group(decided)] if decided else []),
+            *_turns(trace, show),
+            Group([_end_figure(trace, show), *judged]),
+        ],
+        page=page,
         printed=[(role, phrases.last_lines(text, _PRINTED_LINES)) for role, text in read_logs(run_folder).items()],
     )
 

@@ -31,7 +31,9 @@ _LEVELS = 2
 """A difference of up to so many of 255 levels is none, as for a recording's gates."""
 _TILE = 16
 _NEAR = [(down, right) for down in (-1, 0, 1) for right in (-2, -1, 0, 1, 2) if (down, right) != (0, 0)]
-_COLOUR, _COVER = (230, 0, 126), 120
+_COLOUR, _COVER, _THIN_COVER = (230, 0, 126), 120, 36
+_MUCH = 0.05
+"""A larger part of the screen that changed is covered thinly: what is there now must stay readable."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +157,9 @@ class _Change:
         covered[self.top : self.top + height, self.left : self.left + width] = self.differs
         image = Image.frombytes("P", self.shape[::-1], covered.tobytes())
         image.putpalette([0, 0, 0, *_COLOUR])
+        cover = _COVER if np.count_nonzero(covered) < _MUCH * covered.size else _THIN_COVER
         png = BytesIO()
-        image.save(png, "PNG", bits=1, compress_level=1, transparency=bytes([0, _COVER]))
+        image.save(png, "PNG", bits=1, compress_level=1, transparency=bytes([0, cover]))
         return png.getvalue()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_vnc_use.errors import RunFolderError
@@ -256,8 +256,7 @@ def _readings(trace: Trace, shots: Shots) -> Iterator[ClaimView]:
 def _judged(trace: Trace, judged: Verdict | Reading, shots: Shots) -> Pair | None:
     """Return the judged screen, whole and the part that the judge named."""
     ref = judged.frame or _last_frame(trace)
-    pair = shots.pair(("judged", "judged"), (ref, ref), judged=judged.region)
-    return replace(pair, note="")
+    return shots.pair(("judged", "judged"), (ref, ref), judged=judged.region)
 
 
 def _printed(path: Path) -> list[tuple[str, str]]:

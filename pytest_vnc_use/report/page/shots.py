@@ -71,7 +71,8 @@ class Shots:
     ) -> Pair:
         """Return two frames and what differs between them, within `region` if one is given.
 
-        `judged` is the part of the right one that a judge named; `action` is drawn on the left one.
+        `judged` is the part of the right one that a judge named: with it nothing is compared, because the part is what
+        to look at. `action` is drawn on the left one.
         """
         left, right = (self.shot(ref, f"the screen {name}") for ref, name in zip(refs, names, strict=True))
         pair = Pair(left, right, *names)
@@ -80,8 +81,8 @@ class Shots:
             pair = replace(pair, mark=[" ".join(f"{x:.1f},{y:.1f}" for x, y in line) for line in lines])
         if judged is not None and not right.problem:
             named = _box(judged, (right.width, right.height))
-            pair = replace(pair, regions=[named], zoom=around((named,), (right.width, right.height)))
-        if left.problem or right.problem:
+            return replace(pair, regions=[named], zoom=around((named,), (right.width, right.height)))
+        if left.problem or right.problem or (names[0] == names[1] and refs[0] == refs[1]):
             return pair
         if self._quick:
             return replace(pair, note="" if refs[0] == refs[1] else QUICK)

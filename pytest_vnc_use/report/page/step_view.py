@@ -117,6 +117,8 @@ def _way(trace: Trace, step: Step, known: _Before) -> tuple[str, str]:
         return "healed", f"the recording did not fit any more: {known.healed.problem}"
     if planner == "a person":
         return "by a person", ""
+    if "scripted" in planner and not step.model:
+        return "scripted", ""
     return ("live", f"by {step.model}") if step.model else ("live", f"by {planner}" if planner else "")
 
 
