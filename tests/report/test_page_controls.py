@@ -110,6 +110,7 @@ def test_help_opens_and_closes(opened: Any) -> None:
 @pytest.mark.parametrize("layer", ["mark", "shade", "boxes"])
 def test_each_layer_can_be_switched_off(opened: Any, layer: str) -> None:
     shown = opened.locator(f"#step-1 .{layer} >> nth=0")
+    opened.check(f"[name={layer}]")
     assert shown.evaluate("each => getComputedStyle(each).display") != "none"
     opened.uncheck(f"[name={layer}]")
     assert shown.evaluate("each => getComputedStyle(each).display") == "none"
@@ -123,7 +124,9 @@ def test_the_ways_to_compare(opened: Any) -> None:
     assert left.bounding_box() == right.bounding_box()
     opened.check("[value=blink]")
     assert right.evaluate("each => getComputedStyle(each).animationName") == "blink"
+    assert not opened.locator("#step-1 .shade >> nth=0").is_visible()
     opened.check("[value=difference]")
+    assert opened.locator("#step-1 .shade >> nth=0").is_visible()
     assert (left.is_visible(), right.is_visible()) == (False, True)
 
 

@@ -49,16 +49,16 @@ class Shots:
         self.used.append(ref)
         return Shot("", f"screens/{ref.digest}.png", ref.width, ref.height)
 
-    def thumb(self, ref: FrameRef, about: str) -> Shot:
-        """Return a small picture of a frame, or why there is none."""
+    def thumb(self, ref: FrameRef) -> Shot:
+        """Return a small picture of a frame, or that there is none; its place says what it is about."""
         if self._quick:
-            return self.shot(ref, about)
+            return self.shot(ref, "")
         try:
             png = self._screens.thumb(ref)
-        except RunFolderError as exc:
-            return Shot(about, problem=self._missing or f"no picture: {exc}")
+        except RunFolderError:
+            return Shot("", problem="no picture")
         width, height = int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
-        return Shot(about, self._keep(png), width, height)
+        return Shot("", self._keep(png), width, height)
 
     def pair(
         self,

@@ -59,7 +59,7 @@ def step_views(trace: Trace, steps: Sequence[Step], shots: Shots, deciding: int)
             way_why=short(why),
             lines=[(kind, short(text)) for kind, text in _lines(step) if text],
             pair=shots.pair(("before", "after"), (step.frame_before, step.frame_after), action=step.proposal.action),
-            thumb=shots.thumb(step.frame_before, f"step {step.number}"),
+            thumb=shots.thumb(step.frame_before),
             bars=_bars(step, longest),
             facts=[(name, short(text, 500)) for name, text in _facts(step, known) if text],
             transients=[shots.shot(ref, "shown for a moment") for ref in step.passed],

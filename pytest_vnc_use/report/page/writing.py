@@ -10,7 +10,6 @@ If FOLDER is where the run folders are, nothing is copied. Every file is written
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -117,7 +116,7 @@ def _copy_screens(shown: ShownRun, target: Path) -> None:
     for ref in shown.shots.used:
         name = f"screens/{ref.digest}.png"
         if not (target / name).exists():
-            shutil.copyfile(shown.path / name, target / name)
+            write_atomically(target / name, (shown.path / name).read_bytes())
 
 
 def _source(base: str, address: str, name: str = "src") -> str:
