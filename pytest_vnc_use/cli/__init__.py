@@ -1,7 +1,7 @@
 """`cua-vnc`: run a task without pytest, answer a run that waits, resume one, read policy files, and check what works.
 
-`cua-vnc record` writes a test of what a person does in a VNC viewer. `cua-vnc mcp` offers a coding agent everything
-else, over the Model Context Protocol.
+`cua-vnc init` writes a first test into your project. `cua-vnc record` writes one of what you do in a VNC viewer.
+`cua-vnc mcp` offers a coding agent everything else, over the Model Context Protocol.
 
 Exit codes of run, approve, deny, resume and reenact:
 
@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
-from pytest_vnc_use.cli import record
+from pytest_vnc_use.cli import init, record
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
 from pytest_vnc_use.errors import SettingsError, VncUseError
 from pytest_vnc_use.loop.resume import check_origin
@@ -129,6 +129,7 @@ def parser() -> argparse.ArgumentParser:
         answer.set_defaults(command=command)
     _add_reenact(commands)
     record.add(commands, partial(_add_options, needs_server=not _server_from_outside()))
+    init.add(commands)
     _add_policy(commands)
     _add_doctor(commands)
     _add_mcp(commands)
