@@ -53,7 +53,7 @@ def ci_files(ci: str, target: Target, folder: Path) -> dict[str, str]:
 def _requirements(target: Target, folder: Path) -> list[str]:
     """Return what pip installs: this plugin, and the project as it says itself what it needs."""
     own = ["-r requirements.txt"] if (folder / "requirements.txt").is_file() else []
-    pyproject = tomllib.loads((read_text(folder / "pyproject.toml") or "").removeprefix("\ufeff"))
+    pyproject = tomllib.loads(read_text(folder / "pyproject.toml") or "")
     if "project" in pyproject or (folder / "setup.py").is_file():
         own.append("-e .")
     extra = {"container": "[container]", "qt": "" if own else "[demo]"}.get(target.kind, "")

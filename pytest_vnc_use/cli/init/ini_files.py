@@ -44,7 +44,7 @@ class Dialect:
 
 def _toml(*table: str, native: bool = False) -> Dialect:
     def options(text: str) -> Mapping[str, Any] | None:
-        found: Any = tomllib.loads(text.removeprefix("\ufeff"))
+        found: Any = tomllib.loads(text)
         for name in table:
             found = found.get(name) if isinstance(found, Mapping) else None
         if table == ("tool", "pytest") and isinstance(found, Mapping) and not found.keys() - {"ini_options"}:
@@ -56,7 +56,7 @@ def _toml(*table: str, native: bool = False) -> Dialect:
 
 def _ini(section: str) -> Dialect:
     def options(text: str) -> Mapping[str, Any] | None:
-        found = IniConfig("", data=text.removeprefix("\ufeff")).sections
+        found = IniConfig("", data=text).sections
         return found.get(section)
 
     return Dialect(section, options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,20 @@ from pytest_vnc_use.cli.init.ci import ci_files
 from pytest_vnc_use.cli.init.files import PlannedFile, read_text
 from pytest_vnc_use.cli.init.ini_files import IniFile
 from pytest_vnc_use.cli.init.questions import Answers
-from pytest_vnc_use.cli.init.target import Target
+from pytest_vnc_use.cli.init.target import Kind, Target
 from pytest_vnc_use.cli.init.templates import render
 
+_GIT_S = 10.0
 POLICY = "vnc-policy.toml"
+_STARTED_HERE = (
+    "the program under test; it starts in an empty folder, so files of this project are written with a slash"
+)
+ABOUT_APP: dict[Kind, str] = {
+    "xvnc": _STARTED_HERE,
+    "qt": _STARTED_HERE,
+    "page": "as root, and in most containers, a browser starts only without its sandbox: show your own pages only",
+    "container": "the program under test, in the container",
+}
 ABOUT_LANGSMITH = "langgraph brings langsmith, whose own pytest plugin costs every session 0.5 to 1 s"
 IGNORED = ("what runs and reports leave behind", ("runs/", "report.html"))
 ATTRIBUTES = (
@@ -89,10 +100,7 @@ def _settings(target: Target) -> dict[str, tuple[str, str]]:
     }[target.kind]
     settings = {"vnc_server": (target.server, f"{about} (pytest-vnc-use)")}
     if target.app:
-        app = "the program under test; it is started in an empty folder, files of this one are written with a slash"
-        if target.kind == "page":
-            app = "as root, and in most containers, a browser starts only without its sandbox: show your own pages only"
-        settings["vnc_app"] = (target.app, app)
+        settings["vnc_app"] = (target.app, ABOUT_APP.get(target.kind, "the program under test"))
     if target.kind == "page":
         settings["vnc_cdp"] = ("profile/DevToolsActivePort", "the page can be read: vnc_desktop.browser.text()")
         settings["vnc_environment"] = ("browser", "a model is told that it sees a browser")
@@ -145,14 +153,27 @@ def _lines(project: Project, name: str, comment: str, wanted: tuple[str, ...]) -
     return PlannedFile(Path(name), "add" if text else "write", f"{text or ''}{gap}{added}")
 
 
+def _is_ignored(folder: Path, path: Path) -> bool:
+    try:
+        command = ["git", "check-ignore", "-q", path.as_posix()]
+        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_GIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
 def _hints(answers: Answers, project: Project) -> Iterator[str]:
     target = answers.target
     if target.kind == "qt":
         yield "Qt's VNC server listens on all interfaces without a password, while a test runs: use a firewall"
     if target.kind == "page" and target.is_local_page:
         yield f"start the server of {target.page} before the tests, or in a fixture of {project.tests}/conftest.py"
+    if target.kind == "address":
+        yield "nobody resets a given desktop: let the test, or a fixture, leave the screen as it was before"
     if target.kind == "address" and target.app:
         yield "to start a program there, say how a command is run: vnc_exec = ssh HOST"
+    if _is_ignored(project.folder, project.tests / "__vnc_recordings__" / "test_first.json"):
+        yield f"git ignores {project.tests}/__vnc_recordings__; recordings belong into git, so let it through"
     if answers.ci == "gitlab" and "desktop-tests.yml" not in (
         read_text(project.folder / ".gitlab-ci.yml") or "desktop-tests.yml"
     ):

@@ -130,5 +130,9 @@ def _is_file(path: Path) -> bool:
 def _is_qt_script(command: str, folder: Path) -> bool:
     """Return whether a Python file that the command names imports Qt."""
     scripts = [folder / word for word in _words(command) if word.endswith((".py", ".pyw")) and _is_file(folder / word)]
-    sources = (path.open(encoding="utf-8", errors="replace").read(_MOST_SOURCE) for path in scripts)
-    return any(map(_IMPORTS_QT.search, sources))
+    return any(_IMPORTS_QT.search(_beginning(path)) for path in scripts)
+
+
+def _beginning(path: Path) -> str:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.read(_MOST_SOURCE)
