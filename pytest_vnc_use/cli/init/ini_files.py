@@ -124,7 +124,7 @@ class IniFile:
 
     def _inserted(self, text: str, added: str, end: str) -> str:
         name = r"\s*\.\s*".join(map(re.escape, self.dialect.table.split(".")))
-        header = re.search(rf"^\s*\[\s*{name}\s*\][^\S\n]*(?:[#;][^\n]*)?(?:\n|\Z)", text, re.MULTILINE)
+        header = re.search(rf"^\ufeff?\s*\[\s*{name}\s*\][^\S\n]*(?:[#;][^\n]*)?(?:\n|\Z)", text, re.MULTILINE)
         if header:
             head, tail = text[: header.end()], text[header.end() :]
             return f"{head}{'' if head.endswith(chr(10)) else end}{added}{tail}"

@@ -25,6 +25,7 @@ LAYOUTS = {
     "pyproject, its table last": ({"pyproject.toml": f"{PROJECT}[tool.pytest.ini_options]"}, "pyproject.toml"),
     "pyproject, native": ({"pyproject.toml": f"{PROJECT}[tool.pytest]\nminversion = '8.0'\n"}, "pyproject.toml"),
     "pyproject with Windows' line ends": ({"pyproject.toml": PROJECT.replace("\n", "\r\n")}, "pyproject.toml"),
+    "pytest.ini with a mark of byte order": ({"pytest.ini": "\ufeff[pytest]\nmarkers = a\n"}, "pytest.ini"),
     "pytest.ini": ({"pytest.ini": "[pytest]\nmarkers =\n  a\n  b\n", "pyproject.toml": PROJECT}, "pytest.ini"),
     "pytest.ini, empty": ({"pytest.ini": "", "pyproject.toml": PROJECT}, "pytest.ini"),
     "pytest.ini, other section": ({"pytest.ini": "[other]\nx = 1"}, "pytest.ini"),
@@ -102,7 +103,6 @@ def test_a_heading_in_a_text_is_no_heading(tmp_path: Path) -> None:
         ("pyproject.toml", b"[tool\n"),
         ("pytest.ini", b"markers = a\n"),
         ("tox.ini", b"[pytest]\nmarkers = \xff\n"),
-        ("pytest.ini", b"\xef\xbb\xbf[pytest]\n"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path: Path, name: str, content: bytes) -> None:
