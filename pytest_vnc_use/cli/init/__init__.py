@@ -12,6 +12,8 @@ from pytest_vnc_use.plain_text import plain
 
 if TYPE_CHECKING:
     from pytest_vnc_use.cli.init.questions import Answers
+    from pytest_vnc_use.cli.init.target import Target
+    from pytest_vnc_use.settings.settings import Settings
 
 DESCRIPTION = """\
 Write a first test into the project in this folder: its settings, the test, a policy, what git ignores, and a CI file.
@@ -56,7 +58,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def _init(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.cli.init.questions import asked, given
 
-    folder = Path.cwd()
+    try:
+        folder = Path.cwd()
+    except FileNotFoundError as exc:
+        raise SettingsError("this folder is gone: change into your project, and run it again") from exc
     words = (arguments.program, arguments.vnc, arguments.task, arguments.record, arguments.ci)
     try:
         at_terminal = sys.stdin is not None and sys.stdin.isatty()
@@ -67,11 +72,14 @@ def _init(arguments: argparse.Namespace) -> int:
 
 
 def _carried_out(answers: Answers, folder: Path) -> int:
+    from pytest_vnc_use import assembly
     from pytest_vnc_use.cli.init.files import write_all
     from pytest_vnc_use.cli.init.project import Project, plan
 
-    project = Project.read(folder)
-    planned = plan(answers, project)
+    planned = plan(answers, Project.read(folder))
+    settings = assembly.settings_of(
+        {"server": planned.server, "planner": "gemini" if answers.record == "model" else ""}
+    )
     try:
         write_all([file for file in planned.files if file.text is not None], folder)
     except KeyboardInterrupt:
@@ -81,7 +89,7 @@ def _carried_out(answers: Answers, folder: Path) -> int:
             print(plain(str(file)))
         for hint in planned.hints:
             print(plain(f"note   {hint}"))
-        failed = _checked(answers, planned.server, planned.test, folder)
+        failed = _checked(settings, answers.target, planned.test, folder)
     except KeyboardInterrupt:
         print("interrupted; the files are written", file=sys.stderr)
         return CTRL_C
@@ -96,19 +104,13 @@ def _left() -> int:
     return CTRL_C
 
 
-def _checked(answers: Answers, server: str, test: str, folder: Path) -> list[str]:
+def _checked(settings: Settings, target: Target, test: str, folder: Path) -> list[str]:
     """Print what works of what was asked for, and return the names of what does not."""
-    from pytest_vnc_use import assembly
     from pytest_vnc_use.cli.doctor import diagnose_asked
     from pytest_vnc_use.cli.init.checks import collected, program_found
 
-    planner = "gemini" if answers.record == "model" else ""
     failed = []
-    try:
-        settings = assembly.settings_of({"server": server, "planner": planner})
-    except SettingsError as exc:
-        raise SettingsError(f"the files are written, but {exc}") from exc
-    for finding in (*program_found(answers.target), *diagnose_asked(settings), collected(test, folder)):
+    for finding in (*program_found(target), *diagnose_asked(settings), collected(test, folder)):
         print(plain(str(finding)), flush=True)
         failed += [finding.about] if finding.word == "FAIL" else []
     return failed

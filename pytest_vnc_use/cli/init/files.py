@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,9 +32,9 @@ def read_text(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as exc:
-        raise SettingsError(f"{str(path)!r} must be text in UTF-8 to be added to: {exc}") from exc
+        raise SettingsError(f"nothing is written: {str(path)!r} must be text in UTF-8: {exc}") from exc
     except OSError as exc:
-        raise SettingsError(f"{str(path)!r} cannot be read: {exc.strerror}") from exc
+        raise SettingsError(f"nothing is written: {str(path)!r} cannot be read: {exc.strerror}") from exc
 
 
 def write_all(files: Sequence[PlannedFile], folder: Path) -> None:
@@ -45,6 +46,7 @@ def write_all(files: Sequence[PlannedFile], folder: Path) -> None:
     undo: list[tuple[Path, Path | None]] = []
     made: list[Path] = []
     staged: dict[Path, tuple[Path, Path | None]] = {}
+    path = folder
     try:
         for path, content in targets.items():
             made += _make_folders(path.parent)
@@ -56,7 +58,7 @@ def write_all(files: Sequence[PlannedFile], folder: Path) -> None:
     except BaseException as exc:  # on Ctrl-C too: half of the files would be worse than none
         _undo(undo, staged, made)
         if isinstance(exc, OSError):
-            raise SettingsError(f"nothing is written: {exc.strerror}: {exc.filename!r}") from exc
+            raise SettingsError(f"nothing is written: {exc.strerror}: {str(path)!r}") from exc
         raise
     for _, old in staged.values():
         if old:
@@ -106,7 +108,8 @@ def _undo(
             path.unlink(missing_ok=True)
     for pair in staged.values():
         for left in filter(None, pair):
-            left.unlink(missing_ok=True)
+            with suppress(OSError):  # where it could not be made either, as on a disk that is read only
+                left.unlink()
     for folder in reversed(made):
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()

@@ -48,6 +48,12 @@ def test_a_full_disk_leaves_all_as_it_was(tmp_path: Path) -> None:
     assert tree(tmp_path) == {"a": b"old"}
 
 
+def test_a_disk_that_is_read_only_is_told(tmp_path: Path) -> None:
+    """Root may write anywhere; /proc takes no files from root either."""
+    with pytest.raises(SettingsError, match="nothing is written"):
+        write_all([PlannedFile(Path("a"), "write", "new")], Path("/proc/self/fdinfo"))
+
+
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path, kind: str) -> None:
     project, outside = tmp_path / "project", tmp_path / "outside"

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import pty
+import re
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use import cli
 from pytest_vnc_use.safety.policy_file import load_policy
+from support.paths import ROOT
 from support.vnc_servers import VncServer, require, require_pyside
 
 TASK = "Type Hello into the document"
@@ -160,6 +164,24 @@ def test_wrong_usage_writes_nothing(tmp_path: Path, arguments: list[str], said: 
     assert not tree(tmp_path)
 
 
+@pytest.mark.parametrize("name", [".gitignore", "tests"])
+def test_what_is_in_the_way_stops_it_all(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir() if name == ".gitignore" else (tmp_path / name).touch()
+    before = sorted(tmp_path.rglob("*"))
+    done = init(tmp_path, "mousepad", "--task", TASK)
+    assert done.returncode == 2
+    assert "error: nothing is written: " in done.stderr
+    assert name in done.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_wrong_setting_of_the_environment_stops_it_all(tmp_path: Path) -> None:
+    done = init(tmp_path, "mousepad", "--task", TASK, VNC_USE_STEPS="some")
+    assert done.returncode == 2
+    assert "VNC_USE_STEPS must be a whole number" in done.stderr
+    assert not tree(tmp_path)
+
+
 def test_a_link_out_of_the_project_stops_it_all(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -169,6 +191,21 @@ def test_a_link_out_of_the_project_stops_it_all(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "'.gitignore' must lie in this folder" in done.stderr
     assert tree(tmp_path) == {"ignored": b"theirs\n", "project/.gitignore": b"theirs\n"}
+
+
+# --- as documented ---------------------------------------------------------------------------------------------------
+
+
+def test_the_commands_in_the_docs_are_taken() -> None:
+    page = (ROOT / "docs" / "init.md").read_text(encoding="utf-8")
+    blocks = [block.splitlines() for block in re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)]
+    for line in (line for block in blocks for line in block if line.startswith("cua-vnc")):
+        cli.parser().parse_args(shlex.split(line)[1:])
+    for block in blocks[:2]:
+        init_to_replay = [line for line in block if not line.startswith("pip")]
+        assert init_to_replay[0].startswith("cua-vnc init ")
+        assert init_to_replay[-1] == "python -m pytest"
+        assert len(init_to_replay) + len(["the viewer"]) <= 6
 
 
 # --- at a terminal ---------------------------------------------------------------------------------------------------
@@ -234,10 +271,12 @@ def test_who_leaves_in_the_middle_leaves_nothing_behind(tmp_path: Path, leaves: 
         heard(person, "> ")
         os.write(person, f"{TASK}\n".encode())
         heard(person, "> ")
-        if leaves == "Ctrl-C":
-            process.send_signal(signal.SIGINT)
-        else:
+        if leaves == "Ctrl-D":
             os.write(person, b"\x04")
+        while leaves == "Ctrl-C" and process.poll() is None:  # one that comes just before the read is not noticed by it
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(1)
         assert "interrupted: nothing is written" in heard(person, "written")
         assert process.wait(TIMEOUT_S) == 130
     assert not tree(tmp_path)
