@@ -174,6 +174,8 @@ def _hints(answers: Answers, project: Project) -> Iterator[str]:
         yield "to start a program there, say how a command is run: vnc_exec = ssh HOST"
     if _is_ignored(project.folder, project.tests / "__vnc_recordings__" / "test_first.json"):
         yield f"git ignores {project.tests}/__vnc_recordings__; recordings belong into git, so let it through"
+    if answers.ci != "none" and target.kind in ("xvnc", "page", "qt"):
+        yield "replays compare pixels: CI needs the fonts that the recording was made with; record in CI's image"
     if answers.ci == "gitlab" and "desktop-tests.yml" not in (
         read_text(project.folder / ".gitlab-ci.yml") or "desktop-tests.yml"
     ):

@@ -116,10 +116,11 @@ def test_what_is_there_is_kept_and_told(tmp_path: Path) -> None:
     (tmp_path / "spec" / "test_first.py").write_text("def test_first(): pass\n")
     (tmp_path / ".gitignore").write_bytes(b"*.pyc\r\n/runs")
     before = tree(tmp_path)
-    done = init(tmp_path, "python x.py", "--vnc", "qt", "--task", TASK)
+    done = init(tmp_path, "python x.py", "--vnc", "qt", "--task", TASK, "--ci", "github")
     assert "keep   spec/test_first.py" in done.stdout
     assert "pyproject.toml has vnc_server = 'xvnc', which is kept; for the first test it would be 'qt'" in done.stdout
     assert "add '-p no:langsmith_plugin' to addopts in pyproject.toml" in done.stdout
+    assert "note   replays compare pixels: CI needs the fonts" in done.stdout
     after = tree(tmp_path)
     assert after["spec/test_first.py"] == before["spec/test_first.py"]
     assert after[".gitignore"] == b"*.pyc\r\n/runs\r\n# what runs and reports leave behind\r\nreport.html\r\n"
