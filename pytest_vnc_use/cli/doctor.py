@@ -92,6 +92,26 @@ def diagnose(settings: Settings, *, typing: bool = True) -> Iterator[Finding]:
         yield from _findings(about, check)
 
 
+def diagnose_asked(settings: Settings) -> Iterator[Finding]:
+    """Check only what the settings ask for; press no key on a given desktop. Raises as `diagnose` does."""
+    means = settings.server.partition(":")[0]
+    checks: list[tuple[str, Callable[[], Iterable[Finding]]]] = [
+        *(("server", partial(_given, address, settings, False)) for address in _addresses(settings.server))
+    ]
+    if means == "xvnc":
+        checks.append(("TigerVNC", partial(_means, "TigerVNC", "xvnc", _tigervnc, asked=True)))
+        checks += [("window manager", _window_manager), ("own desktop", partial(_own_desktop, "xvnc"))]
+    elif means == "qt":
+        checks.append(("Qt", partial(_means, "Qt", "qt", _qt, asked=True)))
+    elif means == "container":
+        engine = partial(_container_engine, settings.engine)
+        checks.append(("containers", partial(_means, "containers", "container:IMAGE", engine, asked=True)))
+    if settings.planner:
+        checks.append(("model", partial(_model, settings)))
+    for about, check in checks:
+        yield from _findings(about, check)
+
+
 def _findings(about: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
     try:
         yield from check()

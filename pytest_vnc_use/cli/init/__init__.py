@@ -1,0 +1,116 @@
+"""`cua-vnc init`: asks at most four questions, writes a first test, and checks what it needs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.plain_text import plain
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.cli.init.questions import Answers
+    from pytest_vnc_use.cli.init.target import Target
+    from pytest_vnc_use.settings.settings import Settings
+
+DESCRIPTION = """\
+Write a first test into the project in this folder: its settings, the test, a policy, what git ignores, and a CI file.
+Nothing is overwritten: what is there already is kept, and named. What is not given is asked for. Without a terminal,
+PROGRAM and --task must be given; --record is then hand, and --ci none.
+"""
+EXIT_CODES = """\
+PROGRAM is one of
+    mousepad                    a command: a desktop of TigerVNC is started for it
+    "python app.py"             the same; a script that imports Qt is shown on Qt's own VNC platform
+    http://localhost:8000       a web address: Chromium shows it, on the whole screen of a TigerVNC desktop
+    "container:IMAGE COMMAND"   an image with a VNC server, and a command in it
+    winbox::5900                the address of a VNC server, host::port or host:display
+
+exit code: 0 where all is written and works, 1 where a line says FAIL, 2 for wrong usage, 130 for Ctrl-C; after 2
+nothing was written
+"""
+FAILED, CTRL_C = 1, 130
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    init = commands.add_parser(
+        "init",
+        help="write a first test into the project in this folder",
+        description=DESCRIPTION,
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    init.add_argument("program", nargs="?", metavar="PROGRAM", help="the program to test; see below")
+    init.add_argument(
+        "--vnc", default="", metavar="WHERE", help="the desktop for a command, if not what PROGRAM says: xvnc, qt, …"
+    )
+    init.add_argument("--task", help="what the first test does, as a sentence")
+    init.add_argument(
+        "--record", metavar="HOW", help="who records it: hand (you, in a VNC viewer) or model (needs a key)"
+    )
+    init.add_argument("--ci", metavar="WHICH", help="the CI file to write: none, github, gitlab or jenkins")
+    init.set_defaults(command=_init)
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.cli.init.questions import asked, given
+
+    try:
+        folder = Path.cwd()
+    except FileNotFoundError as exc:
+        raise SettingsError("this folder is gone: change into your project, and run it again") from exc
+    words = (arguments.program, arguments.vnc, arguments.task, arguments.record, arguments.ci)
+    try:
+        at_terminal = sys.stdin is not None and sys.stdin.isatty()
+        answers = (asked if at_terminal else given)(*words, folder)
+    except (KeyboardInterrupt, EOFError):
+        return _left()
+    return _carried_out(answers, folder)
+
+
+def _carried_out(answers: Answers, folder: Path) -> int:
+    from pytest_vnc_use import assembly
+    from pytest_vnc_use.cli.init.files import write_all
+    from pytest_vnc_use.cli.init.project import Project, plan
+
+    planned = plan(answers, Project.read(folder))
+    settings = assembly.settings_of(
+        {"server": planned.server, "planner": "gemini" if answers.record == "model" else ""}
+    )
+    try:
+        write_all([file for file in planned.files if file.text is not None], folder)
+    except KeyboardInterrupt:
+        return _left()
+    try:
+        for file in planned.files:
+            print(plain(str(file)))
+        for hint in planned.hints:
+            print(plain(f"note   {hint}"))
+        failed = _checked(settings, answers.target, planned.test, folder)
+    except KeyboardInterrupt:
+        print("interrupted; the files are written", file=sys.stderr)
+        return CTRL_C
+    print()
+    print(f"does not work yet: {', '.join(failed)}; mend that, then:" if failed else "next:")
+    print(f"    {planned.next_command}")
+    return FAILED if failed else 0
+
+
+def _left() -> int:
+    print("\ninterrupted: nothing is written", file=sys.stderr)
+    return CTRL_C
+
+
+def _checked(settings: Settings, target: Target, test: str, folder: Path) -> list[str]:
+    """Print what works of what was asked for, and return the names of what does not."""
+    from pytest_vnc_use.cli.doctor import diagnose_asked
+    from pytest_vnc_use.cli.init.checks import collected, program_found
+
+    failed = []
+    for finding in (*program_found(target), *diagnose_asked(settings), collected(test, folder)):
+        print(plain(str(finding)), flush=True)
+        failed += [finding.about] if finding.word == "FAIL" else []
+    return failed

@@ -1,0 +1,79 @@
+"""The files for CI: replay on every push, heal at night."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from pytest_vnc_use.cli.init.files import read_text
+from pytest_vnc_use.cli.init.target import Kind, Target
+from pytest_vnc_use.cli.init.templates import render
+
+tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+FILES = {
+    "github": {".github/workflows/desktop-tests.yml": "github"},
+    "gitlab": {".gitlab/desktop-tests.yml": "gitlab", ".gitlab-ci.yml": "gitlab_root"},
+    "jenkins": {"Jenkinsfile": "jenkins"},
+    "none": {},
+}
+_QT_LIBRARIES = ("libegl1", "libgl1", "libglib2.0-0", "libxkbcommon0", "libfontconfig1", "libdbus-1-3")
+_X_DESKTOP = ("tigervnc-standalone-server", "openbox", "fonts-dejavu-core")
+PACKAGES: dict[Kind, tuple[str, ...]] = {
+    "xvnc": _X_DESKTOP,
+    "page": (*_X_DESKTOP, "chromium"),
+    "qt": (*_QT_LIBRARIES, "fonts-dejavu-core"),
+    "container": (),
+    "address": (),
+}
+"""The Debian packages of each kind of desktop."""
+_DPKG_S = 10.0
+
+
+def ci_files(ci: str, target: Target, folder: Path) -> dict[str, str]:
+    """Return the files for a CI, by their path in the project."""
+    packages = (*PACKAGES[target.kind], *_packages_of(target))
+    return {
+        path: render(
+            template,
+            kind=target.kind,
+            packages=" ".join(dict.fromkeys(packages)),
+            requirements=" ".join(_requirements(target, folder)),
+            page=target.page if target.is_local_page else "",
+            image=target.server.removeprefix("container:"),
+        )
+        for path, template in FILES[ci].items()
+    }
+
+
+def _requirements(target: Target, folder: Path) -> list[str]:
+    """Return what pip installs: this plugin, and the project as it says itself what it needs."""
+    own = ["-r requirements.txt"] if (folder / "requirements.txt").is_file() else []
+    pyproject = tomllib.loads(read_text(folder / "pyproject.toml") or "")
+    if "project" in pyproject or (folder / "setup.py").is_file():
+        own.append("-e .")
+    extra = {"container": "[container]", "qt": "" if own else "[demo]"}.get(target.kind, "")
+    return [f'"pytest-vnc-use{extra}"' if extra else "pytest-vnc-use", *own]
+
+
+def _packages_of(target: Target) -> list[str]:
+    """Return the Debian packages of the commands that a command line names, as far as this machine knows them."""
+    if target.kind not in ("xvnc", "qt") or not shutil.which("dpkg"):
+        return []
+    names = (Path(found).name for found in map(shutil.which, shlex.split(target.app)) if found)
+    packages = map(_package_of, (name for name in names if not name.startswith("python")))
+    return [package for package in packages if package]
+
+
+def _package_of(command: str) -> str:
+    try:
+        asked = ["dpkg", "-S", f"*bin/{command}"]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=_DPKG_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""  # then the user adds what the program needs
+    found = [line.partition(": ") for line in done.stdout.splitlines()]
+    return next((name for name, _, path in found if path.endswith(f"bin/{command}") and "," not in name), "")

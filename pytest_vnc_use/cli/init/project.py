@@ -1,0 +1,186 @@
+"""The plan of what `cua-vnc init` writes into a project; nothing is written here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_vnc_use.cli.init.ci import ci_files
+from pytest_vnc_use.cli.init.files import PlannedFile, read_text
+from pytest_vnc_use.cli.init.ini_files import IniFile
+from pytest_vnc_use.cli.init.questions import Answers
+from pytest_vnc_use.cli.init.target import Kind, Target
+from pytest_vnc_use.cli.init.templates import render
+
+_GIT_S = 10.0
+POLICY = "vnc-policy.toml"
+_STARTED_HERE = (
+    "the program under test; it starts in an empty folder, so files of this project are written with a slash"
+)
+ABOUT_APP: dict[Kind, str] = {
+    "xvnc": _STARTED_HERE,
+    "qt": _STARTED_HERE,
+    "page": "as root, and in most containers, a browser starts only without its sandbox: show your own pages only",
+    "container": "the program under test, in the container",
+}
+ABOUT_LANGSMITH = "langgraph brings langsmith, whose own pytest plugin costs every session 0.5 to 1 s"
+IGNORED = ("what runs and reports leave behind", ("runs/", "report.html"))
+ATTRIBUTES = (
+    "recordings of pytest-vnc-use: pictures are binary, and a recording is never merged line by line",
+    ("**/__vnc_recordings__/**/*.webp binary", "**/__vnc_recordings__/**/*.json text eol=lf -merge"),
+)
+
+
+@dataclass(frozen=True)
+class Project:
+    """What a project has already: its folder, and the file in which it configures pytest."""
+
+    folder: Path
+    ini: IniFile
+
+    @classmethod
+    def read(cls, folder: Path) -> Project:
+        """Read a project. Raises SettingsError where its configuration of pytest is broken."""
+        return cls(folder, IniFile.find(folder))
+
+    @property
+    def tests(self) -> Path:
+        """Return the folder of tests: the first of `testpaths` that is one, or `tests`."""
+        named = [name for name in self.ini.words("testpaths") if not set(name) & set("*?[")]
+        return Path(next((name for name in named if (self.folder / name).is_dir()), (*named, "tests")[0]))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The files to write or keep, hints for the user, the test's name, its server, and the command that comes next."""
+
+    files: tuple[PlannedFile, ...]
+    hints: tuple[str, ...]
+    test: str
+    server: str
+    next_command: str
+
+
+def plan(answers: Answers, project: Project) -> Plan:
+    """Return what is to be written. Raises SettingsError where something is in the way."""
+    test = project.tests / "test_first.py"
+    config, hints = _config(_settings(answers.target), project)
+    files = [config, _whole(project, test, _test(answers)), _whole(project, Path(POLICY), render("policy"))]
+    files += [_lines(project, ".gitignore", *IGNORED), _lines(project, ".gitattributes", *ATTRIBUTES)]
+    for path, text in ci_files(answers.ci, answers.target, project.folder).items():
+        files.append(_whole(project, Path(path), text))
+    hints += tuple(_hints(answers, project))
+    server = str(project.ini.options.get("vnc_server", answers.target.server))
+    return Plan(tuple(files), hints, test.as_posix(), server, _next_command(answers, project, test))
+
+
+def _next_command(answers: Answers, project: Project, test: Path) -> str:
+    command = f"python -m pytest {shlex.quote(test.as_posix())}"
+    if (project.folder / test.parent / "__vnc_recordings__" / test.stem).exists():
+        return command
+    if answers.record == "hand":
+        return f"{command} --vnc-record=demonstrate"
+    key = "" if os.environ.get("GOOGLE_API_KEY") else "GOOGLE_API_KEY=… "
+    return f"{key}{command} --vnc-record=auto --vnc-planner=gemini"
+
+
+def _settings(target: Target) -> dict[str, tuple[str, str]]:
+    """Return the options for pytest, each with a comment."""
+    about = {
+        "xvnc": "each test has a desktop of TigerVNC of its own",
+        "page": "each test has a desktop of TigerVNC of its own",
+        "qt": "each test has the program of its own, on Qt's own VNC platform",
+        "container": "each test has a container of its own; the image has a VNC server on port 5901",
+        "address": "the desktop's VNC server; its password is read from the variable VNC_USE_PASSWORD",
+    }[target.kind]
+    settings = {"vnc_server": (target.server, f"{about} (pytest-vnc-use)")}
+    if target.app:
+        settings["vnc_app"] = (target.app, ABOUT_APP.get(target.kind, "the program under test"))
+    if target.kind == "page":
+        settings["vnc_cdp"] = ("profile/DevToolsActivePort", "the page can be read: vnc_desktop.browser.text()")
+        settings["vnc_environment"] = ("browser", "a model is told that it sees a browser")
+    settings["vnc_policy"] = (POLICY, "what may be done with nobody at the keyboard")
+    settings["addopts"] = ("-p no:langsmith_plugin", ABOUT_LANGSMITH)
+    return settings
+
+
+def _config(wanted: Mapping[str, tuple[str, str]], project: Project) -> tuple[PlannedFile, tuple[str, ...]]:
+    ini = project.ini
+    missing = {name: value for name, value in wanted.items() if name not in ini.options}
+    kept = tuple(
+        f"{ini.name} has {name} = {ini.options[name]!r}, which is kept; for the first test it would be {value!r}"
+        for name, (value, _) in wanted.items()
+        if name != "addopts" and ini.options.get(name, value) != value
+    )
+    if "addopts" not in missing and "no:langsmith_plugin" not in " ".join(ini.words("addopts")):
+        kept += (f"add '-p no:langsmith_plugin' to addopts in {ini.name}: {ABOUT_LANGSMITH}",)
+    if not missing:
+        return PlannedFile(Path(ini.name), "keep"), kept
+    did = "write" if ini.text is None else "add"
+    return PlannedFile(Path(ini.name), did, ini.with_options(missing)), kept
+
+
+def _test(answers: Answers) -> str:
+    looks = {
+        "page": 'assert "saved" in vnc_desktop.browser.text()',
+        "address": 'assert vnc_agent.verify("the status bar says Saved")',
+    }.get(answers.target.kind, 'assert vnc_desktop.read_file("orders.csv") == "apples;2"')
+    fixture = "vnc_agent" if answers.target.kind == "address" else "vnc_desktop"
+    return render("test_first", task=json.dumps(answers.task, ensure_ascii=False), looks=looks, fixture=fixture)
+
+
+def _whole(project: Project, path: Path, text: str) -> PlannedFile:
+    """Plan a file of ours; one that is there is kept, whatever is in it."""
+    there = read_text(project.folder / path)
+    return PlannedFile(path, "write", text) if there is None else PlannedFile(path, "keep")
+
+
+def _lines(project: Project, name: str, comment: str, wanted: tuple[str, ...]) -> PlannedFile:
+    """Plan a file with these lines at its end, as far as they are not in it."""
+    text = read_text(project.folder / name)
+    there = {line.strip().strip("/") for line in (text or "").splitlines()}
+    missing = [line for line in wanted if line.strip("/") not in there]
+    if not missing:
+        return PlannedFile(Path(name), "keep")
+    end = "\r\n" if "\r\n" in (text or "") else "\n"
+    gap = end if text and not text.endswith("\n") else ""
+    added = "".join(f"{line}{end}" for line in (f"# {comment}", *missing))
+    return PlannedFile(Path(name), "add" if text else "write", f"{text or ''}{gap}{added}")
+
+
+def _is_ignored(folder: Path, path: Path) -> bool:
+    try:
+        command = ["git", "check-ignore", "-q", path.as_posix()]
+        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_GIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _hints(answers: Answers, project: Project) -> Iterator[str]:
+    target = answers.target
+    if target.kind == "qt":
+        yield "Qt's VNC server listens on all interfaces without a password, while a test runs: use a firewall"
+    if target.kind == "page" and target.is_local_page:
+        yield f"start the server of {target.page} before the tests, or in a fixture of {project.tests}/conftest.py"
+    if target.kind == "address":
+        yield "nobody resets a given desktop: let the test, or a fixture, leave the screen as it was before"
+    if target.kind == "address" and target.app:
+        yield "to start a program there, say how a command is run: vnc_exec = ssh HOST"
+    if _is_ignored(project.folder, project.tests / "__vnc_recordings__" / "test_first.json"):
+        yield f"git ignores {project.tests}/__vnc_recordings__; recordings belong into git, so let it through"
+    if answers.ci != "none" and target.kind in ("xvnc", "page", "qt"):
+        yield "replays compare pixels: CI needs the fonts that the recording was made with; record in CI's image"
+    if answers.ci == "gitlab" and "desktop-tests.yml" not in (
+        read_text(project.folder / ".gitlab-ci.yml") or "desktop-tests.yml"
+    ):
+        yield "add to .gitlab-ci.yml: include: {local: .gitlab/desktop-tests.yml}"
+    if answers.ci == "jenkins" and "--vnc-record=replay" not in (
+        read_text(project.folder / "Jenkinsfile") or "--vnc-record=replay"
+    ):
+        yield "Jenkinsfile is kept; docs/ci.md of pytest-vnc-use shows the stages to add"

@@ -1,0 +1,138 @@
+"""The program that a project tests, and the desktop that shows it, as one answer says it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pytest_vnc_use.errors import SettingsError
+
+Kind = Literal["xvnc", "qt", "container", "address", "page"]
+
+_WEB = ("http://", "https://", "file://")
+_HOST = r"(?:[\w.-]+|\[[0-9a-fA-F:.%]+\])"
+_ADDRESS = re.compile(rf"{_HOST}(?:::\d{{1,5}}|:\d{{1,2}})\Z")
+_UNCLEAR = re.compile(r"(?P<host>[\w.-]+):(?P<port>\d{3,5})(?P<path>/\S*)?\Z")
+_IMPORTS_QT = re.compile(r"^\s*(?:import|from)\s+(?:PySide6|PyQt6|PySide2|PyQt5)\b", re.MULTILINE)
+_MOST_SOURCE = 1_000_000
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_SHOWS_PAGE = (
+    "--kiosk --no-sandbox --test-type --no-first-run --disable-gpu --disable-dev-shm-usage --disable-sync "
+    "--disable-background-networking --disable-component-update --disable-extensions --password-store=basic "
+    "--force-device-scale-factor=1 --user-data-dir=profile --remote-debugging-port=0"
+)
+"""Without a profile of yours, questions, updates and a scale of the machine's own: the same pixels each time."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A program and its desktop, as settings: `server`, and `app` where a program is started there."""
+
+    kind: Kind
+    server: str
+    app: str = ""
+    page: str = ""
+
+    @property
+    def is_local_page(self) -> bool:
+        """Return whether it is a page of this machine, whose server somebody must start."""
+        return bool(re.match(r"https?://(localhost|127\.0\.0\.1|\[::1\])\b", self.page))
+
+
+def read_target(program: str, where: str, folder: Path) -> Target:
+    """Read the answer to the first question; `where` is the desktop if one was named apart, else empty.
+
+    Raises SettingsError where it is not clear what is meant.
+    """
+    program, where = program.strip(), where.strip()
+    if not program.isprintable() or not where.isprintable():
+        raise SettingsError(f"the program must be one line of printable characters, got {program or where!r}")
+    if not program:
+        raise SettingsError("the program must be a command, a web address, container:IMAGE or host::port, got nothing")
+    if program.startswith(_WEB):
+        return _page(program, where)
+    if program.startswith("container:"):
+        server, _, command = program.partition(" ")
+        return _on(where or server, command.strip(), folder)
+    if not where and all(_is_address(each.strip()) for each in program.split(",")):
+        return _on(program, "", folder)
+    if not where and (unclear := _UNCLEAR.match(program)):
+        host, port, path = unclear["host"], unclear["port"], unclear["path"] or ""
+        raise SettingsError(
+            f"the program must be a web address, http://{host}:{port}{path}, or a VNC server's, {host}::{port}, "
+            f"got {program!r}"
+        )
+    return _on(where or ("qt" if _is_qt_script(program, folder) else "xvnc"), program, folder)
+
+
+def _page(address: str, where: str) -> Target:
+    if " " in address:
+        raise SettingsError(f"a web address must be one word, got {address!r}; write spaces as %20")
+    if where not in ("", "xvnc"):
+        raise SettingsError(f"a web address is shown on --vnc=xvnc, got --vnc={where!r}; leave that out")
+    browser = next(filter(shutil.which, BROWSERS), BROWSERS[0])
+    return Target("page", "xvnc", f"{browser} {_SHOWS_PAGE} {shlex.quote(address)}", address)
+
+
+def _on(server: str, command: str, folder: Path) -> Target:
+    app = _found_from_elsewhere(command, folder)
+    if server == "xvnc":
+        return Target("xvnc", server, app)
+    if server == "qt":
+        return Target("qt", server, app)
+    if server.startswith("container:"):
+        if server == "container:":
+            raise SettingsError("an image must be named: container:IMAGE, got 'container:'")
+        return Target("container", server, command)
+    if all(_is_address(each.strip()) for each in server.split(",")):
+        return Target("address", server, command)
+    raise SettingsError(f"--vnc must be xvnc, qt, container:IMAGE, host::port or host:display, got {server!r}")
+
+
+def _is_address(text: str) -> bool:
+    return bool(_ADDRESS.match(text)) or _is_socket(Path(text))
+
+
+def _is_socket(path: Path) -> bool:
+    try:
+        return stat.S_ISSOCK(path.stat().st_mode)
+    except (OSError, ValueError):  # no such file; no name of a file
+        return False
+
+
+def _found_from_elsewhere(command: str, folder: Path) -> str:
+    """Return the command with files of this folder written as `./FILE`: it is started in a folder of its own."""
+    words = _words(command)
+    if not any("/" not in word and _is_file(folder / word) and not shutil.which(word) for word in words):
+        return command
+    return shlex.join(f"./{word}" if "/" not in word and _is_file(folder / word) else word for word in words)
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as exc:
+        raise SettingsError(f"the program must be a command line as a shell reads it ({exc}), got {command!r}") from exc
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _is_qt_script(command: str, folder: Path) -> bool:
+    """Return whether a Python file that the command names imports Qt."""
+    scripts = [folder / word for word in _words(command) if word.endswith((".py", ".pyw")) and _is_file(folder / word)]
+    return any(_IMPORTS_QT.search(_beginning(path)) for path in scripts)
+
+
+def _beginning(path: Path) -> str:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.read(_MOST_SOURCE)

@@ -1,0 +1,139 @@
+"""The shell steps of CI files, taken out and run as a CI runs them: a fresh clone, home and environment.
+
+Python's packages are those of the tests: a virtual environment of its own sees them, so that pip finds what it is asked
+for. `apt-get` and `gh` only write down what they were asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import textwrap
+import venv
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+TIMEOUT_S = 140
+BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
+SH = ("sh", "-e", "-c")
+STUB = '#!/bin/sh\necho "$(basename "$0") $*" >>"$CALLS"\ncase "$*" in "pr list"*) echo 0 ;; esac\n'
+
+
+@dataclass
+class Machine:
+    """A clean machine for one job: `clone` is the project, `said` all that its steps printed."""
+
+    folder: Path
+    origin: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
+    said: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("home", "bin"):
+            (self.folder / name).mkdir(parents=True)
+        for name in ("apt-get", "gh"):
+            stub = self.folder / "bin" / name
+            stub.write_text(STUB)
+            stub.chmod(0o755)
+        subprocess.run(["git", "clone", "-q", str(self.origin), str(self.clone)], check=True)
+        venv.create(self.folder / "venv", symlinks=True, with_pip=False)
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        packages = self.folder / "venv" / "lib" / version / "site-packages" / "tests.pth"
+        packages.write_text("import site; site.addsitedir({!r})\n".format(sysconfig.get_paths()["purelib"]))
+
+    @property
+    def clone(self) -> Path:
+        return self.folder / "clone"
+
+    @property
+    def calls(self) -> list[str]:
+        calls = self.folder / "calls"
+        return calls.read_text().splitlines() if calls.exists() else []
+
+    def run(self, shell: tuple[str, ...], script: str, variables: Mapping[str, str]) -> int:
+        path = f"{self.folder / 'bin'}:{self.folder / 'venv' / 'bin'}:/usr/bin:/bin"
+        known = {
+            "PATH": path,
+            "HOME": str(self.folder / "home"),
+            "CI": "true",
+            "CALLS": str(self.folder / "calls"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "VNC_USE_WATCH": "false",
+            "VNC_USE_REHEARSE": "0",
+            **{name: os.environ[name] for name in ("PYTHONPYCACHEPREFIX",) if name in os.environ},
+        }
+        done = subprocess.run(
+            [*shell, script],
+            cwd=self.clone,
+            env={**known, **self.variables, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        self.said += done.stdout
+        return done.returncode
+
+
+def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]) -> int:
+    """Run the `run:` steps of a job. The conditions of steps that are used: none, always(), the outcome of a step."""
+
+    def value(text: object) -> str:
+        expressions = {f"${{{{ secrets.{name} }}}}": secret for name, secret in secrets.items()}
+        known = {**expressions, "${{ github.token }}": "token", "${{ steps.report.outputs.artifact-url }}": "URL"}
+        return known.get(str(text), "" if "secrets." in str(text) else str(text))
+
+    workflow = yaml.safe_load((machine.clone / file).read_text())
+    outcomes: dict[str, int] = {}
+    for step in workflow["jobs"][job]["steps"]:
+        condition = re.fullmatch(r"steps\.(\w+)\.outcome == 'failure'", step.get("if", ""))
+        if "run" not in step or (condition and not outcomes[condition[1]]):
+            continue
+        variables = {name: value(text) for name, text in step.get("env", {}).items()}
+        variables |= {"GITHUB_REF_NAME": "main"}
+        code = machine.run(BASH if step.get("shell") == "bash" else SH, step["run"], variables)
+        outcomes[step.get("id", "")] = code
+        if code and not step.get("continue-on-error"):
+            return code
+    return 0
+
+
+def run_gitlab(machine: Machine, file: str, job: str, secrets: Mapping[str, str]) -> int:
+    """Run a job that extends another one, as the runner does: all lines are one script."""
+    jobs: dict[str, Any] = yaml.safe_load((machine.clone / file).read_text())
+    whole = {**jobs[jobs[job]["extends"]], **jobs[job]}
+    variables = {
+        "CI_SERVER_HOST": "gitlab.test",
+        "CI_PROJECT_PATH": "team/shop",
+        "CI_COMMIT_REF_NAME": "main",
+        "CI_JOB_URL": "https://gitlab.test/team/shop/-/jobs/1",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.{machine.origin}.insteadOf",
+        "GIT_CONFIG_VALUE_0": f"https://heal:{secrets.get('HEAL_TOKEN', '')}@gitlab.test/team/shop.git",
+    }
+    return machine.run(BASH, "\n".join([*whole["before_script"], *whole["script"]]), {**variables, **secrets})
+
+
+def run_jenkins(machine: Machine, file: str, stage: str, secrets: Mapping[str, str]) -> int:
+    """Run the stage Install, and another one, or two with a comma; Groovy's backslashes are read."""
+    source = (machine.clone / file).read_text()
+    stages = dict(zip(*[iter(re.split(r"stage\('([^']+)'\)", source)[1:])] * 2, strict=True))
+    for name in ("Install", *stage.split(",")):
+        (script,) = re.findall(r"sh '''\n(.*?)'''", stages[name], re.DOTALL)
+        given = {key: secrets[key] for key in re.findall(r"(\w+) = credentials", stages[name]) if key in secrets}
+        code = machine.run(SH, textwrap.dedent(script).replace("\\\\", "\\"), {**given, "BUILD_URL": "URL"})
+        if code and "catchError" not in stages[name]:
+            return code
+    return 0
+
+
+Runner = Callable[[Machine, str, str, Mapping[str, str]], int]
