@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.body_checks.code_places import Lines
     from pytest_vnc_use.costs.budget import Budget
     from pytest_vnc_use.plugin.desktops import Desktops
+    from pytest_vnc_use.plugin.redaction import SessionSecrets
     from pytest_vnc_use.plugin.task_spec import TaskSpec
     from pytest_vnc_use.report.results import RunFigures
     from pytest_vnc_use.triage.rules import RunEnd
@@ -72,6 +73,8 @@ BUDGET: pytest.StashKey[Budget] = pytest.StashKey()
 """The budget of the test."""
 DESKTOPS: pytest.StashKey[Desktops] = pytest.StashKey()
 """The desktops of this process, in the stash of its config."""
+SECRETS: pytest.StashKey[SessionSecrets] = pytest.StashKey()
+"""The secrets of the session, in the stash of its config."""
 SETTINGS = pytest.StashKey[Settings]()
 """The settings of the session, in the stash of its config.
 

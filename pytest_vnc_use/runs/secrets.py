@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_vnc_use.runs.logger import Redactor
+from pytest_vnc_use.runs.redaction import Redactor
 
 
 @dataclass(frozen=True)

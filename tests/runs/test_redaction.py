@@ -12,7 +12,8 @@ import pytest
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.runs.folder import RunFolder, read_exchanges, read_trace
-from pytest_vnc_use.runs.logger import Redactor, RunLogger
+from pytest_vnc_use.runs.logger import RunLogger
+from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import (
     ApprovalAsked,
     CallFunction,

@@ -1,0 +1,210 @@
+"""The redactor, which puts a secret's name in the place of its value, however the value is written."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+from urllib.parse import quote, quote_plus
+
+from pytest_vnc_use import faults
+from pytest_vnc_use.errors import SettingsError, VncUseError
+from pytest_vnc_use.types import FrameRef
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PICTURE = re.compile(r"sha256:[0-9a-f]{64}")
+_MIN_CORE = 8
+"""The fewest characters of base64 that identify a secret within a longer text; fewer would also match by chance."""
+SHORT = 4
+"""A value of fewer characters is found only where it stands alone as a word; it would occur everywhere by chance."""
+_MIN_PIECE = 6
+"""The fewest characters by which a value is known that is broken over lines."""
+_MIN_CUT = 4
+"""The fewest characters of a value that are hidden beside the dots where a text was cut."""
+_MARGINS = re.compile(r"\\[rnt]|[\s'\"E>|+?:\\-]")
+"""The characters that may stand between the pieces of a value on several lines: quotes, and the margins of a diff."""
+_DOTS = re.compile(r"\s?(?:\.\.\.|…)")
+
+
+class Redactor:
+    """A redactor that replaces a secret's value with `<secret:NAME>`, and the placeholder with the value again.
+
+    `secrets` are values by name. A value is found as it is, percent-encoded, escaped as in JSON, Python or HTML, and in
+    base64 (also within a longer text, as in a Basic authorisation). Of a value with several lines, each long line is
+    found too. Raises SettingsError for an empty value and for a name that is not valid. With `numbers=False`, whole
+    numbers in JSON stay, even if they are a secret's digits.
+    """
+
+    def __init__(self, secrets: Mapping[str, str], *, numbers: bool = True) -> None:
+        self._numbers = numbers
+        self._values = {_placeholder(name, value): value for name, value in secrets.items()}
+        self._hidden = {form: mark for mark, value in self._values.items() for form in _forms(value)}
+        self._marks = _any_of(map(re.escape, self._values))
+        longest_first = sorted(self._hidden, key=len, reverse=True)
+        self._secrets = _any_of([*map(re.escape, self._values), *map(_pattern, longest_first)])
+        self._bare = {bare: form for form in longest_first if len(bare := _MARGINS.sub("", form)) >= _MIN_PIECE}
+
+    def hide(self, text: str) -> str:
+        """Return `text` with placeholders for all secrets, the longest first. Existing placeholders stay."""
+        if not any(form in text for form in self._hidden):
+            return text
+        return self._secrets.sub(lambda found: self._hidden.get(found.group(), found.group()), text)
+
+    def hide_pieces(self, text: str) -> str:
+        """Return `text` as `hide` does, for a reader: without values broken over lines and the ends of cut ones too."""
+        return self._hide_cut(self._hide_broken(self.hide(text)))
+
+    def _hide_broken(self, text: str) -> str:
+        """Hide the values that stand on several lines, as in a wrapped list, a diff or base64 of a mail."""
+        if not _is_broken(text):
+            return text
+        rest = _MARGINS.sub("", text)
+        for bare in [bare for bare in self._bare if bare in rest]:
+            spans = [span for span in _spans_of(bare, text) if _is_broken(text[slice(*span)])]
+            text = _replaced(text, spans, self._hidden[self._bare[bare]])
+        return text
+
+    def _hide_cut(self, text: str) -> str:
+        """Hide the beginnings and ends of values that are left beside the dots of a cut text."""
+        for form, mark in self._hidden.items():
+            if len(form) > _MIN_CUT and (form[:_MIN_CUT] in text or form[-_MIN_CUT:] in text):
+                text = _replaced(text, _ends_of(form, text), mark)
+        return text
+
+    def reveal(self, text: str) -> str:
+        """Return `text` with the secrets' values for their placeholders; only for the moment before it is typed."""
+        return self._marks.sub(lambda found: self._values[found.group()], text)
+
+    def hide_json(self, value: Any) -> Any:
+        """Return a JSON value without secrets in keys, strings and whole numbers. References to pictures stay."""
+        if isinstance(value, Mapping):
+            return {self.hide(str(key)): self.hide_json(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.hide_json(item) for item in value]
+        if isinstance(value, str):
+            return value if _PICTURE.fullmatch(value) else self.hide(value)
+        return self._hidden.get(str(value), value) if type(value) is int and self._numbers else value
+
+    def hide_in_error(self, error: BaseException) -> None:
+        """Remove the secrets from an error that this package raised. An error of a user's own code stays as it is.
+
+        An error of one of this package's own classes is redacted wherever it was raised, because others print it.
+        """
+        if not isinstance(error, VncUseError):
+            return
+        told = faults.text_of(error)
+        tells = type(error).__module__ == VncUseError.__module__ and self.hide(told) != told
+        if tells or faults.is_ours(error):
+            error.args, error.__cause__ = (self.hide(told),), None  # its cause may contain a secret
+
+    def hide_in(self, value: Any) -> Any:
+        """Return a value of `types` without secrets. Frames, numbers, and the words that a type prescribes stay."""
+        match value:
+            case FrameRef():
+                return value
+            case str():
+                return self.hide(value)
+            case tuple():
+                return tuple(map(self.hide_in, value))
+            case Mapping() | list():
+                return self.hide_json(value)
+            case _:
+                form: Any = type(value)
+                free = {name: self.hide_in(getattr(value, name)) for name in _free_fields(form)}
+                return replace(value, **free) if free else value
+
+
+def _placeholder(name: str, value: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise SettingsError(f"a secret's name must be letters, digits and underscores, got {name!r}")
+    if not value:
+        raise SettingsError(f"the secret {name!r} must have a value, got {value!r}")
+    return f"<secret:{name}>"
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(patterns) or "(?!)")
+
+
+def _pattern(form: str) -> str:
+    return re.escape(form) if len(form) >= SHORT else rf"(?<!\w){re.escape(form)}(?!\w)"
+
+
+def _is_broken(text: str) -> bool:
+    return "\n" in text or "\\n" in text
+
+
+def _spans_of(bare: str, text: str) -> list[tuple[int, int]]:
+    """Return where `bare` is in a text whose margins do not count."""
+    skipped = {place for margin in _MARGINS.finditer(text) for place in range(*margin.span())}
+    kept = [place for place in range(len(text)) if place not in skipped]
+    rest = "".join(text[place] for place in kept)
+    return [(kept[each.start()], kept[each.end() - 1] + 1) for each in re.finditer(re.escape(bare), rest)]
+
+
+def _ends_of(form: str, text: str) -> list[tuple[int, int]]:
+    """Return where the text has a beginning of `form` before dots, or an end of it after dots."""
+    spans = []
+    for dots in _DOTS.finditer(text):
+        before, after = dots.span()
+        start = text.find(form[:_MIN_CUT], max(0, before - len(form)), before)
+        if start >= 0 and form.startswith(text[start:before]):
+            spans.append((start, before))
+        last = text.rfind(form[-_MIN_CUT:], after, after + len(form))
+        if last >= 0 and form.endswith(text[after : last + _MIN_CUT]):
+            spans.append((after, last + _MIN_CUT))
+    return spans
+
+
+def _replaced(text: str, spans: Sequence[tuple[int, int]], mark: str) -> str:
+    """Return a text with `mark` in the place of the spans, which are in order."""
+    ends = [0, *(end for _, end in spans)]
+    starts = [*(start for start, _ in spans), len(text)]
+    return mark.join(text[end:start] for end, start in zip(ends, starts, strict=True))
+
+
+def _forms(value: str) -> set[str]:
+    """Return all spellings of a value that may occur in written text."""
+    raw = value.encode("utf-8", "surrogateescape")
+    encoded = {quote_plus(raw), *(quote(raw, safe=safe) for safe in ("", "/", "!'()*"))}
+    lowered = {re.sub("%..", lambda code: code.group().lower(), text) for text in encoded}
+    lines = {line for line in map(str.strip, value.splitlines()) if len(line) >= _MIN_CORE}
+    spelled = {form for each in (value, *lines) for form in _escaped(each)}
+    return spelled | encoded | lowered | set(_base64_forms(raw))
+
+
+def _escaped(value: str) -> set[str]:
+    """Return the value as Python, JSON, and JSON within either, write it in quotes, and as HTML and XML write it."""
+    once = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], ascii(value)[1:-1]}
+    once |= {repr(value)[1:-1], repr(value.encode("utf-8", "surrogateescape"))[2:-1]}
+    twice = {repr(each)[1:-1] for each in once} | {json.dumps(each)[1:-1] for each in once}
+    marked = {html.escape(each, quote=quote) for each in once for quote in (True, False)}
+    return once | twice | marked | {each.replace("&#x27;", "&#39;").replace("&quot;", "&#34;") for each in marked}
+
+
+def _base64_forms(raw: bytes) -> Iterator[str]:
+    for encode in (b64encode, urlsafe_b64encode):
+        whole = encode(raw).decode()
+        yield from (whole, whole.rstrip("="))
+        for shift in range(3):
+            core = encode(bytes(shift) + raw).decode()[-(-shift * 8 // 6) : (shift + len(raw)) * 8 // 6]
+            if len(core) >= _MIN_CORE:
+                yield core
+
+
+@cache
+def _free_fields(form: type) -> tuple[str, ...]:
+    """Return the fields of a dataclass that are not limited to prescribed words; none for any other class."""
+    if not is_dataclass(form):
+        return ()
+    hints = get_type_hints(form)
+    return tuple(each.name for each in fields(form) if not _prescribed(hints[each.name]))
+
+
+def _prescribed(hint: Any) -> bool:
+    return Literal in (get_origin(part) for part in (hint, *get_args(hint)))
