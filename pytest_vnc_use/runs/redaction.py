@@ -8,7 +8,8 @@ import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
+from difflib import SequenceMatcher
+from functools import cache, cached_property
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import quote, quote_plus
 
@@ -28,7 +29,9 @@ _MIN_CUT = 4
 """The fewest characters of a value that are hidden beside the dots where a text was cut."""
 _MARGINS = re.compile(r"\\[rnt]|[\s'\"E>|+?:\\-]")
 """The characters that may stand between the pieces of a value on several lines: quotes, and the margins of a diff."""
-_DOTS = re.compile(r"\s?(?:\.\.\.|…)")
+_SKIPPED, _DIFF_LINE = re.compile(r"identical (?:leading|trailing) char"), re.compile(r"(?m)^(E?[ ]*[-+][ ])(.+)$")
+"""What pytest writes where it shortens a diff, and a line of a diff."""
+_DOTS = re.compile(r"\.\.\.|…")
 
 
 class Redactor:
@@ -57,24 +60,24 @@ class Redactor:
 
     def hide_pieces(self, text: str) -> str:
         """Return `text` as `hide` does, for a reader: without values broken over lines and the ends of cut ones too."""
-        return self._hide_cut(self._hide_broken(self.hide(text)))
+        text = self.hide(text)
+        bared = _Bared(text)
+        for bare, form in self._bare.items():
+            if spans := bared.pieces(bare):
+                text = _replaced(text, spans, self._hidden[form])
+                bared = _Bared(text)
+        return _DIFF_LINE.sub(self._without_part, text) if _SKIPPED.search(text) else text
 
-    def _hide_broken(self, text: str) -> str:
-        """Hide the values that stand on several lines, as in a wrapped list, a diff or base64 of a mail."""
-        if not _is_broken(text):
-            return text
-        rest = _MARGINS.sub("", text)
-        for bare in [bare for bare in self._bare if bare in rest]:
-            spans = [span for span in _spans_of(bare, text) if _is_broken(text[slice(*span)])]
-            text = _replaced(text, spans, self._hidden[self._bare[bare]])
-        return text
-
-    def _hide_cut(self, text: str) -> str:
-        """Hide the beginnings and ends of values that are left beside the dots of a cut text."""
+    def _without_part(self, line: re.Match[str]) -> str:
+        """Return the line of a shortened diff, which may hold any part of a value, without that part."""
+        margin, rest = line.groups()
         for form, mark in self._hidden.items():
-            if len(form) > _MIN_CUT and (form[:_MIN_CUT] in text or form[-_MIN_CUT:] in text):
-                text = _replaced(text, _ends_of(form, text), mark)
-        return text
+            start, _, size = SequenceMatcher(None, rest, form, autojunk=False).find_longest_match(
+                0, len(rest), 0, len(form)
+            )
+            if size >= _MIN_PIECE:
+                rest = rest[:start] + mark + rest[start + size :]
+        return margin + rest
 
     def reveal(self, text: str) -> str:
         """Return `text` with the secrets' values for their placeholders; only for the moment before it is typed."""
@@ -135,30 +138,39 @@ def _pattern(form: str) -> str:
     return re.escape(form) if len(form) >= SHORT else rf"(?<!\w){re.escape(form)}(?!\w)"
 
 
-def _is_broken(text: str) -> bool:
-    return "\n" in text or "\\n" in text
+class _Bared:
+    """A text without its margins, in which values are found that are broken over lines, escaped again, or cut."""
 
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._rest = _MARGINS.sub("", text)
 
-def _spans_of(bare: str, text: str) -> list[tuple[int, int]]:
-    """Return where `bare` is in a text whose margins do not count."""
-    skipped = {place for margin in _MARGINS.finditer(text) for place in range(*margin.span())}
-    kept = [place for place in range(len(text)) if place not in skipped]
-    rest = "".join(text[place] for place in kept)
-    return [(kept[each.start()], kept[each.end() - 1] + 1) for each in re.finditer(re.escape(bare), rest)]
+    @cached_property
+    def _kept(self) -> list[int]:
+        """The place in the text of each character of the rest."""
+        margins = {place for margin in _MARGINS.finditer(self._text) for place in range(*margin.span())}
+        return [place for place in range(len(self._text)) if place not in margins]
 
+    @cached_property
+    def _dots(self) -> list[tuple[int, int]]:
+        return [dots.span() for dots in _DOTS.finditer(self._rest)]
 
-def _ends_of(form: str, text: str) -> list[tuple[int, int]]:
-    """Return where the text has a beginning of `form` before dots, or an end of it after dots."""
-    spans = []
-    for dots in _DOTS.finditer(text):
-        before, after = dots.span()
-        start = text.find(form[:_MIN_CUT], max(0, before - len(form)), before)
-        if start >= 0 and form.startswith(text[start:before]):
-            spans.append((start, before))
-        last = text.rfind(form[-_MIN_CUT:], after, after + len(form))
-        if last >= 0 and form.endswith(text[after : last + _MIN_CUT]):
-            spans.append((after, last + _MIN_CUT))
-    return spans
+    def pieces(self, bare: str) -> list[tuple[int, int]]:
+        """Return where the text has a value, in order; `bare` is the value without what could be margins."""
+        if bare[:_MIN_CUT] not in self._rest and bare[-_MIN_CUT:] not in self._rest:
+            return []
+        whole = [each.span() for each in re.finditer(re.escape(bare), self._rest)]
+        return [(self._kept[start], self._kept[end - 1] + 1) for start, end in sorted([*whole, *self._ends(bare)])]
+
+    def _ends(self, bare: str) -> Iterator[tuple[int, int]]:
+        """Yield where the rest has a beginning of a value before dots, or an end of it after dots."""
+        for before, after in self._dots:
+            start = self._rest.find(bare[:_MIN_CUT], max(0, before - len(bare) + 1), before)
+            if start >= 0 and bare.startswith(self._rest[start:before]):
+                yield start, before
+            last = self._rest.rfind(bare[-_MIN_CUT:], after, after + len(bare) - 1)
+            if last >= 0 and bare.endswith(self._rest[after : last + _MIN_CUT]):
+                yield after, last + _MIN_CUT
 
 
 def _replaced(text: str, spans: Sequence[tuple[int, int]], mark: str) -> str:
@@ -182,6 +194,7 @@ def _escaped(value: str) -> set[str]:
     """Return the value as Python, JSON, and JSON within either, write it in quotes, and as HTML and XML write it."""
     once = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], ascii(value)[1:-1]}
     once |= {repr(value)[1:-1], repr(value.encode("utf-8", "surrogateescape"))[2:-1]}
+    once |= {repr(f"\"{value}'")[2:-3], ascii(f"\"{value}'")[2:-3]}  # within a text that has both kinds of quotes
     twice = {repr(each)[1:-1] for each in once} | {json.dumps(each)[1:-1] for each in once}
     marked = {html.escape(each, quote=quote) for each in once for quote in (True, False)}
     return once | twice | marked | {each.replace("&#x27;", "&#39;").replace("&quot;", "&#34;") for each in marked}
