@@ -37,11 +37,12 @@ from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
 from pytest_vnc_use.cli import record
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
-from pytest_vnc_use.errors import SettingsError, VncUseError
+from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.loop.resume import check_origin
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.runs.transcript import plain
+from pytest_vnc_use.settings.secret_sources import read_secret
 from pytest_vnc_use.settings.settings import FIELDS, Settings, environment_layer, read_value
 from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, sanitize
 from pytest_vnc_use.types import RunResult
@@ -157,7 +158,8 @@ def _add_secret(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="environment variable whose value may be typed, as <secret:NAME>: only its name is written; repeatable",
+        help="a value that may be typed, as <secret:NAME>: only its name is written; NAME is an environment variable, "
+        "or say where the value is: NAME=env:VARIABLE, NAME=file:PATH, NAME=cmd:COMMAND; repeatable",
     )
 
 
@@ -258,11 +260,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _secrets(names: Sequence[str]) -> dict[str, str]:
-    """Return the values of environment variables. Raises SettingsError if one is not set."""
-    for name in names:
-        if not os.environ.get(name):
-            raise SettingsError(f"--secret {name} names an environment variable that is not set, or is empty")
-    return {name: os.environ[name] for name in names}
+    """Return the secrets that `--secret` names, by name. Raises SettingsError if one cannot be read."""
+    return dict(read_secret(name, "--secret", Path.cwd()) for name in names)
 
 
 def _approve(arguments: argparse.Namespace) -> int:

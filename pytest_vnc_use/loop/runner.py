@@ -242,8 +242,8 @@ class Runner:
                     break
                 state = run.resume(approver.approve(question))
         except BaseException as exc:  # whatever ended the run, Ctrl-C included, is written down before it goes on
-            error = cut(hide.hide(faults.named(exc)), LONGEST_TOLD)
-            way = cut(hide.hide(traceback.format_exc()), 10 * LONGEST_TOLD)
+            error = cut(hide.hide_pieces(faults.named(exc)), LONGEST_TOLD)
+            way = cut(hide.hide_pieces(traceback.format_exc()), 10 * LONGEST_TOLD)
             emit(RunEnded(None, "the run broke", error, way))
             raise
         return self._result(state, folder, started.task, history, emit)

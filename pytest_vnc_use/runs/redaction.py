@@ -15,7 +15,9 @@ from urllib.parse import quote, quote_plus
 
 from pytest_vnc_use import faults
 from pytest_vnc_use.errors import SettingsError, VncUseError
-from pytest_vnc_use.types import FrameRef
+from pytest_vnc_use.runs.totp import totp
+from pytest_vnc_use.types import SECRET_MARK, FrameRef
+from pytest_vnc_use.types.secret_text import SecretText
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PICTURE = re.compile(r"sha256:[0-9a-f]{64}")
@@ -39,15 +41,14 @@ class Redactor:
 
     `secrets` are values by name. A value is found as it is, percent-encoded, escaped as in JSON, Python or HTML, and in
     base64 (also within a longer text, as in a Basic authorisation). Of a value with several lines, each long line is
-    found too. Raises SettingsError for an empty value and for a name that is not valid. With `numbers=False`, whole
-    numbers in JSON stay, even if they are a secret's digits.
+    found too. Raises SettingsError for an empty value and for a name that is not valid. With `acts`, the text is
+    acted upon, so only whole values are hidden, and whole numbers in JSON stay, even if they are a secret's digits.
     """
 
-    def __init__(self, secrets: Mapping[str, str], *, numbers: bool = True) -> None:
-        self._numbers = numbers
+    def __init__(self, secrets: Mapping[str, str], *, acts: bool = False) -> None:
+        self._acts = acts
         self._values = {_placeholder(name, value): value for name, value in secrets.items()}
         self._hidden = {form: mark for mark, value in self._values.items() for form in _forms(value)}
-        self._marks = _any_of(map(re.escape, self._values))
         longest_first = sorted(self._hidden, key=len, reverse=True)
         self._secrets = _any_of([*map(re.escape, self._values), *map(_pattern, longest_first)])
         self._bare = {bare: form for form in longest_first if len(bare := _MARGINS.sub("", form)) >= _MIN_PIECE}
@@ -80,8 +81,21 @@ class Redactor:
         return margin + rest
 
     def reveal(self, text: str) -> str:
-        """Return `text` with the secrets' values for their placeholders; only for the moment before it is typed."""
-        return self._marks.sub(lambda found: self._values[found.group()], text)
+        """Return `text` with the secrets' values for their placeholders; only for the moment before it is typed.
+
+        `<totp:NAME>` becomes the one-time code of this moment. Raises SettingsError where the secret is no key for one.
+        """
+        revealed = SECRET_MARK.sub(self._revealed, text)
+        return text if revealed == text else SecretText(revealed, text)
+
+    def _revealed(self, mark: re.Match[str]) -> str:
+        value = self._values.get(f"<secret:{mark[1]}>")
+        if value is None or not mark.group().startswith("<totp:"):
+            return mark.group() if value is None else value
+        try:
+            return totp(value)
+        except ValueError as exc:
+            raise SettingsError(f"<totp:…>: the secret {mark[1]!r} must be {exc}") from None
 
     def hide_json(self, value: Any) -> Any:
         """Return a JSON value without secrets in keys, strings and whole numbers. References to pictures stay."""
@@ -91,7 +105,7 @@ class Redactor:
             return [self.hide_json(item) for item in value]
         if isinstance(value, str):
             return value if _PICTURE.fullmatch(value) else self.hide(value)
-        return self._hidden.get(str(value), value) if type(value) is int and self._numbers else value
+        return self._hidden.get(str(value), value) if type(value) is int and not self._acts else value
 
     def hide_in_error(self, error: BaseException) -> None:
         """Remove the secrets from an error that this package raised. An error of a user's own code stays as it is.
@@ -111,7 +125,7 @@ class Redactor:
             case FrameRef():
                 return value
             case str():
-                return self.hide(value)
+                return self.hide(value) if self._acts or "\n" not in value else self.hide_pieces(value)
             case tuple():
                 return tuple(map(self.hide_in, value))
             case Mapping() | list():

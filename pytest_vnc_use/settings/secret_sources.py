@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.types.secret_text import SecretText
 
 SPELLING = "NAME, NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -16,7 +17,7 @@ _COMMAND_S = 60.0
 """The most seconds that a command may take, such as one that asks a password store."""
 
 
-def read_secret(text: str, origin: str, base: Path) -> tuple[str, str]:
+def read_secret(text: str, origin: str, base: Path) -> tuple[str, SecretText]:
     """Return a secret's name and value from text such as `SHOP_PASSWORD=file:password.txt`.
 
     A name alone is the environment variable of that name. `base` is the folder of relative paths, and of commands. Line
@@ -30,7 +31,7 @@ def read_secret(text: str, origin: str, base: Path) -> tuple[str, str]:
     value = _READERS[kind](where, f"{origin} {name}", base)
     if not value:
         raise SettingsError(f"{origin} {name} comes from {kind}:{where}, which is empty")
-    return name, value
+    return name, SecretText.of(name, value)
 
 
 def _from_environment(variable: str, origin: str, base: Path) -> str:
