@@ -40,7 +40,7 @@ from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.loop.resume import check_origin
 from pytest_vnc_use.plain_text import cut
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.folder import path_of, read_trace
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.secret_sources import read_secret
 from pytest_vnc_use.settings.settings import FIELDS, Settings, environment_layer, read_value
@@ -281,7 +281,7 @@ def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again]
     """Go on with a run as it was started, on the desktop that is given now, or else on its earlier desktop."""
     place = {field: getattr(arguments, field) for field in PLACE_OPTIONS.values()}
     runs_dir = assembly.settings_of(place).runs_dir
-    trace = read_trace(Path(runs_dir, arguments.run_id))
+    trace = read_trace(path_of(Path(runs_dir), arguments.run_id))
     check_origin(trace, trust=arguments.trust)
     place = {field: value for field, value in place.items() if value is not None}
     known = {**trace.started.settings, "server": trace.started.server or None, **place, "runs_dir": runs_dir}

@@ -19,7 +19,7 @@ from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.lock import only_driver
 from pytest_vnc_use.loop.reviewer import Reviewer
 from pytest_vnc_use.plain_text import cut
-from pytest_vnc_use.runs.folder import RunFolder, new_run_id, read_trace, to_json
+from pytest_vnc_use.runs.folder import RunFolder, new_run_id, path_of, read_trace, to_json
 from pytest_vnc_use.runs.logger import RunLogger
 from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.runs.transcript import transcript
@@ -185,7 +185,7 @@ class Runner:
     ) -> RunResult:
         """Go on with a run. `answer` is a person's yes or no, if it waits for one. Raises as `resume.check_…` do."""
         context = self._context
-        folder = RunFolder.open(Path(context.settings().runs_dir, run_id))
+        folder = RunFolder.open(path_of(Path(context.settings().runs_dir), run_id))
         with only_driver(folder):
             trace = read_trace(folder.path)
             resume.check_origin(trace, trust=trust)

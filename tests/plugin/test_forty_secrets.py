@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 import string
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from support.paths import PAD_LINE
 COUNT = 40
 NAMES = [f"S_{number}" for number in range(COUNT)]
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}))
+PRINTS_S_39 = shlex.join([sys.executable, "-c", "import os; print(os.environ['S_39'])"])
 
 CONFTEST = """
 import os
@@ -116,7 +118,7 @@ def answer(request: Request) -> Reply:
     """Type, look up and fail in turn; judge that all claims hold; read a value that is none."""
     if request.computer_use is None:
         return text(json.dumps({"reason": "so", "value": "nothing"})) if "shown?" in str(request.body) else HOLDS
-    if len(request.contents) > 1:
+    if len(request.contents) > 1 or "<secret:S_1>" not in str(request.contents):
         return text("done")
     typed = {"text": "<secret:S_11>", "press_enter": True}
     return calls(("type", typed), ("lookup", {"number": 12}), ("fails", {"text": "<secret:S_13>"}))
@@ -145,10 +147,7 @@ def test_no_byte_holds_a_secret(
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         command = [sys.executable, "-m", "pytest", "-l", "-rA", "-v", "-p", "no:pytest-vnc", *workers]
         command += ["--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-planner=gemini", "--vnc-record=rewrite"]
-        command += [
-            "--vnc-secret=S_38",
-            f"--vnc-secret=S_39=cmd:{sys.executable} -c 'import os; print(os.environ[\"S_39\"])'",
-        ]
+        command += ["--vnc-scope=session", "--vnc-secret=S_38", f"--vnc-secret=S_39=cmd:{PRINTS_S_39}"]
         command += ["--junit-xml=junit.xml", "-ojunit_logging=all", "--html=report.html", "--log-file=log.txt"]
         ended = subprocess.run(command, capture_output=True, timeout=100, check=False)
         sent = "\n".join(json.dumps(request.body, ensure_ascii=False) for request in server.requests).encode()
