@@ -160,7 +160,6 @@ def vnc_agent(
     )
     item.stash[stash.RUNS], item.stash[stash.ENDS] = agent.runs, agent.ends
     redaction.secrets_of(request.config).add(assembly.ambient_secrets(vnc_settings, vnc_desktop.password))
-    item.stash[stash.HIDE] = redaction.secrets_of(request.config).hide
     item.stash[stash.AGENT] = agent
     yield agent
     try:

@@ -31,8 +31,6 @@ ENDS: pytest.StashKey[list[RunEnd]] = pytest.StashKey()
 """The end of each run of the test."""
 PLACE = pytest.StashKey[str]()
 """The place of a run that has not ended, such as "at step 3"."""
-HIDE = pytest.StashKey[Callable[[str], str]]()
-"""A function that takes the test's secrets out of a text."""
 VERDICTS: pytest.StashKey[tuple[tuple[Verdict, Lines], ...]] = pytest.StashKey()
 """The verdicts so far, each with the test's lines at that moment."""
 FOLLOWED: pytest.StashKey[list[tuple[Callable[..., object], int]]] = pytest.StashKey()
@@ -91,7 +89,7 @@ def is_ours(item: pytest.Item) -> bool:
 
 def forget(item: pytest.Item) -> None:
     """Forget the notes on an earlier attempt; pytest-rerunfailures makes several."""
-    of_runs: tuple[pytest.StashKey[Any], ...] = (RUNS, ENDS, PLACE, HIDE, VERDICTS, FOUND, TOLD, TOLD_DOLLARS, BUDGET)
+    of_runs: tuple[pytest.StashKey[Any], ...] = (RUNS, ENDS, PLACE, VERDICTS, FOUND, TOLD, TOLD_DOLLARS, BUDGET)
     keys = (*of_runs, AGENT, FOLLOWED, BEFORE_BODY, BEFORE_TEARDOWN, CHANGED, HAS_PASSED)
     for key in keys:
         if key in item.stash:

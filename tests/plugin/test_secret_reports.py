@@ -139,7 +139,7 @@ def test_no_report_tells_a_secret(
     counted = result.parseoutcomes()
     assert counted["failed"] >= 16, result.stdout.str()
     assert counted["errors"] == 2
-    told = "\n".join([result.stdout.str(), result.stderr.str(), everything_in(Path("out"))])
+    told = "\n".join([result.stdout.str(), result.stderr.str(), everything_in(Path())])
     assert "secret:SHOP_PASSWORD" in told
     lines = [line for line in told.splitlines() if any(shape in line for shape in shapes(SECRET))]
     assert lines == []
