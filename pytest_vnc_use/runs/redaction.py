@@ -47,7 +47,9 @@ class Redactor:
 
     def __init__(self, secrets: Mapping[str, str], *, acts: bool = False) -> None:
         self._acts = acts
-        self._values = {_placeholder(name, value): value for name, value in secrets.items()}
+        self._values = {
+            _placeholder(name, value): str(value) for name, value in secrets.items()
+        }  # a SecretText's repr lies
         self._hidden = {form: mark for mark, value in self._values.items() for form in _forms(value)}
         longest_first = sorted(self._hidden, key=len, reverse=True)
         self._secrets = _any_of([*map(re.escape, self._values), *map(_pattern, longest_first)])
@@ -72,13 +74,14 @@ class Redactor:
     def _without_part(self, line: re.Match[str]) -> str:
         """Return the line of a shortened diff, which may hold any part of a value, without that part."""
         margin, rest = line.groups()
-        for form, mark in self._hidden.items():
-            start, _, size = SequenceMatcher(None, rest, form, autojunk=False).find_longest_match(
-                0, len(rest), 0, len(form)
-            )
-            if size >= _MIN_PIECE:
-                rest = rest[:start] + mark + rest[start + size :]
-        return margin + rest
+        return margin + self._without_parts(rest)
+
+    def _without_parts(self, text: str) -> str:
+        size, start, form = max((*_longest_part(form, text), form) for form in self._hidden)
+        if size < _MIN_PIECE:
+            return text
+        before, after = text[:start], text[start + size :]
+        return self._without_parts(before) + self._hidden[form] + self._without_parts(after)
 
     def reveal(self, text: str) -> str:
         """Return `text` with the secrets' values for their placeholders; only for the moment before it is typed.
@@ -174,7 +177,10 @@ class _Bared:
         if bare[:_MIN_CUT] not in self._rest and bare[-_MIN_CUT:] not in self._rest:
             return []
         whole = [each.span() for each in re.finditer(re.escape(bare), self._rest)]
-        return [(self._kept[start], self._kept[end - 1] + 1) for start, end in sorted([*whole, *self._ends(bare)])]
+        ends = [*self._ends(bare)]
+        spans = [(self._kept[start], self._kept[end - 1] + 1) for start, end in sorted([*whole, *ends])]
+        # without margins between, it is a part of a placeholder: `hide` has left it
+        return spans if ends else [(start, end) for start, end in spans if end - start > len(bare)]
 
     def _ends(self, bare: str) -> Iterator[tuple[int, int]]:
         """Yield where the rest has a beginning of a value before dots, or an end of it after dots."""
@@ -185,6 +191,12 @@ class _Bared:
             last = self._rest.rfind(bare[-_MIN_CUT:], after, after + len(bare) - 1)
             if last >= 0 and bare.endswith(self._rest[after : last + _MIN_CUT]):
                 yield after, last + _MIN_CUT
+
+
+def _longest_part(form: str, text: str) -> tuple[int, int]:
+    """Return the length of the longest part of `form` that is in a text, and where it starts there."""
+    found = SequenceMatcher(None, text, form, autojunk=False).find_longest_match(0, len(text), 0, len(form))
+    return found.size, found.a
 
 
 def _replaced(text: str, spans: Sequence[tuple[int, int]], mark: str) -> str:

@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
+from support.pad_sessions import ON_PAD, QUIET
+
 SECRET = "hunter2&corréct horse/battery'staple+0451"
 LEAKS = """
 import base64, html, json, logging, os, pprint, subprocess, sys, textwrap, urllib.parse, warnings
@@ -143,3 +145,82 @@ def test_no_report_tells_a_secret(
     assert "secret:SHOP_PASSWORD" in told
     lines = [line for line in told.splitlines() if any(shape in line for shape in shapes(SECRET))]
     assert lines == []
+
+
+STUCK = """
+import os
+import pytest
+
+@pytest.mark.timeout(3, method="signal")
+@pytest.mark.vnc_task("Sign in", secrets="SHOP_PASSWORD", expect=None)
+def test_it(vnc_agent, monkeypatch):
+    typed = "<secret:SHOP_PASSWORD>"
+    from pytest_vnc_use.backends.input.devices import Keyboard
+    def strike(self, *chords):
+        while True:
+            pass
+    monkeypatch.setattr(Keyboard, "strike", strike)
+    vnc_agent.type_text(typed)
+"""
+
+
+def test_a_time_limit_while_a_secret_is_typed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", SECRET)
+    pytester.makeconftest(ON_THE_PAD)
+    pytester.makepyfile(test_stuck=STUCK)
+    result = pytester.runpytest_subprocess(*ON_PAD, "-l", "--full-trace", "--junit-xml=junit.xml", timeout=100)
+    result.assert_outcomes(failed=1)
+    told = "\n".join([result.stdout.str(), result.stderr.str(), everything_in(Path())])
+    assert "Timeout" in told
+    assert not [shape for shape in shapes(SECRET) if shape in told]
+    assert str(ord("h")) + "," not in told, "the keysym of the first character"
+    assert "chords     =" not in told
+
+
+ON_THE_PAD = """
+import pytest
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+
+@pytest.fixture
+def vnc_planner():
+    return ScriptedPlanner([])
+"""
+
+
+def test_an_id_that_holds_a_secret_is_refused(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", SECRET)
+    pytester.makepyfile(
+        """
+        import os
+        import pytest
+
+        @pytest.mark.parametrize("word", [os.environ["SHOP_PASSWORD"]])
+        @pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD")
+        def test_named(word): ...
+        """
+    )
+    result = pytester.runpytest_subprocess("--collect-only", "-q", *QUIET)
+    assert "test_named[<secret:SHOP_PASSWORD>]" in result.stdout.str()
+    pytester.makepyfile(
+        test_ids="""
+        import os
+        import pytest
+
+        @pytest.mark.parametrize("word", [1], ids=[os.environ["SHOP_PASSWORD"].replace("é", "e")])
+        @pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD")
+        def test_it(word): ...
+        """
+    )
+    monkeypatch.setenv("SHOP_PASSWORD", SECRET.replace("é", "e"))
+    result = pytester.runpytest_subprocess("--collect-only", "-q", *QUIET)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = result.stdout.str() + result.stderr.str()
+    assert "the id of a parameter holds a secret: [<secret:SHOP_PASSWORD>]" in told
+    assert "hunter2" not in told
+
+
+def test_a_wrong_secret_is_told_of_before_any_test(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--vnc-secret=SHOP=hunter2", *QUIET)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = result.stdout.str() + result.stderr.str()
+    assert "--vnc-secret must be NAME, NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND, got 'SHOP=…'" in told
