@@ -47,9 +47,8 @@ class Redactor:
 
     def __init__(self, secrets: Mapping[str, str], *, acts: bool = False) -> None:
         self._acts = acts
-        self._values = {
-            _placeholder(name, value): str(value) for name, value in secrets.items()
-        }  # a SecretText's repr lies
+        # `str` because the forms of a value come from its repr, and a SecretText's shows its name
+        self._values = {_placeholder(name, value): str(value) for name, value in secrets.items()}
         self._hidden = {form: mark for mark, value in self._values.items() for form in _forms(value)}
         longest_first = sorted(self._hidden, key=len, reverse=True)
         self._secrets = _any_of([*map(re.escape, self._values), *map(_pattern, longest_first)])
