@@ -44,7 +44,6 @@ from pytest_vnc_use.types import (
     Verdict,
 )
 from pytest_vnc_use.types.protocols import Approver, Controller, Desktop, Judge, Planner, RunObserver
-from pytest_vnc_use.types.secret_text import SecretText
 from pytest_vnc_use.verification.verifier import check_asked, verify_function
 
 T = TypeVar("T")
@@ -111,8 +110,7 @@ class VncUseAgent:
         """How the runs of this agent ended, oldest first."""
         self._check, self._recorded, self._follows_code = check, recorded, bool(test_id)
         ambient = assembly.ambient_secrets(self.settings, vnc_password)
-        secrets = {name: SecretText.of(name, value) for name, value in (secrets or {}).items()}
-        self._secrets = Secrets.of(secrets, assembly.api_keys(), ambient)
+        self._secrets = Secrets.of(secrets or {}, assembly.api_keys(), ambient)
         self._connection = assembly.Connection(lambda: self.settings, vnc_password, desktop, controller)
         if functions is None:
             functions = assembly.desktop_functions(self.settings, self._connection.place)
