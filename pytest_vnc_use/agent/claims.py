@@ -93,6 +93,7 @@ class Claims:
         """Judge a claim, as `VncUseAgent.verify` says."""
         votes = self._votes(votes)
         check_asked(claim, votes, within_s)
+        claim = self._context.secrets.declared.hide(claim)
         self._context.will_judge()
         verdicts = []
         for frame in looks_within(self._context.controller(), within_s):
@@ -105,6 +106,7 @@ class Claims:
         """Judge whether a claim held before, as `VncUseAgent.saw` says."""
         votes = self._votes(votes)
         check_asked(claim, votes)
+        claim = self._context.secrets.declared.hide(claim)
         if steps < 1:
             raise SettingsError(f"steps must be at least 1, got {steps!r}")
         self._context.will_judge()
@@ -211,10 +213,11 @@ class Claims:
         frame = self._context.controller().frame()
         reading = form.read(
             self._context.judge(),
-            question,
+            self._context.secrets.declared.hide(question),
             frame,
             timeout_s=self._context.settings().seconds,
             report=self._context.runner.emit,
+            hide=self._context.secrets.declared.hide,
         )
         problem = form.problem(reading)
         reading, problem = replace(reading, reason=cut(reading.reason)), cut(problem)
@@ -222,7 +225,8 @@ class Claims:
         self._context.runner.record(Extracted(reading, form.name, problem), [frame])
         if problem:
             self._is_unread = True
-            raise unread(form.name, reading, problem)
+            hide = self._context.secrets.everything
+            raise unread(form.name, hide.hide_in(reading), hide.hide(problem))
         return form.filled(reading)
 
 

@@ -34,10 +34,10 @@ class ManualActions:
     def type_text(self, text: str, *, press_enter: bool, clear_first: bool) -> Frame:
         """Type at the focus. A secret's placeholder is typed as its value. Raises ActionError, DesktopError."""
         check_known(text, self.secrets.declared.reveal)
-        revealed = self.secrets.declared.reveal(text)
         self._begin()
+        revealed = self.secrets.declared.reveal(text)
         action = TypeText(revealed, press_enter=press_enter, clear_first=clear_first)
-        perform_text(self.desktop.controller, action, holds_secret=revealed != text)
+        perform_text(self.desktop.controller, action)
         return self._settled_frame()
 
     def _begin(self) -> None:

@@ -42,6 +42,13 @@ CONNECTION_SETTINGS = (
 """What makes eyes and hands on one desktop others."""
 
 
+def _withhold_keys(settings: Settings) -> None:
+    """Keep the keys that the settings name from the desktop and its program, whatever their variables are called."""
+    from pytest_vnc_use.desktops.processes.environment import withhold
+
+    withhold(settings.password_env, settings.api_key_env)
+
+
 def same_connection(one: Settings, other: Settings) -> bool:
     """Return whether `connect` would make the same eyes and hands of both."""
     return all(getattr(one, name) == getattr(other, name) for name in CONNECTION_SETTINGS)
@@ -158,6 +165,7 @@ def start_desktop(settings: Settings, place: Path | None = None) -> Startable:
 def _start_here(
     settings: Settings, place: Path | None = None, inherited: Mapping[str, str] | None = None
 ) -> QtDesktop | XvncDesktop:
+    _withhold_keys(settings)
     size, start_timeout_s = settings.screen_size, settings.start_seconds
     if settings.server == "qt":
         from pytest_vnc_use.desktops.kinds.qt import QtDesktop
@@ -173,6 +181,7 @@ def _start_here(
 def _container(settings: Settings, place: Path | None) -> Startable:
     from pytest_vnc_use.desktops.kinds.container import ContainerDesktop
 
+    _withhold_keys(settings)
     return ContainerDesktop(
         settings.server.removeprefix("container:"),
         size=settings.screen_size,
@@ -191,6 +200,7 @@ def _given_desktop(settings: Settings, holder: str) -> Desktop:
     """Lease the first desktop that is free. Of several, skip one that does not answer, and warn of it."""
     from pytest_vnc_use.desktops.sharing.leases import lease
 
+    _withhold_keys(settings)
     servers = given_servers(settings)
     while True:
         leased = lease(servers, holder, timeout_s=settings.lease_seconds)
@@ -227,6 +237,7 @@ def given_desktop(settings: Settings) -> Desktop:
     from pytest_vnc_use.desktops.kinds.given import AddressDesktop
     from pytest_vnc_use.desktops.processes.remote_exec import reach_of
 
+    _withhold_keys(settings)
     return AddressDesktop(settings.server, reach_of(settings.exec, settings.server) if settings.exec else None)
 
 

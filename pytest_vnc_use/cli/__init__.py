@@ -38,11 +38,12 @@ from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
 from pytest_vnc_use.cli import init, record, report
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
-from pytest_vnc_use.errors import SettingsError, VncUseError
+from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.loop.resume import check_origin
 from pytest_vnc_use.plain_text import cut
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.folder import path_of, read_trace
 from pytest_vnc_use.runs.transcript import plain
+from pytest_vnc_use.settings.secret_sources import read_secret
 from pytest_vnc_use.settings.settings import FIELDS, Settings, environment_layer, read_value
 from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, sanitize
 from pytest_vnc_use.types import RunResult
@@ -160,7 +161,8 @@ def _add_secret(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="environment variable whose value may be typed, as <secret:NAME>: only its name is written; repeatable",
+        help="a value that may be typed, as <secret:NAME>: only its name is written; NAME is an environment variable, "
+        "or say where the value is: NAME=env:VARIABLE, NAME=file:PATH, NAME=cmd:COMMAND; repeatable",
     )
 
 
@@ -261,11 +263,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _secrets(names: Sequence[str]) -> dict[str, str]:
-    """Return the values of environment variables. Raises SettingsError if one is not set."""
-    for name in names:
-        if not os.environ.get(name):
-            raise SettingsError(f"--secret {name} names an environment variable that is not set, or is empty")
-    return {name: os.environ[name] for name in names}
+    """Return the secrets that `--secret` names, by name. Raises SettingsError if one cannot be read."""
+    return dict(read_secret(name, "--secret", Path.cwd()) for name in names)
 
 
 def _approve(arguments: argparse.Namespace) -> int:
@@ -285,7 +284,7 @@ def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again]
     """Go on with a run as it was started, on the desktop that is given now, or else on its earlier desktop."""
     place = {field: getattr(arguments, field) for field in PLACE_OPTIONS.values()}
     runs_dir = assembly.settings_of(place).runs_dir
-    trace = read_trace(Path(runs_dir, arguments.run_id))
+    trace = read_trace(path_of(Path(runs_dir), arguments.run_id))
     check_origin(trace, trust=arguments.trust)
     place = {field: value for field, value in place.items() if value is not None}
     known = {**trace.started.settings, "server": trace.started.server or None, **place, "runs_dir": runs_dir}

@@ -32,7 +32,7 @@ from pytest_vnc_use.errors import InfraError, RunFolderError, SettingsError, Vnc
 from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.report.phrases import action_in_words
 from pytest_vnc_use.runs.folder import RunFolder, Trace, read_trace
-from pytest_vnc_use.runs.logger import Redactor
+from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.story import RunLine, RunStory, line_of, story_of
 from pytest_vnc_use.runs.transcript import line, plain, step_line
 from pytest_vnc_use.settings.settings import TIMING, Settings, merge

@@ -110,7 +110,7 @@ class Suite:
 
 def _inside(folder: Path, path: str) -> str:
     file = (folder / path.split("::")[0]).resolve()
-    if path.startswith("-") or not file.is_relative_to(folder.resolve()):
+    if path.startswith(("-", "@")) or not file.is_relative_to(folder.resolve()):
         raise SettingsError(f"a path of tests must lie in the folder {str(folder.resolve())!r}, got {path!r}")
     return path
 

@@ -17,7 +17,7 @@ from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
 from pytest_vnc_use.demonstrate.viewer_session import Say, Showing, ViewerSession
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.demonstrated import Shown
-from pytest_vnc_use.runs.logger import Redactor
+from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings, argument
 from pytest_vnc_use.types.protocols import Controller

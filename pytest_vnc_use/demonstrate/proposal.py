@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.runs.folder import Trace
 from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import SECRET_MARK
 
-_SECRET = re.compile(r"<secret:(\w+)>")
 _TEST = '''\
 """{origin}"""
 
@@ -49,7 +48,7 @@ def test_source(name: str, origin: str, arguments: Sequence[str], judged: str) -
 def _arguments(trace: Trace) -> dict[str, object]:
     """Return the marker's keywords, without those that equal the defaults."""
     started, default = trace.started, Settings()
-    secrets = _SECRET.findall("\n".join([started.task, *started.expect]))
+    secrets = SECRET_MARK.findall("\n".join([started.task, *started.expect]))
     given = {
         "expect": list(started.expect) or None,
         "steps": started.limits.steps if started.limits.steps != default.steps else None,

@@ -22,7 +22,6 @@ from pytest_vnc_use.types import (
     CallFunction,
     Click,
     Decision,
-    DesktopAction,
     Drag,
     Frame,
     FrameRef,
@@ -45,6 +44,7 @@ from pytest_vnc_use.types import (
     Wait,
 )
 from pytest_vnc_use.types.protocols import Controller, TellsUrl
+from pytest_vnc_use.types.secret_text import SecretText
 
 LONGEST_TOLD = 10_000
 """Characters of what a function returned, or of an error, that are kept and told to the planner."""
@@ -163,11 +163,9 @@ class Actor:
             case CallFunction(name=name, arguments=arguments):
                 return self._call_function(name, arguments)
             case TypeText(text=text):
-                shown = self._revealed(text)
-                perform_text(self.controller, dataclasses.replace(action, text=shown), holds_secret=shown != text)
+                perform_text(self.controller, dataclasses.replace(action, text=self._revealed(text)))
             case OpenAddress(address=address):
-                shown = self._revealed(address)
-                perform_text(self.controller, OpenAddress(shown), holds_secret=shown != address)
+                perform_text(self.controller, OpenAddress(self._revealed(address)))
             case Wait(duration_s=duration_s):
                 self.controller.perform(Wait(min(duration_s, deadline.remaining_s)))
             case Click() | MouseDown() | MouseUp() | Move() | Drag() | Scroll():
@@ -178,15 +176,19 @@ class Actor:
                 assert_never(action)
         return ""
 
-    def _revealed(self, value: Any) -> Any:
+    def _revealed(self, text: str) -> str:
+        check_known(text, self.reveal)
+        return self.reveal(text)
+
+    def _given(self, value: Any) -> Any:
+        """Return the arguments of a user's function, which gets the values of secrets as plain text."""
         match value:
             case str():
-                check_known(value, self.reveal)
-                return self.reveal(value)
+                return str(self._revealed(value))
             case list() | tuple():
-                return [self._revealed(item) for item in value]
-            case dict():
-                return {key: self._revealed(item) for key, item in value.items()}
+                return [self._given(item) for item in value]
+            case Mapping():
+                return {key: self._given(item) for key, item in value.items()}
             case _:
                 return value
 
@@ -194,7 +196,7 @@ class Actor:
         if name not in self.functions:
             raise ActionError(f"there is no function {name!r}; there are {sorted(self.functions)}")
         try:
-            return str(self.functions[name](**{key: self._revealed(value) for key, value in arguments.items()}))
+            return str(self.functions[name](**self._given(arguments)))
         except Exception as exc:  # a user's function may raise anything, and the planner is told what
             raise ActionError(f"{name} raised {type(exc).__name__}: {exc}") from exc
 
@@ -214,16 +216,29 @@ def page_url_of(controller: Controller) -> Callable[[], str]:
     return controller.page_url if isinstance(controller, TellsUrl) else str
 
 
-def perform_text(controller: Controller, action: DesktopAction, *, holds_secret: bool) -> None:
-    """Type; where the text holds a secret, an ActionError that may name characters of it is told without them."""
+def perform_text(controller: Controller, action: TypeText | OpenAddress) -> None:
+    """Type. No error tells characters of a text that holds a secret, and none has frames that hold its keystrokes."""
     try:
         controller.perform(action)
-    except ActionInterrupted:  # tells of the connection, not of the text
-        raise
-    except ActionError:
-        if not holds_secret:
+    except BaseException as exc:  # a time limit of pytest's too may end the typing, anywhere in it
+        if not isinstance(action.text if isinstance(action, TypeText) else action.address, SecretText):
             raise
-        raise ActionError("the desktop cannot take a character of this text, which holds a secret") from None
+        _drop_frames(exc)
+        if isinstance(exc, ActionError) and not isinstance(exc, ActionInterrupted):
+            raise ActionError("the desktop cannot take a character of this text, which holds a secret") from None
+        raise exc  # a bare `raise` would bring the frames back
+
+
+def _drop_frames(error: BaseException) -> None:
+    """Take the tracebacks, whose frames hold the keystrokes, from an error and all that led to it."""
+    seen: set[int] = set()
+    left: list[BaseException | None] = [error]
+    while left:
+        each = left.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = None
+            left += [each.__cause__, each.__context__]
 
 
 def truncated(step: Step) -> Step:

@@ -164,7 +164,9 @@ class TaskGraph:
         graph.add_edge("hitl_gate", "act")
         for node_name in ("propose", "act"):
             graph.add_conditional_edges(node_name, next_node, ["propose", "hitl_gate", "act", END])
-        database = sqlite3.connect(self._parts.actor.folder.path / CHECKPOINTS, check_same_thread=False)
+        checkpoints = self._parts.actor.folder.path / CHECKPOINTS
+        checkpoints.touch(mode=0o600)  # SQLite gives its other files the same rights
+        database = sqlite3.connect(checkpoints, check_same_thread=False)
         config = {
             "configurable": {"thread_id": self._run_id},
             "recursion_limit": 10 * self._parts.limits.steps + 100,

@@ -14,7 +14,7 @@ from pytest_vnc_use.runs.folder import RunFolder
 @contextmanager
 def only_driver(folder: RunFolder) -> Iterator[None]:
     """Drive a run as the only one, in this process and others. Raises RunFolderError where somebody does already."""
-    lock = FileLock(folder.path / "driver.lock", thread_local=False)
+    lock = FileLock(folder.path / "driver.lock", mode=0o600, thread_local=False)
     try:
         lock.acquire(timeout=0)
     except Timeout:

@@ -19,7 +19,7 @@ from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.lock import only_driver
 from pytest_vnc_use.loop.reviewer import Reviewer
 from pytest_vnc_use.plain_text import cut
-from pytest_vnc_use.runs.folder import RunFolder, new_run_id, read_trace, to_json
+from pytest_vnc_use.runs.folder import RunFolder, new_run_id, path_of, read_trace, to_json
 from pytest_vnc_use.runs.logger import RunLogger
 from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.runs.tidying import drop_checkpoints
@@ -186,7 +186,7 @@ class Runner:
     ) -> RunResult:
         """Go on with a run. `answer` is a person's yes or no, if it waits for one. Raises as `resume.check_…` do."""
         context = self._context
-        folder = RunFolder.open(Path(context.settings().runs_dir, run_id))
+        folder = RunFolder.open(path_of(Path(context.settings().runs_dir), run_id))
         with only_driver(folder):
             trace = read_trace(folder.path)
             resume.check_unfinished(trace)
@@ -244,8 +244,8 @@ class Runner:
                     break
                 state = run.resume(approver.approve(question))
         except BaseException as exc:  # whatever ended the run, Ctrl-C included, is written down before it goes on
-            error = cut(hide.hide(faults.named(exc)), LONGEST_TOLD)
-            way = cut(hide.hide(traceback.format_exc()), 10 * LONGEST_TOLD)
+            error = cut(hide.hide_pieces(faults.named(exc)), LONGEST_TOLD)
+            way = cut(hide.hide_pieces(traceback.format_exc()), 10 * LONGEST_TOLD)
             emit(RunEnded(None, "the run broke", error, way))
             raise
         return self._result(state, folder, started.task, history, emit)

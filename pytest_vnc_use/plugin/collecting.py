@@ -26,8 +26,13 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
     function = getattr(obj, "__func__", obj)
     if not inspect.isfunction(function) or not collector.istestfunction(obj, name):
         return
+    from pytest_vnc_use.plugin import markers
+
     needs_agent = pytest.mark.usefixtures("vnc_agent")
-    if any(mark.name == "vnc_task" for mark in getattr(function, "pytestmark", ())):
+    own = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "vnc_task"]
+    if own:
+        register_the_rest(collector.config)
+        markers.learn_secrets(collector.config, own)
         needs_agent(function)
     elif collector.get_closest_marker("vnc_task") and needs_agent.mark not in collector.iter_markers():
         collector.add_marker(needs_agent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -133,8 +133,9 @@ def vnc_agent(
     A task that does not end as done fails the test; `run(task, check=False)` returns its result instead.
     """
     register_the_rest(request.config)
+    from pytest_vnc_use import assembly
     from pytest_vnc_use.agent.agent import VncUseAgent
-    from pytest_vnc_use.plugin import costs, desktops_ahead, markers, proofs, recordings, reporting, stash
+    from pytest_vnc_use.plugin import costs, desktops_ahead, markers, proofs, recordings, redaction, reporting, stash
     from pytest_vnc_use.settings.paths import absolute_files
 
     item, secrets = request.node, markers.declared_secrets(request.node)
@@ -149,7 +150,7 @@ def vnc_agent(
         planner=vnc_planner,
         judge=vnc_judge,
         functions=vnc_functions,
-        secrets=secrets,
+        secrets={**redaction.secrets_of(request.config).given, **secrets},
         observers=[reporting.ItemObserver(item), desktops_ahead.LastRun(item, replays=replays), follower],
         test_id=item.nodeid,
         check=True,
@@ -158,7 +159,7 @@ def vnc_agent(
         recorded=recorded,
     )
     item.stash[stash.RUNS], item.stash[stash.ENDS] = agent.runs, agent.ends
-    item.stash[stash.HIDE] = _redaction(secrets, vnc_settings, vnc_desktop)
+    redaction.secrets_of(request.config).add(assembly.ambient_secrets(vnc_settings, vnc_desktop.password))
     item.stash[stash.AGENT] = agent
     yield agent
     try:
@@ -169,11 +170,3 @@ def vnc_agent(
         follower.close()
     if failed := agent.unmet():
         raise failed  # of a check made outside the test's call
-
-
-def _redaction(secrets: Mapping[str, str], settings: Settings, desktop: Desktop) -> Callable[[str], str]:
-    """Return a function that hides secrets in the output of a program under test, which the agent never sees."""
-    from pytest_vnc_use import assembly
-    from pytest_vnc_use.runs.logger import Redactor
-
-    return Redactor({**secrets, **assembly.ambient_secrets(settings, desktop.password)}).hide

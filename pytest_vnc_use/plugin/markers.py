@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from unittest import TestCase
@@ -11,7 +12,8 @@ from unittest import TestCase
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.plugin.stash import SPECS
+from pytest_vnc_use.plugin.redaction import secrets_of
+from pytest_vnc_use.plugin.stash import SECRETS, SPECS
 from pytest_vnc_use.plugin.task_spec import TaskSpec, task_spec
 
 OF_A_TEST = ("app", "tokens", "dollars", "record")
@@ -28,13 +30,32 @@ def read(item: pytest.Item) -> None:
     item.stash[SPECS] = ()
     try:
         item.stash[SPECS] = _specs(item)
+        for spec in item.stash[SPECS]:
+            secrets_of(item.config).add(spec.secrets)
+        if SECRETS in item.config.stash:
+            _check_id(item)
     except SettingsError as exc:
         from pytest_vnc_use.triage.failure_text import sanitize
 
-        problem = sanitize(f"{item.nodeid}: {exc}", str)
+        problem = sanitize(f"{item.nodeid}: {exc}", secrets_of(item.config).hide)
         if not hasattr(item.config, "workerinput"):
             raise pytest.UsageError(problem) from exc
         item.stash[_PROBLEM] = problem
+
+
+def learn_secrets(config: pytest.Config, marks: Iterable[pytest.Mark]) -> None:
+    """Redact the secrets of markers from now on: the parameters of their test get their ids next."""
+    for mark in marks:
+        with suppress(SettingsError):  # `read` tells of a wrong marker
+            secrets_of(config).add(task_spec(mark.args, mark.kwargs).secrets)
+
+
+def _check_id(item: pytest.Item) -> None:
+    """Raise SettingsError if the test's id, which stands in file names and in every report, holds a secret."""
+    told = str(getattr(getattr(item, "callspec", None), "id", ""))
+    hidden = secrets_of(item.config).hide_in_id(told)
+    if hidden != told:
+        raise SettingsError(f"the id of a parameter holds a secret: [{hidden}]; give it an id without, with ids=…")
 
 
 def tasks_of(item: pytest.Item) -> tuple[TaskSpec, ...]:
@@ -67,11 +88,15 @@ def agreed(specs: Sequence[TaskSpec]) -> dict[str, object]:
 
 
 def declared_secrets(item: pytest.Item) -> dict[str, str]:
-    """Return the secrets of all markers. Raises SettingsError if the environment does not hold one."""
-    secrets = {name: value for spec in item.stash[SPECS] for name, value in spec.secrets.items()}
+    """Return the secrets of all markers. Raises SettingsError if neither an option nor the environment holds one."""
+    given = secrets_of(item.config).given
+    secrets = {name: given.get(name, value) for spec in item.stash[SPECS] for name, value in spec.secrets.items()}
     for name, value in secrets.items():
         if not value:
-            raise SettingsError(f"vnc_task(secrets=…) names the environment variable {name!r}, which is not set")
+            raise SettingsError(
+                f"vnc_task(secrets=…) names the environment variable {name!r}, which is not set; set it, or say where "
+                f"the value is: --vnc-secret {name}=file:PATH"
+            )
     return secrets
 
 

@@ -17,6 +17,7 @@ def register_the_rest(config: pytest.Config) -> None:
         kept_errors,
         proofs,
         recordings,
+        redaction,
         rehearsals,
         repeat,
         reporting,
@@ -25,6 +26,8 @@ def register_the_rest(config: pytest.Config) -> None:
     from pytest_vnc_use.plugin.options import read_settings
 
     config.stash[stash.SETTINGS] = read_settings(config)
+    config.pluginmanager.register(redaction, "vnc_use_redacting")
+    config.pluginmanager.register(redaction.Redaction(config), "vnc_use_redaction")
     config.pluginmanager.register(reporting, "vnc_use_reporting")
     config.pluginmanager.register(costs, "vnc_use_spending")
     config.pluginmanager.register(repeat, "vnc_use_repeating")

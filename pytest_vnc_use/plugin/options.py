@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         else:
             old_spellings.addoption(option_name(name), dest=f"vnc_{name}", help=argparse.SUPPRESS)
             parser.addini(f"vnc_{name}", about + default, default=None)
+    about = "a secret: its name, and where its value comes from, such as SHOP=env:SHOP_PASSWORD, file:PATH, cmd:COMMAND"
+    group.addoption("--vnc-secret", dest="vnc_secret", metavar="NAME=…", action="append", default=[], help=about)
+    parser.addini("vnc_secrets", "as --vnc-secret, one a line", type="linelist", default=[])
+
+
+def secret_sources(config: pytest.Config) -> list[tuple[str, str, Path]]:
+    """Return the texts of the session's secrets, each with the option that it is from, and the folder that it means."""
+    in_file = [(text, "ini option vnc_secrets", config.rootpath) for text in config.getini("vnc_secrets")]
+    return [
+        *in_file,
+        *((text, "--vnc-secret", config.invocation_params.dir) for text in config.getoption("vnc_secret")),
+    ]
 
 
 def read_layers(config: pytest.Config) -> bool:
@@ -43,7 +56,8 @@ def read_layers(config: pytest.Config) -> bool:
         (overrides, lambda name: f"-o vnc_{name}"),
         ({name: config.getoption(f"vnc_{name}") for name in FIELDS}, option_name),
     ]
-    return any(value is not None for layer, _ in config.stash[LAYERS] for value in layer.values())
+    has_setting = any(value is not None for layer, _ in config.stash[LAYERS] for value in layer.values())
+    return has_setting or bool(secret_sources(config))
 
 
 def warn_of_old_spellings(config: pytest.Config) -> None:

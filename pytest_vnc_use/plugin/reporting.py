@@ -14,9 +14,9 @@ from urllib.parse import quote
 import pytest
 
 from pytest_vnc_use.plugin import session_results, triage
+from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import (
     FOUND,
-    HIDE,
     PLACE,
     RUNS,
     TOLD,
@@ -179,11 +179,11 @@ def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -
     # a user's own vnc_desktop may have no logs
     logs_of = getattr(desktop_of(item), "logs", dict)
     try:
-        logs = {role: sanitize(text, item.stash[HIDE]) for role, text in logs_of().items()}
+        logs = {role: sanitize(text, secrets_of(item.config).hide) for role, text in logs_of().items()}
         for run in runs:
             keep_logs(run, logs)
     except Exception as exc:  # noqa: BLE001  # a user's own vnc_desktop may raise anything, and that would end pytest
-        report.sections.append(("desktop's logs", f"not kept: {sanitize(str(exc), item.stash[HIDE])}"))
+        report.sections.append(("desktop's logs", f"not kept: {sanitize(str(exc), secrets_of(item.config).hide)}"))
 
 
 def _add_extras(report: Any, config: pytest.Config, runs: list[Path]) -> None:

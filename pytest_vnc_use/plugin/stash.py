@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.body_checks.code_places import Lines
     from pytest_vnc_use.costs.budget import Budget
     from pytest_vnc_use.plugin.desktops import Desktops
+    from pytest_vnc_use.plugin.redaction import SessionSecrets
     from pytest_vnc_use.plugin.task_spec import TaskSpec
     from pytest_vnc_use.report.results import RunFigures
     from pytest_vnc_use.triage.rules import RunEnd
@@ -30,8 +31,6 @@ ENDS: pytest.StashKey[list[RunEnd]] = pytest.StashKey()
 """The end of each run of the test."""
 PLACE = pytest.StashKey[str]()
 """The place of a run that has not ended, such as "at step 3"."""
-HIDE = pytest.StashKey[Callable[[str], str]]()
-"""A function that takes the test's secrets out of a text."""
 VERDICTS: pytest.StashKey[tuple[tuple[Verdict, Lines], ...]] = pytest.StashKey()
 """The verdicts so far, each with the test's lines at that moment."""
 FOLLOWED: pytest.StashKey[list[tuple[Callable[..., object], int]]] = pytest.StashKey()
@@ -72,6 +71,8 @@ BUDGET: pytest.StashKey[Budget] = pytest.StashKey()
 """The budget of the test."""
 DESKTOPS: pytest.StashKey[Desktops] = pytest.StashKey()
 """The desktops of this process, in the stash of its config."""
+SECRETS: pytest.StashKey[SessionSecrets] = pytest.StashKey()
+"""The secrets of the session, in the stash of its config."""
 SETTINGS = pytest.StashKey[Settings]()
 """The settings of the session, in the stash of its config.
 
@@ -88,7 +89,7 @@ def is_ours(item: pytest.Item) -> bool:
 
 def forget(item: pytest.Item) -> None:
     """Forget the notes on an earlier attempt; pytest-rerunfailures makes several."""
-    of_runs: tuple[pytest.StashKey[Any], ...] = (RUNS, ENDS, PLACE, HIDE, VERDICTS, FOUND, TOLD, TOLD_DOLLARS, BUDGET)
+    of_runs: tuple[pytest.StashKey[Any], ...] = (RUNS, ENDS, PLACE, VERDICTS, FOUND, TOLD, TOLD_DOLLARS, BUDGET)
     keys = (*of_runs, AGENT, FOLLOWED, BEFORE_BODY, BEFORE_TEARDOWN, CHANGED, HAS_PASSED)
     for key in keys:
         if key in item.stash:

@@ -27,13 +27,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.task_spec import MARKER_SETTINGS, TaskSpec, task_spec
 from pytest_vnc_use.settings.settings import read_value
+from pytest_vnc_use.types import SECRET_MARK
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 Scalar = str | int | float | bool
 Place = tuple[str | int, ...]
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
-_SECRET = re.compile(r"<secret:(\w+)>")
 
 
 def _listed(value: Any) -> Any:
@@ -199,7 +199,7 @@ def _check_limits(path: Path, text: str, table: _Limits, place: Place) -> None:
 def _check_words(table: _TestTable, given: Mapping[str, Any]) -> None:
     """Raise SettingsError if a secret is used but not declared, or a parameter is declared but not used."""
     said = "\n".join([*table.task, *(table.expect or ()), given.get("app", "")])
-    if unknown := set(_SECRET.findall(said)) - set(given.get("secrets", ())):
+    if unknown := set(SECRET_MARK.findall(said)) - set(given.get("secrets", ())):
         name = min(unknown)
         raise SettingsError(f"'<secret:{name}>' stands for a secret: add {name!r} to 'secrets'")
     if unused := [name for name in table.parameters if f"{{{name}}}" not in said]:

@@ -14,7 +14,8 @@ import pytest
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.plain_text import cut, line
 from pytest_vnc_use.plugin.broken_calls import of_test
-from pytest_vnc_use.plugin.stash import ENDS, FOUND, HIDE, PLACE, RUNS, VERDICTS, Found, desktop_of, forget, is_ours
+from pytest_vnc_use.plugin.redaction import secrets_of
+from pytest_vnc_use.plugin.stash import ENDS, FOUND, PLACE, RUNS, VERDICTS, Found, desktop_of, forget, is_ours
 
 if TYPE_CHECKING:
     from pytest_vnc_use.body_checks.code_places import Lines
@@ -62,7 +63,7 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
         _tell_plainly(item, report, error, decisive, rule)
     else:
         _tell_beside(item, report, decisive, rule)
-    message = line(failure_text.sanitize(_headline(report, word), item.stash.get(HIDE, str)))
+    message = line(failure_text.sanitize(_headline(report, word), secrets_of(item.config).hide))
     item.stash.setdefault(FOUND, Found(word, rule.when, message))
     _let_know(item, call, error, rule, message)
 
@@ -113,7 +114,7 @@ def _tell_plainly(
     from pytest_vnc_use.triage.rules import SETTINGS, word_on_run
 
     places = [*_places(item, error), *filter(None, [word_on_run(known, rule)])]
-    told = failure_text.format_failure(error, known.fault, places, item.stash.get(HIDE, str))
+    told = failure_text.format_failure(error, known.fault, places, secrets_of(item.config).hide)
     word = rule.triage or SETTINGS
     plain = pytest.fail.Exception(f"{word}: {told}", pytrace=False).with_traceback(error.__traceback__)
     report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
@@ -125,7 +126,7 @@ def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: Failure, r
     from pytest_vnc_use.triage.failure_text import sanitize
     from pytest_vnc_use.triage.rules import broken_before, word_on_run
 
-    hide, fault = item.stash.get(HIDE, str), known.fault
+    hide, fault = secrets_of(item.config).hide, known.fault
     add_section = getattr(report.longrepr, "addsection", None)
     if add_section is None:
         return

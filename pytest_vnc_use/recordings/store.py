@@ -216,10 +216,10 @@ def _save(path: Path, recording: Recording) -> bool:
     folder.mkdir(parents=True, exist_ok=True)
     for name, picture in album.pictures.items():
         if not (folder / name).exists():
-            write_atomically(folder / name, picture)
+            write_atomically(folder / name, picture, opener=None)
     is_other = not path.exists() or path.read_bytes() != text.encode()
     if is_other:
-        write_atomically(path, text.encode())
+        write_atomically(path, text.encode(), opener=None)
     for stale in set(folder.glob("*.webp")) - {folder / name for name in album.pictures}:
         stale.unlink(missing_ok=True)
     return is_other

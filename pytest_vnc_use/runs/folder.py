@@ -23,11 +23,11 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import takewhile
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from threading import Lock
 from typing import Annotated, Any, get_args
 
@@ -35,7 +35,7 @@ from pydantic import Field
 from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
-from pytest_vnc_use.runs.json_lines import JsonLines, from_json as from_json, to_json as to_json
+from pytest_vnc_use.runs.json_lines import JsonLines, from_json as from_json, private, to_json as to_json
 from pytest_vnc_use.runs.seal import are_sealed, sealed
 from pytest_vnc_use.types import (
     ApprovalAsked,
@@ -73,6 +73,14 @@ def new_run_id() -> str:
     return f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}-{secrets.token_hex(4)}"
 
 
+def path_of(runs_dir: Path, run_id: str) -> Path:
+    """Return the path of a run folder. Raises RunFolderError for a run id that leads elsewhere."""
+    is_name = Path(run_id).name == run_id == PureWindowsPath(run_id).name and run_id not in ("", "..")
+    if not (is_name and run_id.isprintable()):
+        raise RunFolderError(f"a run id must be the name of a folder in {str(runs_dir)!r}, got {run_id!r}")
+    return runs_dir / run_id
+
+
 @dataclass(frozen=True)
 class Header:
     """The first line of a trace. `began_at` is Unix time; older traces do not have it."""
@@ -95,11 +103,15 @@ class RunFolder:
 
     @classmethod
     def create(cls, runs_dir: Path, run_id: str) -> RunFolder:
-        """Return a new folder with its header. Raises RunFolderUnwritable if it exists or cannot be made."""
-        path = runs_dir / run_id
+        """Return a new folder with its header, for its owner alone.
+
+        Raises RunFolderUnwritable if it exists or cannot be made.
+        """
+        path = path_of(runs_dir, run_id)
         try:
-            path.mkdir(parents=True)
-            (path / "screens").mkdir()
+            runs_dir.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700)
+            (path / "screens").mkdir(mode=0o700)
         except OSError as exc:
             raise RunFolderUnwritable(f"cannot make the run folder {str(path)!r}: {exc}") from exc
         header = Header(run_id, began_at=round(time.time(), 3))
@@ -143,11 +155,12 @@ def _screen_path(path: Path, ref: FrameRef) -> Path:
     return path / "screens" / f"{ref.digest}.png"
 
 
-def write_atomically(target: Path, content: bytes) -> None:
-    """Write all of the content or nothing. Raises RunFolderUnwritable."""
+def write_atomically(target: Path, content: bytes, opener: Callable[[str, int], int] | None = private) -> None:
+    """Write all of the content or nothing; by default for the owner alone. Raises RunFolderUnwritable."""
     draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        draft.write_bytes(content)
+        with open(draft, "wb", opener=opener) as file:
+            file.write(content)
         draft.replace(target)
     except OSError as exc:
         draft.unlink(missing_ok=True)

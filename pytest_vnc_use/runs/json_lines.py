@@ -21,6 +21,11 @@ DEEPEST = 100
 TOO_DEEP = f"must not be more than {DEEPEST} levels of JSON deep"
 
 
+def private(path: str, flags: int) -> int:
+    """Open a file, as `open(…, opener=…)` asks for it, that only its owner may read."""
+    return os.open(path, flags, 0o600)
+
+
 @cache
 def _adapter(form: Any) -> TypeAdapter[Any]:
     return TypeAdapter(form)
@@ -74,7 +79,7 @@ class JsonLines:
                 self._drop_torn_line()
                 self._last = (self.lines() or [b""])[-1]
             self._is_whole, line = False, self._seal(line, self._last)
-            with self.path.open("ab") as file:
+            with open(self.path, "ab", opener=private) as file:
                 file.write(line + b"\n")
             self._is_whole, self._last = True, line
         except OSError as exc:

@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_vnc_use.errors import RunFolderUnwritable
+from pytest_vnc_use.runs.json_lines import private
 
 
 def keep_logs(run_folder: Path, logs: Mapping[str, str]) -> None:
     """Write the logs over earlier ones; empty logs are left out. Raises RunFolderUnwritable."""
     folder = run_folder / "logs"
     try:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         for role, text in logs.items():
             if text:
-                (folder / f"{_file_name(role)}.txt").write_text(text, encoding="utf-8", errors="replace")
+                path = folder / f"{_file_name(role)}.txt"
+                with open(path, "w", encoding="utf-8", errors="replace", opener=private) as file:
+                    file.write(text)
     except OSError as exc:
         raise RunFolderUnwritable(f"cannot keep the desktop's logs in {str(folder)!r}: {exc}") from exc
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_vnc_use.runs.logger import Redactor
+from pytest_vnc_use.runs.redaction import Redactor
+from pytest_vnc_use.types.secret_text import SecretText
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,8 @@ class Secrets:
     def of(cls, values: Mapping[str, str], api_keys: Mapping[str, str], ambient: Mapping[str, str]) -> Secrets:
         """Return the secrets of a task with the API keys and the other ambient secrets of the environment."""
         return cls(
-            dict(values),
-            Redactor(values, numbers=False),
+            {name: SecretText.of(name, value) for name, value in values.items()},
+            Redactor(values, acts=True),
             Redactor({**values, **api_keys}),
             Redactor({**values, **ambient}),
         )

@@ -13,8 +13,11 @@ ScrollMeans = Literal["wheel", "keys"]
 TypingMeans = Literal["keys", "clipboard"]
 HistoryDirection = Literal["back", "forward"]
 JsonObject = Mapping[str, Any]
-SECRET_MARK = re.compile(r"<secret:([A-Za-z_][A-Za-z0-9_]*)>")
-"""The placeholder for a secret's value, with the secret's name. The value replaces it just before it is typed."""
+SECRET_MARK = re.compile(r"<(?:secret|totp):([A-Za-z_][A-Za-z0-9_]*)>")
+"""The placeholder for a secret's value, or for the one-time code that the value is the key of, with the secret's name.
+
+The value or the code replaces it just before it is typed.
+"""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -49,15 +49,27 @@ class Form(Generic[T]):
             ) from exc
         return cls(name, adapter, _bindable(schema, name))
 
-    def read(self, reader: object, question: str, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
-        """Return the reader's answer within the time, fitting or not. Raises PlannerError, Inconclusive."""
+    def read(
+        self,
+        reader: object,
+        question: str,
+        frame: Frame,
+        *,
+        timeout_s: float,
+        report: Report,
+        hide: Callable[[str], str] = str,
+    ) -> Reading:
+        """Return the reader's answer within the time, fitting or not. Raises PlannerError, Inconclusive.
+
+        `hide` takes secrets out of what the schema says of a field.
+        """
         _vnc_asks = "judge"
         if not isinstance(reader, Reader):
             name = type(reader).__name__
             raise Inconclusive(f"nobody can read values: {name} only judges claims; configure --vnc-judge=gemini")
 
         def read(left_s: float) -> Reading:
-            return reader.read(question, self.schema, frame, timeout_s=left_s, report=report)
+            return reader.read(question, _hidden(self.schema, hide), frame, timeout_s=left_s, report=report)
 
         reading = within(read, Deadline(timeout_s), "reads a value")
         if not is_shallow(reading.value):
@@ -75,6 +87,19 @@ class Form(Generic[T]):
     def filled(self, reading: Reading) -> T:
         """Return the value in the user's own type. Raises pydantic's ValidationError."""
         return self.adapter.validate_json(json.dumps(reading.value))
+
+
+def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
+    """Return a schema without secrets in its texts; the names of fields stay."""
+    match value:
+        case str():
+            return hide(value)
+        case Mapping():
+            return {key: _hidden(each, hide) for key, each in value.items()}
+        case list() | tuple():
+            return [_hidden(each, hide) for each in value]
+        case _:
+            return value
 
 
 def _format_error(error: Mapping[str, Any]) -> str:

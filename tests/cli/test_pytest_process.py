@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.cli.pytest_process import Suite
+from pytest_vnc_use.errors import SettingsError
 from support.vnc_servers import wait_for
 
 ENDLESS = """\
@@ -47,3 +48,10 @@ def test_a_suite_that_is_stopped_before_it_starts_ends_too(tmp_path: Path) -> No
     with ThreadPoolExecutor() as threads:
         assert threads.submit(suite.run, 60.0).exception(timeout=20) is not None
     assert not (tmp_path / "pid.txt").exists()
+
+
+@pytest.mark.parametrize("path", ["@args.txt", "-pevil", "--rootdir=/", "../test_it.py", "/etc/test_it.py::test"])
+def test_a_path_that_pytest_takes_for_something_else_is_refused(tmp_path: Path, path: str) -> None:
+    (tmp_path / "args.txt").write_text("/etc/test_it.py\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match="a path of tests must lie in the folder"):
+        Suite(tmp_path, tmp_path / "runs", [path], "", {})

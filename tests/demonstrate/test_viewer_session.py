@@ -25,7 +25,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.runs.folder import read_trace
-from pytest_vnc_use.runs.logger import Redactor
+from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import Action, Click, Region, TypeText
 from support import vnc_servers
 from support.forked_python import ForkedPython

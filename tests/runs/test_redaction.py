@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -12,7 +13,8 @@ import pytest
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.runs.folder import RunFolder, read_exchanges, read_trace
-from pytest_vnc_use.runs.logger import Redactor, RunLogger
+from pytest_vnc_use.runs.logger import RunLogger
+from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import (
     ApprovalAsked,
     CallFunction,
@@ -41,6 +43,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Verdict,
 )
+from pytest_vnc_use.types.secret_text import SecretText
 
 PASSWORD = 'hunter2 "ö" \\ &/+\'<'
 API_KEY = "AIzaSy-1234567890_abcdefgh"
@@ -231,3 +234,82 @@ def test_an_event_is_on_the_disk_when_it_was_observed(tmp_path: Path) -> None:
     for number, event in enumerate(EVENTS, start=1):
         logger.observe(event)
         assert len((folder.path / "trace.jsonl").read_text(encoding="utf-8").splitlines()) == 1 + number
+
+
+# --- short, broken and cut values ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("pin = '42'", "pin = '<secret:PIN>'"),
+        ("42 is 420, 4.2 or a42", "<secret:PIN> is 420, 4.2 or a42"),
+        ("NDI=", "<secret:PIN>"),
+    ],
+)
+def test_a_short_value_is_hidden_where_it_stands_alone(text: str, hidden: str) -> None:
+    assert Redactor({"PIN": "42"}).hide(text) == hidden
+
+
+LONG = "correct horse 'battery' staple-0451"
+PEM = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n-----END KEY-----\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "correct horse\n'battery' staple-0451",
+        "E     'correct horse '\nE      \"'battery' \"\nE      'staple-0451'",
+        repr([repr({"a": LONG, '"': 1})]),
+        json.dumps(json.dumps(json.dumps(LONG))),
+        base64.encodebytes(f"alice and bob: {LONG} {LONG} {LONG}".encode()).decode(),
+        "- correct horse 'bat...",
+        "..." + LONG[9:],
+        "… " + LONG[-4:] + " and " + LONG[:4] + " …",
+        "'correct horse '\n  \"'batt...",
+        "Skipping 24 identical leading characters in diff\n  - orse 'battery' stap!\n  + orse 'battery' stap?",
+        f"value: <secret:LONG>\n{LONG}",
+    ],
+)
+def test_no_piece_of_a_value_is_left_for_a_reader(text: str) -> None:
+    hidden = Redactor({"LONG": LONG}).hide_pieces(text)
+    assert "<secret:LONG>" in hidden
+    assert not any(word in hidden for word in ("correct", "corr", "horse", "orse", "battery", "batt", "staple", "0451"))
+    assert base64.b64encode(LONG.encode()).decode()[4:20] not in hidden.replace("\n", "")
+
+
+def test_each_line_of_a_value_is_hidden() -> None:
+    redactor = Redactor({"KEY": PEM})
+    assert (
+        redactor.hide_pieces(f"  - {PEM.splitlines()[1]}\n?   ^^\n  + {PEM.splitlines()[2]}").count("<secret:KEY>") == 2
+    )
+    assert "MIIE" not in redactor.hide_pieces(repr(PEM)) + redactor.hide_pieces(PEM.replace("\n", "\n    "))
+
+
+def test_other_text_stays_for_a_reader_too() -> None:
+    redactor = Redactor({"LONG": LONG, "PIN": "4711"})
+    for text in ("a horse and a battery", "wait...", "E   assert 471 == 12\n", "C:\\new\\table", "", "...", "\n\n"):
+        assert redactor.hide_pieces(text) == text
+
+
+def test_a_placeholder_stays_where_a_value_is_like_it() -> None:
+    redactor = Redactor({"A": "secret", "B": "my-secret-value"})
+    text = "<secret:B> identical leading characters\n- <secret:B> and my-secret-val\n"
+    assert "my-secret" not in redactor.hide_pieces(text)
+    assert redactor.hide_pieces("<secret:B>\n<secret:A>") == "<secret:B>\n<secret:A>"
+
+
+def test_a_long_text_takes_no_long_time() -> None:
+    redactor = Redactor({f"S{number}": f"{LONG}{number}" for number in range(10)})
+    text = "............ corr staple \\ 'x' \n" * 3_000
+    started = time.monotonic()
+    redactor.hide_pieces(text)
+    assert time.monotonic() - started < 15.0
+
+
+def test_a_secret_text_is_hidden_by_its_characters() -> None:
+    redactor = Redactor({"PASSWORD": SecretText.of("PASSWORD", PASSWORD)})
+    assert (
+        redactor.hide(f"{PASSWORD!r} {PASSWORD} <secret:PASSWORD>")
+        == "'<secret:PASSWORD>' <secret:PASSWORD> <secret:PASSWORD>"
+    )

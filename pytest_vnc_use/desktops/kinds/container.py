@@ -151,6 +151,7 @@ class ContainerDesktop(ReachedDesktop):
         for command in self._engine.removal(self.container):
             cleanup.note_command(folder, command)
         file = folder / "environment"  # everybody here could read a command line
+        file.touch(mode=0o600)
         file.write_text("".join(f"{name}={value}\n" for name, value in self._environment.items()), encoding="utf-8")
         self._engine.run(Run(self._image, self._port, self._volumes, file, folder))
 

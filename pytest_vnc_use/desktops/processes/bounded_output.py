@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import IO
 
 from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops.processes.environment import inheritable
 from pytest_vnc_use.desktops.processes.working_folder import MOST_BYTES
 
 _TAIL = 750_000
@@ -31,6 +32,7 @@ def bounded_run(words: Sequence[str], given: bytes, timeout_s: float) -> subproc
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        env=inheritable(),
         start_new_session=os.name == "posix",
     )
     outputs = [_Output(stream) for stream in (process.stdout, process.stderr) if stream]

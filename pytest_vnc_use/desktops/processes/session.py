@@ -23,6 +23,7 @@ from weakref import WeakSet
 
 from pytest_vnc_use.desktops.processes import cleanup
 from pytest_vnc_use.desktops.processes.attended import Attended
+from pytest_vnc_use.desktops.processes.environment import inheritable
 from pytest_vnc_use.desktops.processes.process import Process, text_of
 from pytest_vnc_use.desktops.processes.working_folder import opened_to_write
 from pytest_vnc_use.errors import DesktopError
@@ -41,11 +42,6 @@ It is called as: sh -c _GUARD … FOLDER PYTHON CLEANING. Sessions come on stand
 them. The input ends when the other side closes it, or dies, even by kill -9. If FOLDER is still there then, nobody has
 cleaned up. It is a shell script, because it starts beside the X server, whose start a Python process would slow down.
 """
-_NOT_FOR_THE_DESKTOP = (
-    *("WAYLAND_DISPLAY", "WAYLAND_SOCKET", "VNC_USE_PASSWORD", "VNC_USE_API_KEY"),
-    *("GOOGLE_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"),
-)
-"""Variables that would lead a program to the screen of the person who runs the tests, or give it the tests' secrets."""
 
 
 class Session:
@@ -67,9 +63,7 @@ class Session:
         self.working_folder = self.folder / "work"
         self._logs = self.working_folder / "logs"
         self._logs.mkdir(parents=True)
-        given = os.environ if inherited is None else inherited
-        handed_on = {name: value for name, value in given.items() if name not in _NOT_FOR_THE_DESKTOP}
-        self.environment = {**handed_on, **environment, cleanup.MARK: str(self.folder)}
+        self.environment = {**inheritable(inherited), **environment, cleanup.MARK: str(self.folder)}
         self._processes: list[Process] = []
         self._staying: list[Process] = []
         self._commands: list[Attended] = []
@@ -251,6 +245,7 @@ class Session:
                 stdin=subprocess.PIPE,
                 stdout=errors,
                 stderr=errors,
+                env=inheritable(),
                 start_new_session=True,
                 pass_fds=[self._lock],
             )

@@ -1,0 +1,173 @@
+"""The redaction of all that pytest reports: no report leaves its process with the value of a secret in it.
+
+A plugin, registered by on_demand.py. Each report of a test, of a subtest and of a collection passes through one hook
+before anything prints, stores or sends it, and each warning through another. A worker of pytest-xdist redacts its own
+reports. What one test declares is secret in the whole session, because fixtures and logs are shared.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use.plugin.options import secret_sources
+from pytest_vnc_use.plugin.stash import PROPERTIES, SECRETS, SETTINGS
+
+_OF_PYTEST = frozenset({"$report_type", "nodeid", "location", "keywords", "outcome", "when", "type", "style"})
+"""Fields that pytest and other plugins look things up by; they hold no text of a test's own but its id."""
+_PICTURE = re.compile(r"(data:image/[^;]+;base64,[A-Za-z0-9+/=]+)")
+
+
+class SessionSecrets:
+    """The secrets of a session: of `--vnc-secret`, of all tests that were collected, of models and the desktop."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self.given = given
+        """Those of `--vnc-secret`, which every test may have typed."""
+        self._values: dict[str, str] = {}
+        self._hide: Callable[[str], str] = str
+        self.hide_in_id: Callable[[str], str] = str
+        """Takes secrets out of the id of a parameter. A short value may be there by chance."""
+        self.add(given)
+
+    def add(self, values: Mapping[str, str]) -> None:
+        """Redact these values, by name, from now on; a value that is empty is none."""
+        from pytest_vnc_use.runs.redaction import SHORT, Redactor
+
+        new = {name: value for name, value in values.items() if value}
+        if not new.items() <= self._values.items():
+            self._values.update(new)
+            self._hide = Redactor(self._values).hide_pieces
+            long = {name: value for name, value in self._values.items() if len(value) >= SHORT}
+            self.hide_in_id = Redactor(long).hide
+
+    def hide(self, text: str) -> str:
+        """Return a text without secrets; pictures in it stay."""
+        parts = _PICTURE.split(text)
+        return "".join(part if number % 2 else self._hide(part) for number, part in enumerate(parts))
+
+
+def secrets_of(config: pytest.Config) -> SessionSecrets:
+    """Return the secrets of the session. Raises UsageError if one cannot be read."""
+    if SECRETS not in config.stash:
+        from pytest_vnc_use.errors import SettingsError
+        from pytest_vnc_use.settings.secret_sources import read_secret
+
+        try:
+            given = dict(read_secret(*source) for source in secret_sources(config))
+        except SettingsError as exc:
+            raise pytest.UsageError(str(exc)) from exc
+        config.stash[SECRETS] = SessionSecrets(given)
+    return config.stash[SECRETS]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Learn the keys of models and the desktop's password."""
+    from pytest_vnc_use import assembly
+
+    secrets_of(config).add(assembly.ambient_secrets(config.stash[SETTINGS]))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Have pytest's live log and its log file redacted as they are written."""
+    logs = session.config.pluginmanager.get_plugin("logging-plugin")
+    for handler in (getattr(logs, "log_file_handler", None), getattr(logs, "log_cli_handler", None)):
+        if isinstance(handler, logging.Handler):
+            formatter = handler.formatter or logging.Formatter()
+            handler.setFormatter(_RedactingFormatter(formatter, secrets_of(session.config)))
+
+
+class _RedactingFormatter(logging.Formatter):
+    """A formatter of log records that formats as another one does, without secrets."""
+
+    def __init__(self, formatter: logging.Formatter, secrets: SessionSecrets) -> None:
+        super().__init__()
+        self._formatter, self._secrets = formatter, secrets
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record's text without secrets."""
+        return self._secrets.hide(self._formatter.format(record))
+
+
+class Redaction:
+    """The hooks that redact, for one session."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_make_parametrize_id(self, val: object) -> str | None:
+        """Put a secret's name into the id of a test in the place of its value, which is a parameter."""
+        if not isinstance(val, (str, bytes)):
+            return None
+        text = val.decode("utf-8", "replace") if isinstance(val, bytes) else val
+        hidden = secrets_of(self._config).hide_in_id(text)
+        return None if hidden == text else hidden
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
+        """Redact a report on a test before any other plugin receives it."""
+        self._redact(report)
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collectreport(self, report: pytest.CollectReport) -> Generator[None, None, None]:
+        """Redact a report on a collection before any other plugin receives it."""
+        self._redact(report)
+        return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
+        """Redact a warning's text and source line. The warning that was raised stays as it is."""
+        hide = secrets_of(self._config).hide
+        told = str(warning_message.message)
+        if hide(told) != told:
+            warning_message.message = UserWarning(hide(told))
+        if warning_message.line:
+            warning_message.line = hide(warning_message.line)
+
+    def _redact(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        """Put text without secrets in the place of all text that a report holds, if it holds any.
+
+        pytest's own form for sending reports has all text in it, of whatever class an error's representation is.
+        """
+        hook = self._config.hook
+        sent = hook.pytest_report_to_serializable(config=self._config, report=report)
+        clean = _redacted(sent, secrets_of(self._config).hide)
+        if clean == sent:
+            return
+        redacted = hook.pytest_report_from_serializable(config=self._config, data=clean)
+        kept = {"result"}  # of a collection: its items, which are not sent
+        vars(report).update({name: value for name, value in vars(redacted).items() if name not in kept})
+
+
+def _redacted(value: Any, hide: Callable[[str], str]) -> Any:
+    """Return a value of a report's fields without secrets."""
+    match value:
+        case str():
+            return hide(value)
+        case dict():
+            return {name: _redacted_field(name, each, hide) for name, each in value.items()}
+        case list():
+            return [_redacted(each, hide) for each in value]
+        case (str() as name, _) if name.startswith(PROPERTIES):
+            return value  # a property of this plugin's own, which has no secret
+        case tuple():
+            return tuple(_redacted(each, hide) for each in value)
+        case _:
+            return value
+
+
+def _redacted_field(name: str, value: Any, hide: Callable[[str], str]) -> Any:
+    if name in _OF_PYTEST or name.startswith(PROPERTIES):
+        return value
+    if name == "lines" and value:  # a value may stand on several lines
+        if any(line.endswith("\n") for line in value):  # as in a traceback of Python's own
+            return [hide("".join(value))]
+        return hide("\n".join(value)).split("\n")
+    return _redacted(value, hide)

@@ -1,0 +1,147 @@
+"""A secret of an agent: its value goes to the keyboard, its name to everybody else."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.errors import ActionError, Inconclusive
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import (
+    CallFunction,
+    DesktopAction,
+    Frame,
+    JsonObject,
+    OpenAddress,
+    Proposal,
+    Reading,
+    Report,
+    TypeText,
+    Verdict,
+)
+from pytest_vnc_use.types.secret_text import SecretText
+from support.memory_desktop import ListPlanner, PaintedController, act, finished
+
+VALUE = "hunter2&correct-horse"
+SECRETS = {"PW": VALUE}
+
+
+class NotingJudge:
+    """The ports Judge and Reader: it notes all that it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        self.asked.append(claim)
+        return Verdict(claim, "holds", f"it shows {VALUE}", model="notes")
+
+    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+        self.asked += [question, str(schema)]
+        return Reading(question, {"kind": "x"}, "so", None, frame.ref, "notes")
+
+
+class StuckController(PaintedController):
+    """A desktop on which typing breaks, in a frame that holds the keystrokes."""
+
+    def __init__(self, error: Callable[[str], BaseException]) -> None:
+        super().__init__()
+        self._error = error
+
+    def perform(self, action: DesktopAction) -> None:
+        if isinstance(action, (TypeText, OpenAddress)):
+            text = action.text if isinstance(action, TypeText) else action.address
+            pressed = [ord(character) for character in text]
+            try:
+                raise OSError(len(pressed))
+            except OSError as exc:
+                raise self._error(text.upper()) from exc
+        super().perform(action)
+
+
+def agent(
+    folder: Path, planner: Any = None, controller: PaintedController | None = None, judge: Any = None, **given: Any
+) -> VncUseAgent:
+    settings = Settings(server="localhost::1", runs_dir=str(folder))
+    planner = planner or ListPlanner([finished()])
+    controller = controller or PaintedController()
+    return VncUseAgent(settings=settings, planner=planner, controller=controller, judge=judge, secrets=SECRETS, **given)
+
+
+class Login(BaseModel):
+    kind: Literal["x"] = Field(description=f"x, where {VALUE} is shown")
+
+
+def test_a_judge_is_asked_for_the_name(tmp_path: Path) -> None:
+    judge = NotingJudge()
+    with agent(tmp_path, judge=judge) as asks:
+        verdict = asks.verify(f"the field shows {VALUE}")
+        asks.saw(f"{VALUE} was shown")
+        asks.check(f"{VALUE} is there")
+        asks.verify_end_state(f"Type {VALUE}")
+        asks.extract(Login, f"Is {VALUE} shown?")
+    assert len(judge.asked) >= 6
+    assert all(VALUE not in each and "<secret:PW>" in each for each in judge.asked)
+    assert VALUE not in str(verdict)
+
+
+def test_a_planner_is_told_the_name(tmp_path: Path) -> None:
+    def password_of(user: str, password: str) -> str:
+        """The password of a user."""
+        assert password == VALUE
+        assert type(password) is str
+        return f"it is {VALUE}, or\n{VALUE[:10]}\n{VALUE[10:]}"
+
+    call = CallFunction("password_of", {"user": "alice", "password": "<secret:PW>"})
+    planner = ListPlanner([act(Proposal(call, "ask")), finished()])
+    with agent(tmp_path, planner, functions=[password_of]) as runs:
+        runs.run(f"Sign in with {VALUE}")
+    seen = repr(planner.seen)
+    assert "<secret:PW>" in seen
+    assert "hunter2" not in seen
+    assert "correct-horse" not in seen
+
+
+def test_the_keyboard_gets_the_value_and_its_repr_is_the_name(tmp_path: Path) -> None:
+    controller = PaintedController()
+    with agent(tmp_path, controller=controller) as types:
+        types.type_text("alice <secret:PW>")
+    (action,) = controller.performed
+    assert isinstance(action, TypeText)
+    assert action.text == f"alice {VALUE}"
+    assert repr(action) == repr(TypeText("alice <secret:PW>"))
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, ValueError, ActionError], ids=lambda kind: kind.__name__)
+def test_an_error_has_no_frame_that_typed(tmp_path: Path, kind: type[BaseException]) -> None:
+    types = agent(tmp_path, controller=StuckController(lambda text: kind("stuck")))
+    with types, pytest.raises(kind) as raised:
+        types.type_text("<secret:PW>")
+    told = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
+    assert "pressed" not in told
+    assert VALUE not in told.replace(f"VALUE = {VALUE!r}", "")
+    assert str(ord(VALUE[0])) + ", " + str(ord(VALUE[1])) not in told
+
+
+def test_a_value_that_is_read_off_the_screen_is_the_tests_own(tmp_path: Path) -> None:
+    class Shows(NotingJudge):
+        def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+            return Reading(question, VALUE, "so", None, frame.ref, "notes")
+
+    with agent(tmp_path, judge=Shows()) as reads:
+        assert reads.extract(str, "What is typed?") == VALUE
+        with pytest.raises(Inconclusive) as raised:
+            reads.extract(int, "What is typed?")
+    assert VALUE not in str(raised.value)
+
+
+def test_a_secret_text_is_text() -> None:
+    text = SecretText("a hunter2", "a <secret:PW>")
+    assert (text, len(text), f"{text}!") == ("a hunter2", 9, "a hunter2!")
+    assert (repr(text), type(str(text))) == ("'a <secret:PW>'", str)

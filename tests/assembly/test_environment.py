@@ -1,0 +1,48 @@
+"""The keys that the settings name stay with the tests: no desktop, program or command inherits them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+
+import pytest
+
+from pytest_vnc_use import assembly
+from pytest_vnc_use.assembly.desktops import given_desktop
+from pytest_vnc_use.settings.settings import Settings
+from support.paths import PAD_LINE
+
+PRINTS = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SHOP_VNC", "OUR_MODEL", "GOOGLE_API_KEY"):
+        monkeypatch.setenv(name, "not for the program")
+    monkeypatch.setenv("SHOP_MODE", "test")
+
+
+def check(environment: dict[str, str]) -> None:
+    assert environment["SHOP_MODE"] == "test"
+    assert "not for the program" not in environment.values()
+
+
+@pytest.mark.parametrize("server", ["qt", "xvnc"])
+def test_of_a_desktop_that_is_started_here(server: str) -> None:
+    if server == "xvnc" and not shutil.which("Xvnc"):
+        pytest.skip("needs Xvnc")
+    settings = Settings(server=server, app=PAD_LINE, password_env="SHOP_VNC", api_key_env="OUR_MODEL")
+    desktop = assembly.lease_desktop(settings)
+    try:
+        check(json.loads(desktop.run(PRINTS).stdout))
+    finally:
+        desktop.stop()
+
+
+def test_of_a_desktop_that_a_command_leads_to() -> None:
+    settings = Settings(
+        server="localhost::1", exec="env", app=shlex.join(PRINTS), password_env="SHOP_VNC", api_key_env="OUR_MODEL"
+    )
+    check(json.loads(given_desktop(settings).run(PRINTS).stdout))

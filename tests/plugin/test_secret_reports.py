@@ -1,0 +1,226 @@
+"""Nothing that pytest reports holds the value of a secret: in the terminal, JUnit's XML, pytest-html, live logs."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from support.pad_sessions import ON_PAD, QUIET
+
+SECRET = "hunter2&corréct horse/battery'staple+0451"
+LEAKS = """
+import base64, html, json, logging, os, pprint, subprocess, sys, textwrap, urllib.parse, warnings
+import pytest
+
+KEY = "".join(["SHOP", "_PASSWORD"])
+
+@pytest.fixture
+def value(vnc_settings):
+    return os.environ[KEY]
+
+@pytest.fixture
+def broken_setup(value):
+    print("setup", value)
+    raise LookupError(value)
+
+@pytest.fixture
+def broken_teardown(value):
+    yield
+    print("teardown", value)
+    raise LookupError(value)
+
+def test_assert(value): assert value == "other"
+def test_assert_in(value): assert "x" in {"a": [value, value]}
+def test_near_diff(value): assert [value, "a" * 100] == [value + "x", "a" * 100]
+def test_lines_diff(value): assert f"a\\n{value}\\nb" == f"a\\n{value}!\\nc"
+def test_cut(value): assert value + "x" * 4000 == 2
+def test_cut_in_the_middle(value):
+    text = "x" * 112 + value + "y" * 112
+    fail(text)
+def test_cut_elsewhere(value):
+    for shift in range(80, 130):
+        def inner(shifted): pass
+        assert ("x" * shift + value + "y" * (260 - shift)) or fail(shift)
+    shifted = ["x" * shift + value + "y" * 200 for shift in range(100, 120)]
+    fail(*shifted)
+def test_pprint(value): assert pprint.pformat({"k" * 50: value, "l" * 60: [value] * 4}, width=40) == 1
+def test_wrapped(value): assert textwrap.fill("word " * 13 + value + " word" * 20, 70) == ""
+def test_forms(value):
+    raw = value.encode()
+    print(base64.encodebytes(b"user:" * 12 + raw).decode())
+    print(base64.b64encode(raw).decode(), urllib.parse.quote(value), urllib.parse.quote_plus(value))
+    print(json.dumps({"p": value}), json.dumps(json.dumps(value)), ascii(value), repr(raw), html.escape(value))
+    pytest.fail(value)
+def fail(*texts): raise RuntimeError("no")
+def test_chain(value):
+    try:
+        try:
+            raise KeyError(value)
+        except KeyError as exc:
+            raise ValueError(f"<{value}>") from exc
+    except ValueError:
+        raise OSError(5, value, value)
+def test_group(value):
+    if sys.version_info >= (3, 11):
+        raise ExceptionGroup(value, [ValueError(value), ExceptionGroup("b", [KeyError(value)])])
+    raise ValueError(value)
+def test_pytest_fail(value): pytest.fail(value, pytrace=False)
+def test_skip(value): pytest.skip(value)
+def test_xfail(value): pytest.xfail(value)
+@pytest.mark.xfail(reason=os.environ[KEY])
+def test_xfail_mark(value): assert 0
+@pytest.mark.xfail(reason=os.environ[KEY], strict=True)
+def test_xpass(value): pass
+@pytest.mark.skip(reason=os.environ[KEY])
+def test_skip_mark(): pass
+def test_output(value):
+    print(value); print(value, file=sys.stderr); logging.getLogger().warning("log %s", value)
+    subprocess.run([sys.executable, "-c", f"import os; print(os.environ['{KEY}'])"])
+    os.write(1, value.encode())
+def test_properties(value, record_property):
+    record_property("password", value)
+    record_property(value, 1)
+def test_warning(value): warnings.warn(value)
+def test_setup(broken_setup): pass
+def test_teardown(broken_teardown): pass
+@pytest.mark.parametrize("word", [os.environ[KEY]])
+def test_parameter(word, vnc_settings): assert word == 1
+def test_subtests(value, subtests):
+    with subtests.test(msg="m"):
+        print(value)
+        assert value == 1
+def test_exit_code(value): sys.exit(value)
+class TestUnit:
+    def test_method(self, value): raise type("Custom", (Exception,), {"__str__": lambda self: value})()
+"""
+
+
+def shapes(value: str) -> list[str]:
+    """Return the spellings of a value, and pieces of it that would tell most of it."""
+    raw = value.encode()
+    whole = [value, json.dumps(value)[1:-1], repr(value)[1:-1], ascii(value)[1:-1], repr(raw)[2:-1]]
+    whole += [quote(value), html.escape(value), html.escape(html.escape(value)), base64.b64encode(raw).decode()[:-3]]
+    return [*whole, value[:8], value[-8:], "battery"]
+
+
+def everything_in(folder: Path) -> str:
+    files = [each for each in folder.rglob("*") if each.is_file() and each.suffix in (".html", ".xml", ".log", ".json")]
+    assert files
+    return "\n".join(each.read_text("utf-8", "replace") for each in files)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("-l", "-rA", "-vv"),
+        ("-n2", "-l", "-rA"),
+        ("--tb=native", "-rA"),
+        ("--tb=short", "-l", "-ra", "-v"),
+        ("--tb=line", "-rA"),
+        ("--full-trace", "-l", "--log-cli-level=INFO"),
+    ],
+    ids=["locals", "xdist", "native", "short", "line", "full"],
+)
+def test_no_report_tells_a_secret(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", SECRET)
+    pytester.makepyfile(test_leaks=LEAKS)
+    result = pytester.runpytest_subprocess(
+        "--vnc-secret=SHOP_PASSWORD=env:SHOP_PASSWORD",
+        *("--junit-xml=out/junit.xml", "-ojunit_logging=all", "--html=out/report.html", "--log-file=out/log.log"),
+        *options,
+        *("-p", "no:cacheprovider", "-p", "no:pytest-vnc"),
+        timeout=100,
+    )
+    counted = result.parseoutcomes()
+    assert counted["failed"] >= 16, result.stdout.str()
+    assert counted["errors"] == 2
+    told = "\n".join([result.stdout.str(), result.stderr.str(), everything_in(Path())])
+    assert "secret:SHOP_PASSWORD" in told
+    lines = [line for line in told.splitlines() if any(shape in line for shape in shapes(SECRET))]
+    assert lines == []
+
+
+STUCK = """
+import os
+import pytest
+
+@pytest.mark.timeout(3, method="signal")
+@pytest.mark.vnc_task("Sign in", secrets="SHOP_PASSWORD", expect=None)
+def test_it(vnc_agent, monkeypatch):
+    typed = "<secret:SHOP_PASSWORD>"
+    from pytest_vnc_use.backends.input.devices import Keyboard
+    def strike(self, *chords):
+        while True:
+            pass
+    monkeypatch.setattr(Keyboard, "strike", strike)
+    vnc_agent.type_text(typed)
+"""
+
+
+def test_a_time_limit_while_a_secret_is_typed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", SECRET)
+    pytester.makeconftest(ON_THE_PAD)
+    pytester.makepyfile(test_stuck=STUCK)
+    result = pytester.runpytest_subprocess(*ON_PAD, "-l", "--full-trace", "--junit-xml=junit.xml", timeout=100)
+    result.assert_outcomes(failed=1)
+    told = "\n".join([result.stdout.str(), result.stderr.str(), everything_in(Path())])
+    assert "Timeout" in told
+    assert not [shape for shape in shapes(SECRET) if shape in told]
+    assert str(ord("h")) + "," not in told, "the keysym of the first character"
+    assert "chords     =" not in told
+
+
+ON_THE_PAD = """
+import pytest
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+
+@pytest.fixture
+def vnc_planner():
+    return ScriptedPlanner([])
+"""
+
+
+def test_an_id_that_holds_a_secret_is_refused(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", SECRET)
+    pytester.makepyfile(
+        """
+        import os
+        import pytest
+
+        @pytest.mark.parametrize("word", [os.environ["SHOP_PASSWORD"]])
+        @pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD")
+        def test_named(word): ...
+        """
+    )
+    result = pytester.runpytest_subprocess("--collect-only", "-q", *QUIET)
+    assert "test_named[<secret:SHOP_PASSWORD>]" in result.stdout.str()
+    pytester.makepyfile(
+        test_ids="""
+        import os
+        import pytest
+
+        @pytest.mark.parametrize("word", [1], ids=[os.environ["SHOP_PASSWORD"].replace("é", "e")])
+        @pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD")
+        def test_it(word): ...
+        """
+    )
+    monkeypatch.setenv("SHOP_PASSWORD", SECRET.replace("é", "e"))
+    result = pytester.runpytest_subprocess("--collect-only", "-q", *QUIET)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = result.stdout.str() + result.stderr.str()
+    assert "the id of a parameter holds a secret: [<secret:SHOP_PASSWORD>]" in told
+    assert "hunter2" not in told
+
+
+def test_a_wrong_secret_is_told_of_before_any_test(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--vnc-secret=SHOP=hunter2", *QUIET)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = result.stdout.str() + result.stderr.str()
+    assert "--vnc-secret must be NAME, NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND, got 'SHOP=…'" in told
