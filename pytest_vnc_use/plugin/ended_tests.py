@@ -15,7 +15,8 @@ import pytest
 
 from pytest_vnc_use.plugin import session_results
 from pytest_vnc_use.plugin.recordings import REHEARSAL
-from pytest_vnc_use.plugin.stash import HIDE, RUNS, SETTINGS, is_ours
+from pytest_vnc_use.plugin.redaction import secrets_of
+from pytest_vnc_use.plugin.stash import RUNS, SETTINGS, is_ours
 
 if TYPE_CHECKING:
     from pytest_vnc_use.runs.ended_test import EndedTest
@@ -82,7 +83,7 @@ def _ended(item: pytest.Item, attempt: _Attempt, last: pytest.TestReport) -> End
     from pytest_vnc_use.runs.ended_test import EndedTest
     from pytest_vnc_use.triage.failure_text import sanitize
 
-    decided, hide = attempt.decided or last, item.stash.get(HIDE, str)
+    decided, hide = attempt.decided or last, secrets_of(item.config).hide
     told = dict(decided.user_properties)
     triage = str(told.get(session_results.TRIAGE, ""))
     return EndedTest(
