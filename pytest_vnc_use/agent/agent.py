@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TypedDict, TypeVar, Union
+from typing import TypeVar
 
 from typing_extensions import Unpack
 
 from pytest_vnc_use import assembly
-from pytest_vnc_use.agent.claims import ClaimContext, Claims, LastTask
-from pytest_vnc_use.agent.manual_actions import ManualActions
-from pytest_vnc_use.body_checks.code_places import places_now
+from pytest_vnc_use.agent.claims import LastTask
+from pytest_vnc_use.agent.parts import AgentParts, Own
+from pytest_vnc_use.agent.tasks import Again as Again, AnyPlanner as AnyPlanner
 from pytest_vnc_use.costs.budget import Budget
-from pytest_vnc_use.errors import SettingsError, TaskFailed
-from pytest_vnc_use.loop.actor import functions_by_name
-from pytest_vnc_use.loop.runner import RunContext, Runner
-from pytest_vnc_use.planners.local.reenact import Reenactment
+from pytest_vnc_use.errors import TaskFailed
 from pytest_vnc_use.recordings.session import RecordedTest
-from pytest_vnc_use.runs.secrets import Secrets
-from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.paths import absolute_files
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.triage.rules import RunEnd, broken_end, end_of, error_for_run
+from pytest_vnc_use.triage.rules import RunEnd
 from pytest_vnc_use.types import (
     AskedVerdict,
     Button,
@@ -36,27 +29,15 @@ from pytest_vnc_use.types import (
     Frame,
     KeyCombo,
     Limits,
-    Observation,
-    Outcome,
     Reading,
     RunResult,
     Scroll,
     Verdict,
 )
 from pytest_vnc_use.types.protocols import Approver, Controller, Desktop, Judge, Planner, RunObserver
-from pytest_vnc_use.verification.verifier import check_asked, verify_function
 
 T = TypeVar("T")
 Self = TypeVar("Self", bound="VncUseAgent")
-AnyPlanner = Union[Planner, Callable[[Observation], object]]
-
-
-class Again(TypedDict, total=False):
-    """The things that a run had of its own, given again. `trust` goes on with a run that came from elsewhere."""
-
-    policy: Policy | None
-    planner: AnyPlanner | None
-    trust: bool
 
 
 class VncUseAgent:
@@ -101,61 +82,16 @@ class VncUseAgent:
         budget: Budget | None = None,
         recorded: RecordedTest | None = None,
     ) -> None:
-        given = {"server": vnc_server, "screen_size": screen_size, "steps": step_limit, "seconds": seconds_timeout}
-        settings = settings or assembly.settings_of({**given, "exclude": excluded_actions, "planner": "gemini"})
+        named = {"server": vnc_server, "screen_size": screen_size, "steps": step_limit, "seconds": seconds_timeout}
+        settings = settings or assembly.settings_of({**named, "exclude": excluded_actions, "planner": "gemini"})
         self.settings = absolute_files(settings, Path.cwd())
         self.budget = budget or assembly.build_budget(self.settings)
         """What this agent's models have used so far, and may use."""
-        self.ends: list[RunEnd] = []
-        """How the runs of this agent ended, oldest first."""
-        self._check, self._recorded, self._follows_code = check, recorded, bool(test_id)
-        ambient = assembly.ambient_secrets(self.settings, vnc_password)
-        self._secrets = Secrets.of(secrets or {}, assembly.api_keys(), ambient)
-        self._connection = assembly.Connection(lambda: self.settings, vnc_password, desktop, controller)
-        if functions is None:
-            functions = assembly.desktop_functions(self.settings, self._connection.place)
-        self._functions = functions_by_name(functions)
-        self._models = assembly.LiveModels(lambda: self.settings, self._functions, planner, judge)
-        self._runner = self._new_runner(policy, hitl_mode, observers, test_id)
-        self._claims = self._new_claims()
-        self._actions = ManualActions(
-            self._connection,
-            self._secrets,
-            leaves_replay=lambda: recorded.leave() if recorded else None,
-            acts=self._claims.will_act,
-            acted=self._acted,
+        own = Own(policy, planner, judge, controller, functions, secrets or {}, observers, desktop, recorded)
+        self._parts = AgentParts(
+            lambda: self.settings, self.budget, own, vnc_password, hitl_mode=hitl_mode, test_id=test_id, check=check
         )
-
-    def _new_runner(
-        self, policy: Policy | None, hitl_mode: bool, observers: Sequence[RunObserver], test_id: str
-    ) -> Runner:
-        context = RunContext(
-            settings=lambda: self.settings,
-            desktop=self._connection,
-            models=self._models,
-            verify=lambda look, emit: verify_function(lambda: self.judge, look, emit, self._secrets.declared.hide),
-            secrets=self._secrets,
-            functions=self._functions,
-            policy=policy or assembly.build_policy(self.settings, ask=hitl_mode),
-            given_policy=bool(policy),
-            hitl_mode=hitl_mode,
-            budget=self.budget,
-            observers=[*observers, self._recorded] if self._recorded else [*observers],
-            recorded=self._recorded,
-            test_id=test_id,
-        )
-        return Runner(context)
-
-    def _new_claims(self) -> Claims:
-        context = ClaimContext(
-            settings=lambda: self.settings,
-            controller=lambda: self.controller,
-            judge=lambda: self.judge,
-            runner=self._runner,
-            secrets=self._secrets,
-            will_judge=lambda: self._recorded.conclude() if self._recorded else None,
-        )
-        return Claims(context)
+        self._connection, self._models = self._parts.connection, self._parts.models
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
@@ -178,26 +114,14 @@ class VncUseAgent:
         where an action waits for a person; without one the run returns as `WAITING`. Raises TaskFailed where `check`
         asks for it, InfraError where a tool cannot be used, SettingsError for a task or a claim that is none.
         """
-        if not task.strip():
-            raise SettingsError(f"the task must be a sentence, got {task!r}")
-        for claim in expect or ():
-            check_asked(claim, votes=1)
-        own = self._own(planner)
-        return self._noted(
-            lambda: self._runner.run(
-                task, expect=expect, limits=limits, policy=policy, planner=own, approver=approver, run_id=run_id
-            ),
-            check,
-        )
+        return self._parts.tasks.run(task, expect, limits, policy, planner, approver, check, run_id)
 
     def reenact(self, path: Path, *, approver: Approver | None = None, check: bool | None = None) -> RunResult:
         """Carry out the actions of a run folder or its execution.json again, unchecked, up to the first that fails.
 
         Nothing is judged. Raises as `run` does, and SettingsError where a secret of the trace is none of the agent's.
         """
-        execution = read_execution(path)
-        secrets_of(execution, self._secrets.values)
-        again = Reenactment(execution, self._functions)
+        again = self._parts.tasks.reenactment(path)
         limits = again.limits(self.settings.seconds)
         return self.run(again.task, limits=limits, planner=again, approver=approver, check=check)
 
@@ -210,67 +134,37 @@ class VncUseAgent:
         that the run was started with; what was the run's own, as `policy` or `planner` here. `trust=True` goes on also
         with a run that this user did not make on this machine. Raises RunFolderError, SettingsError.
         """
-        return self._go_on(run_id, True, step, approver, again)
+        return self._parts.tasks.go_on(run_id, True, step=step, approver=approver, **again)
 
     def deny(self, run_id: str, *, step: int | None = None, **again: Unpack[Again]) -> RunResult:
         """Refuse the action that a run waits with; the run ends as `denied`, or goes on where the policy says so."""
-        return self._go_on(run_id, False, step, None, again)
+        return self._parts.tasks.go_on(run_id, False, step=step, approver=None, **again)
 
     def resume(self, run_id: str, *, approver: Approver | None = None, **again: Unpack[Again]) -> RunResult:
         """Go on with a run that was interrupted or killed, from its last step; a waiting one still waits."""
-        return self._go_on(run_id, None, None, approver, again)
+        return self._parts.tasks.go_on(run_id, None, step=None, approver=approver, **again)
 
-    def _go_on(
-        self, run_id: str, answer: bool | None, step: int | None, approver: Approver | None, again: Again
-    ) -> RunResult:
-        policy, planner, trust = again.get("policy"), self._own(again.get("planner")), again.get("trust", False)
-        return self._noted(
-            lambda: self._runner.go_on(
-                run_id, answer, step=step, policy=policy, planner=planner, approver=approver, trust=trust
-            ),
-            None,
-        )
-
-    def _own(self, planner: AnyPlanner | None) -> Planner | None:
-        return None if planner is None else self._models.as_planner(planner)
-
-    def _noted(self, advance: Callable[[], RunResult], check: bool | None) -> RunResult:
-        """Advance a run, and note how it ended."""
-        runs_before, result = len(self.runs), None
-        try:
-            result = advance()
-        except BaseException as exc:
-            if len(self.runs) > runs_before:
-                self.ends.append(broken_end(exc, self._runner.history.steps))
-                self._secrets.everything.hide_in_error(exc)
-            raise
-        else:
-            replayed = bool(self._recorded and self._recorded.has_replayed(result.run_id))
-            self.ends.append(end_of(result, replayed=replayed))
-        finally:
-            if len(self.runs) > runs_before and self._runner.started:
-                places = places_now() if self._follows_code else ()
-                self._claims.task_ended(len(self.runs), self._runner.started, result, places)
-        if (self._check if check is None else check) and result.outcome is not Outcome.DONE:
-            raise error_for_run(result)
-        return result
+    @property
+    def ends(self) -> list[RunEnd]:
+        """How the runs of this agent ended, oldest first."""
+        return self._parts.tasks.ends
 
     @property
     def runs(self) -> list[Path]:
         """The run folders of this agent, oldest first."""
-        return self._runner.folders
+        return self._parts.runner.folders
 
     # --- claims ------------------------------------------------------------------------------------------------------
 
     @property
     def verdicts(self) -> list[AskedVerdict]:
         """Every verdict so far, oldest first. Those whose `holds` is false are not shown to hold."""
-        return self._claims.verdicts
+        return self._parts.claims.verdicts
 
     @property
     def extracted(self) -> list[Reading]:
         """All that was read so far, oldest first, each with its reason and the region that it came from."""
-        return self._claims.extracted
+        return self._parts.claims.extracted
 
     def verify(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
         """Judge a claim about the screen. The verdict is true where it holds, false where it fails.
@@ -282,7 +176,7 @@ class VncUseAgent:
         is asked until a majority of so many agrees, and is unsure where none does.
         Raises SettingsError before anything is asked; InfraError where the judge or the desktop is not there.
         """
-        return self._claims.verify(claim, within_s=within_s, votes=votes)
+        return self._parts.claims.verify(claim, within_s=within_s, votes=votes)
 
     def saw(self, claim: str, *, steps: int = 1, votes: int | None = None) -> Verdict:
         """Judge whether a claim held at any time since the last step began, or since the last `steps` of a run.
@@ -291,7 +185,7 @@ class VncUseAgent:
         Among them are those that were there for half a second only. One on which the claim seems to hold decides, once
         `claims.CONFIRMING_VOTES` have said so too. Where it holds on none, it is unsure where it is unsure on one.
         """
-        return self._claims.saw(claim, steps=steps, votes=votes)
+        return self._parts.claims.saw(claim, steps=steps, votes=votes)
 
     def check(self, claim: str | object, message: str = "", *, within_s: float = 0.0, votes: int | None = None) -> bool:
         """Note a soft check: the test goes on, and fails at its end if one is not met. Return whether this one is.
@@ -299,7 +193,7 @@ class VncUseAgent:
         A string is a claim for the judge, as in `verify`; all else is a condition, and `message` says what it means. A
         verdict, as of `saw`, speaks for itself.
         """
-        return self._claims.check(claim, message, within_s=within_s, votes=votes)
+        return self._parts.claims.check(claim, message, within_s=within_s, votes=votes)
 
     def unmet(self) -> TaskFailed | None:
         """Return one error that names all soft checks that are not met so far; they then count no more.
@@ -307,7 +201,7 @@ class VncUseAgent:
         A verdict that does not hold, and that nobody asked whether it does, is one of them. The error is ProductFailed
         where at least one fails, Inconclusive where the judge was unsure and none fails.
         """
-        return self._claims.unmet()
+        return self._parts.claims.unmet()
 
     def extract(self, model: type[T], question: str) -> T:
         """Read a value off the screen: a pydantic model, or whatever else pydantic can make of JSON.
@@ -316,26 +210,25 @@ class VncUseAgent:
         type without a JSON Schema; Inconclusive, which shows what was read, where that is none of the type, or nothing;
         InfraError.
         """
-        return self._claims.extract(model, question)
+        return self._parts.claims.extract(model, question)
 
     def verify_end_state(self, task: str, *, votes: int | None = None) -> Verdict:
         """Judge whether the end state of a task is on the screen, or was before the test acted by itself."""
-        return self._claims.verify_end_state(task, votes=votes)
+        return self._parts.claims.verify_end_state(task, votes=votes)
 
     def take_unproven(self) -> LastTask | None:
         """Return the last task, once, if nothing judged since holds, and the test did not say `expect=None`."""
-        return self._claims.take_unproven()
+        return self._parts.claims.take_unproven()
 
     def end_body(self) -> None:
         """Say that the test's body is over: a replay's end must still be on the screen. Raises RecordingDrifted."""
-        if self._recorded:
-            self._recorded.end_body(self.controller)
+        self._parts.end_body()
 
     # --- manual actions: each waits for the screen to answer and returns it ------------------------------------------
 
     def perform(self, action: DesktopAction) -> Frame:
         """Carry out one action. Raises ActionError, DesktopError."""
-        return self._actions.perform(action)
+        return self._parts.actions.perform(action)
 
     def click(self, x: int, y: int, button: Button = "left", count: int = 1) -> Frame:
         """Click at a point of the screen, in pixels."""
@@ -343,7 +236,7 @@ class VncUseAgent:
 
     def type_text(self, text: str, *, press_enter: bool = False, clear_first: bool = False) -> Frame:
         """Type at the focus. `<secret:NAME>` is typed as the secret's value."""
-        return self._actions.type_text(text, press_enter=press_enter, clear_first=clear_first)
+        return self._parts.actions.type_text(text, press_enter=press_enter, clear_first=clear_first)
 
     def key(self, combination: str) -> Frame:
         """Press keys together: `enter`, `ctrl+a`."""
@@ -360,10 +253,6 @@ class VncUseAgent:
     def screenshot(self) -> bytes:
         """Return the screen now, as PNG."""
         return self.controller.frame().png
-
-    def _acted(self) -> None:
-        self._runner.forget_frames()
-        self.ends[-1:] = [dataclasses.replace(end, did=end.did + 1) for end in self.ends[-1:]]
 
     # --- parts, built on first use -----------------------------------------------------------------------------------
 
@@ -385,9 +274,7 @@ class VncUseAgent:
     @property
     def judge(self) -> Judge:
         """The judge that was given, or the one that the settings name by now; recorded evidence is asked before it."""
-        if self._recorded is None:
-            return self._models.judge
-        return self._recorded.judge(lambda: self._models.judge, lambda: self.controller, self._secrets.everything.hide)
+        return self._parts.judge()
 
     def __repr__(self) -> str:
         return f"<VncUseAgent at {self.server}>"
@@ -399,7 +286,5 @@ class VncUseAgent:
     def __enter__(self: Self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

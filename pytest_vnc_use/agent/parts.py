@@ -1,0 +1,121 @@
+"""The parts of an agent, put together from what it was own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_vnc_use import assembly
+from pytest_vnc_use.agent.claims import ClaimContext, Claims
+from pytest_vnc_use.agent.manual_actions import ManualActions
+from pytest_vnc_use.agent.tasks import AnyPlanner, Tasks
+from pytest_vnc_use.costs.budget import Budget
+from pytest_vnc_use.loop.actor import functions_by_name
+from pytest_vnc_use.loop.runner import RunContext, Runner
+from pytest_vnc_use.recordings.session import RecordedTest
+from pytest_vnc_use.runs.secrets import Secrets
+from pytest_vnc_use.safety.rules import Policy
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, RunObserver
+from pytest_vnc_use.verification.verifier import verify_function
+
+
+@dataclass(frozen=True)
+class Own:
+    """The objects that an agent is given in place of what its settings name, as `VncUseAgent` says."""
+
+    policy: Policy | None
+    planner: AnyPlanner | None
+    judge: Judge | None
+    controller: Controller | None
+    functions: Sequence[Callable[..., object]] | None
+    secrets: Mapping[str, str]
+    observers: Sequence[RunObserver]
+    desktop: Desktop | None
+    recorded: RecordedTest | None
+
+
+class AgentParts:
+    """The parts of an agent: each does one thing, and is given what it needs. `settings` returns those that hold."""
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        budget: Budget,
+        own: Own,
+        password: str | None,
+        *,
+        hitl_mode: bool,
+        test_id: str,
+        check: bool,
+    ) -> None:
+        self._settings, self._own = settings, own
+        self.secrets = Secrets.of(own.secrets, assembly.api_keys(), assembly.ambient_secrets(settings(), password))
+        self.connection = assembly.Connection(settings, password, own.desktop, own.controller)
+        functions = own.functions
+        if functions is None:
+            functions = assembly.desktop_functions(settings(), self.connection.place)
+        self.functions = functions_by_name(functions)
+        self.models = assembly.LiveModels(settings, self.functions, own.planner, own.judge)
+        self.runner = self._new_runner(budget, test_id, hitl_mode=hitl_mode)
+        self.claims = self._new_claims()
+        self.tasks = Tasks(
+            self.runner, self.models, self.secrets, self.functions, own.recorded, self.claims, check, bool(test_id)
+        )
+        self.actions = self._new_actions()
+
+    def end_body(self) -> None:
+        """Check a replay's end against the screen, as `VncUseAgent.end_body` says."""
+        if self._own.recorded:
+            self._own.recorded.end_body(self.connection.controller)
+
+    def judge(self) -> Judge:
+        """Return the judge that was given, or the one that the settings name by now; recorded evidence comes first."""
+        recorded = self._own.recorded
+        if recorded is None:
+            return self.models.judge
+        return recorded.judge(lambda: self.models.judge, self._controller, self.secrets.everything.hide)
+
+    def _controller(self) -> Controller:
+        return self.connection.controller
+
+    def _new_runner(self, budget: Budget, test_id: str, *, hitl_mode: bool) -> Runner:
+        own, hide = self._own, self.secrets.declared.hide
+        context = RunContext(
+            settings=self._settings,
+            desktop=self.connection,
+            models=self.models,
+            verify=lambda look, emit: verify_function(self.judge, look, emit, hide),
+            secrets=self.secrets,
+            functions=self.functions,
+            policy=own.policy or assembly.build_policy(self._settings(), ask=hitl_mode),
+            given_policy=bool(own.policy),
+            hitl_mode=hitl_mode,
+            budget=budget,
+            observers=[*own.observers, own.recorded] if own.recorded else [*own.observers],
+            recorded=own.recorded,
+            test_id=test_id,
+        )
+        return Runner(context)
+
+    def _new_claims(self) -> Claims:
+        recorded = self._own.recorded
+        context = ClaimContext(
+            settings=self._settings,
+            controller=self._controller,
+            judge=self.judge,
+            runner=self.runner,
+            secrets=self.secrets,
+            will_judge=lambda: recorded.conclude() if recorded else None,
+        )
+        return Claims(context)
+
+    def _new_actions(self) -> ManualActions:
+        recorded = self._own.recorded
+        return ManualActions(
+            self.connection,
+            self.secrets,
+            leaves_replay=lambda: recorded.leave() if recorded else None,
+            acts=self.claims.will_act,
+            acted=self.tasks.acted,
+        )
