@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from pytest_vnc_use.atomic_file import write_atomically
 from pytest_vnc_use.errors import InfraError
 
 LOCK_S = 30.0
@@ -114,9 +114,7 @@ class Ledger:
         with self._locked():
             account = self._read()
             yield account
-            fresh = self._file.with_suffix(".new")
-            fresh.write_text(json.dumps(asdict(account)), "utf-8")
-            os.replace(fresh, self._file)
+            write_atomically(self._file, json.dumps(asdict(account)).encode())
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

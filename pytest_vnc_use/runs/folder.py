@@ -34,6 +34,7 @@ from typing import Annotated, Any, get_args
 from pydantic import Field
 from typing_extensions import assert_never
 
+from pytest_vnc_use import atomic_file
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
 from pytest_vnc_use.runs.json_lines import JsonLines, from_json as from_json, private, to_json as to_json
 from pytest_vnc_use.runs.seal import are_sealed, sealed
@@ -157,13 +158,12 @@ def _screen_path(path: Path, ref: FrameRef) -> Path:
 
 def write_atomically(target: Path, content: bytes, opener: Callable[[str, int], int] | None = private) -> None:
     """Write all of the content or nothing; by default for the owner alone. Raises RunFolderUnwritable."""
-    draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        with open(draft, "wb", opener=opener) as file:
-            file.write(content)
-        draft.replace(target)
+        with atomic_file.draft_of(target) as draft:
+            with draft.open("wb") if opener is None else open(draft, "wb", opener=opener) as file:  # noqa: PTH123
+                file.write(content)
+            draft.replace(target)
     except OSError as exc:
-        draft.unlink(missing_ok=True)
         raise RunFolderUnwritable(f"cannot write {str(target)!r}: {exc}") from exc
 
 

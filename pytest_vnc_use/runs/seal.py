@@ -18,6 +18,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from pytest_vnc_use.atomic_file import draft_of
+
 _KEY_BYTES = 32
 _LENGTH = 32
 """The length of a seal in hexadecimal digits."""
@@ -92,14 +94,11 @@ def _read(file: Path) -> bytes:
 def _made(file: Path) -> bytes:
     """Return a new key, or the key of a process that made one at the same moment."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = file.with_name(f".{secrets.token_hex(8)}.tmp")
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
-        opened.write(secrets.token_bytes(_KEY_BYTES))
-    try:
+    with draft_of(file) as draft:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
+            opened.write(secrets.token_bytes(_KEY_BYTES))
         with suppress(FileExistsError):
             os.link(draft, file)
         if not _read(file):
             draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
     return _read(file)

@@ -16,7 +16,7 @@ from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.backends.screen.pointer_shape import PointerShape
 from pytest_vnc_use.backends.screen.rectangles import Area, Sent
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.errors import AuthenticationFailed, SettingsError
+from pytest_vnc_use.errors import AuthenticationFailed, DesktopError, SettingsError
 from pytest_vnc_use.keyboard.keysyms import key_of, parse_key
 from pytest_vnc_use.types import KeyDown, KeyUp, MouseDown, MouseUp, Move, Scroll
 from support import rfb_server
@@ -265,13 +265,25 @@ def test_what_no_viewer_says_ends_it(on_stage: Callable[..., Shown], said: bytes
         assert shown.heard(1) == [None]
 
 
-def test_a_second_viewer_is_not_let_in_and_ends_nothing(on_stage: Callable[..., Shown]) -> None:
-    shown = on_stage()
-    with Person(shown.stage.address) as first:
-        with pytest.raises(EOFError):
-            Person(shown.stage.address)
+@pytest.mark.parametrize("version", [b"RFB 003.003\n", b"RFB 003.007\n", b"RFB 003.008\n"])
+@pytest.mark.parametrize("password", ["", "secret"])
+def test_a_second_viewer_is_told_why_it_is_not_let_in_and_ends_nothing(
+    on_stage: Callable[..., Shown], version: bytes, password: str
+) -> None:
+    shown = on_stage(password or None)
+    with Person(shown.stage.address, password) as first:
+        with Person(shown.stage.address, password, version) as second:
+            assert second.said.startswith("another viewer has this desktop")
+            with pytest.raises(EOFError):
+                second.read(1)
         first.point(1, 2)
         assert shown.heard(1) == [Move(1, 2)]
+
+
+def test_a_real_client_reads_why_a_second_viewer_is_refused(on_stage: Callable[..., Shown]) -> None:
+    shown = on_stage()
+    with Person(shown.stage.address), pytest.raises(DesktopError, match="another viewer has this desktop"):
+        connect(shown.stage.address)
 
 
 def test_who_never_speaks_stands_in_nobodys_way(on_stage: Callable[..., Shown]) -> None:

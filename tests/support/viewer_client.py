@@ -33,7 +33,11 @@ class Person:
     def _shake_hands(self, password: str, version: bytes) -> None:
         assert self.read(12) == b"RFB 003.008\n"
         self._socket.sendall(version)
-        wanted = self.read(4)[3] if version < b"RFB 003.007\n" else self.read(self.read(1)[0])[0]
+        choices = self.read(4)[3:] if version < b"RFB 003.007\n" else self.read(self.read(1)[0])
+        if choices in (b"", b"\0"):
+            self.said = self.read(self.read(4)[3]).decode()
+            return
+        wanted = choices[0]
         if version >= b"RFB 003.007\n":
             self._socket.sendall(bytes([wanted]))
         if wanted == 2:

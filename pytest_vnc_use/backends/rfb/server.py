@@ -38,6 +38,7 @@ Motion = Union[MouseDown, MouseUp, Move, Scroll, KeyDown, KeyUp]
 _LOOK_AGAIN_S = 1 / 30
 _MOST_TEXT_BYTES = 1 << 20
 _VERSION = b"RFB 003.008\n"
+_IN_USE = "another viewer has this desktop already, and only one is served"
 _BUTTONS: Sequence[Button] = ("left", "middle", "right")
 _WHEEL: Sequence[Direction] = ("up", "down", "left", "right")
 _ARROW = ("X       ", "XX      ", "XXX     ", "XXXX    ", "XXXXX   ", "XXXXXX  ", "XXXXXXX ", "XXXX    ", "X  XX   ")
@@ -169,7 +170,7 @@ class _Viewer(Protocol):
         if not (yield from self._is_let_in(version[:11])):
             return
         yield 1  # the flag that others may watch: nobody else does
-        if self._stage.viewer is not None:
+        if self._stage.viewer is not None:  # another was let in at the same time and got here first
             return
         width, height = self._size
         name = self._stage.name.encode()
@@ -179,6 +180,11 @@ class _Viewer(Protocol):
             yield from self._message((yield 1)[0])
 
     def _is_let_in(self, version: bytes) -> Generator[int, bytes, bool]:
+        """Agree on the security. A viewer that may not enter is told so in the words of its version (RFC 6143, 7.1)."""
+        if self._stage.viewer is not None:
+            no_security = struct.pack("!I", 0) if version < b"RFB 003.007" else b"\0"
+            self.transport.write(no_security + _reason(_IN_USE))
+            return False
         wanted = AuthTypes.NONE if self._stage.password is None else AuthTypes.VNC_AUTHENTICATION
         if version < b"RFB 003.007":
             self.transport.write(struct.pack("!I", wanted))
@@ -190,7 +196,7 @@ class _Viewer(Protocol):
         if self._stage.password is not None or version >= b"RFB 003.008":
             self.transport.write(struct.pack("!I", not knows))
         if not knows and version >= b"RFB 003.008":
-            self.transport.write(struct.pack("!I", 14) + b"wrong password")
+            self.transport.write(_reason("wrong password"))
         return knows
 
     def _knows(self, password: str) -> Generator[int, bytes, bool]:
@@ -286,6 +292,11 @@ class _Viewer(Protocol):
 
     def _tell(self, motion: Motion) -> None:
         self._stage.heard(motion, time.monotonic())
+
+
+def _reason(text: str) -> bytes:
+    """Return the reason of a refusal, as RFB sends it."""
+    return struct.pack("!I", len(text.encode())) + text.encode()
 
 
 def _rectangle(x: int, y: int, pixels: Pixels, encoding: int, form: PixelFormat) -> bytes:

@@ -1,0 +1,25 @@
+"""Files that are written as a whole or not at all, so that no reader ever sees half of one."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def write_atomically(target: Path, content: bytes) -> None:
+    """Write all of the content or nothing; replace the file that is there. Raises OSError."""
+    with draft_of(target) as draft:
+        draft.write_bytes(content)
+        draft.replace(target)
+
+
+@contextmanager
+def draft_of(target: Path) -> Iterator[Path]:
+    """Yield a new path in the folder of `target`. Remove the file at that path in the end, unless it was moved."""
+    draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)

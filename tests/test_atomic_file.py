@@ -1,0 +1,59 @@
+"""Files that are written as a whole or not at all."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.atomic_file import draft_of, write_atomically
+
+
+def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "ledger.json"
+    write_atomically(target, b"one")
+    write_atomically(target, b"two")
+    assert target.read_bytes() == b"two"
+    assert [*tmp_path.iterdir()] == [target]
+
+
+def test_where_it_cannot_be_written_the_old_content_stays_and_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "is_a_folder"
+    (folder / "kept").mkdir(parents=True)
+    with pytest.raises(OSError, match="is_a_folder"):
+        write_atomically(folder, b"new")
+    assert [*tmp_path.rglob("*")] == [folder, folder / "kept"]
+
+
+@pytest.mark.parametrize("parent", ["missing", "file"])
+def test_without_a_folder_it_raises_an_os_error(tmp_path: Path, parent: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(OSError, match=parent):
+        write_atomically(tmp_path / parent / "target", b"new")
+
+
+def test_a_draft_is_removed_whatever_ends_the_writing(tmp_path: Path) -> None:
+    def write_half(target: Path) -> None:
+        with draft_of(target) as draft:
+            draft.write_bytes(b"half of")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_half(tmp_path / "key")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_many_writers_leave_the_whole_of_one(tmp_path: Path) -> None:
+    target = tmp_path / "shared"
+    contents = [bytes([number]) * 100_000 for number in range(8)]
+    write_atomically(target, contents[0])
+    writers = [threading.Thread(target=write_atomically, args=(target, content)) for content in contents]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        assert target.read_bytes() in contents
+    for writer in writers:
+        writer.join()
+    assert target.read_bytes() in contents
+    assert [*tmp_path.iterdir()] == [target]
