@@ -95,7 +95,7 @@ def _made(file: Path) -> bytes:
     """Return a new key, or the key of a process that made one at the same moment."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with draft_of(file) as draft:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
             opened.write(secrets.token_bytes(_KEY_BYTES))
         with suppress(FileExistsError):
             os.link(draft, file)

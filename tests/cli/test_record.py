@@ -187,7 +187,7 @@ def terminal() -> Iterator[VncServer]:
 
 def test_at_a_terminal_claims_are_asked_for(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     keyboard, terminal = pty.openpty()
-    with open(keyboard, "wb", buffering=0) as typed, open(terminal, "rb"):
+    with os.fdopen(keyboard, "wb", buffering=0) as typed, os.fdopen(terminal, "rb"):
         recorder = record_till(stdin=terminal)
         with Person(recorder.address) as person:
             person.click(130, 224)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -146,10 +145,10 @@ def test_what_stays_in_the_background_may_go_on_printing(session: Session) -> No
 
 
 def test_nothing_is_left_open(session: Session) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = len([*Path("/proc/self/fd").iterdir()])
     for _ in range(3):
         session.run(["true"], timeout_s=30)
         program = session.start("program", ["true"], attended=True)
         wait_for(lambda: program.exit_code is not None, "it")  # noqa: B023  # waited for at once
         session.end(program)
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert len([*Path("/proc/self/fd").iterdir()]) <= before

@@ -72,13 +72,13 @@ class ForkedPython:
         self.stdout: IO[str] | None = None
         environment = dict(os.environ if env is None else env)
         with contextlib.ExitStack() as stack:
-            streams = [_Stream(stack.enter_context(open(os.devnull)) if stdin == subprocess.DEVNULL else stdin)]
+            streams = [_Stream(stack.enter_context(Path(os.devnull).open()) if stdin == subprocess.DEVNULL else stdin)]
             if stdout == subprocess.PIPE:
                 reader, writer = os.pipe()
                 self.stdout = os.fdopen(reader, encoding="utf-8")
-                stdout = stack.enter_context(open(writer, "wb"))
+                stdout = stack.enter_context(os.fdopen(writer, "wb"))
             streams += [_Stream(stdout), _Stream(stdout if stderr == subprocess.STDOUT else stderr)]
-            arguments_of_run = (self.args, os.path.abspath(cwd), environment, streams)
+            arguments_of_run = (self.args, str(Path(cwd).absolute()), environment, streams)
             self._process = _forks.Process(target=_run, args=arguments_of_run)
             self._process.start()
         self.pid = self._process.pid or 0

@@ -204,7 +204,7 @@ def _endpoint(server: str, timeout_s: float) -> Any:  # mypy does not know zope'
 
 
 def _socket_endpoint(path: str, timeout_s: float) -> Any:
-    if not os.path.exists(path):
+    if not os.path.exists(path):  # noqa: PTH110  # Path.exists raises for a folder that may not be looked into
         raise DesktopRefused(f"there is no unix socket {path!r}")
     return UNIXClientEndpoint(reactor, path, timeout=timeout_s)  # type: ignore[no-untyped-call]
 

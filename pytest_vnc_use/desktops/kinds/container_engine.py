@@ -5,7 +5,6 @@ The library drives the engine's own command, which is always the one found on PA
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 from collections.abc import Callable, Sequence
@@ -179,7 +178,7 @@ def _machine() -> str:
 
     An engine may serve several machines, and containers too, each with folders of its own.
     """
-    return f"{socket.gethostname()}:{os.stat('/proc/self/ns/mnt').st_ino}"
+    return f"{socket.gethostname()}:{Path('/proc/self/ns/mnt').stat().st_ino}"
 
 
 def _said(error: DockerException) -> str:

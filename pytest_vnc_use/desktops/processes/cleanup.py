@@ -122,7 +122,7 @@ def _wait_ended(watched: set[int], until_s: float) -> None:
 
 
 def _processes(chosen: Callable[[int], bool]) -> Iterator[int]:
-    for name in os.listdir("/proc"):
+    for name in (each.name for each in Path("/proc").iterdir()):
         if name.isdigit():
             with suppress(OSError):  # it ended meanwhile, or is another user's
                 if chosen(int(name)):
@@ -141,7 +141,7 @@ def _session_of(pid: int) -> int | None:
 
 
 def _content(pid: int, name: str) -> bytes:
-    with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+    with Path(f"/proc/{pid}/{name}").open("rb", buffering=0) as file:
         return file.read()
 
 
@@ -161,7 +161,7 @@ def remove_left_files(folder: Path) -> None:
             path, _, identity = line.partition("\t")
             with suppress(FileNotFoundError):
                 if _identity(Path(path)) == identity:
-                    os.unlink(path)
+                    Path(path).unlink()
 
 
 def _identity(path: Path) -> str:

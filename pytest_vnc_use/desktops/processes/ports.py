@@ -6,7 +6,6 @@ sure to come from this program, not from another one that was quicker. Format of
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -30,13 +29,13 @@ def listening_ports(session: int) -> list[int]:
 
 
 def _processes(session: int) -> Iterator[int]:
-    for name in os.listdir(_PROC):
+    for name in (each.name for each in _PROC.iterdir()):
         if name.isdigit() and _session_of(name) == session:
             yield int(name)
 
 
 def _session_of(process: str) -> int | None:
-    with suppress(OSError), open(f"{_PROC}/{process}/stat", "rb", buffering=0) as stat:
+    with suppress(OSError), (_PROC / process / "stat").open("rb", buffering=0) as stat:
         return int(stat.read().rpartition(b")")[2].split()[3])
     return None
 
@@ -48,7 +47,7 @@ def _socket_inodes(pid: int) -> Iterator[str]:
         return
     for descriptor in descriptors:
         try:
-            target = os.readlink(descriptor)
+            target = str(descriptor.readlink())
         except OSError:
             continue
         if target.startswith("socket:["):

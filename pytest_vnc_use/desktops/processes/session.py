@@ -191,7 +191,7 @@ class Session:
         """Open a new log. The program may have removed the folder of the logs, which is in its working folder."""
         try:
             path.parent.mkdir(exist_ok=True)
-            return open(opened_to_write(path), "wb")
+            return os.fdopen(opened_to_write(path), "wb")
         except OSError as exc:
             problem = f"cannot keep in {str(path)!r} what is printed: {exc.strerror or exc}"
             raise DesktopError(f"{problem}; leave 'logs' in the program's working folder alone") from exc
@@ -297,7 +297,7 @@ def _make_locked_folder(place: Path | None) -> tuple[Path, int]:
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place)).resolve()
     lock = os.open(folder / "lock.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     _lock_now(lock)
-    os.rename(folder / "lock.new", folder / "lock")
+    (folder / "lock.new").rename(folder / "lock")
     return folder, lock
 
 

@@ -182,7 +182,7 @@ def _write_note(path: Path, text: str) -> None:
 
     To empty a file first takes as long as ten leases: ext4 then waits for the disk.
     """
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as note:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as note:
         note.write(text)
         note.truncate()
 
@@ -203,7 +203,7 @@ def canonical(server: str) -> str:
     """Return one spelling for all spellings of an address: `localhost:1` is `127.0.0.1::5901`."""
     host, _, number = server.rpartition(":")
     if not number.isdecimal():
-        return os.path.abspath(server) if "/" in server else server
+        return os.path.abspath(server) if "/" in server else server  # noqa: PTH100  # a link keeps its own name; ".." goes
     port = int(number) if host.endswith(":") else _FIRST_PORT + int(number)
     name = host.removesuffix(":").lower()
     is_here = name in ("", "localhost", "[::1]", socket.gethostname().lower())
