@@ -12,13 +12,13 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from PIL import Image
 
-from support.json_server import JsonServer, Posted, Reply
+from support.json_server import JsonServer, Posted, Reply, Script, Service, in_order
 from support.strict_schemas import problems_of_format
 
 MODEL = "qwen3-vl-8b"
@@ -29,7 +29,6 @@ FIELDS = {
 ROLES = {"system", "user", "assistant", "tool"}
 
 JsonObject = Mapping[str, Any]
-Script = Callable[["ChatRequest"], Reply]
 
 # --- what a model says -----------------------------------------------------------------------------------------------
 
@@ -224,32 +223,23 @@ def _problems_of_response_format(said: JsonObject) -> Iterator[str]:
 
 
 @dataclass
-class ChatServer:
+class ChatServer(Service):
     """The service on a free port of this machine. With `api_key` it requires that key, without it takes any or none.
 
     `binds` is true where it binds answers to a schema; else it refuses to.
     """
 
-    script: Iterable[Reply] | Script = ()
+    _path = "/v1"
+    script: Script = ()
     api_key: str = ""
     binds: bool = True
     requests: list[ChatRequest] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._next = self.script if callable(self.script) else _in_order(iter(self.script))
+        used_up = error(400, "invalid_request_error", "the test's script has no reply left")
+        self._next = in_order(self.script, used_up)
         self._http = JsonServer(self._answer)
-
-    def __enter__(self) -> ChatServer:
-        self._http.__enter__()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._http.__exit__(*exc_info)
-
-    @property
-    def url(self) -> str:
-        return f"{self._http.url}/v1"
 
     def _answer(self, posted: Posted) -> Reply:
         if posted.path != "/v1/chat/completions":
@@ -264,8 +254,3 @@ class ChatServer:
             return error(400, "invalid_request_error", problem)
         self.requests.append(ChatRequest(posted.body, len(posted.raw)))
         return self._next(self.requests[-1])
-
-
-def _in_order(replies: Iterator[Reply]) -> Script:
-    used_up = error(400, "invalid_request_error", "the test's script has no reply left")
-    return lambda request: next(replies, used_up)

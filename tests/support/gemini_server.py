@@ -13,35 +13,24 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from support import json_server
 from support.gemini_rules import Refusal, Request, refusal_of, refusal_of_access
+from support.json_server import JsonServer, Posted, Script, Service, in_order
 
 API_KEY = "AIza-the-test-key"
 JsonObject = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Reply:
-    """One answer of the service: a status and a body, perhaps late (`hang_s`) or a byte at a time (`drip_s` apart)."""
+class Reply(json_server.Reply):
+    """One answer of the service. A `malformed` one has parts that no content may have."""
 
-    body: JsonObject | bytes
-    status: int = 200
-    content_type: str = "application/json"
-    hang_s: float = 0.0
-    drip_s: float = 0.0
     malformed: bool = False
 
-    def encoded(self) -> bytes:
-        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
-
-
-Script = Callable[[Request], Reply]
 
 # --- what a model says -----------------------------------------------------------------------------------------------
 
@@ -132,7 +121,7 @@ def overloaded() -> Reply:
 
 
 def html_502() -> Reply:
-    return Reply(b"<html><title>502 Bad Gateway</title></html>", 502, "text/html")
+    return Reply(b"<html><title>502 Bad Gateway</title></html>", 502, {"Content-Type": "text/html"})
 
 
 def not_json() -> Reply:
@@ -158,10 +147,10 @@ def drip(seconds: float = 0.05) -> Reply:
 
 
 @dataclass
-class GeminiServer:
+class GeminiServer(Service):
     """The service on a free port of this machine; `refusals` holds the messages for the requests that it refused."""
 
-    script: Iterable[Reply] | Script = ()
+    script: Script = ()
     api_key: str = API_KEY
     with_ids: bool = True
     methods: tuple[str, ...] = ("generateContent", "countTokens")
@@ -172,63 +161,38 @@ class GeminiServer:
     """The contents that were said, as they were: a history is held against them."""
 
     def __post_init__(self) -> None:
-        self._next = self.script if callable(self.script) else _in_order(iter(self.script))
-        self._turn = threading.Condition()
-        self.closing = threading.Event()
-
-    def __enter__(self) -> GeminiServer:
-        server = self
-
-        class Handler(_Handler):
-            gemini = server
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.closing.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
+        used_up = error(400, "FAILED_PRECONDITION", "the test's script has no reply left")
+        self._next = in_order(self.script, used_up)
+        self._http = JsonServer(self._answer, self._description)
 
     def wait_for_requests(self, count: int, timeout_s: float = 60.0) -> None:
         """Return once so many requests have come in. Raises TimeoutError."""
-        with self._turn:
-            if not self._turn.wait_for(lambda: len(self.requests) >= count, timeout_s):
-                raise TimeoutError(f"{count} requests were awaited, {len(self.requests)} came within {timeout_s} s")
+        self._http.wait_for_requests(count, timeout_s)
 
-    def reply_to(self, request: Request) -> Reply:
+    def _answer(self, posted: Posted) -> json_server.Reply:
         """The next reply of the script, or the refusal that the request deserves."""
-        with self._turn:
-            self.requests.append(request)
-            self._turn.notify_all()
-            refused = refusal_of(request, api_key=self.api_key, answered=self.answered)
-            if refused is not None:
-                self.refusals.append(refused.message)
-                return _refused(refused)
-            return self._said(self._next(request), request.model)
+        request = Request.read(posted.path, posted.headers.get("x-goog-api-key", ""), posted.raw)
+        self.requests.append(request)
+        refused = refusal_of(request, api_key=self.api_key, answered=self.answered)
+        if refused is not None:
+            self.refusals.append(refused.message)
+            return _refused(refused)
+        return self._said(self._next(request), request.model)
 
-    def description(self, path: str, key: str) -> Reply:
+    def _description(self, asked: Posted) -> Reply:
         """What the service tells of the model that the path names; costs nothing, and is no request of the script's."""
-        _, version, _, model = path.split("/")
-        refused = refusal_of_access(version, model, key, api_key=self.api_key)
+        _, version, _, model = asked.path.split("/")
+        refused = refusal_of_access(version, model, asked.headers.get("x-goog-api-key", ""), api_key=self.api_key)
         if refused is not None:
             return _refused(refused)
         return Reply({"name": f"models/{model}", "version": "001", "supportedGenerationMethods": self.methods})
 
-    def _said(self, reply: Reply, model: str) -> Reply:
+    def _said(self, reply: json_server.Reply, model: str) -> json_server.Reply:
         """The reply with an id on each call and the model's version, remembered for the next request's check.
 
         A malformed one stays as it is, and is not remembered: nobody is to send it back.
         """
-        if isinstance(reply.body, bytes) or "error" in reply.body or reply.malformed:
+        if isinstance(reply.body, bytes) or "error" in reply.body or (isinstance(reply, Reply) and reply.malformed):
             return reply
         body = json.loads(json.dumps({"modelVersion": f"{model}-001", **reply.body}))
         for answer in body.get("candidates", ()):
@@ -241,51 +205,9 @@ class GeminiServer:
         return replace(reply, body=body)
 
 
-def _in_order(replies: Iterator[Reply]) -> Script:
-    used_up = error(400, "FAILED_PRECONDITION", "the test's script has no reply left")
-    return lambda request: next(replies, used_up)
-
-
 def _refused(refusal: Refusal) -> Reply:
     info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": refusal.reason, "domain": "googleapis.com"}
     return error(refusal.code, refusal.status, refusal.message, *([info] if refusal.reason else []))
-
-
-class _Handler(BaseHTTPRequestHandler):
-    gemini: GeminiServer
-    protocol_version = "HTTP/1.1"
-
-    def handle(self) -> None:
-        with suppress(ConnectionError):  # the client has stopped waiting, as some tests want it to
-            super().handle()
-
-    def do_GET(self) -> None:
-        self._send(self.gemini.description(self.path, self.headers.get("x-goog-api-key", "")))
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        request = Request.read(self.path, self.headers.get("x-goog-api-key", ""), body)
-        reply = self.gemini.reply_to(request)
-        self.gemini.closing.wait(reply.hang_s)
-        self._send(reply)
-
-    def _send(self, reply: Reply) -> None:
-        data = reply.encoded()
-        self.send_response(reply.status)
-        self.send_header("Content-Type", reply.content_type)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        if not reply.drip_s:
-            self.wfile.write(data)
-            return
-        for byte in data:
-            self.wfile.write(bytes([byte]))
-            if self.gemini.closing.wait(reply.drip_s):
-                self.close_connection = True
-                return
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing on the terminal."""
 
 
 def digest(png: bytes) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Union
+
+from typing_extensions import Self
 
 JsonObject = Mapping[str, Any]
 
@@ -41,15 +43,20 @@ class Reply:
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
 
 
+Script = Union[Iterable[Reply], Callable[[Any], Reply]]
+"""The replies of a service in order, or a function from a request to its reply."""
+
+
 @dataclass
 class JsonServer:
-    """A server on a free port of this machine; `requests` holds its requests in order."""
+    """A server on a free port of this machine; `requests` holds its requests in order. `answer_get` answers a GET."""
 
     answer: Callable[[Posted], Reply]
+    answer_get: Callable[[Posted], Reply] | None = None
     requests: list[Posted] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._turn = threading.Lock()
+        self._turn = threading.Condition()
         self.closing = threading.Event()
 
     def __enter__(self) -> JsonServer:
@@ -74,10 +81,43 @@ class JsonServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
+    def wait_for_requests(self, count: int, timeout_s: float = 60.0) -> None:
+        """Return once so many requests have come in. Raises TimeoutError."""
+        with self._turn:
+            if not self._turn.wait_for(lambda: len(self.requests) >= count, timeout_s):
+                raise TimeoutError(f"{count} requests were awaited, {len(self.requests)} came within {timeout_s} s")
+
     def reply_to(self, posted: Posted) -> Reply:
         with self._turn:
             self.requests.append(posted)
+            self._turn.notify_all()
             return self.answer(posted)
+
+
+class Service:
+    """A stand-in for a service: a JsonServer that gives its replies in the order of a script."""
+
+    _http: JsonServer
+    _path = ""
+
+    def __enter__(self) -> Self:
+        self._http.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._http.__exit__(*exc)
+
+    @property
+    def url(self) -> str:
+        return self._http.url + self._path
+
+
+def in_order(script: Script, used_up: Reply) -> Callable[[Any], Reply]:
+    """A function from a request to its reply; `used_up` is the reply once the script has none left."""
+    if callable(script):
+        return script
+    replies = iter(script)
+    return lambda request: next(replies, used_up)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -88,12 +128,19 @@ class _Handler(BaseHTTPRequestHandler):
         with suppress(ConnectionError):  # the client has stopped waiting, as some tests want it to
             super().handle()
 
+    def do_GET(self) -> None:
+        if self.json_server.answer_get is None:
+            self._send(Reply({"error": "this service answers no GET"}, 404))
+        else:
+            self._send(self.json_server.answer_get(self._posted(b"")))
+
     def do_POST(self) -> None:
-        raw = self.rfile.read(int(self.headers["Content-Length"]))
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        reply = self.json_server.reply_to(Posted(self.path, headers, raw))
+        reply = self.json_server.reply_to(self._posted(self.rfile.read(int(self.headers["Content-Length"]))))
         self.json_server.closing.wait(reply.hang_s)
         self._send(reply)
+
+    def _posted(self, raw: bytes) -> Posted:
+        return Posted(self.path, {name.lower(): value for name, value in self.headers.items()}, raw)
 
     def _send(self, reply: Reply) -> None:
         data = reply.encoded()

@@ -10,16 +10,15 @@ would refuse gets Anthropic's error, and uses up no reply: see `messages_rules.p
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from support.json_server import JsonServer, Posted, Reply
+from support.json_server import JsonServer, Posted, Reply, Script, Service, in_order
 from support.messages_rules import Said, refusal_of
 
 API_KEY = "sk-ant-the-test-key"
 JsonObject = Mapping[str, Any]
-Script = Callable[[JsonObject], Reply]
 USAGE = {
     "input_tokens": 900,
     "cache_read_input_tokens": 500,
@@ -83,13 +82,13 @@ def overloaded() -> Reply:
 
 
 @dataclass
-class MessagesServer:
+class MessagesServer(Service):
     """The service on a free port; `requests` are the bodies it received, `refusals` the messages for refused ones.
 
     `signs` is true where a thinking block is valid only after the content before it, as with newer models.
     """
 
-    script: Iterable[Reply] | Script = ()
+    script: Script = ()
     api_key: str = API_KEY
     signs: bool = True
     requests: list[Any] = field(default_factory=list)
@@ -98,21 +97,9 @@ class MessagesServer:
     said: list[Said] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        replies = iter(()) if callable(self.script) else iter(self.script)
         used_up = error(400, "invalid_request_error", "the test's script has no reply left")
-        self._next: Script = self.script if callable(self.script) else lambda request: next(replies, used_up)
+        self._next = in_order(self.script, used_up)
         self._http = JsonServer(self._answer)
-
-    def __enter__(self) -> MessagesServer:
-        self._http.__enter__()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._http.__exit__(*exc)
-
-    @property
-    def url(self) -> str:
-        return self._http.url
 
     def _answer(self, posted: Posted) -> Reply:
         request = posted.body

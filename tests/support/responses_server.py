@@ -10,16 +10,15 @@ would refuse gets OpenAI's error, and uses up no reply: see `responses_rules.py`
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from support.json_server import JsonServer, Posted, Reply
+from support.json_server import JsonServer, Posted, Reply, Script, Service, in_order
 from support.responses_rules import refusal_of
 
 API_KEY = "sk-proj-the-test-key"
 JsonObject = Mapping[str, Any]
-Script = Callable[[JsonObject], Reply]
 USAGE = {
     "input_tokens": 1500,
     "input_tokens_details": {"cached_tokens": 500, "cache_write_tokens": 0},
@@ -84,10 +83,11 @@ def rate_limited(retry_in_s: float) -> Reply:
 
 
 @dataclass
-class ResponsesServer:
+class ResponsesServer(Service):
     """The service on a free port; `requests` are the bodies it received, `refusals` the messages for refused ones."""
 
-    script: Iterable[Reply] | Script = ()
+    _path = "/v1"
+    script: Script = ()
     api_key: str = API_KEY
     requests: list[Any] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
@@ -95,21 +95,9 @@ class ResponsesServer:
     said: list[JsonObject] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        replies = iter(()) if callable(self.script) else iter(self.script)
         used_up = error(400, "invalid_request_error", "the test's script has no reply left")
-        self._next: Script = self.script if callable(self.script) else lambda request: next(replies, used_up)
+        self._next = in_order(self.script, used_up)
         self._http = JsonServer(self._answer)
-
-    def __enter__(self) -> ResponsesServer:
-        self._http.__enter__()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._http.__exit__(*exc)
-
-    @property
-    def url(self) -> str:
-        return f"{self._http.url}/v1"
 
     def _answer(self, posted: Posted) -> Reply:
         request = posted.body
