@@ -12,10 +12,11 @@ from typing import IO, Any
 import pytest
 
 from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from support import vnc_servers
 from support.forked_python import ForkedPython
 from support.gemini_server import GeminiServer, Reply
-from support.paths import PAD_LINE
+from support.paths import PAD, PAD_LINE
 from support.vnc_servers import VncServer
 
 LONGEST_TEST_S = 150
@@ -41,6 +42,17 @@ def _once(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setenv("VNC_USE_WATCH", "false")
     monkeypatch.setenv("VNC_USE_REHEARSE", "0")
+
+
+def _pad() -> Iterator[QtDesktop]:
+    """A desktop with a pad, which writes down its input."""
+    desktop = QtDesktop(PAD)
+    yield desktop
+    desktop.stop()
+
+
+pad = pytest.fixture(_pad, scope="module")
+fresh_pad = pytest.fixture(_pad)
 
 
 @pytest.fixture

@@ -16,17 +16,9 @@ from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.runs.folder import read_exchanges, read_trace
 from support.gemini_server import GeminiServer, Reply, calls, hang, overloaded, text, wants_confirmation
-from support.paths import PAD
 
 CLICK = ("click", {"x": 500, "y": 500, "intent": "open the basket"})
 RISKY = calls(("click", wants_confirmation({"x": 250, "y": 250}, "this buys two apples")), CLICK)
-
-
-@pytest.fixture
-def desktop() -> Iterator[QtDesktop]:
-    desktop = QtDesktop(PAD)
-    yield desktop
-    desktop.stop()
 
 
 @pytest.fixture
@@ -47,17 +39,17 @@ def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[
         server.__exit__()
 
 
-def presses(desktop: QtDesktop) -> list[str]:
-    return [line for line in desktop.read_file("events.txt").splitlines() if line.startswith("press")]
+def presses(fresh_pad: QtDesktop) -> list[str]:
+    return [line for line in fresh_pad.read_file("events.txt").splitlines() if line.startswith("press")]
 
 
-def test_a_task_is_carried_out_and_a_claim_judged(desktop: QtDesktop, model: Callable[..., GeminiServer]) -> None:
+def test_a_task_is_carried_out_and_a_claim_judged(fresh_pad: QtDesktop, model: Callable[..., GeminiServer]) -> None:
     holds = text(json.dumps({"reason": "it is written there", "verdict": "holds", "box_2d": [0, 0, 500, 500]}))
     model(calls(CLICK, ("type", {"text": "apples"})), text("done so"), holds)
-    with VncUseAgent(desktop.server) as agent:
+    with VncUseAgent(fresh_pad.server) as agent:
         result = agent.run("Buy apples")
         assert (result.outcome, result.message) == (Outcome.DONE, "done so")
-        assert presses(desktop) == ["press 720 450 left"]
+        assert presses(fresh_pad) == ["press 720 450 left"]
         assert "open the basket" in result.transcript
         verdict = agent.verify("apples are shown")
     assert verdict
@@ -66,20 +58,22 @@ def test_a_task_is_carried_out_and_a_claim_judged(desktop: QtDesktop, model: Cal
     assert read_trace(result.run_folder).verdicts == (verdict,)
 
 
-def test_the_hands_answer_with_what_is_then_on_the_screen(desktop: QtDesktop, tmp_path: Path) -> None:
-    with VncUseAgent(desktop.server) as agent:
+def test_the_hands_answer_with_what_is_then_on_the_screen(fresh_pad: QtDesktop, tmp_path: Path) -> None:
+    with VncUseAgent(fresh_pad.server) as agent:
         before = agent.screenshot()
         after = agent.click(100, 100, count=2)
         agent.type_text("é!")
         assert after.png != before
-    events = desktop.read_file("events.txt").splitlines()
+    events = fresh_pad.read_file("events.txt").splitlines()
     assert events[:3] == ["press 100 100 left", "release 100 100 left", "double 100 100 left"]
     assert events[-2:] == ["text é", "text !"]
 
 
-def test_each_attempt_at_the_model_is_in_the_run_folder(desktop: QtDesktop, model: Callable[..., GeminiServer]) -> None:
+def test_each_attempt_at_the_model_is_in_the_run_folder(
+    fresh_pad: QtDesktop, model: Callable[..., GeminiServer]
+) -> None:
     server = model(overloaded(), calls(CLICK), text("done"))
-    with VncUseAgent(desktop.server) as agent:
+    with VncUseAgent(fresh_pad.server) as agent:
         result = agent.run("Buy apples")
     exchanges = list(read_exchanges(result.run_folder))
     assert [(exchange.attempt, bool(exchange.error)) for exchange in exchanges] == [(1, True), (2, False), (1, False)]
@@ -90,33 +84,33 @@ def test_each_attempt_at_the_model_is_in_the_run_folder(desktop: QtDesktop, mode
 
 
 def test_an_approval_from_another_process_after_the_first_has_died(
-    desktop: QtDesktop, model: Callable[..., GeminiServer]
+    fresh_pad: QtDesktop, model: Callable[..., GeminiServer]
 ) -> None:
     server = model(RISKY, text("bought"))
     program = "import sys; from pytest_vnc_use import VncUseAgent; agent = VncUseAgent(sys.argv[1]); "
-    first = python(program + "print(agent.run('Buy', run_id='r1').outcome)", desktop.server)
+    first = python(program + "print(agent.run('Buy', run_id='r1').outcome)", fresh_pad.server)
     assert first.stdout == "waiting_for_approval\n", first.stderr
-    assert presses(desktop) == []
-    second = python(program + "print(agent.approve('r1').outcome)", desktop.server)
+    assert presses(fresh_pad) == []
+    second = python(program + "print(agent.approve('r1').outcome)", fresh_pad.server)
     assert second.stdout == "done\n", second.stderr
-    assert presses(desktop) == ["press 360 225 left", "press 720 450 left"]
+    assert presses(fresh_pad) == ["press 360 225 left", "press 720 450 left"]
     assert server.refusals == []
 
 
 def test_a_run_that_was_killed_while_the_model_thought_goes_on(
-    desktop: QtDesktop, model: Callable[..., GeminiServer]
+    fresh_pad: QtDesktop, model: Callable[..., GeminiServer]
 ) -> None:
     server = model(calls(CLICK), hang(), text("done"))
     run = "import sys; from pytest_vnc_use import VncUseAgent; agent = VncUseAgent(sys.argv[1]); "
-    process = subprocess.Popen([sys.executable, "-c", run + "agent.run('Buy', run_id='r1')", desktop.server])
+    process = subprocess.Popen([sys.executable, "-c", run + "agent.run('Buy', run_id='r1')", fresh_pad.server])
     server.wait_for_requests(2)
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=30)
     trace = read_trace(Path("runs", "r1"))
     assert [step.error for step in trace.steps] == [""]
-    second = python(run + "result = agent.resume('r1'); print(result.outcome, len(result.steps))", desktop.server)
+    second = python(run + "result = agent.resume('r1'); print(result.outcome, len(result.steps))", fresh_pad.server)
     assert second.stdout == "done 1\n", second.stderr
-    assert presses(desktop) == ["press 720 450 left"]
+    assert presses(fresh_pad) == ["press 720 450 left"]
 
 
 def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,15 +16,7 @@ from pytest_vnc_use.settings.settings import TIMING, Settings
 from pytest_vnc_use.types import Click, Proposal, Wait
 from support.gemini_server import GeminiServer, hang, text
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
-from support.paths import PAD
 from support.shop_runs import PLAYERS
-
-
-@pytest.fixture(scope="module")
-def pad() -> Iterator[QtDesktop]:
-    desktop = QtDesktop(PAD)
-    yield desktop
-    desktop.stop()
 
 
 def test_timing_that_is_replaced_holds_from_the_next_run_on(tmp_path: Path) -> None:

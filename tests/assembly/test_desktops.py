@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from pytest_vnc_use import assembly
 from pytest_vnc_use.assembly.models import counted_in
@@ -16,6 +14,7 @@ from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Move
 from support import vnc_servers
+from support.pictures import noise
 
 
 def test_given_addresses_are_shared_one_user_at_a_time() -> None:
@@ -66,13 +65,6 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 LOCAL = "http://localhost:1234/v1"
-
-
-def noise(width: int, height: int) -> bytes:
-    """A picture that no PNG makes small."""
-    file = io.BytesIO()
-    Image.effect_noise((width, height), 90).save(file, "PNG")
-    return file.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from hypothesis import given, settings, strategies as st
-from PIL import Image
 
 from pytest_vnc_use.assembly import desktops
 from pytest_vnc_use.backends.rfb.encodings.reading import Reading
@@ -23,9 +22,10 @@ from pytest_vnc_use.backends.rfb.encodings.zrle import Zrle, split_runs
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.settings.settings import merge, option_name
-from pytest_vnc_use.types import EncodingChoice, Frame
+from pytest_vnc_use.types import EncodingChoice
 from support import rfb_server, vnc_servers
 from support.paths import PROGRAMS
+from support.pictures import decoded
 from support.slow_link import slow_link
 from support.stages.kinds import KINDS
 from support.stages.stage import Stage, Wish
@@ -35,10 +35,6 @@ from support.witness_programs import Page, window_of, xterm
 GRADIENTS = PROGRAMS / "gradients.py"
 SMALL: tuple[EncodingChoice, ...] = ("zrle", "tight")
 SIZE = (1366, 768)
-
-
-def decoded(frame: Frame) -> npt.NDArray[np.uint8]:
-    return np.asarray(Image.open(io.BytesIO(frame.png)))
 
 
 # --- the decoders, alone ---------------------------------------------------------------------------------------------

@@ -20,9 +20,10 @@ from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.backends.watchdog import Watchdog
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
 from pytest_vnc_use.types import Click, Frame, KeyCombo, Move, TypeText
+from support.pictures import decoded
 from support.stages import libvncserver
 from support.stages.kinds import KINDS, that_can
-from support.stages.stage import Pixels, Stage, Wish
+from support.stages.stage import Stage, Wish
 from support.vnc_servers import wait_for
 from support.witness_programs import assert_becomes
 
@@ -74,13 +75,9 @@ def colours(frame: Frame) -> int:
     return len(Image.open(io.BytesIO(frame.png)).getcolors(1 << 24) or ())
 
 
-def pixels(frame: Frame) -> Pixels:
-    return np.asarray(Image.open(io.BytesIO(frame.png)))
-
-
 def wait_to_see(stage: Stage, hands: VNCController) -> None:
     """Until the frame is what the server shows."""
-    wait_for(lambda: stage.shows(pixels(hands.frame())), "the picture", timeout_s=30)
+    wait_for(lambda: stage.shows(decoded(hands.frame())), "the picture", timeout_s=30)
 
 
 def heard(stage: Stage, *kinds: str, after: int = 0) -> list[str]:
@@ -103,7 +100,7 @@ def test_the_frame_is_what_the_server_shows(stage: Stage, connected: Connect) ->
     frame = hands.frame()
     assert hands.size == (frame.ref.width, frame.ref.height) == stage.truth().shape[1::-1]
     assert colours(frame) >= 15
-    assert stage.shows(pixels(frame))
+    assert stage.shows(decoded(frame))
 
 
 def test_a_change_is_seen_whole_once_settled(stage: Stage, hands: VNCController) -> None:
@@ -114,7 +111,7 @@ def test_a_change_is_seen_whole_once_settled(stage: Stage, hands: VNCController)
         assert hands.settle().reason == "settled"
         after = hands.frame()
         assert after.png != before.png
-        assert stage.shows(pixels(after))
+        assert stage.shows(decoded(after))
 
 
 def test_a_screen_at_rest_and_no_pointer_in_it(stage: Stage, connected: Connect) -> None:
@@ -124,7 +121,7 @@ def test_a_screen_at_rest_and_no_pointer_in_it(stage: Stage, connected: Connect)
     hands.move(hands.size[0] // 3, hands.size[1] - 30)
     assert hands.settle().reason == "nothing_changed"
     assert hands.frame().png == before.png
-    assert stage.shows(pixels(before))
+    assert stage.shows(decoded(before))
 
 
 @pytest.mark.parametrize("name", that_can("resize"))
@@ -185,7 +182,7 @@ def test_a_server_that_is_killed_and_started_anew(name: str, tmp_path: Path, con
         hands = connected(stage.server)
         move_the_pointer(hands)
         hands.settle()
-        assert stage.shows(pixels(hands.frame()))
+        assert stage.shows(decoded(hands.frame()))
 
 
 @pytest.mark.parametrize("name", that_can("password"))
@@ -267,7 +264,7 @@ def test_libvncservers_own_example(tmp_path: Path, connected: Connect) -> None:
             act()
             expected[drawn] = 255
             assert hands.settle().reason == "settled"
-            assert np.array_equal(pixels(hands.frame()), expected)
+            assert np.array_equal(decoded(hands.frame()), expected)
         hands.key_combo("down")
         smaller = libvncserver.example_picture(640, 480)
-        wait_for(lambda: np.array_equal(pixels(hands.frame()), smaller), "the smaller screen")
+        wait_for(lambda: np.array_equal(decoded(hands.frame()), smaller), "the smaller screen")

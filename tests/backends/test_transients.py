@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 import weakref
 from collections.abc import Callable
@@ -10,7 +9,6 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pytest
-from PIL import Image
 
 from pytest_vnc_use.backends.screen import transients
 from pytest_vnc_use.backends.screen.activity import TILE_PX
@@ -20,6 +18,7 @@ from pytest_vnc_use.backends.screen.rectangles import Area, Sent
 from pytest_vnc_use.backends.screen.transients import MOST_A_TILE, MOST_FRAMES, SHOWN_S, TransientFrames
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.types import Frame, Region
+from support.pictures import decoded
 from support.vnc_servers import VncServer
 from support.witness_programs import xterm
 
@@ -182,10 +181,6 @@ def test_a_resize_ends_what_was_shown_and_what_passes_after_it_has_the_new_size(
 
 TOAST = r"printf '\033[?25l'; stty -echo; while read line; do printf 'SAVED SAVED'; sleep %s; printf '\r\033[K'; done"
 SPINNER = r"printf '\033[?25l'; while true; do for c in / - '\' '|'; do printf '\r%s' $c; sleep 0.03; done; done"
-
-
-def decoded(frame: Frame) -> npt.NDArray[np.uint8]:
-    return np.asarray(Image.open(io.BytesIO(frame.png)))
 
 
 def differ(one: Frame, other: Frame) -> npt.NDArray[np.bool_]:

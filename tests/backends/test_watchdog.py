@@ -38,7 +38,7 @@ PRESS = bytes([5, 1, 300 >> 8, 300 & 255, 0, 200])
 @pytest.fixture
 def desktop(tigervnc: VncServer) -> VncServer:
     """A TigerVNC desktop whose background has a pattern, and no program."""
-    paint(tigervnc, 16)
+    tigervnc.paint(16)
     return tigervnc
 
 
@@ -62,10 +62,6 @@ def watch() -> Iterator[Watch]:
     yield start
     for dog in dogs:
         dog.close()
-
-
-def paint(server: VncServer, columns: int) -> None:
-    server.output_of("xsetroot", "-mod", str(columns), "16")
 
 
 def act_and_look(dog: Watchdog, *actions: DesktopAction) -> None:
@@ -117,7 +113,7 @@ def test_it_watches_on_over_a_new_connection(desktop: VncServer, line: Wire, wat
     assert dog.changed_since(0.0)
     seen = dog.frame()
     assert not dog.changed_since(seen.taken_s)
-    paint(desktop, 5)
+    desktop.paint(5)
     assert dog.wait_changed(seen.taken_s, 20.0)
 
 
@@ -141,7 +137,7 @@ def test_keys_that_were_held_down_are_not_any_more(line: Wire, watch: Watch) -> 
 def test_another_screen_is_not_taken_for_the_same(desktop: VncServer, line: Wire, watch: Watch) -> None:
     dog = watch(line.address)
     line.cut()
-    paint(desktop, 5)
+    desktop.paint(5)
     with pytest.raises(ConnectionLost, match="re-made, but it shows another screen than before"):
         dog.frame()
     with pytest.raises(ConnectionLost, match="closed"):
@@ -150,7 +146,7 @@ def test_another_screen_is_not_taken_for_the_same(desktop: VncServer, line: Wire
 
 def test_another_desktop_is_not_taken_for_the_same(line: Wire, watch: Watch) -> None:
     with vnc_servers.tigervnc((800, 600), options=["-desktop", "shop"]) as other:
-        paint(other, 16)
+        other.paint(16)
         line.targets.append(other.address)
         dog = watch(line.address)
         line.cut()
@@ -167,7 +163,7 @@ def test_a_server_that_was_killed_and_came_back(x11vnc: VncServer, watch: Watch)
     ):
         assert client.stdout is not None
         assert client.stdout.readline()
-        paint(x11vnc, 16)
+        x11vnc.paint(16)
         line.targets.append(again)
         dog = watch(line.address, reconnect_s=20.0)
         dog.settle()
@@ -241,7 +237,7 @@ def test_a_screen_of_one_colour(tigervnc: VncServer, watch: Watch) -> None:
 
 def test_one_colour_for_a_moment_is_waited_for(tigervnc: VncServer, watch: Watch) -> None:
     dog = watch(tigervnc.address, blank_s=60.0)
-    threading.Timer(0.3, paint, (tigervnc, 16)).start()
+    threading.Timer(0.3, tigervnc.paint, (16,)).start()
     assert Image.open(io.BytesIO(dog.frame().png)).getcolors(1) is None
 
 
@@ -264,7 +260,7 @@ def test_a_screen_that_rests_is_not_frozen(desktop: VncServer, watch: Watch) -> 
     act_and_look(dog, *[CLICK] * 4)
     dog = watch(desktop.address, frozen_s=0.01)
     act_and_look(dog, CLICK, CLICK)
-    paint(desktop, 5)
+    desktop.paint(5)
     dog.settle()
     act_and_look(dog, CLICK, CLICK)
 

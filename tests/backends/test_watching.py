@@ -20,15 +20,11 @@ CLOCK = r"while true; do printf '\r%s' $(date +%T.%1N); sleep 0.8; done"
 SPINNER = r"while true; do for c in / - '\' '|'; do printf '\r%s' $c; sleep 0.02; done; done"
 
 
-def paint(server: VncServer, columns: int) -> None:
-    server.output_of("xsetroot", "-mod", str(columns), "16")
-
-
 def test_a_change_is_known_and_waited_for(tigervnc: VncServer, connected: Connect) -> None:
     hands = connected(tigervnc)
     frame = hands.frame()
     assert not hands.wait_changed(frame.taken_s, 0.1)
-    painter = threading.Timer(0.2, paint, (tigervnc, 5))
+    painter = threading.Timer(0.2, tigervnc.paint, (5,))
     painter.start()
     assert hands.wait_changed(frame.taken_s, 20.0)
     painter.join()
@@ -55,7 +51,7 @@ def test_what_moves_by_itself_is_known_soon_and_left_out(tigervnc: VncServer, co
         hands.settle()
         wait_for(lambda: only_what_moves_has_changed(hands), "that only this changes", 30.0)
         moment_s = moving(hands).taken_s
-        paint(tigervnc, 5)
+        tigervnc.paint(5)
         assert hands.wait_changed(moment_s, 20.0)
 
 

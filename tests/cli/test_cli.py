@@ -8,7 +8,7 @@ import pty
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,20 +17,12 @@ from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.runs.folder import read_trace
 from support.forked_python import run_python
 from support.gemini_server import GeminiServer, Reply, calls, daily_quota, text, wants_confirmation
-from support.paths import PAD
 
 CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
 RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": None}))
 FAILS = text(json.dumps({"reason": "it is not", "verdict": "fails", "box_2d": None}))
 UNSURE = text(json.dumps({"reason": "a dialog hides it", "verdict": "unsure", "box_2d": None}))
-
-
-@pytest.fixture(scope="module")
-def desktop() -> Iterator[QtDesktop]:
-    desktop = QtDesktop(PAD)
-    yield desktop
-    desktop.stop()
 
 
 def command(*arguments: str) -> list[str]:
@@ -54,8 +46,8 @@ def last_line(done: subprocess.CompletedProcess[str]) -> list[str]:
     return done.stdout.strip().splitlines()[-1].split()
 
 
-def test_run_names_outcome_and_run_folder_last(tmp_path: Path, desktop: QtDesktop) -> None:
-    done = cua_vnc(tmp_path, [CLICK, text("opened")], "run", "--vnc", desktop.server, "--task", "Open the basket")
+def test_run_names_outcome_and_run_folder_last(tmp_path: Path, pad: QtDesktop) -> None:
+    done = cua_vnc(tmp_path, [CLICK, text("opened")], "run", "--vnc", pad.server, "--task", "Open the basket")
     assert done.returncode == 0, done.stderr
     outcome, folder = last_line(done)
     assert outcome == "done"
@@ -65,23 +57,23 @@ def test_run_names_outcome_and_run_folder_last(tmp_path: Path, desktop: QtDeskto
 
 
 @pytest.mark.parametrize(("verdict", "code"), [(HOLDS, 0), (FAILS, 1), (UNSURE, 1)], ids=["holds", "fails", "unsure"])
-def test_a_claim_decides_the_exit_code(tmp_path: Path, desktop: QtDesktop, verdict: Reply, code: int) -> None:
-    arguments = ["run", "--vnc", desktop.server, "--task", "Open", "--expect", "the basket is open"]
+def test_a_claim_decides_the_exit_code(tmp_path: Path, pad: QtDesktop, verdict: Reply, code: int) -> None:
+    arguments = ["run", "--vnc", pad.server, "--task", "Open", "--expect", "the basket is open"]
     done = cua_vnc(tmp_path, [text("opened"), verdict], *arguments)
     assert done.returncode == code
     assert "'the basket is open'" in done.stdout
 
 
-def test_without_a_terminal_a_confirmation_is_refused(tmp_path: Path, desktop: QtDesktop) -> None:
-    done = cua_vnc(tmp_path, [RISKY], "run", "--vnc", desktop.server, "--task", "Buy")
+def test_without_a_terminal_a_confirmation_is_refused(tmp_path: Path, pad: QtDesktop) -> None:
+    done = cua_vnc(tmp_path, [RISKY], "run", "--vnc", pad.server, "--task", "Buy")
     assert done.returncode == 5
     assert last_line(done)[0] == "denied"
     assert "this buys two apples" in done.stdout
 
 
-def test_a_run_that_waits_is_approved_later(tmp_path: Path, desktop: QtDesktop) -> None:
+def test_a_run_that_waits_is_approved_later(tmp_path: Path, pad: QtDesktop) -> None:
     with GeminiServer([RISKY, text("bought")]) as server:
-        address = ("--vnc", desktop.server)
+        address = ("--vnc", pad.server)
         waiting = at_server(server, tmp_path, "run", "--wait-for-approval", *address, "--task", "Buy")
         assert waiting.returncode == 7, waiting.stderr
         approved = at_server(server, tmp_path, "approve", *address, Path(last_line(waiting)[1]).name)
@@ -90,11 +82,11 @@ def test_a_run_that_waits_is_approved_later(tmp_path: Path, desktop: QtDesktop) 
         assert server.refusals == []
 
 
-def test_an_approved_run_is_judged_and_ruled_as_it_was_started(tmp_path: Path, desktop: QtDesktop) -> None:
+def test_an_approved_run_is_judged_and_ruled_as_it_was_started(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "policy.toml").write_text('[[rule]]\nname = "no rm"\ndecision = "deny"\ntext = "rm -rf"\n')
     replies = [RISKY, calls(("type", {"text": "rm -rf /"})), text("bought"), FAILS]
     with GeminiServer(replies) as server:
-        address = ("--vnc", desktop.server)
+        address = ("--vnc", pad.server)
         options = ["--wait-for-approval", "--policy", "policy.toml", "--expect", "the basket is empty"]
         waiting = at_server(server, tmp_path, "run", *options, *address, "--task", "Buy")
         run_id = Path(last_line(waiting)[1]).name
@@ -103,9 +95,9 @@ def test_an_approved_run_is_judged_and_ruled_as_it_was_started(tmp_path: Path, d
     assert "no rm" in denied.stdout
 
 
-def test_the_claims_of_a_run_are_judged_after_its_approval(tmp_path: Path, desktop: QtDesktop) -> None:
+def test_the_claims_of_a_run_are_judged_after_its_approval(tmp_path: Path, pad: QtDesktop) -> None:
     with GeminiServer([RISKY, text("bought"), FAILS]) as server:
-        address = ("--vnc", desktop.server)
+        address = ("--vnc", pad.server)
         waiting = at_server(
             server, tmp_path, "run", "--wait-for-approval", "--expect", "it is open", *address, "--task", "Buy"
         )
@@ -114,9 +106,9 @@ def test_the_claims_of_a_run_are_judged_after_its_approval(tmp_path: Path, deskt
     assert "'it is open'" in approved.stdout
 
 
-def test_an_approved_run_has_the_functions_that_it_was_started_with(tmp_path: Path, desktop: QtDesktop) -> None:
+def test_an_approved_run_has_the_functions_that_it_was_started_with(tmp_path: Path, pad: QtDesktop) -> None:
     with GeminiServer([RISKY, calls(("list_elements", {})), text("bought")]) as server:
-        options = ["--wait-for-approval", "--elements=on", "--vnc", desktop.server, "--task", "Buy"]
+        options = ["--wait-for-approval", "--elements=on", "--vnc", pad.server, "--task", "Buy"]
         waiting = at_server(server, tmp_path, "run", *options)
         approved = at_server(server, tmp_path, "approve", Path(last_line(waiting)[1]).name)
         assert (approved.returncode, server.refusals) == (0, []), approved.stderr
@@ -125,31 +117,31 @@ def test_an_approved_run_has_the_functions_that_it_was_started_with(tmp_path: Pa
 
 
 def test_a_secret_is_given_again_or_the_run_does_not_go_on(
-    tmp_path: Path, desktop: QtDesktop, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PW", "qzj")
     typed = calls(
         ("click", wants_confirmation({"x": 500, "y": 500}, "this signs in")), ("type", {"text": "<secret:PW>"})
     )
     with GeminiServer([typed, text("signed in")]) as server:
-        task = ("--vnc", desktop.server, "--task", "Sign in with <secret:PW>")
+        task = ("--vnc", pad.server, "--task", "Sign in with <secret:PW>")
         waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--secret", "PW", *task)
         assert waiting.returncode == 7, waiting.stderr
         run_id = Path(last_line(waiting)[1]).name
-        desktop.write_file("events.txt", "")
+        pad.write_file("events.txt", "")
         for word in ("approve", "resume"):
             refused = at_server(server, tmp_path, word, run_id)
             assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
             assert "--secret PW" in refused.stderr
-        assert desktop.read_file("events.txt") == ""
+        assert pad.read_file("events.txt") == ""
         approved = at_server(server, tmp_path, "approve", "--secret", "PW", run_id)
         assert approved.returncode == 0, approved.stderr
-    events = desktop.read_file("events.txt").splitlines()
+    events = pad.read_file("events.txt").splitlines()
     assert [line for line in events if line.startswith("text")] == ["text q", "text z", "text j"]
     assert "qzj" not in approved.stdout
 
 
-def test_a_planner_that_was_a_callable_goes_on_as_that_or_is_given_again(tmp_path: Path, desktop: QtDesktop) -> None:
+def test_a_planner_that_was_a_callable_goes_on_as_that_or_is_given_again(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "plans.py").write_text(
         "from pytest_vnc_use.types import Click, Confirmation, Proposal\n"
         "def plan(seen):\n"
@@ -158,7 +150,7 @@ def test_a_planner_that_was_a_callable_goes_on_as_that_or_is_given_again(tmp_pat
     start = "import sys; from plans import plan; from pytest_vnc_use import VncUseAgent; "
     run = start + "print(VncUseAgent(sys.argv[1], planner=plan).run('Buy', run_id='r1').outcome)"
     with GeminiServer([]) as server:
-        first = [sys.executable, "-c", run, desktop.server]
+        first = [sys.executable, "-c", run, pad.server]
         subprocess.run(first, cwd=tmp_path, env=environment(server), check=True, timeout=60)
         refused = at_server(server, tmp_path, "approve", "r1")
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
@@ -168,11 +160,11 @@ def test_a_planner_that_was_a_callable_goes_on_as_that_or_is_given_again(tmp_pat
         assert (approved.returncode, server.requests) == (0, []), approved.stderr
 
 
-def test_a_strangers_run_folder_has_nothing_run_here(tmp_path: Path, desktop: QtDesktop) -> None:
+def test_a_strangers_run_folder_has_nothing_run_here(tmp_path: Path, pad: QtDesktop) -> None:
     """It names a program, a command, a planner that imports its own module, a policy and a server for the key."""
     (tmp_path / "evil.py").write_text("open('owned', 'w')\ndef plan(seen): return None\n")
     with GeminiServer([RISKY]) as server:
-        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--vnc", desktop.server, "--task", "Buy")
+        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--vnc", pad.server, "--task", "Buy")
     trace = tmp_path / last_line(waiting)[1] / "trace.jsonl"
     header, started, *rest = trace.read_text(encoding="utf-8").splitlines()
     told = json.loads(started)
@@ -190,7 +182,7 @@ def test_a_strangers_run_folder_has_nothing_run_here(tmp_path: Path, desktop: Qt
     }
     trace.write_text("\n".join([header, json.dumps(told), *rest, ""]), encoding="utf-8")
     for word in ("approve", "resume", "deny"):
-        refused = cua_vnc(tmp_path, [], word, "--vnc", desktop.server, trace.parent.name)
+        refused = cua_vnc(tmp_path, [], word, "--vnc", pad.server, trace.parent.name)
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
         for named in ("planner='evil:plan'", "exec=", "app='touch owned'", "base_url=", "policy=", "--trust"):
             assert named in refused.stderr
@@ -198,15 +190,15 @@ def test_a_strangers_run_folder_has_nothing_run_here(tmp_path: Path, desktop: Qt
     assert not (tmp_path / "owned").exists()
 
 
-def test_a_run_that_is_not_there_is_told(tmp_path: Path, desktop: QtDesktop) -> None:
-    done = cua_vnc(tmp_path, [], "approve", "--vnc", desktop.server, "nosuchrun")
+def test_a_run_that_is_not_there_is_told(tmp_path: Path, pad: QtDesktop) -> None:
+    done = cua_vnc(tmp_path, [], "approve", "--vnc", pad.server, "nosuchrun")
     assert done.returncode == 2
     assert "not a run folder" in done.stderr
 
 
-def test_a_run_goes_on_where_it_was_if_no_desktop_is_given(tmp_path: Path, desktop: QtDesktop) -> None:
+def test_a_run_goes_on_where_it_was_if_no_desktop_is_given(tmp_path: Path, pad: QtDesktop) -> None:
     with GeminiServer([RISKY, RISKY, text("bought")]) as server:
-        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--vnc", desktop.server, "--task", "Buy")
+        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--vnc", pad.server, "--task", "Buy")
         run_id = Path(last_line(waiting)[1]).name
         again = at_server(server, tmp_path, "approve", run_id)
         assert again.returncode == 7, again.stderr
@@ -217,36 +209,36 @@ def test_a_run_goes_on_where_it_was_if_no_desktop_is_given(tmp_path: Path, deskt
 
 
 def test_the_desktop_may_come_from_the_environment(
-    tmp_path: Path, desktop: QtDesktop, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VNC_USE_SERVER", desktop.server)
+    monkeypatch.setenv("VNC_USE_SERVER", pad.server)
     waiting = cua_vnc(tmp_path, [RISKY], "run", "--wait-for-approval", "--task", "Buy")
     assert waiting.returncode == 7, waiting.stderr
     trace = tmp_path / last_line(waiting)[1] / "trace.jsonl"
-    elsewhere = trace.read_text(encoding="utf-8").replace(desktop.server, "127.0.0.1::1")
+    elsewhere = trace.read_text(encoding="utf-8").replace(pad.server, "127.0.0.1::1")
     trace.write_text(elsewhere, encoding="utf-8")
     run_id = trace.parent.name
     changed = cua_vnc(tmp_path, [], "deny", run_id)
     assert changed.returncode == 2
     assert "server='127.0.0.1::1'" in changed.stderr
     assert cua_vnc(tmp_path, [], "deny", "--trust", run_id).returncode == 9
-    assert cua_vnc(tmp_path, [], "deny", "--trust", "--vnc", desktop.server, run_id).returncode == 5
+    assert cua_vnc(tmp_path, [], "deny", "--trust", "--vnc", pad.server, run_id).returncode == 5
 
 
-def test_a_run_that_waits_is_denied_later(tmp_path: Path, desktop: QtDesktop) -> None:
-    waiting = cua_vnc(tmp_path, [RISKY], "run", "--wait-for-approval", "--vnc", desktop.server, "--task", "Buy")
+def test_a_run_that_waits_is_denied_later(tmp_path: Path, pad: QtDesktop) -> None:
+    waiting = cua_vnc(tmp_path, [RISKY], "run", "--wait-for-approval", "--vnc", pad.server, "--task", "Buy")
     run_id = Path(last_line(waiting)[1]).name
-    denied = cua_vnc(tmp_path, [], "deny", "--vnc", desktop.server, run_id)
+    denied = cua_vnc(tmp_path, [], "deny", "--vnc", pad.server, run_id)
     assert denied.returncode == 5, denied.stderr
     assert last_line(denied)[0] == "denied"
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 5), ("\x04", 5)], ids=["yes", "no", "Ctrl-D"])
-def test_at_a_terminal_the_person_is_asked(tmp_path: Path, desktop: QtDesktop, answer: str, code: int) -> None:
+def test_at_a_terminal_the_person_is_asked(tmp_path: Path, pad: QtDesktop, answer: str, code: int) -> None:
     ours, theirs = pty.openpty()
     with GeminiServer([RISKY, text("bought")]) as server:
         process = subprocess.Popen(
-            command("run", "--vnc", desktop.server, "--task", "Buy"),
+            command("run", "--vnc", pad.server, "--task", "Buy"),
             cwd=tmp_path,
             env=environment(server),
             stdin=theirs,
@@ -261,11 +253,11 @@ def test_at_a_terminal_the_person_is_asked(tmp_path: Path, desktop: QtDesktop, a
     assert "this buys two apples" in output
 
 
-def test_what_is_broken_is_told_as_infra(tmp_path: Path, desktop: QtDesktop) -> None:
+def test_what_is_broken_is_told_as_infra(tmp_path: Path, pad: QtDesktop) -> None:
     refused = cua_vnc(tmp_path, [], "run", "--vnc", "127.0.0.1::1", "--task", "Look")
     assert refused.returncode == 9
     assert "infra: DesktopRefused" in refused.stderr
-    quota = cua_vnc(tmp_path, [daily_quota()], "run", "--vnc", desktop.server, "--task", "Look")
+    quota = cua_vnc(tmp_path, [daily_quota()], "run", "--vnc", pad.server, "--task", "Look")
     assert quota.returncode == 9
     assert "infra: QuotaExhausted" in quota.stderr
     word, folder = last_line(quota)
@@ -283,12 +275,12 @@ def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: list[str]) -> None:
     assert done.stderr
 
 
-def test_a_policy_is_checked_and_tried_on_a_run(tmp_path: Path, desktop: QtDesktop) -> None:
+def test_a_policy_is_checked_and_tried_on_a_run(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "policy.toml").write_text('[[rule]]\nname = "apples"\ndecision = "allow"\nexplanation = "apples"\n')
     checked = cua_vnc(tmp_path, [], "policy", "check", "policy.toml")
     assert checked.returncode == 0
     assert "apples" in checked.stdout
-    denied = cua_vnc(tmp_path, [RISKY], "run", "--vnc", desktop.server, "--task", "Buy")
+    denied = cua_vnc(tmp_path, [RISKY], "run", "--vnc", pad.server, "--task", "Buy")
     tried = cua_vnc(tmp_path, [], "policy", "test", "policy.toml", last_line(denied)[1])
     assert tried.returncode == 0, tried.stderr
     assert "allow" in tried.stdout

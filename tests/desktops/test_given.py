@@ -18,6 +18,7 @@ from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
 from pytest_vnc_use.desktops.sharing.leases import LeasedDesktop, lease
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, ProgramCrashed, ProgramMissing, VncUseError
 from pytest_vnc_use.types.protocols import Desktop
+from support.leftovers import is_running
 from support.vnc_servers import VncServer, require, wait_for
 
 WISHES: dict[str, tuple[Callable[[Desktop], object], str]] = {
@@ -60,13 +61,6 @@ def screen_of(server: VncServer) -> bytes:
         controller.move(0, 0)
         controller.settle()
         return controller.frame().png
-
-
-def is_running(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 # --- an address alone ------------------------------------------------------------------------------------------------

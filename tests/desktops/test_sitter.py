@@ -12,6 +12,7 @@ import pytest
 from pytest_vnc_use.desktops.processes import sitter
 from pytest_vnc_use.desktops.processes.session import Session
 from pytest_vnc_use.errors import DesktopError
+from support.leftovers import is_running
 from support.vnc_servers import wait_for
 
 ESCAPE = "env -i setsid sh -c 'echo $$ > escaped; exec sleep 1000'"
@@ -39,32 +40,25 @@ def escaped(session: Session) -> int:
     return int(file.read_text())
 
 
-def lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 @pytest.mark.parametrize("script", ["exit 0", "exec sleep 1000"], ids=["its program ended first", "its program runs"])
 @pytest.mark.parametrize("end", ["stop", "reset", "end"])
 def test_what_left_its_session_and_its_mark_ends_with_the_desktop(session: Session, script: str, end: str) -> None:
     program = session.start("program", shell(script), attended=True)
     pid = escaped(session)
-    assert lives(pid)
+    assert is_running(pid)
     if end == "end":
         session.end(program)
     else:
         getattr(session, end)()
-    assert not lives(pid)
+    assert not is_running(pid)
 
 
 def test_what_a_command_left_behind_ends_with_the_desktop(session: Session) -> None:
     assert session.run(shell("echo said; exit 3"), timeout_s=30).exit_code == 3
     pid = escaped(session)
-    assert lives(pid)
+    assert is_running(pid)
     session.reset()
-    assert not lives(pid)
+    assert not is_running(pid)
 
 
 def test_what_ignores_every_request_to_end_is_killed(session: Session) -> None:
@@ -72,7 +66,7 @@ def test_what_ignores_every_request_to_end_is_killed(session: Session) -> None:
     session.start("program", ["sh", "-c", deaf + "trap '' TERM; while :; do sleep 0.1; done"], attended=True)
     pid = escaped(session)
     session.stop()
-    assert not lives(pid)
+    assert not is_running(pid)
 
 
 def test_a_program_is_the_leader_of_its_session_as_if_it_had_no_sitter(session: Session) -> None:

@@ -21,15 +21,9 @@ from support.gemini_conversations import Conversation, frame_of
 from support.gemini_server import calls
 from support.judge_servers import KEY, KINDS, court, opinion
 from support.native_conversations import claude, gpt
+from support.pictures import noise
 
 MOST_BYTES = 20_000
-
-
-def noise(width: int, height: int) -> bytes:
-    """A picture that no PNG makes small."""
-    file = io.BytesIO()
-    Image.effect_noise((width, height), 90).save(file, "PNG")
-    return file.getvalue()
 
 
 @pytest.fixture(scope="module")

@@ -9,14 +9,12 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.results import ItemResult, SessionResults, read_results, session_results
 from pytest_vnc_use.report.summaries import lines, markdown
@@ -85,13 +83,6 @@ class Session:
     @property
     def results(self) -> SessionResults:
         return read_results(self.place / "told.json")
-
-
-@pytest.fixture(scope="module")
-def desktop() -> Iterator[QtDesktop]:
-    desktop = QtDesktop(PAD)
-    yield desktop
-    desktop.stop()
 
 
 @pytest.fixture(scope="module")

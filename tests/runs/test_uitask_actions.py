@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
+from support.action_traces import trace_of
 from support.memory_desktop import PaintedController
 
 
@@ -73,14 +73,8 @@ ACTIONS = [
 ]
 
 
-def written(folder: Path, records: object) -> Path:
-    file = folder / "execution.json"
-    file.write_text(json.dumps(records), encoding="utf-8")
-    return file
-
-
 def test_every_action_is_read(tmp_path: Path) -> None:
-    execution = read_execution(written(tmp_path, RECORDS))
+    execution = read_execution(trace_of(tmp_path, *RECORDS))
     assert [step.action for step in execution.steps] == ACTIONS
     assert execution.steps[1].name == "mouse_click"
     assert execution.params == {"order": 7}
@@ -122,7 +116,7 @@ def test_text_with_more_than_text_is_several_of_its_actions() -> None:
 def test_it_is_carried_out_again(tmp_path: Path) -> None:
     controller = PaintedController()
     agent = VncUseAgent(settings=Settings(runs_dir=str(tmp_path / "runs")), controller=controller)
-    result = agent.reenact(written(tmp_path, RECORDS[:4]))
+    result = agent.reenact(trace_of(tmp_path, *RECORDS[:4]))
     assert (result.outcome, controller.performed) == (Outcome.DONE, ACTIONS[:4])
 
 
@@ -139,4 +133,4 @@ def test_it_is_carried_out_again(tmp_path: Path) -> None:
 )
 def test_a_record_that_is_wrong_is_named(tmp_path: Path, wrong: object) -> None:
     with pytest.raises(RunFolderError, match="record 2 is no action with its params, got "):
-        read_execution(written(tmp_path, [record("type_text", text="x"), wrong]))
+        read_execution(trace_of(tmp_path, record("type_text", text="x"), wrong))

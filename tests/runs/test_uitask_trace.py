@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,8 @@ from pytest_vnc_use.types import (
     TurnDecided,
     TypeText,
 )
+from support.action_traces import trace_of
 from support.memory_desktop import PaintedController
-from support.paths import PAD
 
 SCREEN = FrameRef("ab" * 32, 320, 200)
 STARTED = RunStarted("r1", "Open the basket", "2026-11-22T02:35:00+00:00", "scripted", SCREEN)
@@ -152,12 +152,6 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 # --- read ------------------------------------------------------------------------------------------------------------
 
 
-def trace_of(folder: Path, *records: object) -> Path:
-    file = folder / "execution.json"
-    file.write_text(json.dumps(records), encoding="utf-8")
-    return file
-
-
 def test_a_foreign_trace_needs_no_more_than_its_actions(tmp_path: Path) -> None:
     execution = read_execution(trace_of(tmp_path, CLICK | {"thought": "hm"}, record("wait", number=7, duration=1.0)))
     assert [(step.number, step.name, step.action.kind) for step in execution.steps] == [
@@ -239,13 +233,6 @@ def test_a_trace_in_which_nothing_was_done_is_no_success(tmp_path: Path) -> None
             Reenactment(read_execution(trace_of(tmp_path, *records)))
 
 
-@pytest.fixture(scope="module")
-def desktop() -> Iterator[QtDesktop]:
-    desktop = QtDesktop(PAD)
-    yield desktop
-    desktop.stop()
-
-
 @dataclass
 class Done:
     """How the command ended, and what it printed."""
@@ -273,57 +260,57 @@ def reenact(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     return run_command
 
 
-def happened(desktop: QtDesktop) -> list[str]:
+def happened(pad: QtDesktop) -> list[str]:
     """What the pad has heard since it was asked last."""
-    heard = desktop.read_file("events.txt").splitlines()
-    desktop.write_file("events.txt", "")
+    heard = pad.read_file("events.txt").splitlines()
+    pad.write_file("events.txt", "")
     return [line for line in heard if not line.startswith("release")]
 
 
 def test_at_an_address_from_outside_with_a_secret_of_the_environment(
-    tmp_path: Path, desktop: QtDesktop, reenact: Reenact
+    tmp_path: Path, pad: QtDesktop, reenact: Reenact
 ) -> None:
-    happened(desktop)
+    happened(pad)
     typed = record("type_text", text="<secret:PIN>")
     trace = trace_of(tmp_path, CLICK, typed)
-    unnamed = reenact(trace, VNC_USE_SERVER=desktop.server, PIN="qzj")
-    assert (unnamed.returncode, happened(desktop)) == (2, [])
+    unnamed = reenact(trace, VNC_USE_SERVER=pad.server, PIN="qzj")
+    assert (unnamed.returncode, happened(pad)) == (2, [])
     assert "--secret PIN" in unnamed.stderr
-    done = reenact(trace, "--secret", "PIN", VNC_USE_SERVER=desktop.server, PIN="qzj")
+    done = reenact(trace, "--secret", "PIN", VNC_USE_SERVER=pad.server, PIN="qzj")
     assert done.returncode == 0, done.stderr
     *_, message, end = done.stdout.splitlines()
     assert message == "carried out 2 actions again; nothing was judged"
     assert "typed from the environment: PIN" in done.stdout
-    assert happened(desktop) == ["press 100 120 left", "text q", "text z", "text j"]
+    assert happened(pad) == ["press 100 120 left", "text q", "text z", "text j"]
     written = b"".join(file.read_bytes() for file in (tmp_path / end.split()[1]).rglob("*.jsonl"))
     assert b"<secret:PIN>" in written
     assert b"qzj" not in written + done.stdout.encode()
 
 
-def test_it_stops_at_the_first_error(tmp_path: Path, desktop: QtDesktop, reenact: Reenact) -> None:
-    happened(desktop)
-    done = reenact(trace_of(tmp_path, CLICK, click_at(5000, 120, number=4), CLICK), "--vnc", desktop.server)
+def test_it_stops_at_the_first_error(tmp_path: Path, pad: QtDesktop, reenact: Reenact) -> None:
+    happened(pad)
+    done = reenact(trace_of(tmp_path, CLICK, click_at(5000, 120, number=4), CLICK), "--vnc", pad.server)
     assert done.returncode == 3, done.stderr
     assert "step 4 failed: the point (5000, 120) is not on the screen" in done.stdout
     assert "nothing was judged" in done.stdout
-    assert happened(desktop) == ["press 100 120 left"]
+    assert happened(pad) == ["press 100 120 left"]
 
 
 @pytest.mark.parametrize("kept_from", ["a rule", "a confirmation"])
-def test_the_gate_is_the_same_as_a_models(tmp_path: Path, desktop: QtDesktop, reenact: Reenact, kept_from: str) -> None:
-    happened(desktop)
+def test_the_gate_is_the_same_as_a_models(tmp_path: Path, pad: QtDesktop, reenact: Reenact, kept_from: str) -> None:
+    happened(pad)
     (tmp_path / "policy.toml").write_text('[[rule]]\nname = "no paste"\ndecision = "deny"\naction = "paste"\n')
     said: Mapping[str, object] = {"name": "paste"}
     if kept_from == "a confirmation":
         said = {"confirmation": vars(Confirmation("this buys apples"))}
-    done = reenact(trace_of(tmp_path, click_at(100, 120, **said)), "--vnc", desktop.server, "--policy", "policy.toml")
+    done = reenact(trace_of(tmp_path, click_at(100, 120, **said)), "--vnc", pad.server, "--policy", "policy.toml")
     assert done.returncode == 5, done.stderr
     assert ("no paste" if kept_from == "a rule" else "this buys apples") in done.stdout
-    assert happened(desktop) == []
+    assert happened(pad) == []
 
 
-def test_what_is_wrong_before_it_starts_is_one_line(tmp_path: Path, desktop: QtDesktop, reenact: Reenact) -> None:
-    address = ("--vnc", desktop.server)
+def test_what_is_wrong_before_it_starts_is_one_line(tmp_path: Path, pad: QtDesktop, reenact: Reenact) -> None:
+    address = ("--vnc", pad.server)
     wrong = reenact(trace_of(tmp_path, record("fly")), *address)
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
     assert "record 1 is no action with its params" in wrong.stderr
@@ -338,9 +325,9 @@ def test_what_is_wrong_before_it_starts_is_one_line(tmp_path: Path, desktop: QtD
 
 
 def test_pytest_takes_the_desktop_from_the_environment(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, desktop: QtDesktop
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, pad: QtDesktop
 ) -> None:
-    happened(desktop)
+    happened(pad)
     pytester.makeconftest("""
         import pytest
         from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
@@ -357,7 +344,7 @@ def test_pytest_takes_the_desktop_from_the_environment(
         def test_it(vnc_settings):
             assert vnc_settings.steps == 9
     """)
-    monkeypatch.setenv("VNC_USE_SERVER", desktop.server)
+    monkeypatch.setenv("VNC_USE_SERVER", pad.server)
     monkeypatch.setenv("VNC_USE_STEPS", "9")
     pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=60).assert_outcomes(passed=1)
-    assert happened(desktop) == ["press 7 8 left"]
+    assert happened(pad) == ["press 7 8 left"]

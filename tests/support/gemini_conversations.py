@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from PIL import Image
 
 from pytest_vnc_use.planners.common.retry import Backoff
-from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.types import (
     Decision,
     Frame,
@@ -23,9 +22,11 @@ from pytest_vnc_use.types import (
     Turn,
     report_to_nobody,
 )
+from pytest_vnc_use.types.protocols import Planner
 from support.exchanges import into
 from support.gemini_server import GeminiServer
 
+Server = TypeVar("Server")
 ALLOWED = Ruling("allow", "rule 1")
 QUICK = Backoff(first_wait_s=0.01, longest_wait_s=0.02)
 
@@ -71,13 +72,22 @@ class History:
 
 
 @dataclass
-class Conversation:
+class Talk(Generic[Server]):
     """A planner, the service that it asks, and the exchanges that it reported."""
 
-    server: GeminiServer
-    planner: GeminiComputerUse
-    exchanges: list[ModelExchange]
+    server: Server
+    planner: Planner
+    exchanges: list[ModelExchange] = field(default_factory=list)
     history: History = field(default_factory=History)
 
     def decide(self, timeout_s: float = 20.0) -> Decision:
         return self.planner.decide(self.history.observation(into(self.exchanges)), timeout_s=timeout_s)
+
+    def act(self, **changes: Any) -> Decision:
+        """One turn, carried out; `changes` are fields of its steps."""
+        decision = self.decide()
+        self.history.carry_out(decision, **changes)
+        return decision
+
+
+Conversation = Talk[GeminiServer]

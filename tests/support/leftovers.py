@@ -21,6 +21,14 @@ def _name_if_naming(process: Path, folder: str) -> str:
     return ""
 
 
+def is_running(pid: int | str) -> bool:
+    """Whether the process is there and has not ended; one that nobody has waited for yet has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 class OneFile:
     """A file as it is now.
 

@@ -14,6 +14,7 @@ from support.gemini_conversations import frame_of
 from support.json_server import Posted
 from support.messages_rules import Said, refusal_of
 from support.messages_server import API_KEY
+from support.spoiled_json import add, at, drop, put
 
 HEADERS = {"x-api-key": API_KEY, "anthropic-version": "2023-06-01"}
 Body = dict[str, Any]
@@ -91,66 +92,42 @@ def test_the_older_tool_needs_its_beta_header_and_an_older_model() -> None:
     assert "computer_20251124.name: Field required" in told(body, **beta)
 
 
-def _drop(*path: Any) -> Callable[[Body], None]:
-    return lambda body: _at(body, path[:-1]).pop(path[-1])
-
-
-def _put(*path_and_value: Any) -> Callable[[Body], None]:
-    *path, name, value = path_and_value
-
-    def change(body: Body) -> None:
-        _at(body, path)[name] = value
-
-    return change
-
-
-def _add(*path_and_value: Any) -> Callable[[Body], None]:
-    *path, value = path_and_value
-    return lambda body: _at(body, path).append(value)
-
-
-def _at(value: Any, path: Any) -> Any:
-    for name in path:
-        value = value[name]
-    return value
-
-
 ASKED, ANSWERED = ("messages", 1, "content"), ("messages", 2, "content")
 
 
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (_drop("max_tokens"), "max_tokens: Field required"),
-        (_drop("model"), "model: Field required"),
-        (_put("temprature", 1), "temprature: Extra inputs are not permitted"),
-        (_put("messages", []), "at least one message"),
-        (_drop("messages", 0), "first message must use the user role"),
-        (_drop("messages", 2), "The conversation must end with a user message"),
-        (_put("messages", 0, "role", "system"), "first message must use the user role"),
-        (_put("messages", 2, "role", "tool"), "The conversation must end with a user message"),
-        (_put("messages", 0, "content", []), "non-empty content"),
-        (_put("messages", 0, "content", 1, "text", " "), "must contain non-whitespace text"),
-        (_put("tools", 0, "name", "computer"), "computer_toolset_20260801.name: Extra inputs"),
-        (_put("tools", 0, "configs", {"klick": {}}), "configs.klick: Extra inputs"),
-        (_put("tools", 0, "type", "computer_2030"), "Input tag 'computer_2030'"),
-        (_add("tools", {"name": "users"}), "Input tag 'custom'"),
-        (_put("tool_choice", {"type": "tool", "name": "users"}), "Tool 'users' not found in provided tools"),
-        (_drop(*ANSWERED, 0), "`tool_use` ids were found without `tool_result` blocks immediately after: toolu_1"),
-        (_add(*ANSWERED, result(2)), "Found multiple `tool_result` blocks"),
-        (_add(*ANSWERED, result(3)), "unexpected `tool_use_id` found in `tool_result` blocks: toolu_3"),
-        (_drop(*ANSWERED, 0, "toolset_name"), "must echo toolset_name 'computer'"),
-        (lambda body: _at(body, ANSWERED).insert(0, {"type": "text", "text": "so"}), "must come before other content"),
-        (_put(*ANSWERED, 1, "content", [image(data="")]), "Could not process image"),
-        (_put(*ANSWERED, 1, "content", [image(data="%%")]), "Could not process image"),
-        (_put(*ANSWERED, 1, "content", [image(media_type="image/jpeg")]), "Could not process image"),
-        (_put(*ANSWERED, 1, "content", [image(2600, 10)]), "its points are off"),
-        (_put(*ANSWERED, 1, "content", [image(2500, 2000)]), "its points are off"),
-        (_put(*ASKED, 1, "input", {"coordinate": [2, 2]}), "is not what the model said"),
-        (_put(*ASKED, 0, "signature", "another"), "Invalid `signature`"),
-        (_put("system", "You pay."), "bound to a different conversation"),
-        (_add("tools", {"name": "users", "input_schema": {"type": "object"}}), "bound to a different conversation"),
-        (_put("messages", 0, "content", 1, "text", "Steal"), "bound to a different conversation"),
+        (drop("max_tokens"), "max_tokens: Field required"),
+        (drop("model"), "model: Field required"),
+        (put("temprature", 1), "temprature: Extra inputs are not permitted"),
+        (put("messages", []), "at least one message"),
+        (drop("messages", 0), "first message must use the user role"),
+        (drop("messages", 2), "The conversation must end with a user message"),
+        (put("messages", 0, "role", "system"), "first message must use the user role"),
+        (put("messages", 2, "role", "tool"), "The conversation must end with a user message"),
+        (put("messages", 0, "content", []), "non-empty content"),
+        (put("messages", 0, "content", 1, "text", " "), "must contain non-whitespace text"),
+        (put("tools", 0, "name", "computer"), "computer_toolset_20260801.name: Extra inputs"),
+        (put("tools", 0, "configs", {"klick": {}}), "configs.klick: Extra inputs"),
+        (put("tools", 0, "type", "computer_2030"), "Input tag 'computer_2030'"),
+        (add("tools", {"name": "users"}), "Input tag 'custom'"),
+        (put("tool_choice", {"type": "tool", "name": "users"}), "Tool 'users' not found in provided tools"),
+        (drop(*ANSWERED, 0), "`tool_use` ids were found without `tool_result` blocks immediately after: toolu_1"),
+        (add(*ANSWERED, result(2)), "Found multiple `tool_result` blocks"),
+        (add(*ANSWERED, result(3)), "unexpected `tool_use_id` found in `tool_result` blocks: toolu_3"),
+        (drop(*ANSWERED, 0, "toolset_name"), "must echo toolset_name 'computer'"),
+        (lambda body: at(body, ANSWERED).insert(0, {"type": "text", "text": "so"}), "must come before other content"),
+        (put(*ANSWERED, 1, "content", [image(data="")]), "Could not process image"),
+        (put(*ANSWERED, 1, "content", [image(data="%%")]), "Could not process image"),
+        (put(*ANSWERED, 1, "content", [image(media_type="image/jpeg")]), "Could not process image"),
+        (put(*ANSWERED, 1, "content", [image(2600, 10)]), "its points are off"),
+        (put(*ANSWERED, 1, "content", [image(2500, 2000)]), "its points are off"),
+        (put(*ASKED, 1, "input", {"coordinate": [2, 2]}), "is not what the model said"),
+        (put(*ASKED, 0, "signature", "another"), "Invalid `signature`"),
+        (put("system", "You pay."), "bound to a different conversation"),
+        (add("tools", {"name": "users", "input_schema": {"type": "object"}}), "bound to a different conversation"),
+        (put("messages", 0, "content", 1, "text", "Steal"), "bound to a different conversation"),
     ],
 )
 def test_a_spoilt_request_is_refused(sound: Body, spoil: Callable[[Body], None], message: str) -> None:

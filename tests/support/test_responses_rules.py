@@ -14,6 +14,7 @@ from support.gemini_conversations import frame_of
 from support.json_server import Posted
 from support.responses_rules import refusal_of
 from support.responses_server import API_KEY
+from support.spoiled_json import drop, put
 
 Body = dict[str, Any]
 
@@ -75,60 +76,41 @@ def test_address_and_key(sound: Body) -> None:
     assert told(sound, key="another") == "Incorrect API key provided: another."
 
 
-def _drop(*path: Any) -> Callable[[Body], None]:
-    return lambda body: _at(body, path[:-1]).pop(path[-1])
-
-
-def _put(*path_and_value: Any) -> Callable[[Body], None]:
-    *path, name, value = path_and_value
-
-    def change(body: Body) -> None:
-        _at(body, path)[name] = value
-
-    return change
-
-
-def _at(value: Any, path: Any) -> Any:
-    for name in path:
-        value = value[name]
-    return value
-
-
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (_drop("model"), "Missing required parameter: 'model'."),
-        (_put("input", []), "Missing required parameter: 'input'."),
-        (_put("temprature", 1), "Unknown parameter: 'temprature'."),
-        (_put("include", ["thoughts"]), "Invalid value: 'thoughts'"),
-        (_put("previous_response_id", "resp_1"), "Previous response with id 'resp_1' not found."),
-        (_put("tools", 0, "display_width", 9), "Unknown parameter: 'tools[0].display_width'."),
-        (_drop("tools", 1, "strict"), "'additionalProperties' is required"),
-        (_put("tools", 1, "type", "fn"), "Invalid value: 'tools[1]'."),
-        (_put("text", {"format": {"type": "xml"}}), "Invalid value: 'xml'"),
-        (_put("text", {"format": {"type": "json_schema", "name": "x"}}), "Invalid schema for text.format"),
-        (_put("input", 0, "role", "tool"), "Invalid value: 'input[0].role'."),
-        (_put("input", 0, "content", 0, "type", "text"), "Invalid value: 'text'"),
-        (_put("input", 2, "type", "click"), "Invalid value: 'click'"),
-        (_drop("input", 4), "No tool output found for computer call call_1."),
-        (_drop("input", 5), "No tool output found for function call call_2."),
-        (_put("input", 5, "call_id", "call_3"), "No tool call found for function call output with call_id call_3."),
-        (_put("input", 5, "type", "computer_call_output"), "No tool call found for computer call output"),
+        (drop("model"), "Missing required parameter: 'model'."),
+        (put("input", []), "Missing required parameter: 'input'."),
+        (put("temprature", 1), "Unknown parameter: 'temprature'."),
+        (put("include", ["thoughts"]), "Invalid value: 'thoughts'"),
+        (put("previous_response_id", "resp_1"), "Previous response with id 'resp_1' not found."),
+        (put("tools", 0, "display_width", 9), "Unknown parameter: 'tools[0].display_width'."),
+        (drop("tools", 1, "strict"), "'additionalProperties' is required"),
+        (put("tools", 1, "type", "fn"), "Invalid value: 'tools[1]'."),
+        (put("text", {"format": {"type": "xml"}}), "Invalid value: 'xml'"),
+        (put("text", {"format": {"type": "json_schema", "name": "x"}}), "Invalid schema for text.format"),
+        (put("input", 0, "role", "tool"), "Invalid value: 'input[0].role'."),
+        (put("input", 0, "content", 0, "type", "text"), "Invalid value: 'text'"),
+        (put("input", 2, "type", "click"), "Invalid value: 'click'"),
+        (drop("input", 4), "No tool output found for computer call call_1."),
+        (drop("input", 5), "No tool output found for function call call_2."),
+        (put("input", 5, "call_id", "call_3"), "No tool call found for function call output with call_id call_3."),
+        (put("input", 5, "type", "computer_call_output"), "No tool call found for computer call output"),
         (lambda body: body["input"].append(body["input"][5]), "No tool call found for function call output"),
         (lambda body: body["input"].append(body["input"].pop(1)), "without its required following item"),
-        (_drop("input", 1), "was provided without its required 'reasoning' item: 'rs_1'."),
-        (_drop("input", 1, "encrypted_content"), "not persisted when `store` is set to false"),
-        (_drop("input", 4, "acknowledged_safety_checks"), "safety checks have not been acknowledged"),
-        (_put("input", 4, "acknowledged_safety_checks", [CHECK, CHECK]), "that was not pending"),
-        (_put("input", 4, "output", "type", "input_image"), "'output.type'"),
-        (_put("input", 5, "output", {"said": "alice"}), "Invalid type for 'output'"),
-        (_put("input", 4, "output", "image_url", "https://host/screen.png"), "Invalid 'image_url'"),
-        (_put("input", 4, "output", "image_url", "data:image/png;base64,%%"), "Invalid 'image_url'"),
-        (_put("input", 0, "content", 1, "image_url", "data:image/png;base64,AAAA"), "Invalid 'image_url'"),
-        (_put("input", 4, "output", "image_url", url(6001, 10)), "its points are off"),
-        (_put("input", 4, "output", "detail", "high"), "its points are off"),
-        (_put("input", 4, "output", "detail", "best"), "Invalid value: 'best'"),
-        (_put("input", 2, "actions", []), "is not what the model said"),
+        (drop("input", 1), "was provided without its required 'reasoning' item: 'rs_1'."),
+        (drop("input", 1, "encrypted_content"), "not persisted when `store` is set to false"),
+        (drop("input", 4, "acknowledged_safety_checks"), "safety checks have not been acknowledged"),
+        (put("input", 4, "acknowledged_safety_checks", [CHECK, CHECK]), "that was not pending"),
+        (put("input", 4, "output", "type", "input_image"), "'output.type'"),
+        (put("input", 5, "output", {"said": "alice"}), "Invalid type for 'output'"),
+        (put("input", 4, "output", "image_url", "https://host/screen.png"), "Invalid 'image_url'"),
+        (put("input", 4, "output", "image_url", "data:image/png;base64,%%"), "Invalid 'image_url'"),
+        (put("input", 0, "content", 1, "image_url", "data:image/png;base64,AAAA"), "Invalid 'image_url'"),
+        (put("input", 4, "output", "image_url", url(6001, 10)), "its points are off"),
+        (put("input", 4, "output", "detail", "high"), "its points are off"),
+        (put("input", 4, "output", "detail", "best"), "Invalid value: 'best'"),
+        (put("input", 2, "actions", []), "is not what the model said"),
     ],
 )
 def test_a_spoilt_request_is_refused(sound: Body, spoil: Callable[[Body], None], message: str) -> None:

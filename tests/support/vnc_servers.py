@@ -64,6 +64,10 @@ class VncServer:
         environment = {**os.environ, **self.environment}
         return subprocess.run(command, env=environment, capture_output=True, check=True, timeout=30).stdout
 
+    def paint(self, columns: int) -> None:
+        """Cover the desktop with a pattern of so many columns."""
+        self.output_of("xsetroot", "-mod", str(columns), "16")
+
     def kill(self) -> None:
         """End the server without a word to its clients."""
         self.process.kill()

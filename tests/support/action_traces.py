@@ -1,0 +1,13 @@
+"""Action traces, written as a harness writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+
+def trace_of(folder: Path, *records: object) -> Path:
+    """An execution.json with these records."""
+    file = folder / "execution.json"
+    file.write_text(json.dumps(records), encoding="utf-8")
+    return file
