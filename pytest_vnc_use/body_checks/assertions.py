@@ -13,43 +13,37 @@ files. In doubt an assertion does not count, and a judge is asked.
 from __future__ import annotations
 
 import ast
-import contextlib
 import inspect
-import re
 from collections.abc import Callable, Sequence
-from types import FunctionType
 
 from pytest_vnc_use.body_checks.assignments import take_over
 from pytest_vnc_use.body_checks.code_places import (
     has_line_within,
     holds,
     holds_any,
-    innermost,
     is_chain,
     is_endless,
     is_named,
-    is_own,
     node_of,
     parts,
     sure_calls,
 )
-from pytest_vnc_use.body_checks.code_values import NOTHING, Instance, Method, class_of, own_method
+from pytest_vnc_use.body_checks.code_values import NOTHING, Method, own_method
 from pytest_vnc_use.body_checks.code_ways import (
     CHECKED,
     NO_WAY,
     ON,
     Ways,
     captured,
-    catches_around_yield,
     if_seen,
     last_round,
-    may_return_true,
     raises_in,
     surely,
     uses_up,
 )
-from pytest_vnc_use.body_checks.known_calls import ASSERTING
-from pytest_vnc_use.body_checks.looks import Scope
+from pytest_vnc_use.body_checks.known_assertions import is_known_assertion
+from pytest_vnc_use.body_checks.scope import LocalFunction, Scope
+from pytest_vnc_use.body_checks.swallowing import swallows
 from pytest_vnc_use.body_checks.truths import has_items, proves
 
 _FAILS = frozenset({"fail", "exit"})
@@ -141,7 +135,7 @@ class Flow:
                 return frozenset({"continue"})
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._scope.looks[node.name] = False
-                self._scope.things[node.name] = _Local(node, self._scope)
+                self._scope.things[node.name] = LocalFunction(node, self._scope)
                 return ON
             case ast.Return():
                 return CHECKED if node.value and self._calls_assert(node.value) else frozenset({"return"})
@@ -239,37 +233,14 @@ class Flow:
         defaults = {name: "true" in facts for name, facts in self._scope.facts.items()}
         before = dict(self._scope.facts)
         ways = self.block(node.body)
-        swallows = any(map(self._swallows, node.items)) or self._enters_one_that_swallows(node)
-        if swallows:
+        may_be_swallowed = swallows(self._scope, node)
+        if may_be_swallowed:
             self._scope.doubt(node, before, (defaults,), tells=False)
-        return ways | ON if expects or swallows else ways
-
-    def _enters_one_that_swallows(self, node: ast.With | ast.AsyncWith) -> bool:
-        """Return whether a stack of contexts (`contextlib.ExitStack`) gets one that may end an exception."""
-        calls = [each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Call)]
-        entered = [each for each in calls if is_named(each, frozenset({"enter_context", "enter_async_context"}))]
-        if any(is_named(each, frozenset({"push", "push_async_exit"})) for each in calls):
-            return True
-        return any(self._swallows(ast.withitem(each.args[0])) for each in entered if each.args)
+        return ways | ON if expects or may_be_swallowed else ways
 
     def _looks_at(self, body: Sequence[ast.stmt]) -> bool:
         calls = [each for node in body for each in ast.walk(node) if isinstance(each, ast.Call)]
         return any(map(self._scope.rests, calls))
-
-    def _swallows(self, item: ast.withitem) -> bool:
-        """Return whether a context may end an exception that is raised in it."""
-        if is_named(item.context_expr, frozenset({"suppress", "ignored"})):
-            return True
-        call = item.context_expr
-        kind = self._scope.resolve(call)
-        function = self._scope.resolve(call.func) if isinstance(call, ast.Call) else NOTHING
-        if class_of(kind) is contextlib.suppress:
-            return True
-        if isinstance(kind, Instance):
-            function = inspect.getattr_static(kind.of, "__exit__", NOTHING)
-            return isinstance(function, FunctionType) and is_own(function.__code__) and may_return_true(function)
-        method = own_method(function)
-        return bool(method) and method is not None and catches_around_yield(method.function)
 
     def _try(self, node: ast.Try) -> Ways:
         line = self._line
@@ -324,8 +295,8 @@ class Flow:
 
     def _is_assertion(self, call: ast.Call, *, is_awaited: bool) -> bool:
         callee = self._scope.resolve(call.func)
-        if isinstance(callee, _Local):
-            return callee.asserts(call, self._scope, is_awaited=is_awaited)
+        if isinstance(callee, LocalFunction):
+            return _local_asserts(callee, call, self._scope, is_awaited=is_awaited)
         method = own_method(callee)
         if method:
             if inspect.isgeneratorfunction(method.function):
@@ -340,9 +311,9 @@ class Flow:
         told = [*call.args, *(each.value for each in call.keywords)]
         match call.func:
             case ast.Attribute(attr=name, value=owner):
-                return self._is_known_assertion(name, told, owner, is_found=callee is not NOTHING)
+                return is_known_assertion(self._scope, name, told, owner, is_found=callee is not NOTHING)
             case ast.Name(id=name):
-                return self._is_known_assertion(name, told, None, is_found=callee is not NOTHING)
+                return is_known_assertion(self._scope, name, told, None, is_found=callee is not NOTHING)
         return False
 
     def _called_asserts(self, call: ast.Call, method: Method) -> bool:
@@ -353,58 +324,17 @@ class Flow:
             known[key] = (asserts(method, lambda: scope), scope)
         return known[key][0]
 
-    def _is_of_the_user(self, call: ast.expr) -> bool:
-        """Return whether a call is of a user's own function or class."""
-        callee = self._scope.resolve(call.func) if isinstance(call, ast.Call) else NOTHING
-        return own_method(callee) is not None or isinstance(callee, (_Local, type))
 
-    def _is_known_assertion(
-        self, name: str, told: Sequence[ast.expr], owner: ast.expr | None, *, is_found: bool
-    ) -> bool:
-        """Return whether a call asserts by its name: of pytest, unittest, numpy, pandas, playwright, or this package.
-
-        Another package's function with such a name counts only if it was found: it may be any helper that only returns.
-        """
-        if name == "check" and len(told) > 1:
-            return proves(self._scope, told[0]) and not isinstance(told[0], ast.Constant)
-        if name.startswith(("to_", "not_to_")) and owner is not None:
-            return is_named(innermost(owner), frozenset({"expect"})) and not self._is_of_the_user(innermost(owner))
-        if (
-            not re.match(r"assert[A-Z]", name)
-            and name not in ASSERTING
-            and not (is_found and name.startswith("assert"))
-        ):
-            return False
-        if name in ("assertTrue", "assertFalse", "assert_", "assert_that"):
-            return (
-                bool(told)
-                and proves(self._scope, told[0], truth=name != "assertFalse")
-                and (name != "assert_that" or len(told) > 1)
-            )
-        if name in ("assertIsNotNone", "assertIsInstance"):
-            return bool(told) and proves(self._scope, told[0]) and not self._scope.facts_in(told[0])
-        asked = told or ([owner] if owner is not None else [])
-        if any(map(self._scope.tells, asked)):
-            return False
-        return len({ast.dump(each) for each in asked}) == len(asked) and any(map(self._scope.rests, asked))
-
-
-class _Local:
-    """A function that the test itself defines."""
-
-    def __init__(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
-        self.node, self._scope = node, scope
-
-    def asserts(self, call: ast.Call, caller: Scope, *, is_awaited: bool) -> bool:
-        """Return whether a call of the function surely asserts."""
-        is_made = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(self.node))
-        if caller.depth >= 6 or is_made or (isinstance(self.node, ast.AsyncFunctionDef) and not is_awaited):
-            return False
-        scope = self._scope.copy(caller)
-        names = [each.arg for each in self.node.args.args]
-        for name, value in zip(names, call.args, strict=False):
-            scope.take(name, caller.rests(value), caller.resolve(value), words=caller.tells(value))
-        return surely(Flow(scope).block(self.node.body))
+def _local_asserts(function: LocalFunction, call: ast.Call, caller: Scope, *, is_awaited: bool) -> bool:
+    """Return whether a call of a function that the test itself defines surely asserts."""
+    is_made = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(function.node))
+    if not caller.follows or is_made or (isinstance(function.node, ast.AsyncFunctionDef) and not is_awaited):
+        return False
+    scope = function.scope.copy(caller)
+    names = [each.arg for each in function.node.args.args]
+    for name, value in zip(names, call.args, strict=False):
+        scope.take(name, caller.rests(value), caller.resolve(value), words=caller.tells(value))
+    return surely(Flow(scope).block(function.node.body))
 
 
 # --- whole functions --------------------------------------------------------------------------------------------------

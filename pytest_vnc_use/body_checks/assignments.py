@@ -11,7 +11,7 @@ from pytest_vnc_use.body_checks.code_values import NOTHING, member
 from pytest_vnc_use.body_checks.known_calls import PUTS
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.body_checks.looks import Scope
+    from pytest_vnc_use.body_checks.scope import Scope
 
 
 def take_over(scope: Scope, node: ast.stmt) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pytest_vnc_use.body_checks.assignments import take_over
 from pytest_vnc_use.body_checks.code_places import Place, node_of, statements_in
-from pytest_vnc_use.body_checks.looks import Scope
+from pytest_vnc_use.body_checks.scope import Scope
 from pytest_vnc_use.body_checks.sources import Sources
 
 

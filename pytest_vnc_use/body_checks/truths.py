@@ -8,7 +8,7 @@ from pytest_vnc_use.body_checks.code_places import innermost, is_named
 from pytest_vnc_use.body_checks.code_values import NOTHING, has_truth, own_method
 from pytest_vnc_use.body_checks.foregone import has_foregone_truth, is_foregone, is_forgotten_call, is_generator
 from pytest_vnc_use.body_checks.known_calls import OF_A_VERDICT
-from pytest_vnc_use.body_checks.looks import Scope
+from pytest_vnc_use.body_checks.scope import Scope
 
 _PARTS = frozenset({"items", "keys", "values"})
 

@@ -11,7 +11,7 @@ from pytest_vnc_use.body_checks.code_places import FunctionNode, Place, is_given
 from pytest_vnc_use.body_checks.code_values import NOTHING, own_method
 from pytest_vnc_use.body_checks.code_ways import NO_WAY, ON, surely
 from pytest_vnc_use.body_checks.decorators import is_known
-from pytest_vnc_use.body_checks.looks import Scope
+from pytest_vnc_use.body_checks.scope import Scope
 from pytest_vnc_use.body_checks.sources import Sources
 
 

@@ -28,7 +28,7 @@ from pytest_vnc_use.body_checks.code_values import (
 from pytest_vnc_use.body_checks.known_calls import PATH_LOOKS, RUNS, SILENT, UNTELLING
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.body_checks.looks import Scope
+    from pytest_vnc_use.body_checks.scope import Scope
 
 _OF_AN_AGENT = frozenset({"runs", "costs", "usage"})
 _DEEPEST = 3

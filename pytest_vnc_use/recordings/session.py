@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -20,6 +20,7 @@ from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.recordings.replay import WHAT_TO_DO, Closed, Earlier, Replay
 from pytest_vnc_use.recordings.run_state import RunState, frame_pixels, mark_staying
 from pytest_vnc_use.recordings.store import Key, load_of, masks_of, save
+from pytest_vnc_use.recordings.transient_watch import TransientWatch
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import (
     Drifted,
@@ -33,9 +34,7 @@ from pytest_vnc_use.types import (
     RunEnded,
     RunEvent,
     RunStarted,
-    Step,
     StepFinished,
-    Transient,
     Verdict,
 )
 from pytest_vnc_use.types.protocols import Controller, Judge, Planner
@@ -77,9 +76,7 @@ class RecordedTest:
         self.mode = mode
         self.healed: list[str] = []
         """The differences from the recording that a planner or a judge resolved anew."""
-        self.transients: list[str] = []
-        """Messages about transient frames of a replay that its recording does not have."""
-        self._unknown: list[Region] = []
+        self._watched = TransientWatch(rehearsal)
         self._recording = rehearsal.recording if rehearsal else load_of(key) if mode in ("auto", "replay") else None
         self._masks = self._recording.masks if self._recording else masks_of(key)
         self._eyes: Callable[[], Controller] | None = None
@@ -90,6 +87,11 @@ class RecordedTest:
         self._is_whole = True
         self._acts_unseen = False
         """True where something was done since the newest run began that its eyes do not know of."""
+
+    @property
+    def transients(self) -> list[str]:
+        """Messages about transient frames of a replay that its recording does not have."""
+        return self._watched.messages
 
     # --- for the agent -----------------------------------------------------------------------------------------------
 
@@ -119,13 +121,7 @@ class RecordedTest:
         told, earlier = partial(self._closed, run), before.touched() if before else Earlier()
         file = str(self.key.path)
         run.replay = Replay(
-            run.known,
-            live,
-            earlier=earlier,
-            masks=self._masks,
-            file=file,
-            rehearsal=self._rehearsal,
-            closed=told,
+            run.known, live, earlier=earlier, masks=self._masks, file=file, rehearsal=self._rehearsal, closed=told
         )
         run.eyes = PatientEyes(desktop, run.replay, started.settings["gate_seconds"], let_go)
         return run.replay, run.eyes
@@ -217,7 +213,7 @@ class RecordedTest:
                 self._keep(reading.question, reading)
             case _:
                 if isinstance(event, StepFinished) and self._current and not self._current.is_live:
-                    self._look_for_transients(self._current, event.step)
+                    self._watched.look_after(self._current, event.step)
                 if self._records and self._current and self._current.is_live:
                     self._current.recorder.observe(event)
 
@@ -286,7 +282,7 @@ class RecordedTest:
         if run.eyes and run.is_replayed and run.known and run.known.stays and not run.is_left:
             self._check_end(run, run.eyes, run.eyes.look_at_end())
         if run.is_replayed:
-            self._look_for_passed(run, desktop)
+            self._watched.look_at_end(run, desktop)
         else:
             mark_staying(run, desktop)
 
@@ -294,7 +290,7 @@ class RecordedTest:
         """Finish the newest run before the next one begins. The next run compares the whole screen at its start."""
         run = self._runs[-1]
         if run.is_replayed:
-            self._look_for_passed(run, desktop)
+            self._watched.look_at_end(run, desktop)
         else:
             mark_staying(run, desktop)
         run.is_left = True
@@ -306,37 +302,6 @@ class RecordedTest:
         seen = run.folder.store(eyes.last_frame)
         self._tell(run, problem, run.known.end.pixels(), seen, mismatch.region, healed=False)
         raise RecordingDrifted("\n".join(filter(None, [problem, WHAT_TO_DO, run.replay.mask_for(mismatch)])))
-
-    def _look_for_transients(self, run: RunState, step: Step) -> None:
-        """Report the transient frames of a replayed step, and the differences where no gate compares."""
-        when = f"after step {step.number} of {len(run.known.steps) if run.known else 0}"
-        for ref in step.passed:
-            self._tell_transients(run, when, ref)
-        if run.replay and run.replay.elsewhere:
-            run.replay.elsewhere = []
-            self._tell_transients(run, when, step.frame_after)
-
-    def _look_for_passed(self, run: RunState, desktop: Controller) -> None:
-        for frame in desktop.transient_frames():
-            self._tell_transients(run, "after the last step", run.folder.store(frame))
-
-    def _tell_transients(self, run: RunState, when: str, ref: FrameRef) -> None:
-        if run.replay and run.replay.gate:
-            self._tell_unknown(run, when, ref, run.replay.unknown_parts(frame_pixels(run.folder, ref)))
-
-    def _tell_unknown(self, run: RunState, when: str, ref: FrameRef, parts: Sequence[Region]) -> None:
-        for part in parts:
-            if part in self._unknown:
-                continue
-            self._unknown.append(part)
-            if self._rehearsal and run.replay and run.replay.newest_step:
-                passed = Screen(pixels=partial(frame_pixels, run.folder, ref))
-                self._rehearsal.note_transient(run.replay.newest_step, passed)
-                continue
-            where = f"from ({part.left}, {part.top}) to ({part.right}, {part.bottom})"
-            problem = f"{when} the screen showed for a moment what its recording did not, {where}"
-            run.emit(Transient(problem, ref, part))
-            self.transients.append(problem)
 
     # --- claims ------------------------------------------------------------------------------------------------------
 

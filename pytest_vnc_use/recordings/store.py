@@ -15,8 +15,8 @@ import numpy as np
 from filelock import FileLock
 
 from pytest_vnc_use.errors import RecordingError
+from pytest_vnc_use.recordings.file_text import ANEW, parse, text_of
 from pytest_vnc_use.recordings.format import (
-    ANEW,
     Evidence,
     Look,
     RecordedRun,
@@ -24,9 +24,7 @@ from pytest_vnc_use.recordings.format import (
     Recording,
     Screen,
     Volatile,
-    parse,
     screens,
-    text_of,
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import surroundings
