@@ -307,22 +307,18 @@ def connect(
     from pytest_vnc_use.backends import vnc
     from pytest_vnc_use.backends.watchdog import Watchdog
 
-    password = password or given_password(settings)
-    hands = Watchdog(
-        partial(
-            vnc.connect,
-            settings.server,
-            password,
-            settle_rules=settle_rules(settings),
-            scroll_by=settings.scroll,
-            type_by=settings.typing,
-            encoding=settings.encoding,
-            show_pointer=settings.show_pointer,
-        ),
-        blank_s=settings.blank_seconds,
-        frozen_s=settings.frozen_seconds,
-        program_fault=program_fault,
+    connect_anew = partial(
+        vnc.connect,
+        settings.server,
+        password or given_password(settings),
+        settle_rules=settle_rules(settings),
+        scroll_by=settings.scroll,
+        type_by=settings.typing,
+        encoding=settings.encoding,
+        show_pointer=settings.show_pointer,
     )
+    blank_s, frozen_s = settings.blank_seconds, settings.frozen_seconds
+    hands = Watchdog(connect_anew, blank_s=blank_s, frozen_s=frozen_s, program_fault=program_fault)
     if not settings.cdp:
         return hands
     from pytest_vnc_use.backends.browser.controller import BrowsingController

@@ -88,7 +88,7 @@ def _look_with_arguments(scope: Scope, call: ast.Call, callee: object, owner: as
     given = [*call.args, *(each.value for each in call.keywords), *([owner] if owner else [])]
     if _tells_its_arguments(scope, callee, name_of(call), owner):
         return any(map(scope.rests, given))
-    modules = module_of(callee), _module_of_owner(scope, owner)
+    modules = module_of(callee), module_of(scope.resolve(owner)) if owner is not None else ""
     if CONNECTED.isdisjoint(modules):
         return scope.sources.sights.of_anything() or any(map(scope.rests, given))
     is_connected = scope.is_connected(*modules)
@@ -105,10 +105,6 @@ def _looks_at_desktop(scope: Scope, owner: object, name: str, call: ast.Call) ->
     scope.sources.desktop = True
     file = scope.resolve(call.args[0]) if call.args else NOTHING
     return scope.sources.sights.of_desktop(name, str(file) if isinstance(file, (str, PurePath)) else "")
-
-
-def _module_of_owner(scope: Scope, owner: ast.expr | None) -> str:
-    return module_of(scope.resolve(owner)) if owner is not None else ""
 
 
 def _looks_at_file(scope: Scope, path: ast.expr, name: str) -> bool:

@@ -39,7 +39,8 @@ def rests(scope: Scope, node: ast.AST) -> bool:
             return scope.rests(first) and all(_is_empty(other) or scope.rests(other) for other in others)
         case ast.IfExp():
             ways = [scope.rests(node.body), scope.rests(node.orelse)]
-            return all(ways) or (scope.rests(node.test) and (any(ways) or _differ(node.body, node.orelse)))
+            differ = ast.dump(node.body) != ast.dump(node.orelse)
+            return all(ways) or (scope.rests(node.test) and (any(ways) or differ))
         case ast.NamedExpr():
             scope.assign(node.target, node.value)
             return scope.rests(node.value)
@@ -121,7 +122,3 @@ def returns_look(scope: Scope, function: FunctionType) -> bool:
 def _is_empty(node: ast.expr) -> bool:
     """Return whether the expression is a false literal: a default for a missing value."""
     return ast.unparse(node) in ("''", "b''", "0", "None", "False", "()", "[]", "{}", "['']", "set()")
-
-
-def _differ(one: ast.expr, other: ast.expr) -> bool:
-    return ast.dump(one) != ast.dump(other)

@@ -221,7 +221,8 @@ class Scope:
         `facts` are those before the branch. `before` is what each name told at earlier times. `tells` says that the
         planner's word decides on the branch.
         """
-        for name in {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and _is_given(each)}:
+        names = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+        for name in {each.id for each in names if isinstance(each.ctx, ast.Store)}:
             if tells or any(words.get(name, False) for words in before):
                 self.words[name] = True
         for name in _filled_in(node):
@@ -330,7 +331,3 @@ def _filled_in(node: ast.stmt) -> Iterator[str]:
             root = innermost(each.func.value)
             if isinstance(root, ast.Name):
                 yield root.id
-
-
-def _is_given(name: ast.Name) -> bool:
-    return isinstance(name.ctx, ast.Store)

@@ -7,7 +7,7 @@ one. Else the run ends with RecordingDrifted, and nothing more is carried out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -270,16 +270,13 @@ class Replay:
         if not problem.boxes:
             return ""
         pixels = int(mask_of(problem.masks, self._gate.expected.shape).sum())
-        claims = [each.claim for each in self._run.claims if each.region is None or _meets(each.region, problem.masks)]
+        masks = problem.masks
+        claims = [each.claim for each in self._run.claims if each.region is None or any(map(each.region.meets, masks))]
         lost = f"; {claims[0]!r} then needs a judge each time" if claims else ""
         return (
             f"If that part changes by itself, leave it out: {problem.mask} in {self._file!r}. Then nothing of its "
             f"{pixels:,} pixels is compared{lost}."
         )
-
-
-def _meets(region: Region, others: Iterable[Region]) -> bool:
-    return any(region.meets(other) for other in others)
 
 
 def _short(text: str) -> str:
