@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
+
+from pytest_vnc_use.atomic_file import write_atomically
 
 Link = Callable[[bytes], str]
 """A function from a PNG to the address that shows it."""
@@ -27,7 +28,8 @@ def asset_writer(assets_dir: Path, prefix: str) -> Link:
     def link(png: bytes) -> str:
         name = _name(png)
         if not (assets_dir / name).exists():
-            _write_atomically(assets_dir / name, png)
+            assets_dir.mkdir(parents=True, exist_ok=True)
+            write_atomically(assets_dir / name, png)
         return prefix + name
 
     return link
@@ -48,13 +50,3 @@ def collecting(pictures: set[bytes], prefix: str) -> Link:
 
 def _name(png: bytes) -> str:
     return f"{hashlib.sha256(png).hexdigest()}.png"
-
-
-def _write_atomically(target: Path, content: bytes) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        draft.write_bytes(content)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
