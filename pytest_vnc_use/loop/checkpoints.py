@@ -54,7 +54,7 @@ class SealedCheckpoints:
 
 @contextmanager
 def damage_as_error(run_id: str) -> Iterator[None]:
-    """Read checkpoints within. Raises RunFolderError where they are damaged; a full disk is told as it is."""
+    """Read checkpoints within. Raises RunFolderError where they are damaged; a full disk keeps its own error."""
     try:
         yield
     except VncUseError:

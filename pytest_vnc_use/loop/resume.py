@@ -66,7 +66,7 @@ def check_step(trace: Trace, step: int | None) -> None:
     """Raise RunFolderError if the run does not wait with this step."""
     if step is not None and (trace.asked is None or trace.asked.number != step):
         run_id = trace.path.name
-        raise RunFolderError(f"run {run_id!r} does not wait with step {step!r}; look at what it waits with now")
+        raise RunFolderError(f"run {run_id!r} does not wait with step {step!r}; look which step it waits with now")
 
 
 def check_needs(started: RunStarted, settings: Settings, given: Given) -> None:

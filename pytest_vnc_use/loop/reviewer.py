@@ -13,7 +13,7 @@ from pytest_vnc_use.types.protocols import Controller
 
 
 class Reviewer:
-    """Remembers what was carried out. Without `hitl_mode` nobody can be asked, so the answer is no."""
+    """Remembers the actions that were carried out. Without `hitl_mode` nobody can be asked, so the answer is no."""
 
     def __init__(self, *, hitl_mode: bool) -> None:
         self._hitl_mode = hitl_mode

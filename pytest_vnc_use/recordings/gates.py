@@ -100,7 +100,7 @@ class Gate:
     def _unknown_look(self, seen: Pixels) -> Mismatch | None:
         for part in self.parts:
             if self._is_compared(part) and self.look_of(part, seen) is None:
-                words = f"what changes there by itself shows what it never showed in {len(part.looks)} recorded looks"
+                words = f"a region that changes by itself shows none of its {len(part.looks)} recorded looks"
                 return Mismatch(words, part.region)
         return None
 

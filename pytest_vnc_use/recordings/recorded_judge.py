@@ -91,7 +91,7 @@ class RecordedJudge:
 
     def _mismatch(self, evidence: Evidence, seen: Pixels, taken_s: float) -> Mismatch | None:
         if hidden := next(self._hidden(evidence), None):
-            return Mismatch("what it is about was left out of the comparison, as it changes by itself", hidden)
+            return Mismatch("the region of the claim changes by itself, so it was left out of the comparison", hidden)
         return self._other(evidence, seen) or self._not_staying(evidence, taken_s) or self._not_blinking(evidence)
 
     def _other(self, evidence: Evidence, seen: Pixels) -> Mismatch | None:

@@ -117,12 +117,12 @@ class Rehearsal:
 
 def _joined(parts: Sequence[Volatile], more: Sequence[Volatile]) -> tuple[Volatile, ...]:
     """Return all parts. A new part replaces the unstable parts within it; a caret stays."""
-    kept = [
-        part
-        for part in parts
-        if part.kind != "unstable" or not any(is_part_of(part.region, other.region) for other in more)
-    ]
+    kept = [part for part in parts if part.kind != "unstable" or not _is_covered(part, more)]
     return (*kept, *more)
+
+
+def _is_covered(part: Volatile, others: Iterable[Volatile]) -> bool:
+    return any(is_part_of(part.region, other.region) for other in others)
 
 
 def _fits(part: Volatile, expected: Pixels, own: Iterable[Volatile]) -> bool:

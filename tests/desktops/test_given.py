@@ -171,7 +171,7 @@ def test_without_eyes_there_is_neither_launch_nor_reset(tmp_path: Path) -> None:
     desktop = AddressDesktop("lab-7:1", RemoteExec(["env", "-C", str(tmp_path)]))
     desktop.write_file("list.txt", "apples")
     for wish in (lambda: desktop.launch(["xterm"]), desktop.reset):
-        with pytest.raises(DesktopError, match=r"what shows on the screen is not known here; give `connect`"):
+        with pytest.raises(DesktopError, match=r"this desktop cannot look at its screen; give `connect`"):
             wish()
 
 

@@ -142,5 +142,5 @@ def test_where_no_log_can_be_kept_that_is_told(session: Session, removal: str) -
     session.start("program", ["echo", "hello"]).popen.wait(timeout=10)
     session.run(["sh", "-c", removal], timeout_s=10)
     assert session.logs() == {"program": ""}
-    with pytest.raises(DesktopError, match=r"^cannot keep in '.*/logs/shop.txt' what is printed: .*; leave 'logs' in"):
+    with pytest.raises(DesktopError, match=r"^cannot keep the output in '.*/logs/shop.txt': .*; leave 'logs' in"):
         session.start("shop", ["echo", "hello"])

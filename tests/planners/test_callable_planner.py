@@ -146,8 +146,8 @@ def test_numbers_of_another_kind_become_whole_ones() -> None:
         ("click", "must be a Decision, or at least one action, got 'click'"),
         (5, "must be a Decision, or at least one action, got 5"),
         (["click"], "must hold actions or proposals, got 'click'"),
-        (Click("left", 2), "holds a Click that is none: x does not fit"),  # type: ignore[arg-type]
-        (KeyCombo("ctrl+a"), "holds a KeyCombo that is none: keys does not fit"),  # type: ignore[arg-type]
+        (Click("left", 2), "holds an invalid Click: x does not fit"),  # type: ignore[arg-type]
+        (KeyCombo("ctrl+a"), "holds an invalid KeyCombo: keys does not fit"),  # type: ignore[arg-type]
         (Decision("act", proposals=(Proposal(3),)), "must hold actions or proposals"),  # type: ignore[arg-type]
     ],
 )

@@ -123,7 +123,7 @@ def test_of_what_has_looks_no_other_is_let_through() -> None:
     closed = first.mismatch(drawn("ERROR"))
     assert closed is not None
     assert closed.region == STATUS
-    assert "what it never showed in 2 recorded looks" in closed.problem
+    assert "shows none of its 2 recorded looks" in closed.problem
 
 
 def test_what_blinked_must_show_each_of_its_looks() -> None:

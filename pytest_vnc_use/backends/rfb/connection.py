@@ -107,7 +107,7 @@ class Connection:
         done = threading.Event()
         reactor.callFromThread(call, done.set)
         if not done.wait(_TAKEN_WITHIN_S):
-            self._give_up(f"what was sent to {self.server!r} is still not on its way")
+            self._give_up(f"the input for {self.server!r} has not been sent yet")
 
     def round_trip(self, timeout_s: float) -> None:
         """Wait until the server `answers`. Without an answer, drop the connection and raise ConnectionLost."""

@@ -180,7 +180,7 @@ class _Viewer(Protocol):
             yield from self._message((yield 1)[0])
 
     def _is_let_in(self, version: bytes) -> Generator[int, bytes, bool]:
-        """Agree on the security. A viewer that may not enter is told so in the words of its version (RFC 6143, 7.1)."""
+        """Agree on the security. Refuse a second viewer, with a reason, as its version does (RFC 6143, 7.1)."""
         if self._stage.viewer is not None:
             no_security = struct.pack("!I", 0) if version < b"RFB 003.007" else b"\0"
             self.transport.write(no_security + _reason(_IN_USE))

@@ -147,7 +147,7 @@ class ReachedDesktop(ABC):
 
     def _screen(self, wish: str) -> Controller:
         if self._connect is None:
-            raise DesktopError(f"cannot {wish}: what shows on the screen is not known here; give `connect`")
+            raise DesktopError(f"cannot {wish}: this desktop cannot look at its screen; give `connect`")
         return self._connect(self.server, self.password)
 
     def _end_program(self) -> None:

@@ -193,7 +193,7 @@ class Session:
             path.parent.mkdir(exist_ok=True)
             return os.fdopen(opened_to_write(path), "wb")
         except OSError as exc:
-            problem = f"cannot keep in {str(path)!r} what is printed: {exc.strerror or exc}"
+            problem = f"cannot keep the output in {str(path)!r}: {exc.strerror or exc}"
             raise DesktopError(f"{problem}; leave 'logs' in the program's working folder alone") from exc
 
     def _popen(

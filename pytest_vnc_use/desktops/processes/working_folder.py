@@ -19,7 +19,7 @@ _HOW = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os,
 
 
 _OF_FILE = frozenset({errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO})
-"""Errors for links in a circle, and for what is a folder, a file or a socket where something else is asked for."""
+"""Errors for links in a circle, and for a folder, a file or a socket in place of something else."""
 
 
 def too_large(size: int) -> str:

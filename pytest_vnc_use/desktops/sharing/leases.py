@@ -28,7 +28,7 @@ _FIRST_POLL_S, _POLL_S = 0.005, 0.1
 """The wait before the second try, which doubles from try to try, and the longest wait."""
 _FIRST_PORT = 5900
 """VNC's port of display 0."""
-_REMEDY = "remove what is there, or set TMPDIR to a folder of your own"
+_REMEDY = "remove the file or folder there, or set TMPDIR to a folder of your own"
 
 
 class LeasedDesktop(AddressDesktop):

@@ -77,4 +77,4 @@ def _proposal(item: Any, whose: str) -> Proposal:
     try:
         return replace(proposal, action=from_json(type(proposal.action), to_json(proposal.action)))
     except RunFolderError as exc:
-        raise PlannerError(f"{whose} holds a {type(proposal.action).__name__} that is none: {exc}") from exc
+        raise PlannerError(f"{whose} holds an invalid {type(proposal.action).__name__}: {exc}") from exc
