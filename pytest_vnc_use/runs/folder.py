@@ -160,7 +160,7 @@ def write_atomically(target: Path, content: bytes, opener: Callable[[str, int], 
     """Write all of the content or nothing; by default for the owner alone. Raises RunFolderUnwritable."""
     try:
         with atomic_file.draft_of(target) as draft:
-            with draft.open("wb") if opener is None else open(draft, "wb", opener=opener) as file:  # noqa: PTH123
+            with open(draft, "wb", opener=opener) as file:  # Path.open takes no opener
                 file.write(content)
             draft.replace(target)
     except OSError as exc:
