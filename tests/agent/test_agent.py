@@ -17,6 +17,8 @@ from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.runs.folder import read_exchanges, read_trace
 from support.gemini_server import GeminiServer, Reply, calls, hang, overloaded, text, wants_confirmation
 
+pytestmark = pytest.mark.desktop
+
 CLICK = ("click", {"x": 500, "y": 500, "intent": "open the basket"})
 RISKY = calls(("click", wants_confirmation({"x": 250, "y": 250}, "this buys two apples")), CLICK)
 

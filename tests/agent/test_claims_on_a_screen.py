@@ -16,6 +16,8 @@ from pytest_vnc_use.types import Frame, Report, Verdict
 from support.judges import agent_before
 from support.vnc_servers import VncServer, require
 
+pytestmark = pytest.mark.desktop
+
 LIMIT_S = 30.0
 
 

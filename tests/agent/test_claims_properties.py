@@ -86,6 +86,7 @@ def carried_out(agent: VncUseAgent, ways: Sequence[str]) -> None:
                     assert agent.saw(CLAIM)
 
 
+@pytest.mark.slow
 @UNHURRIED
 @given(ways=st.lists(st.sampled_from(WAYS), min_size=1, max_size=6), said=st.lists(ANSWER, min_size=30, max_size=30))
 def test_a_test_with_an_unmet_claim_never_passes(ways: list[str], said: list[str]) -> None:

@@ -17,6 +17,7 @@ from support import vnc_servers
 from support.pictures import noise
 
 
+@pytest.mark.desktop
 def test_given_addresses_are_shared_one_user_at_a_time() -> None:
     with vnc_servers.tigervnc() as one, vnc_servers.tigervnc() as two:
         settings = Settings(server=f"{one.address}, {two.address}", lease_seconds=0.2)
@@ -31,6 +32,7 @@ def test_given_addresses_are_shared_one_user_at_a_time() -> None:
         third.stop()
 
 
+@pytest.mark.desktop
 def test_of_several_addresses_one_that_does_not_answer_is_passed_over() -> None:
     with vnc_servers.tigervnc() as alive:
         dead = f"127.0.0.1::{vnc_servers.free_port()}"
@@ -144,6 +146,7 @@ def test_without_a_model_nobody_judges() -> None:
     assert type(assembly.build_judge(Settings())).__name__ == "NoJudge"
 
 
+@pytest.mark.desktop
 def test_the_pointer_is_in_the_frames_where_the_setting_says_so() -> None:
     with vnc_servers.tigervnc() as server:
         server.output_of("xsetroot", "-mod", "16", "16", "-cursor_name", "crosshair")

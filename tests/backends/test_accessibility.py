@@ -20,6 +20,8 @@ from support import accessible, vnc_servers
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import assert_becomes
 
+pytestmark = pytest.mark.desktop
+
 
 def runner(server: VncServer, **environment: str) -> Callable[[list[str]], Ran]:
     """Commands on that display, as a Desktop runs them."""

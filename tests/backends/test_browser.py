@@ -16,6 +16,8 @@ from pytest_vnc_use.runs.folder import read_trace
 from support.gemini_server import GeminiServer, calls, text
 from support.vnc_servers import VncServer, require, wait_for
 
+pytestmark = pytest.mark.desktop
+
 CHROMIUM = (
     "chromium --no-sandbox --no-first-run --disable-gpu --disable-sync --disable-background-networking "
     "--disable-component-update --password-store=basic --disable-dev-shm-usage "
@@ -24,6 +26,7 @@ CHROMIUM = (
 DESKTOP = ("--vnc-server=xvnc", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
 
 
+@pytest.mark.browser
 def test_a_page_is_read_by_the_test_and_by_the_planner_and_opened_through_devtools(
     pytester: pytest.Pytester,
 ) -> None:
@@ -91,6 +94,8 @@ def shows(port_file: Path, words: str) -> bool:
         return False
 
 
+@pytest.mark.browser
+@pytest.mark.slow
 def test_a_model_is_offered_the_page_on_the_command_line_too(tmp_path: Path, tigervnc: VncServer) -> None:
     require("chromium")
     (tmp_path / "shop.html").write_text("<title>Shop</title><h1>Two apples</h1><button>Buy</button>")

@@ -28,6 +28,8 @@ def elsewhere(tigervnc: VncServer, connected: Callable[..., VNCController]) -> V
     return connected(tigervnc)
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_devtools_go_where_hands_do_not_reach(browser: Browser, elsewhere: VNCController, pages: Site) -> None:
     controller = BrowsingController(elsewhere, lambda: browser)
     controller.perform(OpenAddress(f"{pages.address}/second"))
@@ -65,6 +67,7 @@ def test_what_the_browser_cannot_do_is_told_to_the_planner(browser: Browser, han
         BrowsingController(hands, lambda: browser).perform(OpenAddress(f"http://127.0.0.1:{vnc_servers.free_port()}"))
 
 
+@pytest.mark.desktop
 def test_a_browser_that_is_not_there_is_told_to_the_planner(elsewhere: VNCController) -> None:
     gone = Browser(f"127.0.0.1:{vnc_servers.free_port()}")
     with pytest.raises(ActionError, match="no browser answers at"):
@@ -110,6 +113,8 @@ def test_the_functions_can_be_declared_to_a_model(browser: Browser) -> None:
     assert [each.name for each in declared] == ["get_browser_state", "list_elements"]
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_the_browser_of_a_desktop_that_is_started_here(pages: Site) -> None:
     vnc_servers.require("Xtigervnc")
     vnc_servers.require("chromium")

@@ -13,6 +13,8 @@ from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from support.paths import PAD
 
+pytestmark = pytest.mark.desktop
+
 COLOUR = (0x1F, 0x6F, 0xB2)
 
 

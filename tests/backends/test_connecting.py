@@ -45,6 +45,7 @@ def assert_refused(address: str, error: type[VncUseError], message: str, **optio
     assert time.monotonic() - started_s < 15.0
 
 
+@pytest.mark.desktop
 def test_by_port_display_and_name(tigervnc: VncServer) -> None:
     port = int(tigervnc.address.rpartition(":")[2])
     for address in (f"127.0.0.1::{port}", f"127.0.0.1:{port - 5900}", f"localhost::{port}", f"localhost:{port - 5900}"):
@@ -53,6 +54,7 @@ def test_by_port_display_and_name(tigervnc: VncServer) -> None:
         hands.close()
 
 
+@pytest.mark.desktop
 def test_by_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "vnc"
     with vnc_servers.tigervnc(options=["-rfbunixpath", str(path)]):
@@ -61,6 +63,7 @@ def test_by_unix_socket(tmp_path: Path) -> None:
         hands.close()
 
 
+@pytest.mark.desktop
 def test_by_ipv6() -> None:
     with vnc_servers.tigervnc(interface="::1") as server:
         hands = connect(f"[::1]::{server.address.rpartition(':')[2]}")
@@ -68,6 +71,7 @@ def test_by_ipv6() -> None:
         hands.close()
 
 
+@pytest.mark.desktop
 def test_with_the_right_password(tmp_path: Path) -> None:
     with vnc_servers.tigervnc(password_file=vnc_servers.password_file(tmp_path, "geheim")) as server:
         hands = connect(server.address, "geheim")
@@ -75,6 +79,7 @@ def test_with_the_right_password(tmp_path: Path) -> None:
         hands.close()
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize("kind", vnc_servers.STARTERS)
 def test_with_a_wrong_password_or_none(tmp_path: Path, kind: str) -> None:
     with vnc_servers.STARTERS[kind](password_file=vnc_servers.password_file(tmp_path, "geheim")) as server:
@@ -114,12 +119,14 @@ def test_a_password_beyond_ascii() -> None:
     assert_refused("127.0.0.1::5900", SettingsError, "ASCII", password="geheimß")
 
 
+@pytest.mark.desktop
 def test_after_a_failure_the_next_connection_works(tigervnc: VncServer, connected: Connect) -> None:
     with listener(b"nonsense, no VNC") as address, pytest.raises(DesktopRefused):
         connect(address, timeout_s=0.5)
     assert connected(tigervnc).size == (1024, 768)
 
 
+@pytest.mark.desktop
 def test_everything_on_a_closed_connection_says_so(tigervnc: VncServer) -> None:
     hands = connect(tigervnc.address)
     hands.close()

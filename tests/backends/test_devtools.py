@@ -29,6 +29,8 @@ Connect = Callable[..., VNCController]
 # --- what it shows ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_address_title_and_text(browser: Browser, pages: Site) -> None:
     assert browser.url == f"{pages.address}/"
     assert browser.title == "The shop"
@@ -104,6 +106,8 @@ def test_elements_of_a_page_that_is_scrolled(browser: Browser, hands: VNCControl
     assert_becomes(lambda: pages.told, ["far"])
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 @pytest.mark.parametrize(
     ("options", "zoomed", "window_manager"),
     [
@@ -201,6 +205,7 @@ def test_text_in_a_tab_that_comes_to_the_front(browser: Browser, hands: VNCContr
     assert_becomes(lambda: browser.title, "The shop")
 
 
+@pytest.mark.slow
 def test_a_tab_that_closes_while_it_is_asked_is_passed_over(browser: Browser, pages: Site) -> None:
     address, over = urlsplit(f"http://{browser.address}").netloc, threading.Event()
 
@@ -253,6 +258,8 @@ def test_a_server_that_does_not_answer(browser: Browser, pages: Site) -> None:
         hasty.navigate(f"{pages.address}/slow")
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_a_page_that_crashes(tigervnc: VncServer, pages: Site) -> None:
     with chromium(tigervnc, pages.address) as browser:
         with pytest.raises(ActionError, match="ERR_ABORTED"):
@@ -264,6 +271,8 @@ def test_a_page_that_crashes(tigervnc: VncServer, pages: Site) -> None:
         assert "Apples" in browser.text()
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_a_browser_that_ends_meanwhile(tigervnc: VncServer, pages: Site) -> None:
     with chromium(tigervnc, pages.address) as browser:
         failures: list[str] = []

@@ -10,6 +10,8 @@ import pytest
 from support import accessible, vnc_servers
 from support.vnc_servers import require
 
+pytestmark = pytest.mark.desktop
+
 DESKTOP = ("-ovnc_elements=on", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
 LISTS_THEN_CLICKS = """
     import re

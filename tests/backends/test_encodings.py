@@ -167,6 +167,7 @@ def test_tight_that_inflates_to_something_else(data: bytes, told: str) -> None:
 # --- real servers ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_server_shows_the_same_in_every_encoding(kind: str, tmp_path: Path) -> None:
     with KINDS[kind].start(tmp_path, Wish(size=KINDS[kind].size)) as stage:
@@ -191,6 +192,7 @@ def full_screen(request: pytest.FixtureRequest) -> Iterator[VncServer]:
             yield server
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize("encoding", SMALL)
 def test_gradients_and_text_are_as_raw(full_screen: VncServer, encoding: EncodingChoice) -> None:
     with closing(connect(full_screen.address, encoding="raw")) as raw:
@@ -199,6 +201,7 @@ def test_gradients_and_text_are_as_raw(full_screen: VncServer, encoding: Encodin
             assert np.array_equal(decoded(small.frame()), decoded(raw.frame()))
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize("encoding", SMALL)
 def test_a_window_that_moved_is_as_raw(desktop: VncServer, encoding: EncodingChoice) -> None:
     """TigerVNC then tells where on the screen the pixels are already."""
@@ -224,6 +227,8 @@ def test_what_scrolled_is_as_raw(full_screen: VncServer, encoding: EncodingChoic
         wait_for(lambda: raw.frame().ref == small.frame().ref, f"{encoding} as raw")
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 @pytest.mark.parametrize("encoding", SMALL)
 def test_chromium_is_as_raw(desktop: VncServer, chromium: Page, encoding: EncodingChoice) -> None:
     address = desktop.address
@@ -264,6 +269,7 @@ def test_a_server_that_sends_its_own_format_all_the_same_is_refused() -> None:
 # --- the link --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.desktop
 def test_a_slow_link_gets_the_first_pixels_raw_and_all_others_compressed(tigervnc: VncServer) -> None:
     width, height = 1024, 768
     with slow_link(tigervnc.address) as link, closing(connect(link.address)) as hands:
@@ -274,6 +280,7 @@ def test_a_slow_link_gets_the_first_pixels_raw_and_all_others_compressed(tigervn
         assert hands.frame().ref.width == width
 
 
+@pytest.mark.desktop
 def test_a_frame_after_a_settled_action_waits_for_no_round_trip(tigervnc: VncServer) -> None:
     round_trip_s = 0.3
     with slow_link(tigervnc.address, delay_s=round_trip_s / 2) as link, closing(connect(link.address)) as hands:
@@ -288,6 +295,7 @@ def _frame_s(hands: VNCController, x: int) -> float:
     return time.monotonic() - began_s
 
 
+@pytest.mark.desktop
 def test_the_setting_reaches_the_connection(tigervnc: VncServer) -> None:
     tigervnc.output_of("xsetroot", "-mod", "5", "7")
     with slow_link(tigervnc.address, delay_s=0, bits_a_second=1e12) as link:

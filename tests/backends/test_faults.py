@@ -145,6 +145,7 @@ FLOODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
 @pytest.mark.parametrize("what", FLOODS)
 def test_a_flood_ends_in_time_and_takes_little_memory(what: str, impatient: None) -> None:

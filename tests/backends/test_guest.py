@@ -17,6 +17,8 @@ from pytest_vnc_use.backends.vnc import VNCController
 from support.vnc_servers import VncServer
 from support.witness_programs import assert_becomes, witness_on_qt, xterm
 
+pytestmark = pytest.mark.desktop
+
 Connect = Callable[..., VNCController]
 CONNECT = "from pytest_vnc_use.backends.vnc import connect; hands = connect({address!r}); "
 

@@ -96,6 +96,7 @@ def listening(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         yield server, Xev(log)
 
 
+@pytest.mark.desktop
 def test_every_spelling_arrives(listening: Listening, connected: Connect) -> None:
     server, xev = listening
     hands = connected(server)
@@ -151,6 +152,7 @@ def test_a_held_key_is_released_in_the_end(listening: Listening, connected: Conn
     assert_becomes(lambda: xev.releases()[-3:], ["A", "Shift_L", "Control_L"])
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize("kind", vnc_servers.STARTERS)
 def test_number_pad_digits_are_typed(kind: str, connected: Connect, tmp_path: Path) -> None:
     with vnc_servers.STARTERS[kind]() as server, xterm(server, f"cat > {tmp_path}/typed"):
@@ -161,6 +163,7 @@ def test_number_pad_digits_are_typed(kind: str, connected: Connect, tmp_path: Pa
         assert_becomes((tmp_path / "typed").read_text, "15+9\n")
 
 
+@pytest.mark.desktop
 def test_qts_own_server(connected: Connect, tmp_path: Path) -> None:
     lines = {"ctrl+A": "Key_A 2", "Escape": "Key_Escape 0", "ctrl+shift+x": "Key_X 3", "F12": "Key_F12 0"}
     with witness_on_qt(tmp_path) as witness:

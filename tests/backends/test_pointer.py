@@ -18,6 +18,8 @@ Connect = Callable[..., VNCController]
 PAD = (100, 300)
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize(("button", "number"), [("left", 0), ("middle", 1), ("right", 2)])
 def test_buttons_and_counts(
@@ -70,6 +72,7 @@ def test_scrolling_by_keys(
     assert_becomes(lambda: chromium.last("scroll"), [0, 0])
 
 
+@pytest.mark.desktop
 def test_selecting_by_clicks_in_qt(connected: Connect, tmp_path: Path) -> None:
     with witness_on_qt(tmp_path) as witness:
         hands = connected(witness.server)
@@ -82,12 +85,14 @@ def test_selecting_by_clicks_in_qt(connected: Connect, tmp_path: Path) -> None:
         witness.expect("line", "all")
 
 
+@pytest.mark.desktop
 def test_dragging_in_qt(connected: Connect, tmp_path: Path) -> None:
     with witness_on_qt(tmp_path) as witness:
         connected(witness.server).drag_and_drop(30, 60, 30, 200)
         witness.expect("order", "pears plums grapes apples")
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize("kind", ["tigervnc", "x11vnc"])  # Xtightvnc is too old for Qt 6
 def test_dragging_in_qt_as_an_x_client(kind: str, connected: Connect, tmp_path: Path) -> None:
     with vnc_servers.STARTERS[kind]() as server, witness_on_x(server, tmp_path) as witness:
@@ -95,6 +100,7 @@ def test_dragging_in_qt_as_an_x_client(kind: str, connected: Connect, tmp_path: 
         witness.expect("order", "pears plums grapes apples")
 
 
+@pytest.mark.desktop
 def test_scrolling_qts_own_server_goes_by_keys(connected: Connect, tmp_path: Path) -> None:
     with witness_on_qt(tmp_path) as witness:
         hands = connected(witness.server)

@@ -28,6 +28,8 @@ from support import vnc_servers
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import witness_on_qt, xterm
 
+pytestmark = pytest.mark.desktop
+
 Connect = Callable[..., VNCController]
 Pixels = npt.NDArray[np.uint8]
 

@@ -27,6 +27,8 @@ from support.stages.stage import Stage, Wish
 from support.vnc_servers import wait_for
 from support.witness_programs import assert_becomes
 
+pytestmark = pytest.mark.desktop
+
 Connect = Callable[..., VNCController]
 PATIENT = SettleRules(first_change_s=10.0, quiet_s=0.5, limit_s=20.0, any_change=True)
 """Waits for a change however slow the machine is, so that a change that is missed shows."""
@@ -149,6 +151,7 @@ def test_few_colours(depth: int, name: str, tmp_path: Path, connected: Connect) 
         assert colours(hands.frame()) >= 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", that_can("large"))
 def test_a_large_screen(name: str, tmp_path: Path, connected: Connect) -> None:
     size = (5120, 2880)

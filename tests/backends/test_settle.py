@@ -161,6 +161,7 @@ def test_changes_are_counted_in_every_tile_they_touch() -> None:
     assert np.array_equal(np.isfinite(activity.last_s), expected)
 
 
+@pytest.mark.desktop
 def test_a_key_in_xterm(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, "exec cat"):
         hands = connected(tigervnc)
@@ -172,6 +173,7 @@ def test_a_key_in_xterm(tigervnc: VncServer, connected: Connect) -> None:
         assert settled.duration_s < 0.4
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize("begin", ["move", "click"])
 def test_a_pointer_that_leaves_the_picture_is_no_answer(connected: Connect, begin: str) -> None:
     """TigerVNC draws it into the screen of a client that has not moved it yet."""
@@ -184,6 +186,7 @@ def test_a_pointer_that_leaves_the_picture_is_no_answer(connected: Connect, begi
         assert hands.only_colour(0.1) == "#000000"
 
 
+@pytest.mark.desktop
 def test_output_that_comes_late_is_waited_for(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, "stty -echo; while read line; do sleep 0.35; seq 3; sleep 0.15; seq 3; done"):
         hands = connected(tigervnc)
@@ -196,6 +199,7 @@ def test_output_that_comes_late_is_waited_for(tigervnc: VncServer, connected: Co
         assert hands.frame() == frame
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize(
     "enter",
     [
@@ -217,6 +221,7 @@ def test_a_command_is_answered_by_more_than_its_echo(
         assert answered.exists()
 
 
+@pytest.mark.desktop
 def test_a_blinking_cursor_does_not_hold_it_up(tigervnc: VncServer, connected: Connect) -> None:
     blinking = r"printf '\033[?12h'; exec cat"
     with openbox(tigervnc), xterm(tigervnc, blinking):  # without a window manager it would not blink
@@ -229,6 +234,7 @@ def test_a_blinking_cursor_does_not_hold_it_up(tigervnc: VncServer, connected: C
             assert hands.settle().duration_s < 1.0
 
 
+@pytest.mark.desktop
 def test_a_spinner_does_not_hold_it_up(tigervnc: VncServer, connected: Connect) -> None:
     spinner = r"while true; do for c in / - '\' '|'; do printf '\r%s' $c; sleep 0.02; done; done"
     with xterm(tigervnc, spinner):
@@ -239,6 +245,7 @@ def test_a_spinner_does_not_hold_it_up(tigervnc: VncServer, connected: Connect) 
         assert settled.duration_s < 4.0
 
 
+@pytest.mark.desktop
 def test_what_never_rests_ends_at_the_limit(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, "n=0; while true; do n=$((n+1)); seq $n $((n+30)); sleep 0.1; done"):
         hands = connected(tigervnc, settle_rules=SettleRules(quiet_s=0.5, limit_s=0.3))

@@ -202,6 +202,7 @@ def passing_toast(hands: VNCController) -> tuple[Frame, Frame, Frame]:
     return before, toast, after
 
 
+@pytest.mark.desktop
 def test_a_toast_in_a_terminal(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, TOAST % 0.4):
         before, toast, after = passing_toast(connected(tigervnc))
@@ -213,6 +214,7 @@ def test_a_toast_in_a_terminal(tigervnc: VncServer, connected: Connect) -> None:
     )
 
 
+@pytest.mark.desktop
 def test_a_toast_beside_a_spinner(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, SPINNER, "spinner", "20x4+600+500"), xterm(tigervnc, TOAST % 0.4):
         hands = connected(tigervnc)

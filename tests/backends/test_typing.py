@@ -15,6 +15,8 @@ from support.slow_link import slow_link
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import Page, assert_becomes, openbox, witness_on_qt, witness_on_x, xterm
 
+pytestmark = pytest.mark.desktop
+
 Connect = Callable[..., VNCController]
 ASCII = "".join(map(chr, range(0x20, 0x7F)))
 LATIN_1 = "".join(map(chr, range(0xA1, 0x100))).replace("\xad", "")
@@ -43,6 +45,7 @@ def test_xterm_on_tigervnc(tigervnc: VncServer, connected: Connect, tmp_path: Pa
         assert_becomes((tmp_path / "typed").read_text, text + "\n")
 
 
+@pytest.mark.browser
 def test_chromium_on_tigervnc(desktop: VncServer, chromium: Page, connected: Connect, text: str) -> None:
     hands = connected(desktop)
     hands.click(100, 20)

@@ -13,6 +13,8 @@ from support.stages.qemu import qemu
 from support.stages.stage import Wish
 from support.witness_programs import assert_becomes
 
+pytestmark = pytest.mark.desktop
+
 
 def test_a_text_longer_than_the_queue_of_keys(connected: Callable[..., VNCController], tmp_path: Path) -> None:
     """QEMU takes a key event every 10 ms, queues about 340 and drops the rest."""

@@ -29,6 +29,8 @@ from support.memory_desktop import PaintedController
 from support.vnc_servers import VncServer, running, wait_for
 from support.wire import Wire, forgetful_server, wire
 
+pytestmark = pytest.mark.desktop
+
 Watch = Callable[..., Watchdog]
 CLICK = Click(300, 200)
 PRESS = bytes([5, 1, 300 >> 8, 300 & 255, 0, 200])

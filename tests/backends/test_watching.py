@@ -14,6 +14,8 @@ from pytest_vnc_use.types import Frame
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import openbox, xterm
 
+pytestmark = pytest.mark.desktop
+
 Connect = Callable[..., VNCController]
 BLINKING = r"printf '\033[?12h'; exec cat"
 CLOCK = r"while true; do printf '\r%s' $(date +%T.%1N); sleep 0.8; done"

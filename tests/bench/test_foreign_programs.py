@@ -10,6 +10,8 @@ import pytest
 
 from support.vnc_servers import require
 
+pytestmark = [pytest.mark.desktop, pytest.mark.slow]
+
 BENCH = Path(__file__).with_name("run.py")
 
 

@@ -46,6 +46,7 @@ def last_line(done: subprocess.CompletedProcess[str]) -> list[str]:
     return done.stdout.strip().splitlines()[-1].split()
 
 
+@pytest.mark.desktop
 def test_run_names_outcome_and_run_folder_last(tmp_path: Path, pad: QtDesktop) -> None:
     done = cua_vnc(tmp_path, [CLICK, text("opened")], "run", "--vnc", pad.server, "--task", "Open the basket")
     assert done.returncode == 0, done.stderr
@@ -233,6 +234,7 @@ def test_a_run_that_waits_is_denied_later(tmp_path: Path, pad: QtDesktop) -> Non
     assert last_line(denied)[0] == "denied"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 5), ("\x04", 5)], ids=["yes", "no", "Ctrl-D"])
 def test_at_a_terminal_the_person_is_asked(tmp_path: Path, pad: QtDesktop, answer: str, code: int) -> None:
     ours, theirs = pty.openpty()
@@ -286,6 +288,7 @@ def test_a_policy_is_checked_and_tried_on_a_run(tmp_path: Path, pad: QtDesktop) 
     assert "allow" in tried.stdout
 
 
+@pytest.mark.slow
 def test_help_tells_the_exit_codes() -> None:
     done = subprocess.run(shlex.join(command("--help")), shell=True, capture_output=True, text=True, check=True)
     for word in ("denied", "infra", "waiting_for_approval"):

@@ -64,6 +64,8 @@ def finding(settings: Settings, about: str, *, typing: bool = False) -> Finding:
 # --- what is installed -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.container
+@pytest.mark.desktop
 def test_a_desktop_of_its_own_is_started_and_typed_into(tmp_path: Path) -> None:
     require("Xtigervnc")
     require("xterm")
@@ -75,6 +77,7 @@ def test_a_desktop_of_its_own_is_started_and_typed_into(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.desktop
 @pytest.mark.usefixtures("bare")
 def test_what_is_missing_is_told_with_what_installs_it() -> None:
     found = {found.about: found for found in diagnose(Settings())}
@@ -119,6 +122,7 @@ def test_what_a_container_engine_says_is_told(bare: Path) -> None:
 # --- a given desktop -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.desktop
 def test_a_given_server_is_described(doctor: Callable[..., Told], tigervnc: VncServer) -> None:
     told = doctor("--vnc", tigervnc.address, "--no-typing")
     assert told.code == 0, told.out
@@ -131,6 +135,7 @@ def test_a_given_server_is_described(doctor: Callable[..., Told], tigervnc: VncS
     assert "own desktop" not in told.out
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize(
     ("password", "code", "said"),
     [
@@ -164,6 +169,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VncServer]:
         yield server
 
 
+@pytest.mark.desktop
 def test_a_server_that_speaks_other_security_types_only() -> None:
     with vnc_servers.tigervnc(options=["-SecurityTypes", "TLSNone"]) as server:
         found = finding(Settings(server=server.address), "security")
@@ -200,6 +206,8 @@ def test_a_server_of_the_first_protocol_chooses_the_security_type_itself() -> No
     assert found == Finding("ok", "security", "offers VncAuth; used here: VncAuth, nothing is encrypted")
 
 
+@pytest.mark.container
+@pytest.mark.desktop
 def test_an_interrupted_doctor_shows_no_traceback() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(30)
@@ -228,6 +236,7 @@ def test_a_server_that_is_not_there(address: Callable[[], str], said: str) -> No
     assert said in found.said
 
 
+@pytest.mark.desktop
 def test_every_given_server_is_looked_at(tigervnc: VncServer) -> None:
     both = Settings(server=f"/no/such/socket,{tigervnc.address}")
     assert [found.word for found in diagnose(both, typing=False) if found.about == "server"] == ["FAIL", "ok"]
@@ -253,6 +262,8 @@ def xterm(server: VncServer, folder: Path, program: str, *options: str) -> Itera
         yield
 
 
+@pytest.mark.container
+@pytest.mark.desktop
 @pytest.mark.parametrize(
     ("program", "word", "said"),
     [
@@ -272,6 +283,8 @@ def test_a_letter_is_typed_and_taken_back(
     assert said in found.said
 
 
+@pytest.mark.container
+@pytest.mark.desktop
 def test_a_program_that_takes_no_paste(tigervnc: VncServer, tmp_path: Path) -> None:
     no_paste = ("-xrm", "*VT100.translations: #override Shift <KeyPress> Insert: ignore()")
     with xterm(tigervnc, tmp_path, "cat", *no_paste):
@@ -280,6 +293,8 @@ def test_a_program_that_takes_no_paste(tigervnc: VncServer, tmp_path: Path) -> N
     assert "a letter showed and was taken back, 'é' was not taken: no program fetched the text" in found.said
 
 
+@pytest.mark.container
+@pytest.mark.desktop
 def test_a_server_without_a_clipboard(x11vnc: VncServer, tmp_path: Path) -> None:
     with xterm(x11vnc, tmp_path, "cat"):
         found = finding(Settings(server=x11vnc.address), "typing", typing=True)
@@ -287,6 +302,8 @@ def test_a_server_without_a_clipboard(x11vnc: VncServer, tmp_path: Path) -> None
     assert found == Finding("ok", "typing", f"{said}; ASCII goes by keys, nothing else can be typed")
 
 
+@pytest.mark.container
+@pytest.mark.desktop
 def test_a_read_only_server() -> None:
     with vnc_servers.tigervnc(options=["-AcceptKeyEvents=0", "-AcceptPointerEvents=0"]) as server:
         found = finding(Settings(server=server.address), "typing", typing=True)
@@ -294,6 +311,8 @@ def test_a_read_only_server() -> None:
     assert "(a read-only server too takes no keys, and never says so)" in found.said
 
 
+@pytest.mark.container
+@pytest.mark.desktop
 def test_a_keyboard_layout_without_latin_letters(
     tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path
 ) -> None:
@@ -311,6 +330,8 @@ def test_a_keyboard_layout_without_latin_letters(
     assert pasted == Finding("ok", "typing", "a letter showed and was taken back; all text goes by the clipboard")
 
 
+@pytest.mark.container
+@pytest.mark.desktop
 def test_pasting_into_a_server_that_has_no_clipboard_is_wrong_usage(
     doctor: Callable[..., Told], x11vnc: VncServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +341,7 @@ def test_pasting_into_a_server_that_has_no_clipboard_is_wrong_usage(
     assert "only where the VNC server offers the extended clipboard" in told.err
 
 
+@pytest.mark.desktop
 def test_a_desktop_that_is_in_use_is_not_typed_into(tigervnc: VncServer) -> None:
     held = lease([tigervnc.address], "tests/test_shop.py::test_basket", timeout_s=0)
     try:

@@ -155,6 +155,8 @@ def talk(tmp_path_factory: pytest.TempPathFactory, desktop: XvncDesktop) -> Iter
 # --- running a task --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.desktop
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
 def test_only_a_yes_is_a_yes(tmp_path: Path, desktop: XvncDesktop, presses: Callable[[], int], era: str) -> None:
     user = User([YES, *NOES])
@@ -176,6 +178,7 @@ def test_only_a_yes_is_a_yes(tmp_path: Path, desktop: XvncDesktop, presses: Call
         assert part in user.questions[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
 def test_a_yes_that_comes_late_is_a_no(
     tmp_path: Path, desktop: XvncDesktop, presses: Callable[[], int], era: str
@@ -196,6 +199,7 @@ def test_with_nobody_to_ask_the_answer_is_no(talk: Talk, presses: Callable[[], i
     assert presses() == 0
 
 
+@pytest.mark.slow
 def test_the_page_and_the_elements_are_offered_as_in_a_test(tmp_path: Path, desktop: XvncDesktop) -> None:
     asks = calls(("get_browser_state", {}), ("list_elements", {}))
     with talking(tmp_path, desktop, "--cdp=127.0.0.1:1") as talk:
@@ -224,6 +228,7 @@ def test_each_step_is_told_as_it_happens(talk: Talk) -> None:
     assert len(told) == 2
 
 
+@pytest.mark.slow
 def test_a_task_that_cannot_be_run_is_told_in_a_line(tmp_path: Path, desktop: XvncDesktop) -> None:
     with talking(tmp_path, desktop, address="127.0.0.1::1") as talk:
         refused = talk.refused("run_task", task="Look")
@@ -237,6 +242,7 @@ def test_a_task_that_cannot_be_run_is_told_in_a_line(tmp_path: Path, desktop: Xv
         assert run.name in refused
 
 
+@pytest.mark.slow
 def test_one_thing_is_done_at_a_time_and_what_is_cancelled_ends(talk: Talk) -> None:
     earlier = set(talk.folder.glob("runs/*"))
     talk.replies.append(hang(1.0))
@@ -341,6 +347,7 @@ def test_tests_are_run_with_the_same_settings(talk: Talk) -> None:
     assert run["verdicts"] == ["fails: 'it is open': the basket is empty"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("suite")
 def test_tests_that_cannot_be_run_are_told_in_a_line(talk: Talk) -> None:
     assert "file or directory not found: none.py" in talk.refused("run_tests", paths=["none.py"])
@@ -419,6 +426,7 @@ def in_the_middle_of_a_run(folder: Path, desktop: XvncDesktop) -> Iterator[subpr
         yield process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "code"),
     [

@@ -29,6 +29,8 @@ from support.tills import TILL
 from support.viewer_client import BACKSPACE, CONTROL, LEFT, RETURN, TAB, Person
 from support.vnc_servers import VncServer, tigervnc, wait_for
 
+pytestmark = pytest.mark.desktop
+
 TIMEOUT_S = 100
 TASK = "Enter alice, add two apples and pay"
 APP = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
@@ -224,6 +226,7 @@ def test_a_program_in_a_terminal(record: Callable[..., Recorder], tmp_path: Path
     assert done.code == 0, done.out
 
 
+@pytest.mark.slow
 def test_a_clock_is_left_out(record: Callable[..., Recorder], tmp_path: Path) -> None:
     vnc_servers.require_pyside()
     recorder = record("--vnc=qt", f"--app={APP} --clock", f"--task={TASK}", "--expect=it is paid")

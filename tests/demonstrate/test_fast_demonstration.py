@@ -19,6 +19,8 @@ from pytest_vnc_use.types import Frame, KeyDown, KeyUp, MouseDown, MouseUp, Move
 from support import vnc_servers
 from support.tills import TILL
 
+pytestmark = pytest.mark.desktop
+
 
 @pytest.fixture
 def till() -> Iterator[VNCController]:

@@ -34,6 +34,8 @@ from support.tills import TILL
 from support.viewer_client import Person
 from support.vnc_servers import VncServer
 
+pytestmark = pytest.mark.desktop
+
 TIMEOUT_S = 240
 TASK = "Enter alice, add two apples and pay"
 HEAD = "import pytest\n"
@@ -201,6 +203,7 @@ def check_run(folder: Path) -> None:
     assert all((run / "screens" / f"{frame.digest}.png").exists() for frame in shown)
 
 
+@pytest.mark.slow
 def test_several_tasks_and_a_secret(
     start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
 ) -> None:
@@ -305,6 +308,7 @@ def test_a_viewer_that_is_closed_without_a_deed(demonstrate: Callable[..., Sessi
     assert "gave_up: the viewer was closed, and nothing was done there" in done.out
 
 
+@pytest.mark.slow
 def test_the_time_for_it_is_limited(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
     session = demonstrate(PAID, "--vnc-seconds=20")
     with session.person() as person:
@@ -357,6 +361,7 @@ def test_one_person_has_one_terminal(start: Callable[..., Session]) -> None:
     assert "--vnc-record=demonstrate needs one process" in done.out
 
 
+@pytest.mark.slow
 def test_so_it_is_where_the_marker_says_it(start: Callable[..., Session]) -> None:
     source = PAID.replace(f'"{TASK}"', f'"{TASK}", record="demonstrate"')
     done = start(source, "-n1").ended()

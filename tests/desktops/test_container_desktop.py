@@ -78,6 +78,7 @@ def exists(container: str) -> bool:
 # --- ready, reached --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.container
 def test_it_has_the_size_asked_for_and_wants_its_password(desktop: ContainerDesktop) -> None:
     with closing(connect(desktop.server, desktop.password)) as controller:
         assert controller.size == (1024, 768)
@@ -96,6 +97,7 @@ def test_its_password_is_on_no_command_line(desktop: ContainerDesktop) -> None:
     assert not any(desktop.password.encode() in line for line in lines)
 
 
+@pytest.mark.container
 def test_environment_volumes_and_password_arrive(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HANDED_ON", "plums # and more")
     tmp_path.chmod(0o755)  # the user in the container is another one
@@ -110,6 +112,7 @@ def test_environment_volumes_and_password_arrive(start: Start, tmp_path: Path, m
 # --- the program, a reset, the logs ----------------------------------------------------------------------------------
 
 
+@pytest.mark.container
 def test_a_crash_is_told_and_stopping_leaves_nothing_but_the_logs(start: Start) -> None:
     desktop = start("sh", "-c", "echo $$ >pid; echo about to open orders; exec xterm")
     folder = Path(tempfile.gettempdir(), desktop.container)
@@ -127,6 +130,8 @@ def test_a_crash_is_told_and_stopping_leaves_nothing_but_the_logs(start: Start) 
     assert (exists(desktop.container), folder.exists(), processes_naming(folder)) == (False, False, {})
 
 
+@pytest.mark.container
+@pytest.mark.slow
 def test_a_reset_is_a_container_anew_that_takes_input_at_once(start: Start) -> None:
     desktop = start("xterm")
     before = desktop.container
@@ -179,6 +184,7 @@ BAD: dict[str, tuple[dict[str, Any], type[VncUseError], str]] = {
 }
 
 
+@pytest.mark.container
 @pytest.mark.parametrize(("options", "kind", "message"), BAD.values(), ids=BAD.keys())
 def test_bad_input_is_told_and_leaves_nothing(
     options: dict[str, Any], kind: type[VncUseError], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -215,6 +221,7 @@ def test_an_engine_that_does_not_answer_is_passed_over(tmp_path: Path, monkeypat
 # --- nothing is left -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.container
 def test_nothing_outlives_the_process_that_started_it() -> None:
     desktop_image()
     paths = os.pathsep.join(sys.path)
@@ -231,6 +238,7 @@ def test_nothing_outlives_the_process_that_started_it() -> None:
     wait_for(lambda: not folder.exists() and not processes_naming(folder), "the end of the rest")
 
 
+@pytest.mark.container
 def test_what_nobody_owns_any_more_goes_at_the_next_start(start: Start) -> None:
     living, left = start(), start()
     folder = Path(tempfile.gettempdir(), left.container)
@@ -248,6 +256,7 @@ def test_what_nobody_owns_any_more_goes_at_the_next_start(start: Start) -> None:
 # --- examples/desktop ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.container
 def test_the_image_is_a_desktop_by_itself_too() -> None:
     name = f"vnc-use-test-{os.getpid()}"
     engine("run", "-d", "--rm", "--name", name, "-p", "127.0.0.1::5901", "-e", "VNC_GEOMETRY=640x480", desktop_image())
@@ -272,6 +281,7 @@ def test_the_compose_file_says_what_its_readme_says() -> None:
     assert (FOLDER / service["build"]["dockerfile"]).exists()
 
 
+@pytest.mark.container
 def test_the_end_of_the_container_is_its_own_fault_and_not_the_programs(start: Start) -> None:
     desktop = start("xterm")
     assert (desktop.fault(), desktop.program_fault()) == ("", "")
@@ -283,6 +293,7 @@ def test_the_end_of_the_container_is_its_own_fault_and_not_the_programs(start: S
     assert desktop.program_fault() == ""
 
 
+@pytest.mark.container
 def test_hands_find_the_desktop_again_after_its_reset(start: Start, tmp_path: Path) -> None:
     desktop = start()
     settings = Settings(runs_dir=str(tmp_path))
@@ -295,6 +306,8 @@ def test_hands_find_the_desktop_again_after_its_reset(start: Start, tmp_path: Pa
         assert agent.server == desktop.server
 
 
+@pytest.mark.container
+@pytest.mark.slow
 def test_the_job_in_the_readme_runs_its_tests_in_the_example_desktop(pytester: pytest.Pytester) -> None:
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     (job,) = yaml.safe_load(re.search(r"```yaml\n(jobs:.*?)```", readme, re.DOTALL)[1])["jobs"].values()  # type: ignore[index]

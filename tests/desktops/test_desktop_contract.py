@@ -14,6 +14,8 @@ from pytest_vnc_use.types.protocols import Desktop
 from support.containers import started_container
 from support.vnc_servers import require
 
+pytestmark = [pytest.mark.container, pytest.mark.desktop]
+
 Wish = Callable[[Desktop], object]
 WISHES: dict[str, Wish] = {
     "read": lambda desktop: desktop.read_file("list.txt"),

@@ -91,6 +91,7 @@ def test_stopping_leaves_the_server_alone() -> None:
 # --- with a command that leads there ---------------------------------------------------------------------------------
 
 
+@pytest.mark.desktop
 def test_files_and_commands_meet_in_the_folder_there(desktop: AddressDesktop, tmp_path: Path) -> None:
     desktop.write_file("list.txt", "apples\n")
     assert desktop.run(["cat", "list.txt"]).stdout == (tmp_path / "list.txt").read_text() == "apples\n"
@@ -98,6 +99,7 @@ def test_files_and_commands_meet_in_the_folder_there(desktop: AddressDesktop, tm
     assert desktop.read_file("more.txt") == "plums"
 
 
+@pytest.mark.desktop
 def test_a_program_shows_when_it_is_launched_and_its_end_is_told(desktop: AddressDesktop, tigervnc: VncServer) -> None:
     empty = screen_of(tigervnc)
     desktop.launch(["sh", "-c", "echo opening; echo $$ >pid; exec xterm"])
@@ -113,6 +115,7 @@ def test_a_program_shows_when_it_is_launched_and_its_end_is_told(desktop: Addres
     assert desktop.logs()["program"].splitlines() == output
 
 
+@pytest.mark.desktop
 def test_a_second_launch_ends_the_first_program(desktop: AddressDesktop) -> None:
     desktop.launch(["sh", "-c", "echo $$ >pid; exec xterm"])
     first = desktop.read_file("pid").strip()
@@ -121,6 +124,7 @@ def test_a_second_launch_ends_the_first_program(desktop: AddressDesktop) -> None
     assert desktop.program_fault() == ""
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize(
     ("command", "kind", "message"),
     [
@@ -140,6 +144,7 @@ def test_a_program_that_does_not_show_is_told(
     assert desktop.program_fault() == ""
 
 
+@pytest.mark.desktop
 def test_a_reset_ends_what_was_started_and_finds_the_first_screen(
     desktop: AddressDesktop, tigervnc: VncServer, tmp_path: Path
 ) -> None:
@@ -157,6 +162,7 @@ def test_a_reset_ends_what_was_started_and_finds_the_first_screen(
     assert (tmp_path / "theirs.txt").exists()
 
 
+@pytest.mark.desktop
 def test_a_reset_that_does_not_find_the_first_screen_fails(
     desktop: AddressDesktop, tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +186,7 @@ def test_a_desktop_that_does_not_answer_is_told_at_once() -> None:
         AddressDesktop("127.0.0.1::1", RemoteExec(["env"]), connect)
 
 
+@pytest.mark.desktop
 def test_nothing_outlives_the_process_that_launched_it(tigervnc: VncServer, tmp_path: Path) -> None:
     require("xterm")
     command = [sys.executable, "-c", PARENT, tigervnc.address, tigervnc.display, str(tmp_path)]
@@ -191,6 +198,7 @@ def test_nothing_outlives_the_process_that_launched_it(tigervnc: VncServer, tmp_
     wait_for(lambda: not any(map(is_running, pids)), "the end of the program and its child")
 
 
+@pytest.mark.desktop
 def test_a_given_desktop_goes_back_as_it_was_found_or_with_a_warning(tigervnc: VncServer, tmp_path: Path) -> None:
     require("xsetroot")
     reach = reach_of(tigervnc, tmp_path)

@@ -16,6 +16,8 @@ from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from support import vnc_servers
 from support.paths import PROGRAMS
 
+pytestmark = pytest.mark.desktop
+
 PAD = PROGRAMS / "pad.py"
 Start = Callable[..., StartedDesktop]
 

@@ -43,6 +43,7 @@ def worker(folder: Path, count: int) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", program, str(folder), str(count)], stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_eight_processes_and_200_leases_with_kills_in_between(tmp_path: Path) -> None:
     (tmp_path / "locks").mkdir()
     workers = [worker(tmp_path, 25) for _ in range(8)]
@@ -71,6 +72,7 @@ for number in range(1000):
 """
 
 
+@pytest.mark.slow
 def test_the_folder_may_go_while_another_process_makes_it(tmp_path: Path) -> None:
     commands = [[sys.executable, "-c", ALONE, str(tmp_path / "locks"), server] for server in SERVERS]
     processes = [subprocess.Popen(command) for command in commands]

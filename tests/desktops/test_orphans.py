@@ -17,6 +17,8 @@ from pytest_vnc_use.desktops.x11.display import socket_path
 from support.leftovers import OneFile, processes_naming
 from support.vnc_servers import require, wait_for
 
+pytestmark = pytest.mark.desktop
+
 TESTS = """
 import os
 import signal
@@ -109,6 +111,7 @@ def test_pytest_that_is_ended_leaves_nothing(folder: Path, by: signal.Signals) -
         expect_nothing_left(run, displays)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("by", "managed"), [(signal.SIGKILL, "--vnc-desktops=2"), (signal.SIGINT, "--vnc-desktops=0")], ids=str
 )
@@ -123,6 +126,7 @@ def test_workers_end_with_what_started_them(folder: Path, by: signal.Signals, ma
         expect_nothing_left(run, displays)
 
 
+@pytest.mark.slow
 def test_one_worker_is_killed_and_the_other_goes_on(folder: Path) -> None:
     waiting = f"while number and not Path({str(folder)!r}, 'go-on').exists(): time.sleep(0.05)\n    assert number\n"
     end = f"if not number: time.sleep(300)\n    {waiting}"
@@ -145,6 +149,7 @@ def test_a_crash_in_a_test_leaves_nothing(folder: Path, end: str) -> None:
         expect_nothing_left(run, run.desktops(1)[1])
 
 
+@pytest.mark.slow
 def test_a_session_that_ends_well_leaves_neither_a_warm_desktop_nor_a_lock(folder: Path) -> None:
     with running_pytest(folder, "-n2", "--vnc-desktops=1", count=4, end="pass") as run:
         output = run.process.communicate(timeout=60)[0]

@@ -20,6 +20,8 @@ from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 from support.leftovers import processes_naming
 from support.vnc_servers import require, wait_for
 
+pytestmark = pytest.mark.desktop
+
 COUNT = 3
 
 WORKER = """
@@ -88,6 +90,7 @@ def worker(folder: Path, count: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_eight_processes_and_200_leases_with_kills_in_between(tmp_path: Path) -> None:
     workers = [worker(tmp_path, 25) for _ in range(8)]
     doomed = [worker(tmp_path, 1000) for _ in range(3)]

@@ -10,6 +10,8 @@ import pytest
 from pytest_vnc_use.report.results import read_results
 from support import vnc_servers
 
+pytestmark = pytest.mark.desktop
+
 NO_PLATFORM = "qt.qpa.plugin: Could not find the Qt platform plugin"
 STARTS: dict[str, tuple[str, list[str], str]] = {
     "crash": ("product", ["sh", "-c", "echo last words; kill -SEGV $$"], "exited with -11 (SIGSEGV)"),

@@ -21,6 +21,8 @@ from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, ProgramCrashed, ProgramMissing
 from pytest_vnc_use.types.protocols import Desktop
 
+pytestmark = pytest.mark.desktop
+
 Start = Callable[..., QtDesktop]
 
 PARENT = """

@@ -20,6 +20,8 @@ from support.leftovers import processes_naming
 from support.paths import PAD_LINE
 from support.vnc_servers import require, wait_for
 
+pytestmark = pytest.mark.desktop
+
 QUIET = ("-c", os.devnull, "-p", "no:cacheprovider", "-p", "no:pytest-vnc")
 ON = "-ovnc_start_ahead=true"
 CONFTEST = """
@@ -245,6 +247,7 @@ def test_a_limit_of_desktops_holds(folder: Path) -> None:
     assert [line.split()[0] for line in session.noted] == ["prepare", "start", "body"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("record", ["off", "replay"])
 def test_a_task_done_is_when_it_starts_and_a_replay_begun(folder: Path, record: str) -> None:
     """A replay takes a few seconds; what a model does may take minutes, in which a started program would wait."""

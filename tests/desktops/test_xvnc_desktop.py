@@ -35,6 +35,8 @@ from pytest_vnc_use.errors import (
 from support.leftovers import OneFile, processes_naming
 from support.vnc_servers import require, wait_for
 
+pytestmark = pytest.mark.desktop
+
 Start = Callable[..., XvncDesktop]
 
 PARENT = """

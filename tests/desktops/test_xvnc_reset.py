@@ -17,6 +17,8 @@ from pytest_vnc_use.errors import DesktopError
 from support.leftovers import processes_naming
 from support.vnc_servers import require, wait_for
 
+pytestmark = pytest.mark.desktop
+
 BARE = {"Xtigervnc", "openbox", "sh"}
 
 

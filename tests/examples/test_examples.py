@@ -15,6 +15,8 @@ import pytest
 from support.gemini_server import GeminiServer, Reply, calls, text
 from support.paths import ROOT
 
+pytestmark = pytest.mark.desktop
+
 EXAMPLE = "examples/test_shop.py::test_basket"
 SENTENCE = "Sign in as alice, add two apples to the basket and open the basket"
 HOLDS = {"reason": "the row says 2 apples and the total is 3.00", "verdict": "holds", "box_2d": [0, 0, 500, 500]}
@@ -91,6 +93,7 @@ def examined(folder: Path, *options: str, said: str = "") -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_an_example_is_recorded_by_its_script_and_what_is_said_at_the_keyboard(unrecorded: Path) -> None:
     recording = unrecorded / "examples" / "__vnc_recordings__" / "test_shop" / "test_basket.json"
     assert "no planner is configured" in examined(unrecorded)
@@ -102,6 +105,7 @@ def test_an_example_is_recorded_by_its_script_and_what_is_said_at_the_keyboard(u
     assert "1 run planned by recording" in examined(unrecorded)
 
 
+@pytest.mark.slow
 def test_an_example_is_recorded_by_demonstration(unrecorded: Path) -> None:
     recording = unrecorded / "examples" / "__vnc_recordings__" / "test_shop" / "test_basket.json"
     options = ["-k", "test_basket", "-p", "no:pytest-vnc", "-p", "no:cacheprovider"]

@@ -21,6 +21,8 @@ from pytest_vnc_use.types import MouseDown, MouseUp, Move
 from support.paths import PROGRAMS, ROOT
 from support.vnc_servers import wait_for
 
+pytestmark = pytest.mark.desktop
+
 PAGES = PROGRAMS / "shop_pages.py"
 NO_FONTS = "<fontconfig></fontconfig>"
 RULES = """
@@ -68,6 +70,7 @@ def test_fonts_and_settings_of_the_machine_are_not_seen(machine: dict[str, str])
     assert pages == pages_on(dict(os.environ))
 
 
+@pytest.mark.slow
 def test_the_examples_recordings_are_replayed_on_any_machine(machine: dict[str, str], tmp_path: Path) -> None:
     some = "test_basket or test_an_order or test_products or test_the_dialog_empties"
     options = ["-k", some, "--vnc-record=replay", f"--vnc-runs-dir={tmp_path}", "-p", "no:cacheprovider"]

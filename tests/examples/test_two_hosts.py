@@ -87,6 +87,7 @@ def show(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LONGEST_S, check=False)
 
 
+@pytest.mark.slow
 @needs_two_machines
 def test_both_machines_run_tests_and_their_pictures_are_in_one_report(tmp_path: Path) -> None:
     done = show(f"--html={tmp_path / 'report.html'}", *TESTS)
@@ -99,6 +100,7 @@ def test_both_machines_run_tests_and_their_pictures_are_in_one_report(tmp_path: 
         assert all(picture.startswith(b"\x89PNG") for picture in pictures)
 
 
+@pytest.mark.slow
 @needs_two_machines
 def test_failures_of_both_machines_are_in_a_report_of_one_file(tmp_path: Path) -> None:
     done = show(f"--html={tmp_path / 'report.html'}", "--self-contained-html", "--vnc-steps=1", *TESTS)
@@ -110,6 +112,7 @@ def test_failures_of_both_machines_are_in_a_report_of_one_file(tmp_path: Path) -
     assert set(re.findall("on the machine (one|two)", done.stdout)) == {"one", "two"}
 
 
+@pytest.mark.slow
 @needs_two_machines
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_whatever_ends_it(ending: signal.Signals) -> None:

@@ -423,6 +423,7 @@ def in_another_process(tmp_path: Path, call: str, decisions: str, controller: st
     )
 
 
+@pytest.mark.slow
 def test_a_waiting_run_is_approved_from_another_process(tmp_path: Path) -> None:
     decisions = "[act(RISKY, *proposals(CLICKS[0])), finished()]"
     first = in_another_process(tmp_path, "agent.run('buy', run_id='r1')", decisions, "PaintedController")
@@ -432,6 +433,7 @@ def test_a_waiting_run_is_approved_from_another_process(tmp_path: Path) -> None:
     assert [step.ruling.by for step in read_trace(tmp_path / "r1").steps] == ["person", "policy"]
 
 
+@pytest.mark.slow
 def test_a_run_killed_in_an_action_goes_on_and_never_acts_twice(tmp_path: Path) -> None:
     decisions = "[act(*proposals(*CLICKS)), finished()]"
     first = in_another_process(tmp_path, "agent.run('click', run_id='r1')", decisions, "Deadly")
@@ -518,6 +520,7 @@ def test_no_error_leaves_a_secret_in_a_checkpoint(agent_of: Callable[..., VncUse
 # --- growth ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_disk_and_memory_grow_linearly_with_the_steps(tmp_path: Path) -> None:
     """Ten times the steps take about ten times the room; with pictures or history in a checkpoint it were a hundred."""
     small, large = (room_taken(tmp_path / str(steps), steps) for steps in (30, 300))

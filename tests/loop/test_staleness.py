@@ -211,6 +211,7 @@ def test_what_matters_of_a_change(now: Frame, same: bool) -> None:
 # --- on a real desktop, with Gemini's wire format --------------------------------------------------------------------
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize("last_words", ["It is done.", ""], ids=["before it ends", "before it acts"])
 def test_a_screen_that_changes_while_the_model_thinks(tigervnc: VncServer, tmp_path: Path, last_words: str) -> None:
     def paint(columns: int) -> None:

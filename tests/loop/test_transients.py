@@ -14,6 +14,8 @@ from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import FrameRef, Wait
 from support.vnc_servers import VncServer
 
+pytestmark = pytest.mark.desktop
+
 
 @pytest.fixture
 def actor(tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path) -> Actor:

@@ -182,6 +182,7 @@ def test_a_denied_call_without_confirmation_is_an_error(converse: Converse) -> N
 # --- history ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_request_does_not_grow_with_the_run(converse: Converse) -> None:
     talk = converse(lambda request: CLICK)
     for _ in range(30):
@@ -194,6 +195,7 @@ def test_a_request_does_not_grow_with_the_run(converse: Converse) -> None:
     assert talk.server.refusals == []
 
 
+@pytest.mark.slow
 def test_a_run_of_two_hundred_turns_asks_for_no_more_than_one_of_a_hundred(converse: Converse) -> None:
     talk = converse(lambda request: CLICK)
     click = talk.decide()

@@ -160,6 +160,7 @@ def test_an_observer_is_not_offered_where_it_is_excluded_or_unknown(tmp_path: Pa
     assert "verify" not in server.requests[0].tools
 
 
+@pytest.mark.desktop
 def test_under_pytest_the_observer_is_there_and_no_verdict_of_the_tests(pytester: pytest.Pytester) -> None:
     pad = PROGRAMS / "pad.py"
     pytester.makepyfile(

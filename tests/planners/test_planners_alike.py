@@ -50,6 +50,7 @@ def desktops() -> Iterator[dict[str, QtDesktop]]:
         yield started
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize("task", QUICK)
 def test_every_planner_leaves_the_same_trace_and_the_same_files(
     desktops: dict[str, QtDesktop], task: str, tmp_path: Path

@@ -451,6 +451,8 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
+@pytest.mark.desktop
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="for except*, and groups without a backport")
 @pytest.mark.parametrize("options", [(), ("-n2",)], ids=["alone", "on workers"])
 def test_each_failure_is_told_as_what_broke(project: pytest.Pytester, options: tuple[str, ...]) -> None:
@@ -550,6 +552,7 @@ OF_FIXTURES = {
 }
 
 
+@pytest.mark.desktop
 def test_a_fixture_of_the_users_asserts_as_a_body_does(project: pytest.Pytester) -> None:
     project.makepyfile(test_it=FIXTURES)
     result = project.runpytest_subprocess(*ON_PAD, timeout=100)
@@ -629,6 +632,7 @@ def pytest_exception_interact(call, report):
 """
 
 
+@pytest.mark.desktop
 def test_what_a_user_raises_is_never_changed(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(LOOKS)
     pytester.makepyfile(UNCHANGED)
@@ -782,6 +786,7 @@ AS_IT_IS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-n2",), ("--vnc-repeat=2",)], ids=["alone", "on workers", "repeated"])
 @pytest.mark.parametrize("strict", [False, True])
 def test_an_outage_is_told_though_a_failure_was_expected(
@@ -848,6 +853,7 @@ def vnc_judge():
 """
 
 
+@pytest.mark.desktop
 def test_in_files_of_tasks(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(PLANS)
     (pytester.path / "test_pad.vnc.toml").write_text(TASKS, encoding="utf-8")
@@ -857,6 +863,8 @@ def test_in_files_of_tasks(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*planner was wrong: it said that the task was done (1 action carried out): *"])
 
 
+@pytest.mark.desktop
+@pytest.mark.slow
 def test_a_replay_is_no_word_of_a_planner(pytester: pytest.Pytester) -> None:
     """What was right when it was recorded, with as little done, and is wrong now, is the product's."""
     pytester.makeconftest(PLANS)
@@ -879,6 +887,7 @@ def test_a_replay_is_no_word_of_a_planner(pytester: pytest.Pytester) -> None:
     live.stdout.fnmatch_lines(["*the planner was wrong: it said that the task was done (nothing at all was done): *"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planner", ["gemini", "anthropic", "openai"])
 def test_a_key_that_is_not_set_is_a_setting(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, planner: str

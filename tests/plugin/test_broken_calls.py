@@ -193,6 +193,8 @@ def body(name: str, text: str) -> str:
     return f"def test_{name}(vnc_desktop, vnc_agent{fixture}):\n{indent(text, '    ')}\n"
 
 
+@pytest.mark.desktop
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-n2", "--reruns=1")], ids=["alone", "on workers, tried again"])
 def test_a_call_that_broke_is_no_word_on_the_product(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
     pytester.makeconftest(CONFTEST)
@@ -223,6 +225,7 @@ def test_and_again(vnc_agent, vnc_desktop):
 """
 
 
+@pytest.mark.desktop
 def test_a_call_that_broke_in_a_thread_explains_what_fails_later(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_it=ASIDE)

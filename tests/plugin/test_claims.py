@@ -26,6 +26,7 @@ def value(read: Any) -> Reply:
     return text(json.dumps({"reason": "it is written there", "value": read, "box_2d": [0, 0, 500, 500]}))
 
 
+@pytest.mark.desktop
 def test_soft_checks_are_told_at_the_end_of_the_test(pytester: pytest.Pytester, model: Model, run: Run) -> None:
     pytester.makepyfile(
         """
@@ -65,6 +66,7 @@ def test_soft_checks_are_told_at_the_end_of_the_test(pytester: pytest.Pytester, 
     )
 
 
+@pytest.mark.desktop
 def test_an_unsure_judge_shows_neither_presence_nor_absence(pytester: pytest.Pytester, model: Model, run: Run) -> None:
     pytester.makepyfile(
         test_it="""
@@ -88,6 +90,7 @@ def test_an_unsure_judge_shows_neither_presence_nor_absence(pytester: pytest.Pyt
     result.stdout.fnmatch_lines(["vnc-use: 3 failed: 3 inconclusive"])
 
 
+@pytest.mark.desktop
 def test_what_is_read_is_a_value_of_the_tests_own_type(pytester: pytest.Pytester, model: Model, run: Run) -> None:
     pytester.makepyfile(
         """

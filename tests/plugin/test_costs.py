@@ -12,6 +12,8 @@ import pytest
 from support.gemini_rules import Request
 from support.gemini_server import GeminiServer, Reply, calls, hang, text
 
+pytestmark = pytest.mark.desktop
+
 CALL_DOLLARS = (1200 * 0.75 + 300 * 0.075 + 100 * 3.75) / 1e6
 """Of an answer of the stand-in's, with 300 cached tokens of 1,500; doubled from 2027 on."""
 
@@ -182,6 +184,7 @@ def test_the_tokens_of_a_test_run_out_where_its_judge_is_asked(
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 def test_four_workers_share_the_dollars_of_a_session(
     pytester: pytest.Pytester, never_done: GeminiServer, run: Run
 ) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from support.vnc_servers import require
 
+pytestmark = pytest.mark.desktop
+
 DESKTOP = ("--vnc-server=xvnc", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
 PLANS_NOTHING = """
 import pytest
@@ -91,6 +93,7 @@ def test_a_managed_desktop_is_the_same_one_and_reset(pytester: pytest.Pytester) 
     assert not Path(server).exists()
 
 
+@pytest.mark.slow
 def test_more_workers_than_desktops_take_turns(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

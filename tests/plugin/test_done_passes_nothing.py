@@ -193,6 +193,7 @@ SOMETHING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [in_body, marked])
 def test_a_body_that_says_nothing_of_the_product_is_judged(
     pytester: pytest.Pytester, made: Callable[[str], str]
@@ -207,6 +208,7 @@ def test_the_planners_own_words_are_judged(pytester: pytest.Pytester) -> None:
     assert {lines: how for lines, how in zip(WORDS, found, strict=True) if how != "inconclusive"} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [in_body, marked])
 def test_what_is_asserted_of_the_product_needs_no_judge(pytester: pytest.Pytester, made: Callable[[str], str]) -> None:
     let_the_program_work(pytester)
@@ -400,6 +402,7 @@ def test_at_the_end_of_a_fixture(pytester: pytest.Pytester) -> None:
     assert (test.result, test.triage) == ("error", "inconclusive")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [["-n2"], ["--reruns=1"], ["--vnc-repeat=2"]])
 def test_whoever_runs_the_test(pytester: pytest.Pytester, options: list[str]) -> None:
     pytester.makefile(".vnc.toml", test_file='[[test]]\nname = "buy"\ntask = "Buy apples"\n')

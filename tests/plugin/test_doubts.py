@@ -201,6 +201,7 @@ def _files(nowhere: None, pytester: pytest.Pytester) -> None:
     pytester.path.joinpath("expected.json").write_text('{"outcome": "done", "number": 2}', encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_what_is_in_doubt_is_judged(pytester: pytest.Pytester) -> None:
     tests = [*map(in_body, [*WORDS, *UNSEEN, *WAYS, *FOREGONE, *UNSURE]), *DECORATED]
     found = outcomes(pytester, [IMPORTS + MORE_IMPORTS + tests[0], *tests[1:]])

@@ -12,6 +12,8 @@ import pytest
 from pytest_vnc_use.runs.ended_test import EndedTest, read_ended_test
 from support.paths import PAD_LINE
 
+pytestmark = pytest.mark.desktop
+
 PLANS = """
 import pytest
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner

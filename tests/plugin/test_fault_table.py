@@ -33,6 +33,8 @@ from support.gemini_server import (
 )
 from support.paths import PROGRAMS
 
+pytestmark = pytest.mark.desktop
+
 # --- what a model, its service and a judge do -------------------------------------------------------------------------
 
 CLICK = ("click", {"x": 500, "y": 500})
@@ -224,6 +226,7 @@ def broken(name: str) -> str:
     return f"@pytest.mark.vnc_task('Click'{app}{on_purpose})\ndef test_{name}(vnc_desktop, vnc_agent):\n    {body}\n"
 
 
+@pytest.mark.slow
 def test_the_desktop_its_program_and_the_disk(pytester: pytest.Pytester) -> None:
     for program in ("Xtigervnc", "xterm", "xrandr"):
         vnc_servers.require(program)

@@ -13,6 +13,8 @@ import pytest
 from pytest_vnc_use.report.results import ItemResult, read_results
 from support.gemini_server import GeminiServer, text
 
+pytestmark = pytest.mark.desktop
+
 RUNS = """
 import pytest
 

@@ -20,6 +20,8 @@ from support.gemini_rules import Request
 from support.gemini_server import GeminiServer, Reply, calls, text
 from support.paths import PAD_LINE
 
+pytestmark = [pytest.mark.desktop, pytest.mark.slow]
+
 COUNT = 40
 NAMES = [f"S_{number}" for number in range(COUNT)]
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}))

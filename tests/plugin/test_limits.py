@@ -330,6 +330,7 @@ def test_who_changes_the_working_folder_breaks_nothing(painted_project: pytest.P
     assert (painted_project.path / "runs" / "vnc-results.json").is_file()
 
 
+@pytest.mark.desktop
 def test_a_program_is_found_though_a_fixture_changed_the_working_folder(pytester: pytest.Pytester) -> None:
     require("Xtigervnc")
     (pytester.path / "programs").mkdir()

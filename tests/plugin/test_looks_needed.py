@@ -14,6 +14,8 @@ from support.bodies import (
     results,
 )
 
+pytestmark = pytest.mark.slow
+
 LINE = "apples;2"
 READ = "vnc_desktop.read_file('orders.csv')"
 MORE_HELPERS = """

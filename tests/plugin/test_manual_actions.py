@@ -6,6 +6,8 @@ import pytest
 
 from support.paths import PAD_LINE
 
+pytestmark = pytest.mark.desktop
+
 HANDS = """
 def test_hands(vnc_agent, vnc_desktop):
     vnc_agent.click(100, 100)

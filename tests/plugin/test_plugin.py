@@ -40,6 +40,7 @@ def test_it(vnc_desktop):
 """
 
 
+@pytest.mark.desktop
 def test_denorm_through_the_whole_stack(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -51,6 +52,7 @@ def test_denorm_through_the_whole_stack(
     assert presses == ["press 0 0 left", "press 720 450 left", "press 1439 899 left"]
 
 
+@pytest.mark.desktop
 def test_function_response_shape_through_the_whole_stack(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -64,6 +66,7 @@ def test_function_response_shape_through_the_whole_stack(
     assert response["parts"][0]["inlineData"]["mimeType"] == "image/png"
 
 
+@pytest.mark.desktop
 def test_sequential_function_calls_through_the_whole_stack(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -85,6 +88,7 @@ def test_sequential_function_calls_through_the_whole_stack(
 RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
 
 
+@pytest.mark.desktop
 def test_hitl_block_through_the_whole_stack(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -96,6 +100,7 @@ def test_hitl_block_through_the_whole_stack(
     assert not (pytester.path / "seen.txt").exists()
 
 
+@pytest.mark.desktop
 def test_a_policy_file_allows_what_the_model_wants_confirmed(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -118,6 +123,7 @@ def test_it():
 """
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize(("verdict", "passed"), [(HOLDS, 1), (FAILS, 0), (UNSURE, 0)], ids=["holds", "fails", "unsure"])
 def test_an_empty_body_passes_only_if_the_judge_says_so(
     pytester: pytest.Pytester,
@@ -130,6 +136,7 @@ def test_an_empty_body_passes_only_if_the_judge_says_so(
     run(model(calls(CLICK), text("I did it!"), verdict)).assert_outcomes(passed=passed, failed=1 - passed)
 
 
+@pytest.mark.desktop
 def test_each_claim_has_its_own_line(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -148,6 +155,7 @@ def test_each_claim_has_its_own_line(
     )
 
 
+@pytest.mark.desktop
 def test_verify_reads_well_in_an_assert(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -166,6 +174,7 @@ def test_verify_reads_well_in_an_assert(
 # --- markers and settings --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.desktop
 def test_several_markers_run_from_the_class_inwards_and_from_top_to_bottom(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -192,6 +201,7 @@ def test_several_markers_run_from_the_class_inwards_and_from_top_to_bottom(
     ]
 
 
+@pytest.mark.desktop
 def test_a_limit_in_the_marker_is_kept(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -209,6 +219,7 @@ def test_a_limit_in_the_marker_is_kept(
     assert "the body is not reached" not in result.stdout.str()
 
 
+@pytest.mark.desktop
 def test_a_broken_tool_reads_as_infra(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -367,6 +378,7 @@ def run_on_pad(pytester: pytest.Pytester, pad: QtDesktop) -> Callable[[str], pyt
     return run_pytest
 
 
+@pytest.mark.desktop
 def test_the_task_of_a_parameter_comes_after_those_of_its_function(
     run_on_pad: Callable[[str], pytest.RunResult],
 ) -> None:
@@ -409,6 +421,7 @@ def test_only_marked_parameters_get_a_desktop(run_on_pad: Callable[[str], pytest
     ).assert_outcomes(passed=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fixture", ["vnc_functions", "vnc_settings", "vnc_planner", "vnc_judge", "vnc_agent"])
 def test_an_override_of_a_fixture_may_have_parameters(
     run_on_pad: Callable[[str], pytest.RunResult], fixture: str
@@ -496,6 +509,7 @@ def test_done_is_not_enough_for_a_body_that_checks_nothing(
     result.stdout.fnmatch_lines(["*1 of 1 claims not shown to hold*"])
 
 
+@pytest.mark.desktop
 def test_a_tool_that_breaks_in_the_body_is_told_in_one_line(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -513,6 +527,7 @@ def test_a_tool_that_breaks_in_the_body_is_told_in_one_line(
         assert "During handling" not in written
 
 
+@pytest.mark.desktop
 def test_a_tool_that_breaks_in_a_task_is_told_with_its_step(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -534,6 +549,7 @@ exec(source.replace(marker, marker + "\\n        " + last_words))
 """
 
 
+@pytest.mark.desktop
 def test_a_program_that_dies_is_not_taken_for_a_broken_tool(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -642,6 +658,7 @@ def test_collecting_needs_no_server(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*::test_it"])
 
 
+@pytest.mark.desktop
 def test_the_model_can_call_functions_of_the_tests_own(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -671,6 +688,8 @@ def test_the_model_can_call_functions_of_the_tests_own(
 # --- what is shown ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.desktop
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["-n2"], ["--self-contained-html"], ["--self-contained-html", "-n2"]])
 def test_every_step_is_in_the_html_report(
     pytester: pytest.Pytester,
@@ -689,6 +708,7 @@ def test_every_step_is_in_the_html_report(
     assert len(pictures) >= 3 or report.count("data:image/png;base64") >= 3
 
 
+@pytest.mark.desktop
 def test_without_pytest_html_nothing_is_missed(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -696,6 +716,7 @@ def test_without_pytest_html_nothing_is_missed(
     run(model(calls(CLICK), text("clicked")), "-p", "no:html").assert_outcomes(passed=1)
 
 
+@pytest.mark.desktop
 def test_steps_are_shown_with_v_and_not_otherwise(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -707,6 +728,7 @@ def test_steps_are_shown_with_v_and_not_otherwise(
     quiet.stdout.fnmatch_lines(["vnc-use: 1 run* planned by gemini*"])
 
 
+@pytest.mark.desktop
 def test_timeouts_and_reruns_of_other_plugins_work(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -717,6 +739,7 @@ def test_timeouts_and_reruns_of_other_plugins_work(
     result.stdout.fnmatch_lines(["*1 rerun*"])
 
 
+@pytest.mark.desktop
 def test_a_timeout_of_pytest_timeout_ends_a_test_whose_model_hangs(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -726,6 +749,7 @@ def test_a_timeout_of_pytest_timeout_ends_a_test_whose_model_hangs(
     result.stdout.fnmatch_lines(["*Timeout*15.0s*"])
 
 
+@pytest.mark.desktop
 def test_the_time_limit_ends_a_run_whose_model_hangs(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -735,6 +759,8 @@ def test_the_time_limit_ends_a_run_whose_model_hangs(
     result.stdout.fnmatch_lines(["*ended as time_limit: the limit of 2 s*"])
 
 
+@pytest.mark.desktop
+@pytest.mark.slow
 def test_ctrl_c_ends_pytest_at_once_and_leaves_nothing_running(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -770,6 +796,7 @@ def programs_with(word: str) -> list[str]:
     return [line for line in lines if word in line]
 
 
+@pytest.mark.desktop
 def test_no_key_stands_in_the_run_folders(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -819,6 +846,7 @@ def test_where_there_is_no_test_only_hooks_and_options_are_loaded(
     result.stdout.fnmatch_lines([" ".join(["loaded", *(f"pytest_vnc_use.{name}" for name in names)])])
 
 
+@pytest.mark.desktop
 def test_other_plugins_live_beside_it(pytester: pytest.Pytester, pad: QtDesktop, tigervnc: VncServer) -> None:
     """pytest-vnc, pytest-recording and pytest-timeout, with their options and fixtures in use by a test of ours."""
     pytester.makeconftest(ON_THE_PAD)
@@ -869,9 +897,8 @@ def test_help_markers_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
     assert "(default: None)" not in told
     ours = told.partition("tests over VNC (pytest-vnc-use)")[2].partition("\n\n")[0]
     assert len(ours.splitlines()) <= 50, "our part fits on one screen"
-    assert re.findall(r"^  --vnc-([\w-]+)=", ours, re.MULTILINE) == [
-        name.replace("_", "-") for name in FIELDS if name in OPTIONS
-    ]
+    settings = [name.replace("_", "-") for name in FIELDS if name in OPTIONS]
+    assert re.findall(r"^  --vnc-([\w-]+)=", ours, re.MULTILINE) == [*settings, "secret"]
     assert "--vnc-depth" not in told
     assert "vnc_depth (string)" in told
     assert "vnc_server (string)" in told

@@ -67,6 +67,8 @@ def test_started_anew(vnc_desktop, tell):
 """
 
 
+@pytest.mark.desktop
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-n2", "--reruns=1")], ids=["alone", "on workers, tried again"])
 def test_no_test_passes_whose_program_has_crashed(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
     for program in ("Xtigervnc", "xterm"):

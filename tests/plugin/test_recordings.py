@@ -14,6 +14,8 @@ from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.results import read_results
 from support.till_project import PLANS, TEST, Project, project_in
 
+pytestmark = pytest.mark.desktop
+
 KEPT = """
 import gc, pathlib, pytest
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
@@ -60,6 +62,7 @@ def test_without_the_option_nothing_is_recorded(project: Project) -> None:
     assert (plain.code, project.file.exists()) == (0, False), plain.out
 
 
+@pytest.mark.slow
 def test_what_was_recorded_needs_no_planner(recorded: Project) -> None:
     (recorded.path / "conftest.py").unlink()
     replayed = recorded.run()
@@ -165,6 +168,7 @@ def test_a_recording_that_is_missing_or_damaged_is_told_before_anything_is_done(
     assert project.asked == 0
 
 
+@pytest.mark.slow
 def test_repetitions_on_several_workers_write_one_recording(project: Project) -> None:
     project.write("conftest.py", PLANS.replace("[NAME, ADD, ADD, PAY]", "[PAY]"))
     project.write("test_till.py", TEST.replace("alice pays 5.00", " pays 0.00"))

@@ -11,6 +11,8 @@ from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.results import ItemResult, read_results
 from support.till_project import Ended, Project, project_in
 
+pytestmark = [pytest.mark.desktop, pytest.mark.slow]
+
 QUICK = "-ovnc_gate_seconds=3"
 
 

@@ -13,6 +13,8 @@ import pytest
 from support.till_project import Project, project_in
 from support.tills import TILL
 
+pytestmark = pytest.mark.desktop
+
 SUBTESTS = """
 import pathlib, pytest
 
@@ -37,6 +39,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return project_in(tmp_path)
 
 
+@pytest.mark.slow
 @needs_subtests
 def test_subtests_of_a_rehearsal_are_told_to_nobody_and_may_fail_it(project: Project) -> None:
     project.write("test_till.py", SUBTESTS.replace("LIMIT", "9"))
@@ -60,6 +63,7 @@ def test_nothing_is_written_of_a_test_with_a_subtest_that_failed(project: Projec
     assert (failed.code, project.file.exists()) == (1, False), failed.out
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_rehearsal_ends_the_session_once_the_test_is_told(project: Project) -> None:
     app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
     desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400", "-p", "no:pytest-vnc"]

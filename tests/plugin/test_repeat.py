@@ -92,6 +92,7 @@ def of_two_minds() -> Iterator[GeminiServer]:
         yield server
 
 
+@pytest.mark.desktop
 def test_each_test_is_carried_out_so_often_and_told_of(
     pytester: pytest.Pytester, of_two_minds: GeminiServer, run: Run
 ) -> None:
@@ -114,6 +115,7 @@ def test_each_test_is_carried_out_so_often_and_told_of(
     assert page.count('alt="the screen before the step" src="data:image/png') == 2
 
 
+@pytest.mark.desktop
 def test_a_task_file_is_repeated_too(pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run) -> None:
     (pytester.path / "test_pad.vnc.toml").write_text(
         '[[test]]\nname = "pad"\ntask = "Look"\nexpect = ["it is there"]\n'
@@ -160,6 +162,7 @@ def told(pytester: pytest.Pytester) -> Callable[..., list[str]]:
     return repeat
 
 
+@pytest.mark.slow
 def test_repetitions_of_a_parametrised_class_are_told_by_their_parameters(told: Callable[..., list[str]]) -> None:
     """Whoever gives the parameters, and on whatever worker each is carried out."""
     parametrised = """

@@ -117,6 +117,8 @@ TRIAGES = {
 }
 
 
+@pytest.mark.desktop
+@pytest.mark.slow
 def test_the_short_summary_says_it_first(session: Session) -> None:
     assert "FAILED test_it.py::test_infra - infra: QuotaExhausted: no more <b>today</b> | never" in session.output
     assert "FAILED test_it.py::test_agent - agent: the task ended as gave_up: no basket" in session.output
@@ -367,6 +369,7 @@ def test_results_that_cannot_be_written_end_no_session(
     assert read_results(pytester.path / "runs" / "vnc-results.json").tests[0].result == "passed"
 
 
+@pytest.mark.desktop
 def test_a_program_that_is_not_there_is_a_wrong_setting(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from support.pad_sessions import ON_PAD, QUIET
 
+pytestmark = [pytest.mark.desktop, pytest.mark.slow]
+
 SECRET = "hunter2&corréct horse/battery'staple+0451"
 LEAKS = """
 import base64, html, json, logging, os, pprint, subprocess, sys, textwrap, urllib.parse, warnings

@@ -44,6 +44,7 @@ def outcome_of(pytester: pytest.Pytester, ends: str, *options: str) -> tuple[dic
     return {test.test.rpartition("::")[2]: (test.result, test.triage) for test in results.tests}, result.stdout.str()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", OF_A_WORKER)
 def test_a_test_that_took_its_worker_along_did_not_end(ended: pytest.Pytester, end: str) -> None:
     tests, output = outcome_of(ended, OF_A_WORKER[end], "-n2")
@@ -55,6 +56,7 @@ def test_a_test_that_took_its_worker_along_did_not_end(ended: pytest.Pytester, e
     assert "1 failed: 1 infra" in Path("summary.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-n2",)], ids=["alone", "on workers"])
 @pytest.mark.parametrize("end", OF_A_SESSION)
 def test_a_test_in_which_the_session_ended_did_not_end(
@@ -65,6 +67,7 @@ def test_a_test_in_which_the_session_ended_did_not_end(
     assert "vnc-use: 1 failed: 1 infra\n" in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("end", "options"), [("raise LookupError", ()), ("os._exit(0)", ("-n1",))])
 def test_what_failed_a_test_first_stays_so(ended: pytest.Pytester, end: str, options: tuple[str, ...]) -> None:
     ended.makepyfile(

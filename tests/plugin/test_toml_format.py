@@ -147,6 +147,7 @@ def test_a_task_of_several_lines(tmp_path: Path) -> None:
 # --- through pytest --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.desktop
 def test_it_runs_like_a_marked_test(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -158,6 +159,7 @@ def test_it_runs_like_a_marked_test(
     assert [server.requests[number].contents[0]["parts"][0]["text"] for number in (0, 3)] == ["Click", "Look"]
 
 
+@pytest.mark.desktop
 def test_without_a_claim_its_end_state_is_judged_and_a_failure_names_file_and_line(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:

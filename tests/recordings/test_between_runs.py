@@ -11,6 +11,8 @@ from pytest_vnc_use.types import Click, Region
 from support.fixed_judge import Says
 from support.tills import LATER, TILL, Played, Steps, Tills
 
+pytestmark = pytest.mark.desktop
+
 PAD = TILL.with_name("pad.py")
 SAVE, NOTHING = Click(140, 224), Click(600, 350)
 RESULT = Region(60, 120, 300, 160)

@@ -62,6 +62,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
         yield desk
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize("command", [AT_ONCE, SLOWLY])
 def test_a_caret_is_waited_for_where_it_went_and_no_step_waits_for_quiet(desk: Desk, command: str) -> None:
     recording = load(desk.key(NAME).path)
@@ -80,6 +81,7 @@ def test_a_caret_is_waited_for_where_it_went_and_no_step_waits_for_quiet(desk: D
         assert (before[box] != seen[box]).any()
 
 
+@pytest.mark.slow
 def test_a_caret_that_stays_where_it_was_is_seen(desk: Desk) -> None:
     with (
         desk.driven(NAME, NEVER, "replay", gate_s=10.0) as driven,

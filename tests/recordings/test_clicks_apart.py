@@ -17,6 +17,8 @@ from pytest_vnc_use.types.protocols import Controller
 from support import vnc_servers
 from support.paths import PAD
 
+pytestmark = pytest.mark.desktop
+
 Clicked = Callable[..., list[str]]
 ELSEWHERE = [(100 + 60 * number, 100) for number in range(8)]
 

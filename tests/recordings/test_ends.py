@@ -16,6 +16,8 @@ from pytest_vnc_use.types import CallFunction, Click, Region
 from support.fixed_judge import Says
 from support.tills import LATER, Played, Steps, Tills
 
+pytestmark = pytest.mark.desktop
+
 SAVE = Click(140, 224)
 STATE, RESULT = Region(500, 120, 740, 160), Region(60, 120, 300, 160)
 LATE = [f"--error-after={after}" for after in (0.3, 0.6, 1.0)]

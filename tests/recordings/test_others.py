@@ -18,7 +18,10 @@ from support.gemini_server import GeminiServer, calls, text
 from support.tills import Steps, Tills
 from support.vnc_servers import VncServer, tigervnc
 
+pytestmark = pytest.mark.desktop
 
+
+@pytest.mark.slow
 def test_a_model_heals_in_its_own_vocabulary(recorded: Tills) -> None:
     add, pay = ("click", {"x": 300, "y": 560}), ("click", {"x": 475, "y": 560})
     with GeminiServer([calls(add), calls(add), calls(pay), text("paid")]) as server:

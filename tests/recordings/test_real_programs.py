@@ -14,10 +14,14 @@ from support.programs_on_x import NOBODY, PROGRAMS, Desk, Program, in_terminal
 from support.screen_changes import CHANGES, NEEDS, record, replay
 from support.vnc_servers import require
 
+pytestmark = pytest.mark.desktop
+
 SOON_S = 5.0
 """How long a gate is waited for that will not open."""
 
 
+@pytest.mark.browser
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nano in xterm", "a page in chromium", "mousepad"])
 def test_a_real_program_is_replayed_and_another_version_of_it_is_seen(tmp_path: Path, name: str) -> None:
     program = PROGRAMS[name]
@@ -51,6 +55,7 @@ def test_clicks_that_were_apart_are_no_double_click(tmp_path: Path, monkeypatch:
                 assert driven.seen_by() == NOBODY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "what",
     [

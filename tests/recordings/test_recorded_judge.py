@@ -12,6 +12,8 @@ from pytest_vnc_use.types import Region
 from support.fixed_judge import CLAIM, Says
 from support.tills import ADD, STEPS, Steps, Tills
 
+pytestmark = pytest.mark.desktop
+
 
 @pytest.fixture(scope="module")
 def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Tills:

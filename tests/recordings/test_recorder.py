@@ -122,6 +122,8 @@ class AtNoon(Says):
         return super().judge(claim, frame, timeout_s=timeout_s, report=report)
 
 
+@pytest.mark.desktop
+@pytest.mark.slow
 def test_what_rests_by_the_time_a_judge_has_thought_is_left_out_of_the_evidence(tills: Tills) -> None:
     judge = AtNoon()
     with tills.agent("auto", Steps(*STEPS[:2]), "--clock", judge=judge) as played:

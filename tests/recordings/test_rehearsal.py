@@ -47,6 +47,7 @@ def unstable(recording: Recording) -> list[Volatile]:
     return [part for screen in screens(recording) for part in screen.volatile if part.kind == "unstable"]
 
 
+@pytest.mark.desktop
 def test_a_line_that_moved_by_a_pixel_is_one_of_two_looks(recorded: Tills) -> None:
     rehearsed(recorded, "--fault=shaky text")
     parts = unstable(recording_of(recorded))
@@ -57,12 +58,14 @@ def test_a_line_that_moved_by_a_pixel_is_one_of_two_looks(recorded: Tills) -> No
         replayed(recorded, "--fault=wrong total")
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize("fault", ["wrong label", "off by one", "wrong total"])
 def test_another_value_is_not_learnt(recorded: Tills, fault: str) -> None:
     with pytest.raises(RecordingDrifted):
         rehearsed(recorded, f"--fault={fault}")
 
 
+@pytest.mark.desktop
 def test_what_passes_in_a_rehearsal_is_known_from_then_on(recorded: Tills) -> None:
     rehearsed(recorded, "--fault=toast")
     assert replayed(recorded, "--fault=toast") == []

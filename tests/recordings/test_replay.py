@@ -16,6 +16,8 @@ from pytest_vnc_use.runs.folder import RunFolder, read_trace
 from pytest_vnc_use.types import Click, TakeScreenshot, TypeText, Wait
 from support.tills import ADD, ADD_WHEN_MOVED, PAY, STEPS, TASK, Steps, Tills
 
+pytestmark = pytest.mark.desktop
+
 AS_IT_SHOULD_BE = "alice pays 5.00"
 SOON_S = 5.0
 """How long a gate is waited for that will not open."""
@@ -81,6 +83,7 @@ def test_a_product_that_is_other_stops_the_replay(recorded: Tills, fault: str, s
     assert contents(recorded) == before
 
 
+@pytest.mark.slow
 def test_a_second_run_begins_as_the_first_one_ended(tills: Tills) -> None:
     with tills.agent("auto", Steps(*STEPS[:3])) as played:
         for task in ("Enter alice", "Pay"):

@@ -13,6 +13,8 @@ import pytest
 from support.paths import PROGRAMS, TESTS
 from support.vnc_servers import missing, require
 
+pytestmark = pytest.mark.desktop
+
 SEEN = {
     "wrong_character_at_first": "gate before anything",
     "stale_status": "the last gate",
@@ -34,6 +36,7 @@ def test_each_bug_stands_in_its_program() -> None:
         assert [bug for program, *_, bug in bugs if program == name and "_ms" not in bug and bug not in source] == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # two sessions of pytest, one after the other, on a loaded machine
 def test_the_bench_tells_who_sees_a_bug_and_without_one_all_pass() -> None:
     require("Xtigervnc")

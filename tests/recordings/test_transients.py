@@ -10,6 +10,8 @@ from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.folder import RunFolder, read_trace
 from support.tills import STEPS, Steps, Tills
 
+pytestmark = pytest.mark.desktop
+
 
 def replayed(tills: Tills, *till: str) -> tuple[list[str], Path]:
     """Replay the recording to the test's end; return what was told of it, and its run folder."""

@@ -21,7 +21,10 @@ from pytest_vnc_use.types import Click, Drifted, Outcome, Region, RunEnded
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 JENKINS = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self'"
 playwright = pytest.importorskip("playwright.sync_api", reason="the controls need the package playwright")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the controls need Chromium: apt-get install chromium")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="the controls need Chromium: apt-get install chromium"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -315,6 +315,7 @@ def _pictures_in(report) -> list[str]:
     return Page(block).pictures
 
 
+@pytest.mark.browser
 def test_a_browser_shows_the_block_and_leaves_pictures_of_others_alone(html_report, frames, chromium):
     dom = chromium(html_report("--self-contained-html"))
     block, rest = dom[dom.index('<div class="vnc-run">') :].split('<div class="media', 1)

@@ -130,6 +130,7 @@ def test_one_run_may_have_a_planner_of_its_own(tmp_path: Path) -> None:
     assert (len(once.steps), controller.performed) == (1, [KeyCombo(("enter",))])
 
 
+@pytest.mark.desktop
 def test_in_a_conftest(
     pytester: pytest.Pytester, run: Callable[..., pytest.RunResult], model: Callable[..., GeminiServer]
 ) -> None:
@@ -145,6 +146,7 @@ def test_in_a_conftest(
     run(model()).assert_outcomes(passed=1)
 
 
+@pytest.mark.desktop
 def test_on_the_command_line(
     pytester: pytest.Pytester, run: Callable[..., pytest.RunResult], model: Callable[..., GeminiServer]
 ) -> None:

@@ -150,6 +150,7 @@ def test_where_a_browser_is_stands_with_the_step(make: Make, controller: Painted
     assert [step.url for step in make(opened, clicked).run("go").steps] == ["http://shop/basket"] * 2
 
 
+@pytest.mark.slow
 def test_a_pattern_that_searches_for_years_ends_the_run_in_time(make: Make, controller: PaintedController) -> None:
     trap = Rule("deny", "a trap", text=re.compile("(a|aa)+$"))
     result = make(act(Proposal(TypeText("a" * 60 + "!"))), rules=(trap,)).run("go")

@@ -217,6 +217,7 @@ def test_an_allow_rule_on_an_address_reads_it_as_a_browser_does(address: str, ex
 SLOW = re.compile("(a|aa)+$")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("decision", ["allow", "deny", "ask"])
 @pytest.mark.parametrize(

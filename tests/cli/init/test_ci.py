@@ -24,6 +24,8 @@ from support.gemini_server import GeminiServer, calls, text
 from support.paths import PAD_LINE, ROOT
 from support.vnc_servers import require, require_pyside
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS = {
     "xvnc": "xterm",
     "page": "http://localhost:8000/",

@@ -18,6 +18,8 @@ from pytest_vnc_use.types import Click, TypeText
 from support.person import demonstrate
 from support.vnc_servers import require
 
+pytestmark = [pytest.mark.desktop, pytest.mark.slow]
+
 QUIET = ("-p", "no:pytest-vnc")
 PAGE = "<!doctype html><title>A form</title><h1>Name</h1><input style='font: 30px sans-serif'>"
 
