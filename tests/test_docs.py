@@ -309,6 +309,7 @@ def test_the_pictures_are_small() -> None:
 # --- the site --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_site_is_built_and_lists_its_pages_for_language_models(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install -e '.[docs]'")
     pytest.importorskip("mcp", reason="mcp is not installed: pip install -e '.[docs]'")

@@ -51,6 +51,7 @@ def test_a_judge_that_is_right(before: Any) -> None:
     assert len(server.requests) == 2
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_wrong_one_time_in_eight_is_outvoted(before: Any) -> None:
     answers = ["holds"] * 3 + ["fails"] + ["holds"] * 4
     server, agent = before(map(says, itertools.cycle(answers)))
@@ -82,6 +83,7 @@ def test_a_malformed_answer_is_a_vote_for_nothing(before: Any) -> None:
     assert verdict.usage.input == 4 * gemini_server.USAGE["promptTokenCount"]
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_slow_is_an_outage_once_the_time_is_up(before: Any) -> None:
     _, agent = before([says("holds"), gemini_server.hang(60.0)], seconds=2.0)
     with pytest.raises(ModelUnavailable, match="did not answer within"):

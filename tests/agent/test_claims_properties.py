@@ -46,6 +46,7 @@ def test_a_verdict_is_what_counting_all_votes_comes_to(votes: int, said: list[st
     assert not verdict.holds or cast.count("holds") > votes // 2
 
 
+@pytest.mark.slow
 @UNHURRIED
 @given(said=st.lists(ANSWER, min_size=30, max_size=30), passed=st.lists(st.integers(1, 9), max_size=5))
 def test_nothing_was_seen_that_a_majority_did_not_confirm(said: list[str], passed: list[int]) -> None:

@@ -34,6 +34,7 @@ def test_timing_that_is_replaced_holds_from_the_next_run_on(tmp_path: Path) -> N
     assert read_trace(after.run_folder).started.limits == Limits(steps=1, seconds=60.0, stall=5)
 
 
+@pytest.mark.slow
 def test_how_long_a_request_may_take_holds_from_the_next_run_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,6 +51,7 @@ def test_how_long_a_request_may_take_holds_from_the_next_run_on(
         assert len(server.requests) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAYERS)
 def test_a_planner_that_was_given_follows_too(tmp_path: Path, name: str) -> None:
     """As a test's planner is given, by its fixture."""

@@ -175,6 +175,7 @@ def test_no_page_after_this_one(browser: Browser) -> None:
         browser.forward()
 
 
+@pytest.mark.slow
 def test_of_several_tabs_the_visible_one(browser: Browser, hands: VNCController, pages: Site) -> None:
     hands.click(*element(browser, "Coupon").centre)
     hands.key_combo("ctrl+t")
@@ -233,6 +234,7 @@ def test_a_tab_that_closes_while_it_is_asked_is_passed_over(browser: Browser, pa
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_page_that_waits_for_an_answer(browser: Browser, hands: VNCController, pages: Site) -> None:
     hasty = Browser(browser.address, timeout_s=1.0)
     hasty.navigate(f"{pages.address}/second")

@@ -216,6 +216,7 @@ def test_a_window_that_moved_is_as_raw(desktop: VncServer, encoding: EncodingCho
         assert len(np.unique(decoded(small.frame()))) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", SMALL)
 def test_what_scrolled_is_as_raw(full_screen: VncServer, encoding: EncodingChoice) -> None:
     address = full_screen.address

@@ -50,6 +50,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- broken off ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_connection_that_ends_at_any_byte_before_the_first_frame_is_refused() -> None:
     lengths = [*range(0, len(FIRST), 7), len(FIRST) - 1]
     with playing(*(FIRST[:length] for length in lengths)) as address:
@@ -99,6 +100,7 @@ SENSELESS_GREETINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", SENSELESS_GREETINGS)
 def test_a_greeting_that_makes_no_sense(told: str) -> None:
     refused = pytest.raises((DesktopRefused, AuthenticationFailed), match=told)
@@ -175,6 +177,7 @@ SESSION = FIRST + REST
 changes = st.lists(st.tuples(st.integers(0, len(SESSION) - 1), st.binary(max_size=3)), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(changes)
 def test_whatever_bytes_come_it_ends_as_a_desktop_error(changed: list[tuple[int, bytes]]) -> None:

@@ -57,6 +57,7 @@ def test_run_names_outcome_and_run_folder_last(tmp_path: Path, pad: QtDesktop) -
     assert "open the basket" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verdict", "code"), [(HOLDS, 0), (FAILS, 1), (UNSURE, 1)], ids=["holds", "fails", "unsure"])
 def test_a_claim_decides_the_exit_code(tmp_path: Path, pad: QtDesktop, verdict: Reply, code: int) -> None:
     arguments = ["run", "--vnc", pad.server, "--task", "Open", "--expect", "the basket is open"]
@@ -72,6 +73,7 @@ def test_without_a_terminal_a_confirmation_is_refused(tmp_path: Path, pad: QtDes
     assert "this buys two apples" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_is_approved_later(tmp_path: Path, pad: QtDesktop) -> None:
     with GeminiServer([RISKY, text("bought")]) as server:
         address = ("--vnc", pad.server)
@@ -83,6 +85,7 @@ def test_a_run_that_waits_is_approved_later(tmp_path: Path, pad: QtDesktop) -> N
         assert server.refusals == []
 
 
+@pytest.mark.slow
 def test_an_approved_run_is_judged_and_ruled_as_it_was_started(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "policy.toml").write_text('[[rule]]\nname = "no rm"\ndecision = "deny"\ntext = "rm -rf"\n')
     replies = [RISKY, calls(("type", {"text": "rm -rf /"})), text("bought"), FAILS]
@@ -96,6 +99,7 @@ def test_an_approved_run_is_judged_and_ruled_as_it_was_started(tmp_path: Path, p
     assert "no rm" in denied.stdout
 
 
+@pytest.mark.slow
 def test_the_claims_of_a_run_are_judged_after_its_approval(tmp_path: Path, pad: QtDesktop) -> None:
     with GeminiServer([RISKY, text("bought"), FAILS]) as server:
         address = ("--vnc", pad.server)
@@ -107,6 +111,7 @@ def test_the_claims_of_a_run_are_judged_after_its_approval(tmp_path: Path, pad: 
     assert "'it is open'" in approved.stdout
 
 
+@pytest.mark.slow
 def test_an_approved_run_has_the_functions_that_it_was_started_with(tmp_path: Path, pad: QtDesktop) -> None:
     with GeminiServer([RISKY, calls(("list_elements", {})), text("bought")]) as server:
         options = ["--wait-for-approval", "--elements=on", "--vnc", pad.server, "--task", "Buy"]
@@ -117,6 +122,7 @@ def test_an_approved_run_has_the_functions_that_it_was_started_with(tmp_path: Pa
     assert listed.output.startswith("no list of elements is available here: ")
 
 
+@pytest.mark.slow
 def test_a_secret_is_given_again_or_the_run_does_not_go_on(
     tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +148,7 @@ def test_a_secret_is_given_again_or_the_run_does_not_go_on(
     assert "qzj" not in approved.stdout
 
 
+@pytest.mark.slow
 def test_a_planner_that_was_a_callable_goes_on_as_that_or_is_given_again(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "plans.py").write_text(
         "from pytest_vnc_use.types import Click, Confirmation, Proposal\n"
@@ -197,6 +204,7 @@ def test_a_run_that_is_not_there_is_told(tmp_path: Path, pad: QtDesktop) -> None
     assert "not a run folder" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_was_if_no_desktop_is_given(tmp_path: Path, pad: QtDesktop) -> None:
     with GeminiServer([RISKY, RISKY, text("bought")]) as server:
         waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--vnc", pad.server, "--task", "Buy")
@@ -209,6 +217,7 @@ def test_a_run_goes_on_where_it_was_if_no_desktop_is_given(tmp_path: Path, pad: 
     assert denied.returncode == 5, denied.stderr
 
 
+@pytest.mark.slow
 def test_the_desktop_may_come_from_the_environment(
     tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,6 +235,7 @@ def test_the_desktop_may_come_from_the_environment(
     assert cua_vnc(tmp_path, [], "deny", "--trust", "--vnc", pad.server, run_id).returncode == 5
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_is_denied_later(tmp_path: Path, pad: QtDesktop) -> None:
     waiting = cua_vnc(tmp_path, [RISKY], "run", "--wait-for-approval", "--vnc", pad.server, "--task", "Buy")
     run_id = Path(last_line(waiting)[1]).name
@@ -255,6 +265,7 @@ def test_at_a_terminal_the_person_is_asked(tmp_path: Path, pad: QtDesktop, answe
     assert "this buys two apples" in output
 
 
+@pytest.mark.slow
 def test_what_is_broken_is_told_as_infra(tmp_path: Path, pad: QtDesktop) -> None:
     refused = cua_vnc(tmp_path, [], "run", "--vnc", "127.0.0.1::1", "--task", "Look")
     assert refused.returncode == 9
@@ -277,6 +288,7 @@ def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: list[str]) -> None:
     assert done.stderr
 
 
+@pytest.mark.slow
 def test_a_policy_is_checked_and_tried_on_a_run(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "policy.toml").write_text('[[rule]]\nname = "apples"\ndecision = "allow"\nexplanation = "apples"\n')
     checked = cua_vnc(tmp_path, [], "policy", "check", "policy.toml")

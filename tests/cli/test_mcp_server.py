@@ -191,6 +191,7 @@ def test_a_yes_that_comes_late_is_a_no(
     assert presses() == 0
 
 
+@pytest.mark.slow
 def test_with_nobody_to_ask_the_answer_is_no(talk: Talk, presses: Callable[[], int]) -> None:
     talk.replies.append(RISKY)
     run = talk.told("run_task", task="Buy")
@@ -214,6 +215,7 @@ def test_the_page_and_the_elements_are_offered_as_in_a_test(tmp_path: Path, desk
     assert step.output.startswith("no list of elements is available here: ")
 
 
+@pytest.mark.slow
 def test_each_step_is_told_as_it_happens(talk: Talk) -> None:
     told: list[str | None] = []
 
@@ -260,6 +262,7 @@ def test_one_thing_is_done_at_a_time_and_what_is_cancelled_ends(talk: Talk) -> N
 # --- reading runs ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_is_read_and_looked_at(talk: Talk) -> None:
     talk.replies += [CLICK, text("opened"), HOLDS]
     run = talk.told("run_task", task="Open", expect=["it is open"])
@@ -273,6 +276,7 @@ def test_a_run_is_read_and_looked_at(talk: Talk) -> None:
     assert "step must be one of the 1 of run" in talk.refused("step_picture", run_id=run_id, step=2)
 
 
+@pytest.mark.slow
 def test_a_run_is_proposed_as_a_test(talk: Talk, tmp_path: Path) -> None:
     talk.replies += [text("said"), HOLDS]
     run_id = talk.told("run_task", task='Say "it"', expect=["it's <said>"], steps=7)["run_id"]
@@ -332,6 +336,7 @@ def suite(talk: Talk) -> None:
     (talk.folder / "test_broken.py").write_text("import nothing_of_that_name\n", encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("suite")
 def test_tests_are_run_with_the_same_settings(talk: Talk) -> None:
     talk.replies += [CLICK, text("opened"), FAILS]
@@ -399,6 +404,7 @@ def test_timing_is_read_and_changed_between_tasks(talk: Talk) -> None:
     assert "one of start_seconds, " in talk.refused("set_timing", name="model", seconds=1)
 
 
+@pytest.mark.slow
 def test_without_a_desktop_runs_are_read_and_no_task_is_run(tmp_path: Path, desktop: XvncDesktop) -> None:
     with talking(tmp_path, desktop, address=None) as talk:
         assert talk.told("list_runs") == {"result": []}
@@ -446,6 +452,7 @@ def test_it_ends_in_the_middle_of_a_run(
         assert {json.loads(line)["jsonrpc"] for line in process.stdout} == {"2.0"}
 
 
+@pytest.mark.slow
 def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
     program = "import sys; sys.modules['mcp'] = None; from pytest_vnc_use.cli import main; sys.exit(main(sys.argv[1:]))"
     given = [sys.executable, "-c", program, "mcp", "--vnc", "h::1"]

@@ -28,6 +28,7 @@ def test_endless(desktop):
 """
 
 
+@pytest.mark.slow
 def test_a_suite_that_is_stopped_ends_its_fixtures_and_leaves_no_process(tmp_path: Path) -> None:
     (tmp_path / "test_endless.py").write_text(ENDLESS, encoding="utf-8")
     suite = Suite(tmp_path, tmp_path / "runs", [], "", {})

@@ -276,6 +276,7 @@ print(budget.spent.tokens)
 """
 
 
+@pytest.mark.slow
 def test_four_processes_never_use_more_than_the_limit_and_one_call_each(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WORKER, str(tmp_path)]
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
@@ -366,6 +367,7 @@ ROUNDING = 1e-9
 """In dollars: what adding floats may err."""
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(
     tokens=st.one_of(st.none(), st.integers(1, 5_000)),

@@ -88,6 +88,7 @@ def test_a_command_that_does_not_end_is_killed_there_with_all_that_it_started(re
     wait_for(lambda: not running_with(mine) and not running_with(its_childs), "the end of both")
 
 
+@pytest.mark.slow
 def test_one_part_is_ended_and_then_the_rest(reach: RemoteExec) -> None:
     one, other = f"5{os.getpid()}", f"6{os.getpid()}"
     for part, duration in (("program", one), ("other", other)):
@@ -120,6 +121,7 @@ def test_a_file_that_is_not_there_is_told_with_those_that_are(reach: RemoteExec)
         reach.read("orders.csv")
 
 
+@pytest.mark.slow
 def test_what_is_no_text_file_is_told(reach: RemoteExec) -> None:
     reach.write("folder/file", "")
     with pytest.raises(FileUnreadable, match=r"cannot read 'folder' .*: .*[Dd]irectory"):

@@ -61,6 +61,7 @@ def test_what_a_command_left_behind_ends_with_the_desktop(session: Session) -> N
     assert not is_running(pid)
 
 
+@pytest.mark.slow
 def test_what_ignores_every_request_to_end_is_killed(session: Session) -> None:
     deaf = "env -i setsid sh -c 'trap \"\" TERM HUP INT; echo $$ > escaped; while :; do sleep 0.1; done' & "
     session.start("program", ["sh", "-c", deaf + "trap '' TERM; while :; do sleep 0.1; done"], attended=True)

@@ -562,6 +562,7 @@ class Forgetful(ListPlanner):
         return decision
 
 
+@pytest.mark.slow
 def test_elapsed_time_is_kept_over_a_wait(agent_of: Callable[..., VncUseAgent]) -> None:
     """The limit counts what the run itself took, not how long a person took to answer."""
     agent = agent_of(act(RISKY), finished())

@@ -237,6 +237,7 @@ def test_a_screen_that_changes_while_the_model_thinks(tigervnc: VncServer, tmp_p
     assert read_trace(result.run_folder).turns[0].decision.asked_again == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAYERS)
 def test_later_requests_repeat_the_pictures_that_were_decided_about(
     controller: PaintedController, run: Callable[..., RunResult], name: str

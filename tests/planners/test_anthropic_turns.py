@@ -230,6 +230,7 @@ def test_only_the_newest_pictures_are_sent(converse: Converse, keep: int, sent: 
     assert talk.server.refusals == []
 
 
+@pytest.mark.slow
 def test_a_request_does_not_grow_with_the_run(converse: Converse) -> None:
     talk = converse(lambda request: uses(("left_click", POINT), words="I open it."))
     click = talk.decide()
@@ -264,6 +265,7 @@ def test_thoughts_go_back_as_long_as_nothing_before_them_changed(converse: Conve
     assert sent == [[], ["signed_0_0"], ["signed_0_0", "signed_1_0"], [], ["signed_3_0"], []]
 
 
+@pytest.mark.slow
 def test_turns_are_told_in_words_at_the_points_where_thoughts_are_left_out_anyway(converse: Converse) -> None:
     talk = converse(lambda request: uses(("left_click", POINT), thinking="long " * 200))
     for _ in range(KEPT_TURNS + 8):

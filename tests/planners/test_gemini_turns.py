@@ -214,6 +214,7 @@ def test_a_run_of_two_hundred_turns_asks_for_no_more_than_one_of_a_hundred(conve
     assert task.startswith(f"{talk.history.task}\n\nWhat was done so far:\n")
 
 
+@pytest.mark.slow
 def test_every_response_of_the_newest_turns_has_a_picture(converse: Converse) -> None:
     """Whole turns have them, the newest, until there are as many as asked for."""
     two, one = ("click", POINT), ("wait", {})

@@ -228,6 +228,7 @@ def test_a_check_that_nobody_was_asked_about_is_never_acknowledged(converse: Con
 # --- pictures and history --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_large_screen_is_scaled_down_and_its_points_back(converse: Converse) -> None:
     talk = converse([acts({**CLICKED, "x": 0, "y": 2391}), DONE])
     frame = frame_of(1, 5120, 2880)
@@ -252,6 +253,7 @@ def test_only_the_newest_pictures_are_sent(converse: Converse, keep: int, sent: 
     assert "What was done so far:" in words_of(talk.server.requests[-1])[0]
 
 
+@pytest.mark.slow
 def test_a_request_does_not_grow_with_the_run(converse: Converse) -> None:
     talk = converse(lambda request: acts(CLICKED, thinks=True))
     for _ in range(16):

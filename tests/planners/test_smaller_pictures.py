@@ -58,6 +58,7 @@ def test_a_picture_that_fits_stays_as_it_is() -> None:
     assert reduced(png, len(png)) is png
 
 
+@pytest.mark.slow
 def test_a_picture_has_its_bytes_in_the_size_that_the_service_looks_at() -> None:
     """One of few colours has many once it is scaled, and more bytes with fewer pixels."""
     file = io.BytesIO()

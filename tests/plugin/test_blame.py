@@ -700,6 +700,7 @@ def test_agent(vnc_desktop):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("only", "twice"), [("InfraError", {"infra", "odd"}), ("AgentFailed", {"agent"})])
 def test_rerunfailures_finds_what_broke(pytester: pytest.Pytester, only: str, twice: set[str]) -> None:
     pytester.makepyfile(TRIES)

@@ -283,6 +283,7 @@ def test_what_it_is(vnc_desktop):
 """
 
 
+@pytest.mark.slow
 def test_a_desktop_of_the_users_own(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(OWN)
     result = pytester.runpytest_subprocess(*QUIET)

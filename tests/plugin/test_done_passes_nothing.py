@@ -203,6 +203,7 @@ def test_a_body_that_says_nothing_of_the_product_is_judged(
     assert asked(pytester) == len(NOTHING)
 
 
+@pytest.mark.slow
 def test_the_planners_own_words_are_judged(pytester: pytest.Pytester) -> None:
     found = outcomes(pytester, [in_body(lines) for lines in WORDS])
     assert {lines: how for lines, how in zip(WORDS, found, strict=True) if how != "inconclusive"} == {}
@@ -359,11 +360,13 @@ ELSEWHERE_LOOKED_AT = [
 ]
 
 
+@pytest.mark.slow
 def test_a_task_is_judged_wherever_it_is_run(pytester: pytest.Pytester) -> None:
     found = outcomes(pytester, [FROM_FIXTURES + ELSEWHERE[0], *ELSEWHERE[1:]])
     assert {lines: how for lines, how in zip(ELSEWHERE, found, strict=True) if how != "inconclusive"} == {}
 
 
+@pytest.mark.slow
 def test_what_is_asserted_after_a_task_counts_wherever_it_is(pytester: pytest.Pytester) -> None:
     found = outcomes(pytester, [FROM_FIXTURES + ELSEWHERE_LOOKED_AT[0], *ELSEWHERE_LOOKED_AT[1:]])
     assert {lines: how for lines, how in zip(ELSEWHERE_LOOKED_AT, found, strict=True) if how != "passed"} == {}
@@ -388,6 +391,7 @@ class TestBasket(unittest.TestCase):
 """
 
 
+@pytest.mark.slow
 def test_in_a_unittest(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_them=IMPORTS + UNITTEST)
     pytester.runpytest_subprocess(*QUIET).assert_outcomes(passed=3, errors=2)
@@ -415,6 +419,7 @@ def test_whoever_runs_the_test(pytester: pytest.Pytester, options: list[str]) ->
 # --- judges, claims, and saying so on purpose ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "how"), [("holds", "passed"), ("fails", "agent"), ("unsure", "inconclusive")])
 def test_the_judge_decides_where_nothing_is_asserted(pytester: pytest.Pytester, kind: str, how: str) -> None:
     conftest = pytester.path / "conftest.py"
@@ -423,6 +428,7 @@ def test_the_judge_decides_where_nothing_is_asserted(pytester: pytest.Pytester, 
     assert outcomes(pytester, tests) == [how] * 3
 
 
+@pytest.mark.slow
 def test_without_a_judge_the_ways_out_are_told(pytester: pytest.Pytester) -> None:
     conftest = pytester.path / "conftest.py"
     told = conftest.read_text(encoding="utf-8").replace("return Judge()", "return None")
@@ -440,6 +446,7 @@ ON_PURPOSE = [
 ]
 
 
+@pytest.mark.slow
 def test_on_purpose_the_body_checks_and_that_is_named(pytester: pytest.Pytester) -> None:
     pytester.makefile(".vnc.toml", test_file='[[test]]\nname = "buy"\ntask = ["Sign", "Buy"]\nexpect = false\n')
     found = results(pytester, [*ON_PURPOSE, in_body(LOOKS)], "--html=report.html", "--self-contained-html")
@@ -460,6 +467,7 @@ IGNORED = [
 ]
 
 
+@pytest.mark.slow
 def test_a_verdict_that_nobody_asks_for_its_truth_fails_the_test(pytester: pytest.Pytester) -> None:
     found = outcomes(pytester, [in_body(lines) for lines, _ in IGNORED])
     assert found == [how for _, how in IGNORED]
@@ -485,6 +493,7 @@ DENIED = ScriptedPlanner([[Proposal(Click(10, 10), "buy", {}, Confirmation("this
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_did_not_end_as_done(pytester: pytest.Pytester) -> None:
     first, *rest = [in_body(lines) for lines, _ in ENDED_OTHERWISE]
     found = outcomes(pytester, [PLANNERS + first, *rest])

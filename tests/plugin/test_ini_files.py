@@ -47,6 +47,7 @@ def test_settings_of_a_file(pytester: pytest.Pytester, name: str, text: str) -> 
     pytester.runpytest_subprocess("-W", "error", "-p", "no:pytest-vnc").assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "text"), FILES[:1])
 def test_the_command_line_is_stronger(pytester: pytest.Pytester, name: str, text: str) -> None:
     (pytester.path / name).write_text(text, encoding="utf-8")
@@ -55,6 +56,7 @@ def test_the_command_line_is_stronger(pytester: pytest.Pytester, name: str, text
     pytester.runpytest_subprocess("-o", "vnc_steps=7").assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 @since_9
 @pytest.mark.parametrize(
     ("line", "complaint"),

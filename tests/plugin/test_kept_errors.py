@@ -46,6 +46,7 @@ def test_other(vnc_settings, screens):
 """
 
 
+@pytest.mark.slow
 def test_frames_of_kept_errors_are_emptied(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(KEEPS_ERRORS)
     pytester.makepyfile(FAILS)

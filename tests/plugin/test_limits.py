@@ -84,6 +84,7 @@ def hanging() -> Iterator[Hanging]:
     judge.released.set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", ["verify", "saw", "check", "extract"])
 def test_a_judge_that_hangs_ends_in_the_tests_time(agent_of: AgentOf, hanging: Hanging, ask: str) -> None:
     agent, started = agent_of(judge=hanging, seconds=0.3), time.monotonic()
@@ -142,6 +143,7 @@ def talk() -> str:
     return EVIL + LONG
 
 
+@pytest.mark.slow
 def test_what_a_planner_and_its_functions_say_is_bounded(agent_of: AgentOf) -> None:
     proposals = [Proposal(CallFunction("talk", {}), EVIL + LONG), Proposal(TypeText(LONG), EVIL + LONG)]
     turns = act(*proposals, words=EVIL + LONG), finished(EVIL + LONG)
@@ -208,6 +210,7 @@ def test_a_huge_file_is_not_read_and_its_length_is_told(files: WorkingFolder | R
     assert time.monotonic() - started < 20
 
 
+@pytest.mark.slow
 def test_a_large_file_is_read_whole(files: WorkingFolder | RemoteExec, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * (MOST_BYTES - 1) + b"y")
     assert files.read("large").endswith("xy")
@@ -270,6 +273,7 @@ def painted_project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) 
     return pytester
 
 
+@pytest.mark.slow
 def test_no_control_character_reaches_the_terminal_and_no_megabytes(painted_project: pytest.Pytester) -> None:
     painted_project.makepyfile("""
         import pytest
@@ -303,6 +307,7 @@ def test_no_control_character_reaches_the_terminal_and_no_megabytes(painted_proj
     assert len((painted_project.path / "report.html").read_text(encoding="utf-8")) < 1_000_000
 
 
+@pytest.mark.slow
 def test_who_changes_the_working_folder_breaks_nothing(painted_project: pytest.Pytester) -> None:
     (painted_project.path / "policy.toml").write_text('[[rule]]\ndecision = "allow"\naction = "click"\n')
     painted_project.makepyfile("""

@@ -323,6 +323,7 @@ def test_a_coroutine_that_another_plugin_runs_is_left_to_it(pytester: pytest.Pyt
     assert pytester.runpytest_inprocess("--collect-only", *IN_PROCESS).ret == pytest.ExitCode.OK
 
 
+@pytest.mark.slow
 def test_a_wrong_marker_is_told_under_xdist_too(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -398,6 +399,7 @@ def test_the_task_of_a_parameter_comes_after_those_of_its_function(
     ).assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 def test_only_marked_parameters_get_a_desktop(run_on_pad: Callable[[str], pytest.RunResult]) -> None:
     run_on_pad(
         """
@@ -450,6 +452,7 @@ def test_an_override_of_a_fixture_may_have_parameters(
     ).assert_outcomes(passed=6)
 
 
+@pytest.mark.slow
 def test_the_settings_of_a_marker_hold_for_its_own_task(
     pytester: pytest.Pytester, run_on_pad: Callable[[str], pytest.RunResult]
 ) -> None:
@@ -478,6 +481,7 @@ def test_the_settings_of_a_marker_hold_for_its_own_task(
 # --- failures --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_task_of_the_body_that_does_not_end_as_done_fails_the_test(
     run_on_pad: Callable[[str], pytest.RunResult],
 ) -> None:
@@ -500,6 +504,7 @@ def test_a_task_of_the_body_that_does_not_end_as_done_fails_the_test(
     result.stdout.fnmatch_lines(["vnc-use: 2 runs planned by scripted"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", ["pass", "...\n    ...", "print('looks fine')"])
 def test_done_is_not_enough_for_a_body_that_checks_nothing(
     run_on_pad: Callable[[str], pytest.RunResult], body: str
@@ -592,6 +597,7 @@ def test_a_program_that_dies_is_not_taken_for_a_broken_tool(
 # --- options ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_path_in_the_ini_file_is_relative_to_it(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nvnc_policy = policy.toml\n")
     pytester.makefile(".toml", policy="[[rule]]\ndecision = 'allow'\naction = 'click'\n")
@@ -813,6 +819,7 @@ def test_no_key_stands_in_the_run_folders(
 # --- a good guest ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_idle_plugin_imports_nothing_heavy(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -827,6 +834,7 @@ def test_the_idle_plugin_imports_nothing_heavy(pytester: pytest.Pytester) -> Non
     pytester.run(*command).assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_where_there_is_no_test_only_hooks_and_options_are_loaded(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -878,6 +886,7 @@ def test_an_option_that_became_an_ini_option_still_works_and_says_what_to_write(
     result.stdout.fnmatch_lines(["*--vnc-depth will go with 0.3: write -o vnc_depth=16, or vnc_depth in the ini file"])
 
 
+@pytest.mark.slow
 def test_an_ini_option_given_for_this_run_goes_before_the_environment(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -186,6 +186,7 @@ def test_repetitions_of_a_parametrised_class_are_told_by_their_parameters(told: 
     ]
 
 
+@pytest.mark.slow
 def test_a_skipped_repetition_is_none(told: Callable[..., list[str]]) -> None:
     skipping = """
         import pytest
@@ -201,6 +202,7 @@ def test_a_skipped_repetition_is_none(told: Callable[..., list[str]]) -> None:
     assert told(skipping, "--vnc-repeat=3") == ["test_one: 1 of 2"]
 
 
+@pytest.mark.slow
 def test_a_repetition_that_passes_only_when_tried_again_does_not_count_as_passed(
     told: Callable[..., list[str]],
 ) -> None:
@@ -226,6 +228,7 @@ def test_a_parameter_that_looks_like_a_repetition_is_none(told: Callable[..., li
     assert told(like_it) == []
 
 
+@pytest.mark.slow
 def test_without_it_a_test_has_its_own_id(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run
 ) -> None:
@@ -234,6 +237,7 @@ def test_without_it_a_test_has_its_own_id(
     result.stdout.fnmatch_lines(["*::test_it"])
 
 
+@pytest.mark.slow
 def test_at_least_once(pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run) -> None:
     pytester.makepyfile(TWO_WAYS)
     result = run(model(), "--vnc-repeat=0")

@@ -244,6 +244,7 @@ def test_setup(out_in_setup): ...
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("only", "twice"),
     [("InfraError", {"infra", "disk", "setup"}), ("Inconclusive", {"unsure"}), ("QuotaExhausted", {"infra", "setup"})],
@@ -262,6 +263,7 @@ def test_rerunfailures_tries_again_what_has_the_class(pytester: pytest.Pytester,
     result.stdout.fnmatch_lines([f"vnc-use: {len(twice)} tried again: {len(twice)} {kinds[only]}"])
 
 
+@pytest.mark.slow
 def test_expected_failures_stay_what_they_are(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(OWN_DESKTOP)
     pytester.makepyfile(
@@ -314,6 +316,7 @@ def test_what_a_fixture_of_several_tests_raised_is_told_alike(pytester: pytest.P
     result.stdout.fnmatch_lines(["infra: OutOfDesktops: all 3 are in use in the lab"] * 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-n2",)], ids=["alone", "on workers"])
 def test_without_any_setting_a_test_on_a_desktop_of_its_own_is_told(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]

@@ -58,6 +58,7 @@ def test_where_the_agent_is_fetched_by_the_test(pytester: pytest.Pytester, monke
     assert results_told() == [("error", "product", TOLD), ("passed", None, "")]
 
 
+@pytest.mark.slow
 def test_in_a_unittest(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -82,6 +83,7 @@ def test_in_a_unittest(pytester: pytest.Pytester) -> None:
     assert results_told() == [("error", "product", TOLD)] * 2
 
 
+@pytest.mark.slow
 def test_in_the_setup_and_the_teardown_of_a_fixture(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -108,6 +110,7 @@ def test_in_the_setup_and_the_teardown_of_a_fixture(pytester: pytest.Pytester) -
     assert results_told()[0] == ("error", "product", TOLD)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("skip", ["pytest.skip('no apples')", "raise unittest.SkipTest('no apples')"])
 def test_before_a_skip(pytester: pytest.Pytester, skip: str) -> None:
     pytester.makepyfile(
@@ -130,6 +133,7 @@ def test_before_a_skip(pytester: pytest.Pytester, skip: str) -> None:
     assert results_told() == [("failed", "product", TOLD), ("skipped", None, "")]
 
 
+@pytest.mark.slow
 def test_what_was_told_once_is_not_told_again(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(vnc_agent): vnc_agent.check(False, 'the total is 3.00')")
     pytester.runpytest_subprocess(*QUIET).assert_outcomes(failed=1)

@@ -262,6 +262,7 @@ for number in count(1):
 """
 
 
+@pytest.mark.slow
 def test_after_a_kill_the_folder_reads_up_to_the_last_step(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(tmp_path), str(TESTS), str(Path(__file__).parent)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:

@@ -325,6 +325,7 @@ def test_what_is_wrong_before_it_starts_is_one_line(tmp_path: Path, pad: QtDeskt
 # --- an address from outside, in a test ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_pytest_takes_the_desktop_from_the_environment(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, pad: QtDesktop
 ) -> None:

@@ -174,6 +174,7 @@ SLOW = """
 """
 
 
+@pytest.mark.slow
 def test_a_pattern_that_searches_for_years_is_named_by_check_and_by_test(tmp_path: Path) -> None:
     policy = load_policy(write(tmp_path, SLOW))
     assert explain(policy).splitlines()[0] == (

@@ -42,6 +42,7 @@ LONG_TEXTS: dict[str, Callable[[], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("make", LONG_TEXTS.values(), ids=LONG_TEXTS)
 def test_a_long_text_is_ruled_on_in_time(make: Callable[[], str]) -> None:
@@ -96,6 +97,7 @@ def test_keys_that_no_hand_presses_together_are_no_keys(action: Action) -> None:
     assert KeyboardState().after(action) == KeyboardState()
 
 
+@pytest.mark.slow
 def test_a_text_that_only_edits_is_followed_to_a_limit() -> None:
     keyboard = KeyboardState().after(TypeText("a" * LONG)).after(KeyCombo(("ctrl", "a"))).after(KeyCombo(("ctrl", "c")))
     keyboard = keyboard.after(KeyDown("ctrl"))

@@ -248,6 +248,7 @@ def test_an_outage_never_reads_as_product(
     assert found in ("infra", "inconclusive") or issubclass(outage, SettingsError)
 
 
+@pytest.mark.slow
 @UNHURRIED
 @given(VERDICTS, st.text(), st.sampled_from([AssertionError, LookupError, AgentFailed, BudgetExceeded, ProductFailed]))
 def test_a_desktop_that_ended_never_reads_as_product(verdicts: list[Verdict], text: str, kind: type[Exception]) -> None:
@@ -344,6 +345,7 @@ def triage_of_test(events: Sequence[str], said: Sequence[str], outages: Outages)
     return "passed"
 
 
+@pytest.mark.slow
 @settings(deadline=None, database=None, max_examples=60)
 @given(st.lists(EVENTS, max_size=7), st.lists(st.sampled_from(["holds", "fails", "unsure", "out"]), max_size=2))
 def test_an_outage_in_a_run_is_infra_and_an_unmet_claim_never_passes(events: list[str], said: list[str]) -> None:

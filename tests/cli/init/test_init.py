@@ -20,6 +20,8 @@ from pytest_vnc_use.safety.policy_file import load_policy
 from support.paths import ROOT
 from support.vnc_servers import VncServer, require, require_pyside
 
+pytestmark = pytest.mark.slow
+
 TASK = "Type Hello into the document"
 TIMEOUT_S = 100
 INIT = [sys.executable, "-m", "pytest_vnc_use.cli", "init"]
