@@ -35,6 +35,7 @@ _COLUMN = 2
 def attach(report: pytest.TestReport, runs: Sequence[object], dollars: float | None, message: str) -> None:
     """Mark the report as one of a test with a desktop.
 
+    pytest lets a report have attributes of others (`pytest.TestReport`), and pytest-xdist sends them along.
     `runs` are the figures, in JSON's own types, of the runs that no earlier report contains, or only in an older state;
     `dollars` is the cost since the last report, None if nobody counts it.
     """
