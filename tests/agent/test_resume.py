@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -189,7 +190,11 @@ def test_a_checkpoint_of_a_stranger_is_not_read(
     """Its trace is the user's own, but what is about to be done is another run's."""
     run = waiting_run(agent_of)
     evil = agent_of(act(RISKY, Proposal(Click(66, 66)))).run("Rob").run_folder
-    with sqlite3.connect(run / "checkpoints.sqlite") as mine, sqlite3.connect(evil / "checkpoints.sqlite") as theirs:
+    with (
+        closing(sqlite3.connect(run / "checkpoints.sqlite")) as mine,
+        closing(sqlite3.connect(evil / "checkpoints.sqlite")) as theirs,
+        mine,
+    ):
         for table in ("checkpoints", "writes"):
             rows = theirs.execute(f"select * from {table}").fetchall()
             mine.execute(f"delete from {table}")
@@ -214,12 +219,12 @@ def a_folder(database: Path) -> None:
 
 
 def no_kind(database: Path) -> None:
-    with sqlite3.connect(database) as opened:
+    with closing(sqlite3.connect(database)) as opened, opened:
         opened.execute("update checkpoints set type = null")
 
 
 def other_metadata(database: Path) -> None:
-    with sqlite3.connect(database) as opened:
+    with closing(sqlite3.connect(database)) as opened, opened:
         opened.execute("update checkpoints set metadata = x'ff00'")
 
 
@@ -248,7 +253,7 @@ def test_a_checkpoint_calls_nothing_even_where_it_is_trusted(
     run, proof = waiting_run(agent_of), tmp_path / "owned"
     call = ormsgpack.packb(("os", "mkdir", str(proof)))
     evil = ormsgpack.packb({"channel_values": {"task": ormsgpack.Ext(0, call)}}, option=ormsgpack.OPT_NON_STR_KEYS)
-    with sqlite3.connect(run / "checkpoints.sqlite") as database:
+    with closing(sqlite3.connect(run / "checkpoints.sqlite")) as database, database:
         database.execute("update checkpoints set checkpoint = ?, type = 'msgpack'", (evil,))
     for trust in (False, True):
         with pytest.raises(VncUseError):

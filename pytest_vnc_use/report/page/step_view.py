@@ -149,8 +149,9 @@ def _facts(step: Step, known: _Before) -> Iterator[tuple[str, str]]:
 
 def _spans(step: Step) -> list[tuple[str, float]]:
     times = step.times
-    thinking = "model" if step.model else "gate"
-    spans = (thinking, times.model_s), ("act", times.act_s), ("settle", times.settle_s), ("capture", times.capture_s)
+    # after a step of a recording the eyes wait for the gate of the next one
+    thinking, waiting = ("model", "settle") if step.model else ("recording", "gate")
+    spans = (thinking, times.model_s), ("act", times.act_s), (waiting, times.settle_s), ("capture", times.capture_s)
     return [(name, seconds) for name, seconds in spans if 0 < seconds < _LONGEST_S]
 
 
