@@ -5,7 +5,6 @@ A plugin, registered by on_demand.py.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -95,7 +94,7 @@ def _ended(item: pytest.Item, attempt: _Attempt, last: pytest.TestReport) -> End
         message=sanitize(str(session_results.attached_to(decided)["message"]), hide),
         failure=sanitize(decided.longreprtext, hide) if decided.failed or hasattr(decided, "wasxfail") else "",
         attempt=attempt.number,
-        worker=os.environ.get("PYTEST_XDIST_WORKER", ""),
+        worker=getattr(item.config, "workerinput", {}).get("workerid", ""),
         seconds=round(attempt.seconds, 3),
         dollars=dict(last.user_properties).get(session_results.DOLLARS),  # type: ignore[arg-type]
         is_rehearsal=REHEARSAL in item.stash,

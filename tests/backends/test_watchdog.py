@@ -24,6 +24,7 @@ from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, KeyDown, Move, TakeScreenshot, TypeText, Wait
+from pytest_vnc_use.types.secret_text import SecretText
 from support import vnc_servers
 from support.memory_desktop import PaintedController
 from support.vnc_servers import VncServer, running, wait_for
@@ -325,7 +326,7 @@ def test_with_a_secret_in_the_text_it_is_still_the_connection_that_is_told() -> 
             raise ActionInterrupted("the connection was lost")
 
     with pytest.raises(ActionInterrupted, match="the connection was lost"):
-        perform_text(Broken(), TypeText("17Q4"), holds_secret=True)
+        perform_text(Broken(), TypeText(SecretText("17Q4", "<secret:PIN>")))
 
 
 def test_the_hands_of_a_test_tell_a_loss_as_one_of_the_tool(line: Wire, agent_of: Callable[..., VncUseAgent]) -> None:

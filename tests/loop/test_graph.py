@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -531,7 +531,7 @@ def test_disk_and_memory_grow_linearly_with_the_steps(tmp_path: Path) -> None:
 
 @dataclass
 class Room:
-    """Bytes on disk, and bytes of memory still held when a run is over."""
+    """Bytes on disk before the last turn, and bytes of memory still held when the run is over."""
 
     checkpoints: int
     folder: int
@@ -540,7 +540,7 @@ class Room:
 
 def room_taken(runs: Path, steps: int) -> Room:
     decisions = [act(Proposal(Click(step % 300, step // 300))) for step in range(steps)]
-    planner = Forgetful([*decisions, finished()])
+    planner = Forgetful([*decisions, finished()], runs)
     agent = VncUseAgent(settings=Settings(runs_dir=str(runs)), controller=PaintedController(), planner=planner)
     tracemalloc.start()
     result = agent.run("count", limits=Limits(steps=steps, seconds=100))
@@ -548,17 +548,26 @@ def room_taken(runs: Path, steps: int) -> Room:
     memory, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (result.outcome, len(result.steps)) == (Outcome.DONE, steps)
-    sizes = {file: file.stat().st_size for file in result.run_folder.rglob("*")}
-    checkpoints = sum(size for file, size in sizes.items() if "sqlite" in file.name)
-    return Room(checkpoints, sum(sizes.values()), memory)
+    checkpoints = sum(size for file, size in planner.sizes.items() if "sqlite" in file.name)
+    return Room(checkpoints, sum(planner.sizes.values()), memory)
 
 
 class Forgetful(ListPlanner):
-    """Keeps no observation, so that what a run holds is the run's own."""
+    """Keeps no observation, so that what a run holds is the run's own; notes the sizes of its files.
+
+    A run that has ended has no checkpoints.
+    """
+
+    def __init__(self, decisions: Sequence[Decision], runs: Path) -> None:
+        super().__init__(decisions)
+        self._runs = runs
+        self.sizes: dict[Path, int] = {}
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         decision = super().decide(observation, timeout_s=timeout_s)
         self.seen.clear()
+        if decision.kind == "finished":
+            self.sizes = {file: file.stat().st_size for file in self._runs.rglob("*")}
         return decision
 
 

@@ -157,7 +157,7 @@ from pathlib import Path
 from types import SimpleNamespace
 import pytest
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
-from pytest_vnc_use.runs import folder
+from pytest_vnc_use import atomic_file
 from pytest_vnc_use.types import Click, Decision
 
 def kill_server(desktop):
@@ -197,7 +197,7 @@ FAULTS = {
 def pytest_vnc_step(item, step):
     if item.name == "test_disk_full" and step.number == 2:
         run = max(path for path in Path("runs").iterdir() if path.is_dir())
-        folder.secrets = SimpleNamespace(token_hex=lambda _: "full")  # the name of the next draft of a file
+        atomic_file.secrets = SimpleNamespace(token_hex=lambda _: "full")  # the name of the next draft of a file
         (run / ".full.tmp").symlink_to("/dev/full")
 
 @pytest.fixture
