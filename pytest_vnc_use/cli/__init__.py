@@ -31,6 +31,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,12 +94,26 @@ ABOUT_DOCTOR = {
     "planner": "who decides what to do: gemini; with it, or with --model, it fails that there is no key",
     "model": "the model to look for",
 }
-DOCTOR_FAILED, USAGE, CTRL_C = 1, 2, 130
+DOCTOR_FAILED, USAGE, CTRL_C, CLOSED_PIPE = 1, 2, 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit code."""
-    arguments = parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal of few letters must not end a command in the middle
+    try:
+        try:
+            return _carried_out(parser().parse_args(argv))
+        finally:
+            if sys.stdout and not sys.stdout.closed:
+                sys.stdout.flush()
+    except BrokenPipeError:  # who reads, such as `head`, has read enough; nothing can be told any more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it at its end
+        return CLOSED_PIPE
+
+
+def _carried_out(arguments: argparse.Namespace) -> int:
     try:
         return int(arguments.command(arguments))
     except VncUseError as exc:

@@ -11,6 +11,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plain_text import plain
 
 if TYPE_CHECKING:
+    from pytest_vnc_use.cli.init.project import Plan
     from pytest_vnc_use.cli.init.questions import Answers
     from pytest_vnc_use.cli.init.target import Target
     from pytest_vnc_use.settings.settings import Settings
@@ -89,7 +90,7 @@ def _carried_out(answers: Answers, folder: Path) -> int:
             print(plain(str(file)))
         for hint in planned.hints:
             print(plain(f"note   {hint}"))
-        failed = _checked(settings, answers.target, planned.test, folder)
+        failed = _checked(settings, answers.target, planned, folder)
     except KeyboardInterrupt:
         print("interrupted; the files are written", file=sys.stderr)
         return CTRL_C
@@ -104,13 +105,17 @@ def _left() -> int:
     return CTRL_C
 
 
-def _checked(settings: Settings, target: Target, test: str, folder: Path) -> list[str]:
+def _checked(settings: Settings, target: Target, planned: Plan, folder: Path) -> list[str]:
     """Print what works of what was asked for, and return the names of what does not."""
     from pytest_vnc_use.cli.doctor import diagnose_asked
     from pytest_vnc_use.cli.init.checks import collected, program_found
 
     failed = []
-    for finding in (*program_found(target), *diagnose_asked(settings), collected(test, folder)):
+    for finding in (
+        *program_found(target, folder),
+        *diagnose_asked(settings),
+        collected(planned.test, folder, planned.chosen_by),
+    ):
         print(plain(str(finding)), flush=True)
         failed += [finding.about] if finding.word == "FAIL" else []
     return failed

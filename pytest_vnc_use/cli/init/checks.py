@@ -3,37 +3,66 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pytest_vnc_use.cli.doctor import Finding
 from pytest_vnc_use.cli.init.target import Target
 from pytest_vnc_use.plain_text import line
 
-_COLLECTS_S = 60.0
+_COLLECTS_S = 120.0
+_NOTHING_COLLECTED = 5
+_INTERPRETER = re.compile(r"(python|pypy|perl|ruby)[\d.]*|(ba|da|k|z)?sh|node|deno|bun")
+_NO_SCRIPT = re.compile(r"-|--(eval|print)\b.*|-[A-Za-z]*[ceEmps]")
+"""Options after which no file follows: the program is a text, a module, or read from stdin."""
 
 
-def program_found(target: Target) -> Iterator[Finding]:
-    """Check that the program under test is there, where it is started on this machine."""
+def program_found(target: Target, folder: Path) -> Iterator[Finding]:
+    """Check that the program under test is there, and its script, where it is started on this machine."""
     if target.kind not in ("xvnc", "qt", "page"):
         return
-    program = shlex.split(target.app)[0]
-    if found := shutil.which(program):
-        yield Finding("ok", "program", found)
-    else:
+    program, *words = shlex.split(target.app)
+    found, script = shutil.which(program), _script(Path(program).name, words)
+    if not found:
         yield Finding("FAIL", "program", f"{program!r} is no program on PATH; install it, or write its path")
+    elif script and not (folder / script).exists():
+        yield Finding("FAIL", "program", f"{script!r} is no file here; write the path from this folder to the script")
+    else:
+        yield Finding("ok", "program", found)
 
 
-def collected(test: str, folder: Path) -> Finding:
-    """Check that pytest finds the test, with the project's own configuration."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", test]
+def _script(interpreter: str, words: Sequence[str]) -> str:
+    """Return the file that an interpreter is to run; empty where none is, or it is not clear which word it is."""
+    if not _INTERPRETER.fullmatch(interpreter):
+        return ""
+    for number, word in enumerate(words):
+        if _NO_SCRIPT.fullmatch(word):
+            return ""
+        if not word.startswith("-"):  # after an option, a plain word may be its value
+            return word if number == 0 or "/" in word or "." in word else ""
+    return ""
+
+
+def collected(test: str, folder: Path, chosen_by: str) -> Finding:
+    """Check that a plain run of pytest collects the test, and all else, with the project's own configuration."""
     try:
-        done = subprocess.run(
-            command,
+        done = _collection(folder)
+    except subprocess.TimeoutExpired:
+        return Finding("FAIL", "test", f"python -m pytest has not collected the tests within {_COLLECTS_S:g} s")
+    return _verdict(test, done, chosen_by)
+
+
+def _collection(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Let pytest list all tests, one a line whatever `addopts` says, and leave nothing behind."""
+    with TemporaryDirectory() as cache:
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "--collect-only", "--verbosity=-1", "-o", f"cache_dir={cache}"],
             cwd=folder,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.DEVNULL,
@@ -43,10 +72,23 @@ def collected(test: str, folder: Path) -> Finding:
             timeout=_COLLECTS_S,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        return Finding("FAIL", "test", f"pytest has not collected {test} within {_COLLECTS_S:g} s")
-    if done.returncode == 0:
-        return Finding("ok", "test", f"pytest finds {test}")
+
+
+def _verdict(test: str, done: subprocess.CompletedProcess[str], chosen_by: str) -> Finding:
     lines = [each for each in (done.stdout + done.stderr).splitlines() if each.strip()]
-    said = next((each for each in lines if each.startswith(("E  ", "ERROR"))), lines[-1] if lines else "nothing")
-    return Finding("FAIL", "test", f"pytest does not find {test}: {line(said)}")
+    is_found = any(each.startswith(f"{test}::") for each in lines)
+    if is_found and done.returncode == 0:
+        return Finding("ok", "test", f"pytest finds {test}")
+    if "import file mismatch" in done.stdout:
+        return Finding(
+            "FAIL",
+            "test",
+            f"python -m pytest ends with an import file mismatch: two files of tests, of which {test} may be one, have "
+            "one name; rename one, or add --import-mode=importlib to addopts",
+        )
+    if done.returncode not in (0, _NOTHING_COLLECTED):
+        said = next((each for each in lines if each.startswith(("E  ", "ERROR"))), lines[-1] if lines else "nothing")
+        how = f"finds {test}, but ends with an error" if is_found else f"does not find {test}"
+        return Finding("FAIL", "test", f"pytest {how}: {line(said)}")
+    why = f"{chosen_by}; change that, or the test's name or place" if chosen_by else "look at your conftest.py"
+    return Finding("FAIL", "test", f"python -m pytest does not collect {test}: {line(why)}")

@@ -28,6 +28,8 @@ class PlannedFile:
 def read_text(path: Path) -> str | None:
     """Return a file's text with its line ends as they are, None where there is no file. Raises SettingsError."""
     try:
+        if not (path.is_file() or path.is_dir()) and path.exists():  # to read a FIFO would wait for who writes into it
+            raise SettingsError(f"nothing is written: {str(path)!r} must be a regular file, it is a FIFO or a device")
         return path.read_bytes().decode()
     except FileNotFoundError:
         return None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -100,9 +101,16 @@ class IniFile:
         return cls("pytest.ini", _PYTEST_INI, None, {})
 
     def words(self, name: str) -> list[str]:
-        """Return an option that is a list of words."""
+        """Return an option that is a list of words, which pytest reads as a shell does. Raises SettingsError."""
         value = self.options.get(name, ())
-        return value.split() if isinstance(value, str) else [str(each) for each in value]
+        if not isinstance(value, str):
+            return [str(each) for each in value] if isinstance(value, Iterable) else [str(value)]
+        try:
+            return shlex.split(value)
+        except ValueError as exc:
+            raise SettingsError(
+                f"nothing is written: {name} in {self.name} must be words as a shell reads them ({exc}), got {value!r}"
+            ) from exc
 
     def with_options(self, wanted: Mapping[str, tuple[str, str]]) -> str:
         """Return the text with these options, each a value and a comment, added to the table. None is there yet.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 from pytest_vnc_use.cli.init.ci import ci_files
@@ -18,6 +21,9 @@ from pytest_vnc_use.cli.init.target import Kind, Target
 from pytest_vnc_use.cli.init.templates import render
 
 _GIT_S = 10.0
+_CHOOSE = ("testpaths", "python_files", "python_functions", "norecursedirs", "addopts")
+_NOT_SEARCHED = ("build", "dist", "node_modules", "venv")
+"""Folders in which pytest looks for no tests either, nor in those that begin with a dot."""
 POLICY = "vnc-policy.toml"
 _STARTED_HERE = (
     "the program under test; it starts in an empty folder, so files of this project are written with a slash"
@@ -50,25 +56,60 @@ class Project:
 
     @property
     def tests(self) -> Path:
-        """Return the folder of tests: the first of `testpaths` that is one, or `tests`."""
-        named = [name for name in self.ini.words("testpaths") if not set(name) & set("*?[")]
-        return Path(next((name for name in named if (self.folder / name).is_dir()), (*named, "tests")[0]))
+        """Return the folder of tests: the first that `testpaths` leads to, or `tests`."""
+        named = self.ini.words("testpaths")
+        found = (name for each in named for name in self._places(each))
+        folders = (name for name in found if (self.folder / name).is_dir())
+        plain = [name for name in named if not glob.has_magic(name)]
+        return Path(os.path.relpath(self.folder / next(folders, (*plain, "tests")[0]), self.folder))
+
+    def _places(self, pattern: str) -> list[str]:
+        return sorted(glob.glob(pattern, root_dir=self.folder, recursive=True))  # noqa: PTH207  # it may be absolute
+
+    @property
+    def test(self) -> Path:
+        """Return the file of the first test: with a name that pytest looks for, and that no other module has."""
+        patterns = self.ini.words("python_files") or ["test_*.py"]
+        name = next(filter(None, (_name_for(pattern) for pattern in patterns)), "test_first.py")
+        if (self.folder / self.tests / name).exists() or not self._clashes(name):
+            return self.tests / name
+        return self.tests / name.replace("first", "first_vnc")
+
+    def _clashes(self, name: str) -> bool:
+        """Return whether pytest would import another file under the same name as a module of its own."""
+        if "importlib" in " ".join(self.ini.words("addopts")) or (self.folder / self.tests / "__init__.py").exists():
+            return False
+        for _, folders, files in os.walk(self.folder):
+            folders[:] = [each for each in folders if each[0] != "." and each not in _NOT_SEARCHED]
+            if name in files and "__init__.py" not in files:
+                return True
+        return False
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The files to write or keep, hints for the user, the test's name, its server, and the command that comes next."""
+    """What becomes of the project: the files to write or keep, hints for the user, the test's name, and its server.
+
+    `next_command` is the command that comes next, `chosen_by` tells the project's own options that choose tests.
+    """
 
     files: tuple[PlannedFile, ...]
     hints: tuple[str, ...]
     test: str
     server: str
     next_command: str
+    chosen_by: str
+
+
+def _name_for(pattern: str) -> str:
+    """Return the name of a first test that a pattern of `python_files` matches; empty where it is not that simple."""
+    name = "test_first.py" if fnmatch("test_first.py", pattern) else pattern.replace("*", "first")
+    return name if fnmatch(name, pattern) and re.fullmatch(r"\w*first\w*\.py", name) else ""
 
 
 def plan(answers: Answers, project: Project) -> Plan:
     """Return what is to be written. Raises SettingsError where something is in the way."""
-    test = project.tests / "test_first.py"
+    test = project.test
     config, hints = _config(_settings(answers.target), project)
     files = [config, _whole(project, test, _test(answers)), _whole(project, Path(POLICY), render("policy"))]
     files += [_lines(project, ".gitignore", *IGNORED), _lines(project, ".gitattributes", *ATTRIBUTES)]
@@ -76,7 +117,9 @@ def plan(answers: Answers, project: Project) -> Plan:
         files.append(_whole(project, Path(path), text))
     hints += tuple(_hints(answers, project))
     server = str(project.ini.options.get("vnc_server", answers.target.server))
-    return Plan(tuple(files), hints, test.as_posix(), server, _next_command(answers, project, test))
+    chosen_by = ", ".join(f"{name} = {project.ini.options[name]!r}" for name in _CHOOSE if name in project.ini.options)
+    chosen_by = f"{project.ini.name} has {chosen_by}" if chosen_by else ""
+    return Plan(tuple(files), hints, test.as_posix(), server, _next_command(answers, project, test), chosen_by)
 
 
 def _next_command(answers: Answers, project: Project, test: Path) -> str:
@@ -172,7 +215,7 @@ def _hints(answers: Answers, project: Project) -> Iterator[str]:
         yield "nobody resets a given desktop: let the test, or a fixture, leave the screen as it was before"
     if target.kind == "address" and target.app:
         yield "to start a program there, say how a command is run: vnc_exec = ssh HOST"
-    if _is_ignored(project.folder, project.tests / "__vnc_recordings__" / "test_first.json"):
+    if _is_ignored(project.folder, project.tests / "__vnc_recordings__" / f"{project.test.stem}.json"):
         yield f"git ignores {project.tests}/__vnc_recordings__; recordings belong into git, so let it through"
     if answers.ci != "none" and target.kind in ("xvnc", "page", "qt"):
         yield "replays compare pixels: CI needs the fonts that the recording was made with; record in CI's image"

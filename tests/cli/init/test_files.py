@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.cli.init.files import PlannedFile, write_all
+from pytest_vnc_use.cli.init.files import PlannedFile, read_text, write_all
 from pytest_vnc_use.errors import SettingsError
 
 FULL_DISK = """
@@ -82,3 +82,9 @@ def test_a_file_where_a_folder_must_be_stops_it(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nothing is written: .*tests"):
         write_all([PlannedFile(Path("a"), "add", "new"), PlannedFile(Path("tests/b"), "write", "new")], tmp_path)
     assert tree(tmp_path) == {"tests": b"not a folder", "a": b"old"}
+
+
+def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(SettingsError, match=r"'.*fifo' must be a regular file"):
+        read_text(tmp_path / "fifo")

@@ -1,0 +1,63 @@
+"""What a new project is checked for: its program, and that a plain run of pytest collects its test."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.cli.init.checks import collected, program_found
+from pytest_vnc_use.cli.init.target import read_target
+
+A_TEST = "def test_first(): pass\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "word"),
+    [
+        ("python nosuch.py", "FAIL"),
+        ("python ./app.py", "ok"),
+        ("python app.py --file nosuch.py", "ok"),
+        ("python -u nosuch.py", "FAIL"),
+        ("python nosuch", "FAIL"),
+        ("python -W ignore ./app.py", "ok"),
+        ("python -m nosuch.py", "ok"),
+        ("python -c 'import a.b'", "ok"),
+        ("sh nosuch.sh", "FAIL"),
+        ("sh -c 'exec ./nosuch'", "ok"),
+        ("sh -s nosuch.sh", "ok"),
+        ("cat nosuch.py", "ok"),
+        ("python", "ok"),
+    ],
+)
+def test_the_script_of_an_interpreter_must_be_there(tmp_path: Path, command: str, word: str) -> None:
+    (tmp_path / "app.py").touch()
+    command = command.replace("python", sys.executable, 1)
+    (finding,) = program_found(read_target(command, "xvnc", tmp_path), tmp_path)
+    assert finding.word == word, str(finding)
+    assert word == "ok" or "'nosuch" in str(finding)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"tests/test_first.py": A_TEST}, "ok    test: pytest finds tests/test_first.py"),
+        ({"tests/test_first.py": A_TEST, "pytest.ini": "[pytest]\naddopts = -qq --ff\n"}, "ok    test: pytest finds"),
+        (
+            {"tests/test_first.py": A_TEST, "other/test_a.py": A_TEST, "pytest.ini": "[pytest]\ntestpaths = other\n"},
+            "FAIL  test: python -m pytest does not collect tests/test_first.py: it has options; change that, or",
+        ),
+        ({"tests/test_first.py": A_TEST, "pytest.ini": "[pytest]\npython_functions = check_*\n"}, "does not collect"),
+        ({"tests/test_first.py": A_TEST, "other/test_first.py": A_TEST}, "FAIL  test: python -m pytest ends with an"),
+        ({"tests/test_first.py": A_TEST, "a/test_first.py": A_TEST}, "import file mismatch"),
+        ({"tests/test_first.py": A_TEST, "a/test_a.py": "import nowhere"}, "finds tests/test_first.py, but ends with"),
+    ],
+)
+def test_a_plain_run_must_collect_the_test(tmp_path: Path, files: dict[str, str], said: str) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert said in str(collected("tests/test_first.py", tmp_path, "it has options"))
+    assert {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()} == set(files)

@@ -1,0 +1,60 @@
+"""Where the first test goes in a project, and how it is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.cli.init.project import Project
+from pytest_vnc_use.errors import SettingsError
+
+
+@pytest.mark.parametrize(
+    ("options", "folders", "test"),
+    [
+        ("", [], "tests/test_first.py"),
+        ("testpaths = spec", [], "spec/test_first.py"),
+        ("testpaths = spec ./more/", ["more"], "more/test_first.py"),
+        ('testpaths = "my tests" more', ["my tests", "more"], "my tests/test_first.py"),
+        ("testpaths = src/*/tests", ["src/b/tests", "src/a/tests"], "src/a/tests/test_first.py"),
+        ("testpaths = src/*/tests", [], "tests/test_first.py"),
+        ("testpaths = src/**/tests", ["src/a/b/tests"], "src/a/b/tests/test_first.py"),
+        ("testpaths = {root}/spec", ["spec"], "spec/test_first.py"),
+        ("python_files = check_*.py", [], "tests/check_first.py"),
+        ("python_files = *_spec.py 'test_*.py'", [], "tests/first_spec.py"),
+        ("python_files = *.py", [], "tests/test_first.py"),
+        ("python_files = tests/*.py [ab].py", [], "tests/test_first.py"),
+    ],
+)
+def test_it_goes_where_pytest_looks(tmp_path: Path, options: str, folders: list[str], test: str) -> None:
+    for folder in folders:
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{options.format(root=tmp_path)}\n")
+    assert Project.read(tmp_path).test == Path(test)
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        (["other/test_first.py"], "test_first_vnc.py"),
+        (["tests/unit/test_first.py"], "test_first_vnc.py"),
+        (["other/test_first.py", "other/__init__.py"], "test_first.py"),
+        (["other/test_first.py", "tests/__init__.py"], "test_first.py"),
+        (["other/test_first.py", "tests/test_first.py"], "test_first.py"),
+        ([".venv/test_first.py", "node_modules/a/test_first.py"], "test_first.py"),
+    ],
+)
+def test_its_name_is_that_of_no_other_module(tmp_path: Path, files: list[str], name: str) -> None:
+    for file in files:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    assert Project.read(tmp_path).test.name == name
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\n")
+    assert Project.read(tmp_path).test.name == "test_first.py"
+
+
+def test_words_that_pytest_cannot_read_are_told(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text('[pytest]\ntestpaths = "my tests\n')
+    with pytest.raises(SettingsError, match=r"testpaths in pytest.ini must be words as a shell reads them"):
+        _ = Project.read(tmp_path).test
