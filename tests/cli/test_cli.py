@@ -305,3 +305,43 @@ def test_help_tells_the_exit_codes() -> None:
     done = subprocess.run(shlex.join(command("--help")), shell=True, capture_output=True, text=True, check=True)
     for word in ("denied", "infra", "waiting_for_approval"):
         assert word in done.stdout
+
+
+# --- where it prints to ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_letters_that_a_terminal_does_not_have_are_replaced(tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text(
+        '[[rule]]\nname = "über"\ndecision = "deny"\nkeys = "ctrl+q"\n', encoding="utf-8"
+    )
+    few = os.environ | {"PYTHONIOENCODING": "ascii"}
+    told = subprocess.run(
+        command("policy", "check", "policy.toml"),
+        cwd=tmp_path,
+        env=few,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    assert "?ber" in told.stdout
+
+
+@pytest.mark.slow
+def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text('[[rule]]\nname = "a"\ndecision = "deny"\nkeys = "ctrl+q"\n')
+    reads, writes = os.pipe()
+    os.close(reads)
+    with os.fdopen(writes, "wb") as pipe:
+        done = subprocess.run(
+            command("policy", "check", "policy.toml"),
+            cwd=tmp_path,
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (141, "")

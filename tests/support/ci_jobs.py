@@ -124,12 +124,29 @@ def run_gitlab(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
 
 
 def run_jenkins(machine: Machine, file: str, stage: str, secrets: Mapping[str, str]) -> int:
-    """Run the stage Install, and another one, or two with a comma; Groovy's backslashes are read."""
+    """Run the stage Install, and another one, or two with a comma; Groovy's backslashes are read.
+
+    As in Jenkins, a credential that is missing fails its stage, unless the stage catches that; and a stage is left out
+    where its condition is a variable that no earlier one has set.
+    """
     source = (machine.clone / file).read_text()
+    known: dict[str, str] = {}
     stages = dict(zip(*[iter(re.split(r"stage\('([^']+)'\)", source)[1:])] * 2, strict=True))
     for name in ("Install", *stage.split(",")):
+        needed = re.search(r"environment name: '(\w+)', value: '(\w+)'", stages[name])
+        if needed and known.get(needed[1]) != needed[2]:
+            continue
+        bound = re.findall(r"credentialsId: '(\w+)', variable: '(\w+)'", stages[name])
+        if missing := [each for each, _ in bound if each not in secrets]:
+            if "CredentialNotFoundException missing" not in stages[name]:
+                machine.said += f"ERROR: Could not find credentials entry with ID '{missing[0]}'\n"
+                return 1
+            machine.said += "".join(re.findall(r"echo '(.*)'", stages[name]))
+            continue
+        known |= dict(re.findall(r"env\.(\w+) = '(\w+)'", stages[name]))
         (script,) = re.findall(r"sh '''\n(.*?)'''", stages[name], re.DOTALL)
         given = {key: secrets[key] for key in re.findall(r"(\w+) = credentials", stages[name]) if key in secrets}
+        given |= {variable: secrets[key] for key, variable in bound}
         code = machine.run(SH, textwrap.dedent(script).replace("\\\\", "\\"), {**given, "BUILD_URL": "URL"})
         if code and "catchError" not in stages[name]:
             return code
