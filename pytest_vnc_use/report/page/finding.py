@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.page.session_view import Told
+from pytest_vnc_use.report.page.text import without_place
 from pytest_vnc_use.report.results import ItemResult, read_results
 
 _TRACE, _RESULTS = "trace.jsonl", "vnc-results.json"
@@ -35,7 +36,7 @@ def results_beside(paths: Iterable[Path]) -> Told:
         try:
             results.extend(read_results(file).tests)
         except RunFolderError as exc:
-            problems.append((file.name, str(exc)))
+            problems.append((file.name, without_place(exc, file)))
     return Told(results, problems)
 
 

@@ -13,7 +13,7 @@ from pytest_vnc_use.report import phrases
 from pytest_vnc_use.report.page.model import Badge, ClaimView, Pair, RunLine, RunView
 from pytest_vnc_use.report.page.shots import Shots
 from pytest_vnc_use.report.page.step_view import step_views
-from pytest_vnc_use.report.page.text import short
+from pytest_vnc_use.report.page.text import short, without_place
 from pytest_vnc_use.report.phrases import Tone
 from pytest_vnc_use.runs.damaged import read_what_is_left
 from pytest_vnc_use.runs.ended_test import EndedTest, read_ended_test
@@ -83,14 +83,14 @@ def show_run(path: Path, *, quick: bool = False) -> ShownRun:
     try:
         ended = read_ended_test(path)
     except RunFolderError as exc:
-        damage.append(str(exc))
+        damage.append(without_place(exc, path))
     is_fine = ended is not None and not ended.is_bad
     shots = Shots(path, ended.pictures if ended else "", quick=quick and is_fine)
     try:
         trace, broken = read_what_is_left(path)
     except RunFolderError as exc:
-        test = ended.test if ended else ""
-        view = RunView(path.name, short(test, 500), "", [Badge("cannot be shown", "bad")], "", problem=short(exc))
+        test, why = ended.test if ended else "", short(without_place(exc, path))
+        view = RunView(path.name, short(test, 500), "", [Badge("cannot be shown", "bad")], "", problem=why)
         return ShownRun(path, view, shots, None, ended)
     view = _view(trace, ended, shots, [*damage, *broken])
     return ShownRun(path, view, shots, trace, ended, is_result_damaged=bool(damage))

@@ -23,6 +23,7 @@ from pytest_vnc_use.report.page.model import RunLine
 from pytest_vnc_use.report.page.run_view import ShownRun, show_run
 from pytest_vnc_use.report.page.session_view import NOTHING_TOLD, Told, session_view
 from pytest_vnc_use.report.page.shots import MADE
+from pytest_vnc_use.report.page.text import without_place
 from pytest_vnc_use.report.templates import attribute, render_page
 from pytest_vnc_use.runs.folder import RunFolder, write_atomically
 
@@ -108,7 +109,7 @@ def _write_run(run: Path, target: Path, *, quick: bool) -> ShownRun:
     try:
         _write_files(shown, target)
     except (OSError, RunFolderError) as exc:
-        shown, view = replace(shown, unwritten=str(exc)), replace(view, deciding=None)
+        shown, view = replace(shown, unwritten=without_place(exc, target)), replace(view, deciding=None)
     shown.shots.made.clear()
     return replace(shown, view=view)
 
