@@ -16,7 +16,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     report = commands.add_parser(
         "report",
         help="write the pages of runs for a reviewer",
-        description="Write index.html, a page for each run, and what they share. Nothing but the run folders is read.",
+        description="Write index.html, a page for each run, and what they share. "
+        "Nothing but the run folders, and vnc-results.json beside them, is read.",
     )
     report.add_argument("path", nargs="+", metavar="PATH", help="a run folder, or a folder with run folders below it")
     report.add_argument(
@@ -30,15 +31,16 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.report.page.finding import find_runs
+    from pytest_vnc_use.report.page.finding import find_runs, results_beside
     from pytest_vnc_use.report.page.writing import write_report
 
     paths = [Path(path) for path in arguments.path]
-    runs = find_runs(paths)
+    told = results_beside(paths)
+    runs = find_runs(paths, may_be_none=bool(told.results))
     folder = Path(arguments.folder) if arguments.folder else _beside(paths, runs, one_file=arguments.one_file)
     if folder.exists() and not folder.is_dir():
         raise SettingsError(f"-o must be a folder, got the file {str(folder)!r}")
-    page = write_report(runs, folder, one_file=arguments.one_file)
+    page = write_report(runs, folder, told, one_file=arguments.one_file)
     print(plain(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
     return 0
 

@@ -131,8 +131,9 @@ class _Session:
         return f"results in {self._shown}"
 
     def _pages(self, results: SessionResults) -> Iterator[str]:
-        """Make room, write the pages of this session's runs beside them, and yield what to say about both."""
+        """Make room, write the pages of this session beside its runs, and yield what to say about both."""
         from pytest_vnc_use.errors import RunFolderError
+        from pytest_vnc_use.report.page.session_view import Told
         from pytest_vnc_use.report.page.writing import INDEX, write_report, written_runs
         from pytest_vnc_use.runs.tidying import make_room
 
@@ -141,9 +142,8 @@ class _Session:
                 bad = [Path(run.folder) for test in results.tests if test.is_bad for run in test.runs]
                 yield from filter(None, [make_room(self._runs_dir, self._max_megabytes, keep=bad)])
             runs = written_runs([run.folder for test in results.tests for run in test.runs])
-            if runs:
-                write_report(runs, self._runs_dir, quick=True)
-                yield f"report in {self._shown_runs_dir / INDEX}"
+            write_report(runs, self._runs_dir, Told(results.tests), quick=True)
+            yield f"report in {self._shown_runs_dir / INDEX}"
         except (OSError, RunFolderError) as exc:
             yield f"the report could not be written: {exc}"
 

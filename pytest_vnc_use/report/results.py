@@ -14,6 +14,7 @@ from typing import Any
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.runs.folder import from_json, read_trace, to_json, write_atomically
+from pytest_vnc_use.runs.reading import read_whole
 from pytest_vnc_use.runs.story import outcome_of
 from pytest_vnc_use.types import FrameRef, Usage
 
@@ -234,8 +235,8 @@ def write_results(path: Path, results: SessionResults) -> None:
 def read_results(path: Path) -> SessionResults:
     """Return the results in a file. Raises RunFolderError if there are none, or they are of a newer version."""
     try:
-        told: Any = json.loads(path.read_bytes())
-    except (OSError, ValueError) as exc:
+        told: Any = json.loads(read_whole(path))
+    except (OSError, ValueError, RecursionError) as exc:
         raise RunFolderError(f"{str(path)!r} must be results in JSON: {exc}") from exc
     header = {name: told.get(name) for name in ("format", "version")} if isinstance(told, dict) else told
     match header:

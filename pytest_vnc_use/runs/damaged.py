@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.runs.folder import TimedEvent, Trace, event_of, header_of, is_event, trace_lines, trace_of
 from pytest_vnc_use.runs.json_lines import JsonLines
+from pytest_vnc_use.types import ModelExchange
 
+_MOST_DOLLARS = 1e9
 _MOST = 20
 """The most damaged lines that are told one by one."""
 
@@ -34,6 +37,14 @@ def _add(file: JsonLines, number: int, line: bytes, events: list[TimedEvent], da
     try:
         for parsed in file.parsed([line]):
             if is_event(parsed):
-                events.append(event_of(file.path, parsed))
+                events.append(_with_possible_cost(event_of(file.path, parsed)))
     except RunFolderError:
         damage.append(f"line {number} of {file.path.name} is damaged: it is left out")
+
+
+def _with_possible_cost(timed: TimedEvent) -> TimedEvent:
+    """Return the event; a cost that cannot be, such as nan, is unknown."""
+    event = timed.event
+    if isinstance(event, ModelExchange) and event.dollars is not None and not 0 <= event.dollars < _MOST_DOLLARS:
+        return replace(timed, event=replace(event, dollars=None))
+    return timed

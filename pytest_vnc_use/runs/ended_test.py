@@ -14,10 +14,12 @@ from typing import Any
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.runs.folder import write_atomically
 from pytest_vnc_use.runs.json_lines import from_json, to_json
+from pytest_vnc_use.runs.reading import LARGEST, read_whole
 
 FORMAT = "pytest-vnc-use result"
 VERSION = 1
 FILE = "result.json"
+_MOST = 1e9
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,19 @@ def read_ended_test(run_folder: Path) -> EndedTest | None:
     """
     path = run_folder / FILE
     try:
-        content: Any = json.loads(path.read_bytes())
+        content: Any = json.loads(read_whole(path, LARGEST))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as exc:
         raise RunFolderError(f"{FILE} cannot be read: {exc}") from exc
     match content:
         case {"format": str(form), "version": int(version)} if form == FORMAT and version <= VERSION:
-            return from_json(EndedTest, content)
+            return _checked(from_json(EndedTest, content))
     raise RunFolderError(f"{FILE} must be a {FORMAT} up to version {VERSION}")
+
+
+def _checked(ended: EndedTest) -> EndedTest:
+    for name, number in (("seconds", ended.seconds), ("dollars", ended.dollars)):
+        if number is not None and not 0 <= number < _MOST:  # nan is none of these
+            raise RunFolderError(f"{name} in {FILE} must be from 0 to {_MOST:.0f}, got {number}")
+    return ended

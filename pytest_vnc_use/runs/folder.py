@@ -37,6 +37,7 @@ from typing_extensions import assert_never
 from pytest_vnc_use import atomic_file
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
 from pytest_vnc_use.runs.json_lines import JsonLines, from_json as from_json, private, to_json as to_json
+from pytest_vnc_use.runs.reading import LARGEST, read_whole
 from pytest_vnc_use.runs.seal import are_sealed, sealed
 from pytest_vnc_use.types import (
     ApprovalAsked,
@@ -144,7 +145,7 @@ class RunFolder:
         """Return the picture of a stored frame. Raises RunFolderError if it is missing or was changed."""
         source = _screen_path(self.path, ref)
         try:
-            png = source.read_bytes()
+            png = read_whole(source, LARGEST)
         except OSError as exc:
             raise RunFolderError(f"the screen {ref.digest!r} cannot be read from {str(self.path)!r}: {exc}") from exc
         if hashlib.sha256(png).hexdigest() != ref.digest:

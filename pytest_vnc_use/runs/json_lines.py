@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
+from pytest_vnc_use.runs.reading import read_whole
 from pytest_vnc_use.types import JsonObject
 
 T = TypeVar("T")
@@ -101,7 +102,7 @@ class JsonLines:
     def lines(self) -> list[bytes]:
         """Return all whole lines as they are; none if there is no file. Raises RunFolderError."""
         try:
-            return self.path.read_bytes().split(b"\n")[:-1]
+            return read_whole(self.path).split(b"\n")[:-1]
         except FileNotFoundError:
             return []
         except OSError as exc:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from pytest_vnc_use.errors import RunFolderUnwritable
 from pytest_vnc_use.runs.json_lines import private
+from pytest_vnc_use.runs.reading import read_end
+
+_MOST_BYTES = 400_000
 
 
 def keep_logs(run_folder: Path, logs: Mapping[str, str]) -> None:
@@ -25,9 +28,20 @@ def keep_logs(run_folder: Path, logs: Mapping[str, str]) -> None:
 
 
 def read_logs(run_folder: Path) -> dict[str, str]:
-    """Return text by role, in alphabetical order; empty if no logs were kept."""
-    paths = sorted((run_folder / "logs").glob("*.txt"))
-    return {path.stem: path.read_text(encoding="utf-8", errors="replace") for path in paths}
+    """Return text by role, in alphabetical order; empty if no logs were kept.
+
+    Of a long log it is the end, and the role says so. Of one that cannot be read it is the reason.
+    """
+    return dict(map(_read, sorted((run_folder / "logs").glob("*.txt"))))
+
+
+def _read(path: Path) -> tuple[str, str]:
+    try:
+        end, size = read_end(path, _MOST_BYTES)
+    except OSError as exc:
+        return path.stem, f"(cannot be read: {exc.strerror})"
+    left_out = f" (the last {len(end)} of {size} bytes)" if size > len(end) else ""
+    return path.stem + left_out, end.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def _file_name(role: str) -> str:

@@ -118,3 +118,59 @@ def test_a_full_folder_loses_the_oldest_passing_runs(session: Session, pytester:
 def test_a_wrong_setting_is_a_usage_error(session: Session) -> None:
     result: Any = session("--vnc-artifacts=some")
     result.stderr.fnmatch_lines(["ERROR: --vnc-artifacts must be *, got 'some'"])
+
+
+CRASH = """
+import os, pytest
+
+@pytest.mark.vnc_task("Click it")
+def test_crash(vnc_desktop):
+    assert "press" in vnc_desktop.read_file("events.txt")
+    os._exit(7)
+
+@pytest.mark.vnc_task("Click it")
+def test_setup(vnc_desktop, broken):
+    pass
+
+@pytest.fixture
+def broken():
+    raise RuntimeError("no basket")
+
+@pytest.mark.vnc_task("Click it")
+def test_passed(vnc_desktop):
+    assert "press" in vnc_desktop.read_file("events.txt")
+"""
+
+
+def test_the_page_tells_a_worker_that_died_and_a_setup_that_broke(session: Session, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(CRASH)
+    session("-n1")
+    page = (pytester.path / "runs" / "index.html").read_text("utf-8")
+    assert "2 of 3 tests did not pass" in page
+    assert "crashed" in page
+    assert "no basket" in page
+
+
+def test_a_session_that_fails_before_any_run_replaces_the_page(session: Session, pytester: pytest.Pytester) -> None:
+    session("-k", "passed")
+    result = session("-k", "passed", "--vnc-app=no-such-program-here")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["vnc-use: report in runs/index.html"])
+    assert "1 of 1 test did not pass" in (pytester.path / "runs" / "index.html").read_text("utf-8")
+
+
+def test_a_test_that_passed_in_its_second_attempt_is_one_test(session: Session, pytester: pytest.Pytester) -> None:
+    pytest.importorskip("pytest_rerunfailures")
+    pytester.makepyfile("""
+        import pathlib, pytest
+
+        @pytest.mark.vnc_task("Click it")
+        def test_flaky(vnc_desktop):
+            assert "press" in vnc_desktop.read_file("events.txt")
+            first = pathlib.Path("first")
+            assert first.exists() or first.touch()
+    """)
+    session("--reruns=1", "-k", "flaky").assert_outcomes(passed=1)
+    page = (pytester.path / "runs" / "index.html").read_text("utf-8")
+    assert "1 test, none failed" in page
+    assert "attempt 1: failed" in page

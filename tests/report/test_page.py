@@ -23,6 +23,7 @@ from pytest_vnc_use.report.page.finding import find_runs
 from pytest_vnc_use.report.page.run_view import show_run
 from pytest_vnc_use.report.page.session_view import session_view
 from pytest_vnc_use.report.page.writing import write_report
+from pytest_vnc_use.report.results import ItemResult, RunFigures, session_results, write_results
 from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import (
@@ -424,3 +425,97 @@ def test_an_exchange_that_is_nested_deeply_is_no_crash(write_run, make_step, tmp
     line = (path / "exchanges.jsonl").read_text()
     (path / "exchanges.jsonl").write_text(line.replace('"go"', "[" * 900 + "]" * 900))
     html_of([path], tmp_path / "out", "run-1/index.html")
+
+
+# --- what is no file, or leads elsewhere ------------------------------------------------------------------------------
+
+FILES = ("result.json", "exchanges.jsonl", "trace.jsonl", "logs/program.txt", "screens/{digest}.png")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no FIFO")
+@pytest.mark.parametrize("kind", ["fifo", "link", "folder"])
+@pytest.mark.parametrize("name", FILES)
+def test_only_regular_files_are_read(drifted, frames, tmp_path: Path, name: str, kind: str) -> None:
+    run = drifted()
+    place = run / name.format(digest=frames[0].ref.digest)
+    place.parent.mkdir(exist_ok=True)
+    place.unlink(missing_ok=True)
+    (tmp_path / "outside").write_text("the secret of another")
+    makers = {"fifo": os.mkfifo, "link": lambda path: path.symlink_to(tmp_path / "outside"), "folder": os.mkdir}
+    makers[kind](place)
+    for one_file in (False, True):
+        write_report([run], tmp_path / f"out-{one_file}", one_file=one_file)
+        written = [path.read_bytes() for path in (tmp_path / f"out-{one_file}").rglob("*") if path.is_file()]
+        assert b"the secret of another" not in b"".join(written)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="making a link needs a right elsewhere")
+@pytest.mark.parametrize("inner", ["logs", "page"])
+def test_a_folder_that_is_a_link_is_neither_read_nor_written(drifted, tmp_path: Path, inner: str) -> None:
+    run, other = drifted("run-a"), tmp_path / "outside"
+    other.mkdir()
+    (other / "key.txt").write_text("the secret of another")
+    (run / inner).symlink_to(other)
+    page = html_of([run, drifted("run-b", test="test_b")], run.parent)
+    assert [path.name for path in other.iterdir()] == ["key.txt"]
+    assert "2 of 2 tests did not pass" in page
+    assert "the secret of another" not in "".join(path.read_text("utf-8") for path in run.parent.rglob("*.html"))
+    assert ("its page is not written" in page) == (inner == "page")
+
+
+def test_a_run_whose_page_cannot_be_written_stops_no_other(drifted, tmp_path: Path) -> None:
+    runs = [drifted("run-a"), drifted("run-b", test="test_b")]
+    (runs[0] / "index.html").mkdir()
+    page = html_of(runs, runs[0].parent)
+    assert "2 of 2 tests did not pass" in page
+    assert 'href="run-a/index.html' not in page
+    assert str(tmp_path) not in page
+    assert "run-b/index.html" in page
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names are text elsewhere")
+def test_a_name_that_is_not_utf_8_is_no_crash(drifted, tmp_path: Path) -> None:
+    run = drifted()
+    run = run.rename(os.fsdecode(os.fsencode(run) + b"-\xff"))
+    assert 'href="run-1-%FF/index.html"' in html_of([run], run.parent)
+    assert (run / "index.html").is_file()
+    write_report([run], tmp_path / "one", one_file=True)
+
+
+def test_of_a_huge_log_only_the_end_is_read(drifted) -> None:
+    run = drifted()
+    (run / "logs").mkdir()
+    with (run / "logs" / "program.txt").open("wb") as file:
+        file.truncate(3_000_000_000)  # a file with a hole takes no room
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nthe last line")
+    ((role, text),) = show_run(run).view.printed
+    assert role == "program (the last 400000 of 3000000014 bytes)"
+    assert text.endswith("the last line")
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e400", "-1"])
+@pytest.mark.parametrize("field", ["seconds", "dollars"])
+def test_a_result_with_an_impossible_number_is_damaged(drifted, tmp_path: Path, field: str, number: str) -> None:
+    run = drifted()
+    content = {**json.loads((run / "result.json").read_text()), field: "?"}
+    (run / "result.json").write_text(json.dumps(content).replace('"?"', number))
+    page = Tags(html_of([run], tmp_path / "out")).text
+    assert not re.search(r"\b(nan|inf)\b", page)
+    assert f"{field} in result.json must be" in show_run(run).view.damage[0]
+
+
+def test_the_command_uses_the_results_beside_the_runs(drifted, tmp_path: Path, capsys) -> None:
+    lost = ItemResult("test_lost", "error", "infra", message="worker crashed")
+    run = drifted()
+    failed = ItemResult("test_it", "failed", "product", message="it drifted", runs=(RunFigures(str(run)),))
+    write_results(run.parent / "vnc-results.json", session_results("", "", [failed, lost]))
+    assert main(["report", str(run.parent)]) == 0
+    assert "2 of 2 tests did not pass" in (run.parent / "index.html").read_text("utf-8")
+    shutil.rmtree(run)
+    assert main(["report", str(run.parent), "-o", str(tmp_path / "out")]) == 0
+    assert "2 of 2 tests did not pass" in (tmp_path / "out" / "index.html").read_text("utf-8")
+    (run.parent / "vnc-results.json").write_text("{")
+    drifted()
+    assert main(["report", str(run.parent)]) == 0
+    assert "must be results in JSON" in (run.parent / "index.html").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""The run folders under the paths that a user names."""
+"""The run folders, and the results of sessions, under the paths that a user names."""
 
 from __future__ import annotations
 
@@ -7,22 +7,45 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.report.page.session_view import Told
+from pytest_vnc_use.report.page.text import without_place
+from pytest_vnc_use.report.results import ItemResult, read_results
 
-_TRACE = "trace.jsonl"
+_TRACE, _RESULTS = "trace.jsonl", "vnc-results.json"
 
 
-def find_runs(paths: Iterable[Path]) -> list[Path]:
+def find_runs(paths: Iterable[Path], *, may_be_none: bool = False) -> list[Path]:
     """Return all run folders that are one of the paths or lie below it, each once, oldest first.
 
-    Raises RunFolderError if there is none at one of the paths.
+    Raises RunFolderError if there is none at one of the paths, unless there `may_be_none`.
     """
     found: dict[Path, Path] = {}
     for path in paths:
         runs = {run.resolve(): run for run in _below(path)}
-        if not runs:
+        if not runs and not may_be_none:
             raise RunFolderError(f"{str(path)!r} must be a run folder, or a folder with some: there is no {_TRACE}")
         found |= runs
     return sorted(found.values(), key=lambda run: (run.name, str(run)))
+
+
+def results_beside(paths: Iterable[Path]) -> Told:
+    """Return the results of the sessions whose files lie at the paths or below them, beside the run folders."""
+    results: list[ItemResult] = []
+    problems: list[tuple[str, str]] = []
+    for file in dict.fromkeys(file.resolve() for path in paths for file in _results_below(path)):
+        try:
+            results.extend(read_results(file).tests)
+        except RunFolderError as exc:
+            problems.append((file.name, without_place(exc, file)))
+    return Told(results, problems)
+
+
+def _results_below(path: Path) -> Iterator[Path]:
+    for folder, inner, files in os.walk(path):
+        if _TRACE in files:
+            inner.clear()
+        elif _RESULTS in files:
+            yield Path(folder, _RESULTS)
 
 
 def _below(path: Path) -> Iterator[Path]:

@@ -144,7 +144,10 @@ class RunView:
 
 @dataclass(frozen=True)
 class RunLine:
-    """A run in the list of a session: its page, and figures of it. `difference` is equal for equal differences."""
+    """A run in the list of a session: its page, and figures of it. `difference` is equal for equal differences.
+
+    `page` is empty if the page could not be written.
+    """
 
     run_id: str
     page: str
@@ -160,7 +163,11 @@ class RunLine:
 
 @dataclass(frozen=True)
 class TestLine:
-    """A test with its runs. `result` is pytest's word; for a run without a test's result, how the run ended."""
+    """A test with the runs of its last attempt; none if it failed before any.
+
+    `result` is pytest's word; for a run that no test made, how the run ended. `aside` are the runs of earlier attempts
+    and of rehearsals, each with its name. `is_counted` is false for a rehearsal whose test is not here.
+    """
 
     test: str
     result: str
@@ -168,12 +175,14 @@ class TestLine:
     triage: str
     rule: str
     message: str
-    runs: Sequence[RunLine]
+    runs: Sequence[RunLine] = ()
+    aside: Sequence[tuple[str, RunLine]] = ()
     seconds: float = 0.0
     dollars: float | None = None
     started: str = ""
     more: str = ""
     is_bad: bool = False
+    is_counted: bool = True
     difference: str = ""
 
     @property

@@ -18,10 +18,10 @@ from PIL import Image
 
 from pytest_vnc_use.report.page.model import RunLine
 from pytest_vnc_use.report.page.run_view import ShownRun, show_run
-from pytest_vnc_use.report.page.session_view import session_view
+from pytest_vnc_use.report.page.session_view import NOTHING_TOLD, Told, session_view
 from pytest_vnc_use.report.page.writing import Assets, Source, shared_text
 from pytest_vnc_use.report.templates import attribute, render_page
-from pytest_vnc_use.runs.folder import write_atomically
+from pytest_vnc_use.runs.folder import RunFolder, write_atomically
 
 
 class _Pictures:
@@ -46,8 +46,8 @@ class _Pictures:
         return attribute(f"data-{attribute_name}", self._names.get(f"{base}/{address}", ""))
 
 
-def write_one_file(runs: Iterable[Path], target: Path) -> Path:
-    """Write the report of these runs into one file. Raises RunFolderUnwritable."""
+def write_one_file(runs: Iterable[Path], target: Path, told: Told = NOTHING_TOLD) -> Path:
+    """Write the report of these runs, and of what sessions told, into one file. Raises RunFolderUnwritable."""
     pictures, parts = _Pictures(), []
     shown: list[tuple[ShownRun, str]] = []
     for number, path in enumerate(runs, start=1):
@@ -63,7 +63,7 @@ def write_one_file(runs: Iterable[Path], target: Path) -> Path:
 
     page = render_page(
         "one_file",
-        view=session_view(shown),
+        view=session_view(shown, told),
         parts=parts,
         pictures=pictures.encoded,
         assets=Assets(style=shared_text("report.css")),
@@ -80,8 +80,7 @@ def _show(path: Path, key: str, pictures: _Pictures) -> ShownRun:
     for address, png in run.shots.made.items():
         pictures.add(f"{key}/{address}", png)
     for ref in run.shots.used:
-        address = f"screens/{ref.digest}.png"
-        pictures.add(f"{key}/{address}", (path / address).read_bytes())
+        pictures.add(f"{key}/screens/{ref.digest}.png", RunFolder(path).load_png(ref))
     run.shots.made.clear()
     return run
 

@@ -13,7 +13,7 @@ from pytest_vnc_use.report import phrases
 from pytest_vnc_use.report.page.model import Badge, ClaimView, Pair, RunLine, RunView
 from pytest_vnc_use.report.page.shots import Shots
 from pytest_vnc_use.report.page.step_view import step_views
-from pytest_vnc_use.report.page.text import short
+from pytest_vnc_use.report.page.text import short, without_place
 from pytest_vnc_use.report.phrases import Tone
 from pytest_vnc_use.runs.damaged import read_what_is_left
 from pytest_vnc_use.runs.ended_test import EndedTest, read_ended_test
@@ -24,6 +24,7 @@ from pytest_vnc_use.types import FrameRef, Reading, Step, Verdict, VerdictKind
 
 VERDICT_TONES: dict[VerdictKind, Tone] = {"holds": "good", "fails": "bad", "unsure": "doubt"}
 RESULT_TONES: dict[str, Tone] = {"passed": "good", "failed": "bad", "error": "bad", "xpassed": "doubt"}
+DID_NOT_END = "did not end"
 _PRINTED_LINES = 200
 _PRINTED_MOST = 50_000
 _UNFINISHED = "begun and never finished: whether it took effect is unknown"
@@ -31,13 +32,18 @@ _UNFINISHED = "begun and never finished: whether it took effect is unknown"
 
 @dataclass(frozen=True)
 class ShownRun:
-    """A run with its page. `trace` and `ended` are None if there is none, or it cannot be read."""
+    """A run with its page. `trace` and `ended` are None if there is none, or it cannot be read.
+
+    `is_result_damaged` says that a result is written, and cannot be read. `unwritten` says why its page is not written.
+    """
 
     path: Path
     view: RunView
     shots: Shots
     trace: Trace | None = None
     ended: EndedTest | None = None
+    is_result_damaged: bool = False
+    unwritten: str = ""
 
     def line(self, page: str) -> RunLine:
         """Return the run for the list of the session; `page` is the address of its page."""
@@ -77,16 +83,17 @@ def show_run(path: Path, *, quick: bool = False) -> ShownRun:
     try:
         ended = read_ended_test(path)
     except RunFolderError as exc:
-        damage.append(str(exc))
+        damage.append(without_place(exc, path))
     is_fine = ended is not None and not ended.is_bad
     shots = Shots(path, ended.pictures if ended else "", quick=quick and is_fine)
     try:
         trace, broken = read_what_is_left(path)
     except RunFolderError as exc:
-        test = ended.test if ended else ""
-        view = RunView(path.name, short(test, 500), "", [Badge("cannot be shown", "bad")], "", problem=short(exc))
+        test, why = ended.test if ended else "", short(without_place(exc, path))
+        view = RunView(path.name, short(test, 500), "", [Badge("cannot be shown", "bad")], "", problem=why)
         return ShownRun(path, view, shots, None, ended)
-    return ShownRun(path, _view(trace, ended, shots, [*damage, *broken]), shots, trace, ended)
+    view = _view(trace, ended, shots, [*damage, *broken])
+    return ShownRun(path, view, shots, trace, ended, is_result_damaged=bool(damage))
 
 
 def _view(trace: Trace, ended: EndedTest | None, shots: Shots, damage: list[str]) -> RunView:
@@ -96,6 +103,8 @@ def _view(trace: Trace, ended: EndedTest | None, shots: Shots, damage: list[str]
     outcome = Badge("not as recorded", "bad") if _failing_drift(trace) else Badge(*phrases.outcome_in_words(trace))
     verdicts = [Badge(f"claim {verdict.kind}", VERDICT_TONES[verdict.kind]) for verdict in trace.verdicts[:8]]
     result = [Badge(ended.result, RESULT_TONES.get(ended.result, "plain"))] if ended else []
+    if ended is None and trace.started.test_id:
+        result = [Badge(DID_NOT_END, "bad")]
     triage = [Badge(ended.triage, "bad" if ended.is_bad else "plain")] if ended and ended.triage else []
     return RunView(
         run_id=trace.path.name,
@@ -146,6 +155,8 @@ def _sentence(trace: Trace, ended: EndedTest | None) -> tuple[str, str]:
     message = ": ".join(filter(None, [trace.ended.message, _first_line(trace.ended.error)])) if trace.ended else ""
     if _failing_drift(trace):
         message = trace.drifts[-1].problem
+    if ended is None and trace.started.test_id:
+        return f"The test did not end, or its result is lost. Of its run: {message or 'it did not end'}", ""
     if ended is None:
         return message or "no test's result is written here", ""
     what = f"The test {_RESULTS.get(ended.result, ended.result)}"
@@ -275,7 +286,9 @@ def _end(text: str) -> str:
 
 
 def outcome_word(shown: ShownRun) -> str:
-    """Return the result of the test, or how the run ended if no result is written."""
+    """Return the result of the test; for a run that no test made, how the run ended."""
     if shown.ended:
         return shown.ended.result
-    return outcome_of(shown.trace) if shown.trace else "unreadable"
+    if shown.trace is None or shown.is_result_damaged:
+        return "unreadable"
+    return DID_NOT_END if shown.trace.started.test_id else outcome_of(shown.trace)

@@ -11,6 +11,7 @@ from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.annotate import action_lines
 from pytest_vnc_use.report.page.model import Box, Pair, Shot
 from pytest_vnc_use.report.page.pictures import Comparison, Screens, around
+from pytest_vnc_use.report.page.text import without_place
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import Action, FrameRef, Region
 
@@ -31,6 +32,7 @@ class Shots:
         self._quick = quick
         self._screens = Screens(RunFolder(run_folder))
         self._missing = missing
+        self._folder = run_folder
         self._shots: dict[FrameRef, Shot] = {}
         self.made: dict[str, bytes] = {}
         self.used: list[FrameRef] = []
@@ -45,7 +47,7 @@ class Shots:
         try:
             self._screens.png(ref)
         except RunFolderError as exc:
-            return Shot("", problem=self._missing or f"no picture: {exc}")
+            return Shot("", problem=self._missing or f"no picture: {without_place(exc, self._folder)}")
         self.used.append(ref)
         return Shot("", f"screens/{ref.digest}.png", ref.width, ref.height)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use.plain_text import LONGEST, cut
@@ -19,3 +21,8 @@ def as_json(value: Any, most: int) -> str:
         return short(json.dumps(value, ensure_ascii=False, indent=1, default=str), most)
     except RecursionError:
         return "(nested too deeply to be shown)"
+
+
+def without_place(text: object, folder: Path) -> str:
+    """Return the text without the way to a folder: a page that is sent away does not tell where it was made."""
+    return str(text).replace(f"{folder.parent}{os.sep}", "")

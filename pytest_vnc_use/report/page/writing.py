@@ -9,6 +9,7 @@ If FOLDER is where the run folders are, nothing is copied. Every file is written
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,13 +18,14 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
-from pytest_vnc_use.errors import RunFolderUnwritable
+from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
 from pytest_vnc_use.report.page.model import RunLine
 from pytest_vnc_use.report.page.run_view import ShownRun, show_run
-from pytest_vnc_use.report.page.session_view import session_view
+from pytest_vnc_use.report.page.session_view import NOTHING_TOLD, Told, session_view
 from pytest_vnc_use.report.page.shots import MADE
+from pytest_vnc_use.report.page.text import without_place
 from pytest_vnc_use.report.templates import attribute, render_page
-from pytest_vnc_use.runs.folder import write_atomically
+from pytest_vnc_use.runs.folder import RunFolder, write_atomically
 
 INDEX = "index.html"
 SHARED = ("report.css", "report.js")
@@ -47,8 +49,10 @@ class Assets:
     is_part: bool = False
 
 
-def write_report(runs: Iterable[Path], folder: Path, *, one_file: bool = False, quick: bool = False) -> Path:
-    """Write the pages of these runs into a folder, and return the path of the first page.
+def write_report(
+    runs: Iterable[Path], folder: Path, told: Told = NOTHING_TOLD, *, one_file: bool = False, quick: bool = False
+) -> Path:
+    """Write the pages of a session and of these runs into a folder, and return the path of the first page.
 
     With `one_file` it is a single file. `quick` is that of `show_run`. Raises RunFolderUnwritable.
     """
@@ -57,22 +61,23 @@ def write_report(runs: Iterable[Path], folder: Path, *, one_file: bool = False, 
         if one_file:
             from pytest_vnc_use.report.page.one_file import write_one_file
 
-            return write_one_file(runs, folder / INDEX)
-        return _write_folder(runs, folder, quick=quick)
+            return write_one_file(runs, folder / INDEX, told)
+        return _write_folder(runs, folder, told, quick=quick)
     except OSError as exc:
         raise RunFolderUnwritable(f"cannot write the report into {str(folder)!r}: {exc}") from exc
 
 
-def _write_folder(runs: Iterable[Path], folder: Path, *, quick: bool) -> Path:
+def _write_folder(runs: Iterable[Path], folder: Path, told: Told, *, quick: bool) -> Path:
     for name in SHARED:
         write_atomically(folder / name, shared_text(name).encode())
     shown: list[tuple[ShownRun, str]] = []
     taken: set[str] = set()
     for run in runs:
         target = _target(run, folder, taken)
-        shown.append((_write_run(run, target, quick=quick), f"{quote(target.name)}/{INDEX}"))
+        written = _write_run(run, target, quick=quick)
+        shown.append((written, "" if written.unwritten else f"{quote(os.fsencode(target.name))}/{INDEX}"))
     values = {"assets": Assets(), "src": None, "src_of": _source_of}
-    page = render_page("session", view=session_view(shown), **values)
+    page = render_page("session", view=session_view(shown, told), **values)
     write_atomically(folder / INDEX, page.encode("utf-8", "replace"))
     return folder / INDEX
 
@@ -95,28 +100,47 @@ def _target(run: Path, folder: Path, taken: set[str]) -> Path:
 
 
 def _write_run(run: Path, target: Path, *, quick: bool) -> ShownRun:
-    """Write the page of one run and its pictures; return the run without the pictures."""
+    """Write the page of one run and its pictures; return the run without the pictures.
+
+    A page that cannot be written does not stop the other pages: the returned run says why.
+    """
     shown = show_run(run, quick=quick)
+    view = replace(shown.view, claims=(), printed=(), failure="")
+    try:
+        _write_files(shown, target)
+    except (OSError, RunFolderError) as exc:
+        shown, view = replace(shown, unwritten=without_place(exc, target)), replace(view, deciding=None)
+    shown.shots.made.clear()
+    return replace(shown, view=view)
+
+
+def _write_files(shown: ShownRun, target: Path) -> None:
+    """Write the page of one run and its pictures. Raises OSError, RunFolderError."""
+    _make_own(target)
     if shown.shots.made:
-        (target / MADE).mkdir(parents=True, exist_ok=True)
-    target.mkdir(parents=True, exist_ok=True)
+        _make_own(target / MADE)
     for address, png in shown.shots.made.items():
         write_atomically(target / address, png)
-    if target.resolve() != run.resolve():
+    if target.resolve() != shown.path.resolve():
         _copy_screens(shown, target)
     assets = Assets("../", f"../{INDEX}")
     page = render_page("run", view=shown.view, assets=assets, src=partial(_source, ""))
     write_atomically(target / INDEX, page.encode("utf-8", "replace"))
-    shown.shots.made.clear()
-    return replace(shown, view=replace(shown.view, claims=(), printed=(), failure=""))
+
+
+def _make_own(folder: Path) -> None:
+    """Make a folder if there is none. Raises RunFolderUnwritable if it is a link: it may lead anywhere."""
+    if folder.is_symlink():
+        raise RunFolderUnwritable(f"{folder.name!r} must be a folder, it is a symbolic link")
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def _copy_screens(shown: ShownRun, target: Path) -> None:
-    (target / "screens").mkdir(exist_ok=True)
+    _make_own(target / "screens")
     for ref in shown.shots.used:
         name = f"screens/{ref.digest}.png"
         if not (target / name).exists():
-            write_atomically(target / name, (shown.path / name).read_bytes())
+            write_atomically(target / name, RunFolder(shown.path).load_png(ref))
 
 
 def _source(base: str, address: str, name: str = "src") -> str:

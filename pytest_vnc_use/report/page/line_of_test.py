@@ -1,0 +1,120 @@
+"""The line of one test on the page of a session: by its result in the session, or else by the results of its runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from pytest_vnc_use.report.page.model import Badge, RunLine, TestLine
+from pytest_vnc_use.report.page.run_view import DID_NOT_END, RESULT_TONES, ShownRun, outcome_word
+from pytest_vnc_use.report.page.runs_of_tests import Shown, attempt_of, is_rehearsal
+from pytest_vnc_use.report.page.text import short
+from pytest_vnc_use.report.phrases import Tone
+from pytest_vnc_use.report.results import ItemResult
+
+_OF_RUNS: dict[str, Tone] = {"broke": "bad", "unreadable": "bad", "unfinished": "bad", DID_NOT_END: "bad"}
+_BAD = frozenset({"failed", "error", *_OF_RUNS})
+_LARGEST = 1e9
+
+
+def line_of_result(result: ItemResult, shown: Sequence[Shown]) -> TestLine:
+    """Return the line of a test with its result in the session; `shown` are the runs of it that are there."""
+    attempt = len(result.retried_for) + 1
+    last = [each for each in shown if attempt_of(each[0]) in (0, attempt) and not is_rehearsal(each[0])]
+    more = [f"attempt {attempt}"] if attempt > 1 else []
+    more += ["its rehearsal did not repeat"] if result.is_unrepeated else []
+    runs = [run.line(page) for run, page in last]
+    return TestLine(
+        test=short(result.test, 500),
+        result=short(result.result, 40),
+        badge=Badge(short(result.result, 40), tone_of(result.result)),
+        triage=short(result.triage or "", 40),
+        rule=short(result.rule, 300),
+        message=short(result.message, 500),
+        runs=runs,
+        aside=_aside(shown, last),
+        seconds=_known(result.duration_s) or 0.0,
+        dollars=_known(result.dollars),
+        started=_started(shown),
+        more=", ".join(more),
+        is_bad=result.result in _BAD,
+        difference=_difference(runs),
+    )
+
+
+def line_of_runs(shown: Sequence[Shown]) -> TestLine:
+    """Return the line of a test by what is written in the folders of its runs."""
+    tried = [each for each in shown if not is_rehearsal(each[0])]
+    last = [each for each in tried if attempt_of(each[0]) == attempt_of(tried[-1][0])] or list(shown)
+    run = last[-1][0]
+    ended, result = run.ended, outcome_word(run) if tried else "rehearsal"
+    runs = [run.line(page) for run, page in last]
+    return TestLine(
+        test=run.view.test or short(run.view.task, 200) or run.view.run_id,
+        result=short(result, 40),
+        badge=Badge(short(result, 40), tone_of(result)),
+        triage=short(ended.triage, 40) if ended else "",
+        rule=run.view.rule,
+        message=_message(run),
+        runs=runs,
+        aside=_aside(shown, last),
+        seconds=_seconds(shown),
+        dollars=_dollars(shown),
+        started=_started(shown),
+        more=f"attempt {ended.attempt}" if ended and ended.attempt > 1 else "",
+        is_bad=result in _BAD,
+        is_counted=bool(tried),
+        difference=_difference(runs),
+    )
+
+
+def tone_of(result: str) -> Tone:
+    """Return the colour of a test's result, or of how a run ended."""
+    return RESULT_TONES.get(result) or _OF_RUNS.get(result, "plain")
+
+
+def _aside(shown: Sequence[Shown], last: Sequence[Shown]) -> list[tuple[str, RunLine]]:
+    """Return the runs of earlier attempts and of rehearsals with a name that says what they are."""
+    named = []
+    for each in shown:
+        if each not in last:
+            run, page = each
+            kind = "rehearsal" if is_rehearsal(run) else f"attempt {attempt_of(run)}"
+            named.append((short(f"{kind}: {outcome_word(run)}", 60), run.line(page)))
+    return named
+
+
+def _difference(runs: Sequence[RunLine]) -> str:
+    return next((run.difference for run in reversed(runs) if run.difference), "")
+
+
+def _started(shown: Sequence[Shown]) -> str:
+    return next((run.trace.started.started_at for run, _ in shown if run.trace), "")
+
+
+def _message(run: ShownRun) -> str:
+    if run.ended and run.ended.message:
+        return short(run.ended.message, 500)
+    return short(run.view.problem or run.view.sentence, 500)
+
+
+def _seconds(shown: Sequence[Shown]) -> float:
+    """Return the seconds of all attempts: each counts once, also if it has several runs."""
+    told = {run.ended for run, _ in shown if run.ended}
+    rest = sum(run.line("").seconds for run, _ in shown if not run.ended)
+    return sum(ended.seconds for ended in told) + rest
+
+
+def _dollars(shown: Sequence[Shown]) -> float | None:
+    told = [ended.dollars for ended in {run.ended for run, _ in shown if run.ended}]
+    return _sum([*told, *(run.line("").dollars for run, _ in shown if not run.ended)])
+
+
+def _sum(dollars: Iterable[float | None]) -> float | None:
+    known = [each for each in dollars if each is not None]
+    return sum(known) if known else None
+
+
+def _known(number: float | None) -> float | None:
+    """Return a number, or None for one that cannot be, such as nan: results may come from anybody."""
+    return number if number is not None and math.isfinite(number) and 0 <= number < _LARGEST else None

@@ -1,0 +1,44 @@
+"""Files of a folder that anybody may have made: only regular files are opened, and no link is followed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+_CAREFULLY = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+LARGEST = 100_000_000
+"""No picture and no result is larger."""
+
+
+def read_whole(path: Path, most: int | None = None) -> bytes:
+    """Return the content of a regular file of at most `most` bytes. Raises OSError."""
+    with _opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if most is not None and size > most:
+            raise OSError(errno.EFBIG, f"it must have at most {most} bytes, it has {size}", str(path))
+        return file.read()
+
+
+def read_end(path: Path, most: int) -> tuple[bytes, int]:
+    """Return the last bytes of a regular file, at most `most`, and the size of the file. Raises OSError."""
+    with _opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(size - most, 0))
+        return file.read(most), size
+
+
+def _opened(path: Path) -> BinaryIO:
+    if path.is_symlink() or (path.parent.name in _INNER and path.parent.is_symlink()):
+        raise OSError(errno.ELOOP, "it must not be a symbolic link", str(path))
+    file = os.fdopen(os.open(path, _CAREFULLY), "rb")  # a FIFO without a writer does not block here
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it must be a regular file", str(path))
+    return file
+
+
+_INNER = frozenset({"logs", "screens"})
+"""The folders of a run folder. The run folder itself may be a link: its user named it."""

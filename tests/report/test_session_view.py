@@ -1,0 +1,135 @@
+"""The page of a session: every test of it, with or without a run, once however often it was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.report.page.run_view import show_run
+from pytest_vnc_use.report.page.session_view import Told, session_view
+from pytest_vnc_use.report.page.writing import write_report
+from pytest_vnc_use.report.results import ItemResult, RunFigures
+from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
+from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.types import Click, Outcome, RunEnded, RunStarted
+
+DONE = RunEnded(Outcome.DONE, "the basket is open")
+LOST = ItemResult("test_lost", "error", "infra", "the test did not end", "worker 'gw0' crashed")
+Made = Callable[..., Path]
+
+
+@pytest.fixture
+def made(write_run, make_step) -> Made:
+    """`made(name, ended)`: the folder of a done run, whose test ended so."""
+
+    def made(name: str, ended: EndedTest | None = None) -> Path:
+        path = write_run([make_step(1, Click(5, 5))], DONE)
+        path = path.rename(path.with_name(name))
+        if ended:
+            write_ended_test(path, ended)
+        return path
+
+    return made
+
+
+def shown(*runs: Path):
+    return [(show_run(run), f"{run.name}/index.html") for run in runs]
+
+
+def figures(*runs: Path) -> tuple[RunFigures, ...]:
+    return tuple(RunFigures(str(run)) for run in runs)
+
+
+# --- tests without a run ----------------------------------------------------------------------------------------------
+
+
+def test_a_test_that_failed_without_a_run_stands_on_the_page(made: Made, tmp_path: Path) -> None:
+    run = made("made-1", EndedTest("test_fine", "passed"))
+    told = Told([ItemResult("test_fine", "passed", runs=figures(run)), LOST])
+    view = session_view(shown(run), told)
+    assert view.title == "1 of 2 tests did not pass"
+    assert [(test.test, test.triage, test.message) for test in view.tests] == [
+        ("test_lost", "infra", "worker 'gw0' crashed"),
+        ("test_fine", "", ""),
+    ]
+    for one_file in (False, True):
+        page = write_report([run], tmp_path / f"out-{one_file}", told, one_file=one_file).read_text("utf-8")
+        assert "1 of 2 tests did not pass" in page
+        assert "worker &#39;gw0&#39; crashed" in page
+
+
+def test_the_page_of_a_session_without_runs_replaces_the_page_before(made: Made, tmp_path: Path) -> None:
+    page = write_report([made("made-1", EndedTest("test_fine", "passed"))], tmp_path / "runs")
+    assert "1 test, none failed" in page.read_text("utf-8")
+    write_report([], tmp_path / "runs", Told([LOST]))
+    assert "1 of 1 test did not pass" in page.read_text("utf-8")
+
+
+def test_the_result_of_the_session_counts_not_the_end_of_the_run(made: Made) -> None:
+    run = made("made-1")
+    view = session_view(
+        shown(run), Told([ItemResult("test_it", "failed", "product", "it says so", "no", runs=figures(run))])
+    )
+    (test,) = view.tests
+    assert (test.result, test.is_bad, [each.run_id for each in test.runs]) == ("failed", True, ["made-1"])
+
+
+def test_a_test_whose_result_was_never_written_did_not_end(tmp_path: Path, frames, make_step) -> None:
+    folder = RunFolder.create(tmp_path, "run-1")
+    started = RunStarted("run-1", "Click", "2026-01-02T03:04:05+00:00", "scripted", frames[0].ref, test_id="test_it")
+    for event in (started, DONE):
+        folder.append(event)
+    view = session_view(shown(folder.path))
+    assert view.title == "1 of 1 test did not pass"
+    assert view.tests[0].result == "did not end"
+    assert show_run(folder.path).view.sentence.startswith("The test did not end")
+
+
+def test_a_damaged_result_is_not_a_pass(made: Made) -> None:
+    run = made("made-1", EndedTest("test_it", "failed"))
+    (run / "result.json").write_text("{")
+    assert session_view(shown(run)).title == "1 of 1 test did not pass"
+
+
+# --- attempts and rehearsals ------------------------------------------------------------------------------------------
+
+TRIES = [
+    EndedTest("test_it", "failed", triage="product", seconds=1.0),
+    EndedTest("test_it", "passed", attempt=2, seconds=2.0),
+    EndedTest("test_it", "failed", is_rehearsal=True, seconds=3.0),
+]
+
+
+@pytest.mark.parametrize("has_results", [False, True])
+def test_a_test_counts_once_and_its_last_attempt_decides(made: Made, has_results: bool) -> None:
+    runs = [made(f"made-{number}", ended) for number, ended in enumerate(TRIES, start=1)]
+    result = ItemResult("test_it", "passed", duration_s=6.0, retried_for=("product",), runs=figures(*runs))
+    view = session_view(shown(*runs), Told([result] if has_results else []))
+    assert view.title == "1 test, none failed"
+    (test,) = view.tests
+    assert (test.more, test.seconds) == ("attempt 2", 6.0)
+    assert [run.run_id for run in test.runs] == ["made-2"]
+    assert [(name, run.run_id) for name, run in test.aside] == [
+        ("attempt 1: failed", "made-1"),
+        ("rehearsal: failed", "made-3"),
+    ]
+
+
+def test_a_second_session_is_not_an_attempt(made: Made) -> None:
+    runs = [made(f"made-{number}", EndedTest("test_it", "passed", seconds=number)) for number in (1, 2)]
+    assert session_view(shown(*runs)).title == "2 tests, none failed"
+
+
+def test_a_rehearsal_alone_is_no_test(made: Made) -> None:
+    view = session_view(shown(made("made-1", TRIES[2]), made("made-2", TRIES[1])))
+    assert view.title == "1 test, none failed"
+    assert sorted(test.result for test in view.tests) == ["passed", "rehearsal"]
+
+
+def test_an_attempt_that_failed_before_its_run_is_not_hidden_by_the_run_before(made: Made) -> None:
+    run = made("made-1", TRIES[0])
+    result = ItemResult("test_it", "error", "infra", message="no desktop", retried_for=("product",), runs=figures(run))
+    (test,) = session_view(shown(run), Told([result])).tests
+    assert (test.is_bad, test.runs, len(test.aside)) == (True, [], 1)
