@@ -29,27 +29,42 @@ class SessionSecrets:
     def __init__(self, given: Mapping[str, str]) -> None:
         self.given = given
         """Those of `--vnc-secret`, which every test may have typed."""
-        self._values: dict[str, str] = {}
+        self.declared: frozenset[tuple[str, str]] = frozenset()
+        """The names and values that an option or a marker declares; a name may have had several values."""
+        self._known: frozenset[tuple[str, str]] = frozenset()
         self._hide: Callable[[str], str] = str
         self.hide_in_id: Callable[[str], str] = str
         """Takes secrets out of the id of a parameter. A short value may be there by chance."""
-        self.add(given)
+        self.declare(given)
+
+    def declare(self, values: Mapping[str, str]) -> None:
+        """Redact these values, which an option or a marker names, also in the runs of all tests from now on."""
+        self.declared |= {(name, value) for name, value in values.items() if value}
+        self.add(values)
 
     def add(self, values: Mapping[str, str]) -> None:
         """Redact these values, by name, from now on; a value that is empty is none."""
         from pytest_vnc_use.runs.redaction import SHORT, Redactor
 
-        new = {name: value for name, value in values.items() if value}
-        if not new.items() <= self._values.items():
-            self._values.update(new)
-            self._hide = Redactor(self._values).hide_pieces
-            long = {name: value for name, value in self._values.items() if len(value) >= SHORT}
-            self.hide_in_id = Redactor(long).hide
+        known = self._known | {(name, value) for name, value in values.items() if value}
+        if known != self._known:
+            self._known = known
+            self._hide = Redactor({}, others=sorted(known)).hide_pieces
+            long = [(name, value) for name, value in sorted(known) if len(value) >= SHORT]
+            self.hide_in_id = Redactor({}, others=long).hide
 
     def hide(self, text: str) -> str:
-        """Return a text without secrets; pictures in it stay."""
-        parts = _PICTURE.split(text)
-        return "".join(part if number % 2 else self._hide(part) for number, part in enumerate(parts))
+        """Return a text without secrets; pictures in it stay. A text that cannot be redacted is withheld."""
+        try:
+            parts = _PICTURE.split(text)
+            return "".join(part if number % 2 else self._hide(part) for number, part in enumerate(parts))
+        except Exception as exc:  # noqa: BLE001  # whatever breaks here must hide neither the failure nor show a secret
+            return withheld(exc)
+
+
+def withheld(error: Exception) -> str:
+    """Return the sentence for a text that could not be redacted."""
+    return f"This text is withheld, because its secrets could not be hidden: {type(error).__name__}."
 
 
 def secrets_of(config: pytest.Config) -> SessionSecrets:
