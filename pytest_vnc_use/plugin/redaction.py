@@ -16,10 +16,19 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.plugin.options import secret_sources
-from pytest_vnc_use.plugin.stash import PROPERTIES, SECRETS, SETTINGS
+from pytest_vnc_use.plugin.stash import SECRETS, SETTINGS
 
 _OF_PYTEST = frozenset({"$report_type", "nodeid", "location", "keywords", "outcome", "when", "type", "style"})
 """Fields that pytest and other plugins look things up by; they hold no text of a test's own but its id."""
+_OWN = frozenset(
+    "vnc_" + name
+    for name in (
+        *("planner", "run", "page", "outcome", "triage", "rule", "dollars", "told", "pictures", "rehearsal"),
+        *("healed", "transient", "recording", "calls", "calls_uncounted"),
+        *("tokens_in", "tokens_cached", "tokens_out", "tokens_reckoned"),
+    )
+)
+"""The properties and fields of this plugin's own, which are made without secrets."""
 _PICTURE = re.compile(r"(data:image/[^;]+;base64,[A-Za-z0-9+/=]+)")
 
 
@@ -86,15 +95,22 @@ def pytest_configure(config: pytest.Config) -> None:
     from pytest_vnc_use import assembly
 
     secrets_of(config).add(assembly.ambient_secrets(config.stash[SETTINGS]))
+    _redact_logs(config)
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Have pytest's live log and its log file redacted as they are written."""
-    logs = session.config.pluginmanager.get_plugin("logging-plugin")
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Redact the logs, which pytest opens after this plugin is configured."""
+    _redact_logs(session.config)
+
+
+def _redact_logs(config: pytest.Config) -> None:
+    """Have pytest's live log and its log file redacted as they are written, if they are open."""
+    logs = config.pluginmanager.get_plugin("logging-plugin")
     for handler in (getattr(logs, "log_file_handler", None), getattr(logs, "log_cli_handler", None)):
-        if isinstance(handler, logging.Handler):
+        if isinstance(handler, logging.Handler) and not isinstance(handler.formatter, _RedactingFormatter):
             formatter = handler.formatter or logging.Formatter()
-            handler.setFormatter(_RedactingFormatter(formatter, secrets_of(session.config)))
+            handler.setFormatter(_RedactingFormatter(formatter, secrets_of(config)))
 
 
 class _RedactingFormatter(logging.Formatter):
@@ -146,7 +162,29 @@ class Redaction:
         if warning_message.line:
             warning_message.line = hide(warning_message.line)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Redact what ended the session, Ctrl-C or `pytest.exit`, before the terminal shows it."""
+        told: Any = excinfo.getrepr(funcargs=True)
+        report = pytest.TestReport("", ("", None, ""), {}, "failed", told, "call")
+        self._redact(report)
+        if isinstance(report.longrepr, str):
+            told.reprcrash.message = report.longrepr
+        else:
+            told = report.longrepr
+        excinfo.getrepr = lambda **_: told  # type: ignore[method-assign]  # for the terminal and all others
+
     def _redact(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        """Redact a report. If that breaks, the report still tells its outcome, and no text."""
+        try:
+            self._replace_text(report)
+        except Exception as exc:  # noqa: BLE001  # an error here would end the session, and the failure would be lost
+            report.longrepr = withheld(exc) if report.longrepr else None
+            report.sections = []
+            if isinstance(report, pytest.TestReport):
+                report.user_properties = [each for each in report.user_properties if each[0] in _OWN]
+
+    def _replace_text(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         """Put text without secrets in the place of all text that a report holds, if it holds any.
 
         pytest's own form for sending reports has all text in it, of whatever class an error's representation is.
@@ -170,8 +208,6 @@ def _redacted(value: Any, hide: Callable[[str], str]) -> Any:
             return {name: _redacted_field(name, each, hide) for name, each in value.items()}
         case list():
             return [_redacted(each, hide) for each in value]
-        case (str() as name, _) if name.startswith(PROPERTIES):
-            return value  # a property of this plugin's own, which has no secret
         case tuple():
             return tuple(_redacted(each, hide) for each in value)
         case _:
@@ -179,10 +215,21 @@ def _redacted(value: Any, hide: Callable[[str], str]) -> Any:
 
 
 def _redacted_field(name: str, value: Any, hide: Callable[[str], str]) -> Any:
-    if name in _OF_PYTEST or name.startswith(PROPERTIES):
+    if name in _OF_PYTEST or name in _OWN:
         return value
+    if name == "user_properties":
+        return [_redacted_property(name, each, hide) for name, each in value]
     if name == "lines" and value:  # a value may stand on several lines
         if any(line.endswith("\n") for line in value):  # as in a traceback of Python's own
             return [hide("".join(value))]
         return hide("\n".join(value)).split("\n")
     return _redacted(value, hide)
+
+
+def _redacted_property(name: Any, value: Any, hide: Callable[[str], str]) -> tuple[Any, Any]:
+    """Return a property of a test without secrets, as the text that reports show if its value is another object."""
+    if name in _OWN:
+        return name, value
+    told = str(value)
+    hidden = hide(told)
+    return _redacted(name, hide), (value if hidden == told else hidden)
