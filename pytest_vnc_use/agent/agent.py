@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -55,7 +55,8 @@ class VncUseAgent:
     once it or its program has ended, a lost connection is not made anew. `planner` may also be a callable, see
     callables.py; it, `judge` and `controller` replace what would be built from the other arguments. `settings`
     may be replaced: all but `start_seconds` and `lease_seconds` holds from the next run, look or claim on.
-    `recorded` is replayed, or recorded anew.
+    `recorded` is replayed, or recorded anew. `other_secrets` are names and values that are hidden too; a test's agent
+    gets those of the session's other tests.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class VncUseAgent:
         controller: Controller | None = None,
         functions: Sequence[Callable[..., object]] | None = None,
         secrets: Mapping[str, str] | None = None,
+        other_secrets: Collection[tuple[str, str]] = (),
         observers: Sequence[RunObserver] = (),
         test_id: str = "",
         check: bool = False,
@@ -87,7 +89,8 @@ class VncUseAgent:
         self.settings = absolute_files(settings, Path.cwd())
         self.budget = budget or assembly.build_budget(self.settings)
         """What this agent's models have used so far, and may use."""
-        own = Own(policy, planner, judge, controller, functions, secrets or {}, observers, desktop, recorded)
+        known = secrets or {}, other_secrets
+        own = Own(policy, planner, judge, controller, functions, *known, observers, desktop, recorded)
         self._parts = AgentParts(
             lambda: self.settings, self.budget, own, vnc_password, hitl_mode=hitl_mode, test_id=test_id, check=check
         )

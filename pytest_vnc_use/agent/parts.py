@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_vnc_use import assembly
@@ -30,6 +30,7 @@ class Own:
     controller: Controller | None
     functions: Sequence[Callable[..., object]] | None
     secrets: Mapping[str, str]
+    other_secrets: Collection[tuple[str, str]]
     observers: Sequence[RunObserver]
     desktop: Desktop | None
     recorded: RecordedTest | None
@@ -50,7 +51,8 @@ class AgentParts:
         check: bool,
     ) -> None:
         self._settings, self._own = settings, own
-        self.secrets = Secrets.of(own.secrets, assembly.api_keys(), assembly.ambient_secrets(settings(), password))
+        ambient = assembly.ambient_secrets(settings(), password)
+        self.secrets = Secrets.of(own.secrets, assembly.api_keys(), ambient, own.other_secrets)
         self.connection = assembly.Connection(settings, password, own.desktop, own.controller)
         functions = own.functions
         if functions is None:

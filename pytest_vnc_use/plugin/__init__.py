@@ -11,12 +11,12 @@ The hooks in the order of a session:
     pytest_configure              here               the marker, the layers of settings
                                   costs, recordings  the session's account; one person at one terminal
                                   reporting          registers triage and session_results
+    pytest_sessionstart           redaction          live logs are redacted from here on; first
     pytest_collect_file           collecting         `test_*.vnc.toml`
     pytest_pycollect_makeitem     collecting         a marked test asks for `vnc_agent`; first, before its parameters
     pytest_make_parametrize_id    redaction          a secret's name in the place of its value; first
     pytest_generate_tests         repeat             `--vnc-repeat`; last, after the test's own parameters
     pytest_itemcollected          collecting         reads the markers
-    pytest_collection_finish      redaction          live logs are redacted from here on
     pytest_collectreport          redaction          no secret in a report; outermost
     pytest_runtest_protocol       desktops_ahead     notes the next test
     pytest_runtest_setup          collecting         wrong markers; first
@@ -40,6 +40,7 @@ The hooks in the order of a session:
     pytest_runtest_logreport      redaction          no secret in a report, whoever gets it; outermost
                                   session_results    on the controller, for all workers
     pytest_warning_recorded       redaction          no secret in a warning; first
+    pytest_keyboard_interrupt     redaction          no secret in what ended the session; first
     pytest_sessionfinish          session_results    vnc-results.json, the job summary
     pytest_terminal_summary       session_results, recordings, rehearsals, reporting, costs
 

@@ -9,6 +9,8 @@ import pytest
 
 from pytest_vnc_use.plugin.on_demand import register_the_rest
 
+_LEARNED = pytest.StashKey[bool]()
+
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
     """Collect `test_*.vnc.toml` files: tests that need no Python."""
@@ -28,6 +30,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
         return
     from pytest_vnc_use.plugin import markers
 
+    _learn_secrets(collector)
     needs_agent = pytest.mark.usefixtures("vnc_agent")
     own = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "vnc_task"]
     if own:
@@ -36,6 +39,30 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
         needs_agent(function)
     elif collector.get_closest_marker("vnc_task") and needs_agent.mark not in collector.iter_markers():
         collector.add_marker(needs_agent)
+
+
+def _learn_secrets(collector: pytest.Module | pytest.Class) -> None:
+    """Learn the secrets of all markers in the collector's file, once, before a parameter of any test gets its id."""
+    from pytest_vnc_use.plugin import markers
+
+    module = collector.getparent(pytest.Module)
+    if module is None or _LEARNED in module.stash:
+        return
+    module.stash[_LEARNED] = True
+    things = [each for each in vars(module.obj).values() if inspect.isfunction(each) or inspect.isclass(each)]
+    methods = [each for kind in things if inspect.isclass(kind) for each in vars(kind).values()]
+    things += filter(inspect.isfunction, methods)
+    marks = [mark for each in (module.obj, *things) for mark in _marks_on(each) if mark.name == "vnc_task"]
+    if marks:
+        register_the_rest(collector.config)
+        markers.learn_secrets(collector.config, marks)
+
+
+def _marks_on(thing: object) -> list[pytest.Mark]:
+    """Return the marks that a module, a class or a function has by itself."""
+    found = vars(thing).get("pytestmark", ())
+    marks = [getattr(each, "mark", each) for each in (found if isinstance(found, (list, tuple)) else [found])]
+    return [mark for mark in marks if isinstance(mark, pytest.Mark)]
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -151,6 +151,7 @@ def vnc_agent(
         judge=vnc_judge,
         functions=vnc_functions,
         secrets={**redaction.secrets_of(request.config).given, **secrets},
+        other_secrets=redaction.secrets_of(request.config).declared,
         observers=[reporting.ItemObserver(item), desktops_ahead.LastRun(item, replays=replays), follower],
         test_id=item.nodeid,
         check=True,

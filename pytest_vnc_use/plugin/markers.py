@@ -31,7 +31,7 @@ def read(item: pytest.Item) -> None:
     try:
         item.stash[SPECS] = _specs(item)
         for spec in item.stash[SPECS]:
-            secrets_of(item.config).add(spec.secrets)
+            secrets_of(item.config).declare(spec.secrets)
         if SECRETS in item.config.stash:
             _check_id(item)
     except SettingsError as exc:
@@ -47,7 +47,7 @@ def learn_secrets(config: pytest.Config, marks: Iterable[pytest.Mark]) -> None:
     """Redact the secrets of markers from now on: the parameters of their test get their ids next."""
     for mark in marks:
         with suppress(SettingsError):  # `read` tells of a wrong marker
-            secrets_of(config).add(task_spec(mark.args, mark.kwargs).secrets)
+            secrets_of(config).declare(task_spec(mark.args, mark.kwargs).secrets)
 
 
 def _check_id(item: pytest.Item) -> None:

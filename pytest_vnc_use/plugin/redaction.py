@@ -16,10 +16,19 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.plugin.options import secret_sources
-from pytest_vnc_use.plugin.stash import PROPERTIES, SECRETS, SETTINGS
+from pytest_vnc_use.plugin.stash import SECRETS, SETTINGS
 
 _OF_PYTEST = frozenset({"$report_type", "nodeid", "location", "keywords", "outcome", "when", "type", "style"})
 """Fields that pytest and other plugins look things up by; they hold no text of a test's own but its id."""
+_OWN = frozenset(
+    "vnc_" + name
+    for name in (
+        *("planner", "run", "page", "outcome", "triage", "rule", "dollars", "told", "pictures", "rehearsal"),
+        *("healed", "transient", "recording", "calls", "calls_uncounted"),
+        *("tokens_in", "tokens_cached", "tokens_out", "tokens_reckoned"),
+    )
+)
+"""The properties and fields of this plugin's own, which are made without secrets."""
 _PICTURE = re.compile(r"(data:image/[^;]+;base64,[A-Za-z0-9+/=]+)")
 
 
@@ -29,27 +38,42 @@ class SessionSecrets:
     def __init__(self, given: Mapping[str, str]) -> None:
         self.given = given
         """Those of `--vnc-secret`, which every test may have typed."""
-        self._values: dict[str, str] = {}
+        self.declared: frozenset[tuple[str, str]] = frozenset()
+        """The names and values that an option or a marker declares; a name may have had several values."""
+        self._known: frozenset[tuple[str, str]] = frozenset()
         self._hide: Callable[[str], str] = str
         self.hide_in_id: Callable[[str], str] = str
         """Takes secrets out of the id of a parameter. A short value may be there by chance."""
-        self.add(given)
+        self.declare(given)
+
+    def declare(self, values: Mapping[str, str]) -> None:
+        """Redact these values, which an option or a marker names, also in the runs of all tests from now on."""
+        self.declared |= {(name, value) for name, value in values.items() if value}
+        self.add(values)
 
     def add(self, values: Mapping[str, str]) -> None:
         """Redact these values, by name, from now on; a value that is empty is none."""
         from pytest_vnc_use.runs.redaction import SHORT, Redactor
 
-        new = {name: value for name, value in values.items() if value}
-        if not new.items() <= self._values.items():
-            self._values.update(new)
-            self._hide = Redactor(self._values).hide_pieces
-            long = {name: value for name, value in self._values.items() if len(value) >= SHORT}
-            self.hide_in_id = Redactor(long).hide
+        known = self._known | {(name, value) for name, value in values.items() if value}
+        if known != self._known:
+            self._known = known
+            self._hide = Redactor({}, others=sorted(known)).hide_pieces
+            long = [(name, value) for name, value in sorted(known) if len(value) >= SHORT]
+            self.hide_in_id = Redactor({}, others=long).hide
 
     def hide(self, text: str) -> str:
-        """Return a text without secrets; pictures in it stay."""
-        parts = _PICTURE.split(text)
-        return "".join(part if number % 2 else self._hide(part) for number, part in enumerate(parts))
+        """Return a text without secrets; pictures in it stay. A text that cannot be redacted is withheld."""
+        try:
+            parts = _PICTURE.split(text)
+            return "".join(part if number % 2 else self._hide(part) for number, part in enumerate(parts))
+        except Exception as exc:  # noqa: BLE001  # whatever breaks here must hide neither the failure nor show a secret
+            return withheld(exc)
+
+
+def withheld(error: Exception) -> str:
+    """Return the sentence for a text that could not be redacted."""
+    return f"This text is withheld, because its secrets could not be hidden: {type(error).__name__}."
 
 
 def secrets_of(config: pytest.Config) -> SessionSecrets:
@@ -71,15 +95,22 @@ def pytest_configure(config: pytest.Config) -> None:
     from pytest_vnc_use import assembly
 
     secrets_of(config).add(assembly.ambient_secrets(config.stash[SETTINGS]))
+    _redact_logs(config)
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Have pytest's live log and its log file redacted as they are written."""
-    logs = session.config.pluginmanager.get_plugin("logging-plugin")
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Redact the logs, which pytest opens after this plugin is configured."""
+    _redact_logs(session.config)
+
+
+def _redact_logs(config: pytest.Config) -> None:
+    """Have pytest's live log and its log file redacted as they are written, if they are open."""
+    logs = config.pluginmanager.get_plugin("logging-plugin")
     for handler in (getattr(logs, "log_file_handler", None), getattr(logs, "log_cli_handler", None)):
-        if isinstance(handler, logging.Handler):
+        if isinstance(handler, logging.Handler) and not isinstance(handler.formatter, _RedactingFormatter):
             formatter = handler.formatter or logging.Formatter()
-            handler.setFormatter(_RedactingFormatter(formatter, secrets_of(session.config)))
+            handler.setFormatter(_RedactingFormatter(formatter, secrets_of(config)))
 
 
 class _RedactingFormatter(logging.Formatter):
@@ -131,7 +162,29 @@ class Redaction:
         if warning_message.line:
             warning_message.line = hide(warning_message.line)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Redact what ended the session, Ctrl-C or `pytest.exit`, before the terminal shows it."""
+        told: Any = excinfo.getrepr(funcargs=True)
+        report = pytest.TestReport("", ("", None, ""), {}, "failed", told, "call")
+        self._redact(report)
+        if isinstance(report.longrepr, str):
+            told.reprcrash.message = report.longrepr
+        else:
+            told = report.longrepr
+        excinfo.getrepr = lambda **_: told  # type: ignore[method-assign]  # for the terminal and all others
+
     def _redact(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        """Redact a report. If that breaks, the report still tells its outcome, and no text."""
+        try:
+            self._replace_text(report)
+        except Exception as exc:  # noqa: BLE001  # an error here would end the session, and the failure would be lost
+            report.longrepr = withheld(exc) if report.longrepr else None
+            report.sections = []
+            if isinstance(report, pytest.TestReport):
+                report.user_properties = [each for each in report.user_properties if each[0] in _OWN]
+
+    def _replace_text(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         """Put text without secrets in the place of all text that a report holds, if it holds any.
 
         pytest's own form for sending reports has all text in it, of whatever class an error's representation is.
@@ -155,8 +208,6 @@ def _redacted(value: Any, hide: Callable[[str], str]) -> Any:
             return {name: _redacted_field(name, each, hide) for name, each in value.items()}
         case list():
             return [_redacted(each, hide) for each in value]
-        case (str() as name, _) if name.startswith(PROPERTIES):
-            return value  # a property of this plugin's own, which has no secret
         case tuple():
             return tuple(_redacted(each, hide) for each in value)
         case _:
@@ -164,10 +215,21 @@ def _redacted(value: Any, hide: Callable[[str], str]) -> Any:
 
 
 def _redacted_field(name: str, value: Any, hide: Callable[[str], str]) -> Any:
-    if name in _OF_PYTEST or name.startswith(PROPERTIES):
+    if name in _OF_PYTEST or name in _OWN:
         return value
+    if name == "user_properties":
+        return [_redacted_property(name, each, hide) for name, each in value]
     if name == "lines" and value:  # a value may stand on several lines
         if any(line.endswith("\n") for line in value):  # as in a traceback of Python's own
             return [hide("".join(value))]
         return hide("\n".join(value)).split("\n")
     return _redacted(value, hide)
+
+
+def _redacted_property(name: Any, value: Any, hide: Callable[[str], str]) -> tuple[Any, Any]:
+    """Return a property of a test without secrets, as the text that reports show if its value is another object."""
+    if name in _OWN:
+        return name, value
+    told = str(value)
+    hidden = hide(told)
+    return _redacted(name, hide), (value if hidden == told else hidden)

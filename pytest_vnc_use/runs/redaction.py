@@ -8,7 +8,6 @@ import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from difflib import SequenceMatcher
 from functools import cache, cached_property
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import quote, quote_plus
@@ -29,10 +28,20 @@ _MIN_PIECE = 6
 """The fewest characters by which a value is known that is broken over lines."""
 _MIN_CUT = 4
 """The fewest characters of a value that are hidden beside the dots where a text was cut."""
-_MARGINS = re.compile(r"\\[rnt]|[\s'\"E>|+?:\\-]")
-"""The characters that may stand between the pieces of a value on several lines: quotes, and the margins of a diff."""
-_SKIPPED, _DIFF_LINE = re.compile(r"identical (?:leading|trailing) char"), re.compile(r"(?m)^(E?[ ]*[-+][ ])(.+)$")
-"""What pytest writes where it shortens a diff, and a line of a diff."""
+_COLOUR = r"\x1b\[[0-9;]*m"
+_CONTROL = (
+    # sequences of a terminal: a colour, a title, a set of characters
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-Z]|[=>78])"
+    r"|\\(?:x1b|u001b|033)\[[0-?]*[@-~]|\\(?:x|u00)(?:[01][0-9a-f]|7f)"  # the same as Python and JSON write them
+    r"|[\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060\ufeff]"  # characters that take no room
+)
+_MARGINS = re.compile(rf"{_CONTROL}|\\[rnt]|[\s'\"E>|+?:\\-]")
+"""All that may stand between the pieces of a value: quotes, the margins of a diff, what steers a terminal."""
+_COLOURS = re.compile(_COLOUR)
+_SKIPPED = re.compile(r"identical (?:leading|trailing) char")
+"""The words by which pytest says that it shortened a diff."""
+_DIFF_LINE = re.compile(rf"(?m)^((?:{_COLOUR}|E|[ ])*[-+](?:{_COLOUR})*[ ])(.+)$")
+_MARK = re.compile(r"(<(?:secret|totp):\w+>)")
 _DOTS = re.compile(r"\.\.\.|…")
 
 
@@ -43,22 +52,34 @@ class Redactor:
     base64 (also within a longer text, as in a Basic authorisation). Of a value with several lines, each long line is
     found too. Raises SettingsError for an empty value and for a name that is not valid. With `acts`, the text is
     acted upon, so only whole values are hidden, and whole numbers in JSON stay, even if they are a secret's digits.
+    `others` are names and values that are hidden too. Such a value takes the place of its placeholder only if it was
+    in a text that `hide` was given: who knows no more than the name gets nothing.
     """
 
-    def __init__(self, secrets: Mapping[str, str], *, acts: bool = False) -> None:
+    def __init__(
+        self, secrets: Mapping[str, str], *, others: Iterable[tuple[str, str]] = (), acts: bool = False
+    ) -> None:
         self._acts = acts
         # `str` because the forms of a value come from its repr, and a SecretText's shows its name
         self._values = {_placeholder(name, value): str(value) for name, value in secrets.items()}
-        self._hidden = {form: mark for mark, value in self._values.items() for form in _forms(value)}
+        marked = [(_placeholder(name, value), str(value)) for name, value in others]
+        self._others = {mark: value for mark, value in marked if mark not in self._values}
+        self._hidden = {form: mark for mark, value in [*marked, *self._values.items()] for form in _forms(value)}
         longest_first = sorted(self._hidden, key=len, reverse=True)
-        self._secrets = _any_of([*map(re.escape, self._values), *map(_pattern, longest_first)])
+        self._secrets = _any_of([*map(re.escape, {**self._values, **self._others}), *map(_pattern, longest_first)])
         self._bare = {bare: form for form in longest_first if len(bare := _MARGINS.sub("", form)) >= _MIN_PIECE}
 
     def hide(self, text: str) -> str:
         """Return `text` with placeholders for all secrets, the longest first. Existing placeholders stay."""
         if not any(form in text for form in self._hidden):
             return text
-        return self._secrets.sub(lambda found: self._hidden.get(found.group(), found.group()), text)
+        return self._secrets.sub(self._mark, text)
+
+    def _mark(self, found: re.Match[str]) -> str:
+        mark = self._hidden.get(found.group(), found.group())
+        if found.group() in self._hidden and mark in self._others:
+            self._values.setdefault(mark, self._others[mark])
+        return mark
 
     def hide_pieces(self, text: str) -> str:
         """Return `text` as `hide` does, for a reader: without values broken over lines and the ends of cut ones too."""
@@ -73,14 +94,24 @@ class Redactor:
     def _without_part(self, line: re.Match[str]) -> str:
         """Return the line of a shortened diff, which may hold any part of a value, without that part."""
         margin, rest = line.groups()
-        return margin + self._without_parts(rest)
+        split = _MARK.split(rest)
+        return margin + "".join(each if number % 2 else self._without_parts(each) for number, each in enumerate(split))
 
     def _without_parts(self, text: str) -> str:
-        size, start, form = max((*_longest_part(form, text), form) for form in self._hidden)
-        if size < _MIN_PIECE:
-            return text
-        before, after = text[:start], text[start + size :]
-        return self._without_parts(before) + self._hidden[form] + self._without_parts(after)
+        kept, end = [], 0
+        for start, stop, mark in _Bared(text, _COLOURS).parts(self._pieces):
+            kept += [text[end:start], mark]
+            end = stop
+        return "".join([*kept, text[end:]])
+
+    @cached_property
+    def _pieces(self) -> dict[str, str]:
+        """The placeholder for each `_MIN_PIECE` characters that follow each other in a form of a value."""
+        return {
+            form[start : start + _MIN_PIECE]: mark
+            for form, mark in self._hidden.items()
+            for start in range(len(form) - _MIN_PIECE + 1)
+        }
 
     def reveal(self, text: str) -> str:
         """Return `text` with the secrets' values for their placeholders; only for the moment before it is typed.
@@ -127,7 +158,7 @@ class Redactor:
             case FrameRef():
                 return value
             case str():
-                return self.hide(value) if self._acts or "\n" not in value else self.hide_pieces(value)
+                return self.hide(value) if self._acts or value.isprintable() else self.hide_pieces(value)
             case tuple():
                 return tuple(map(self.hide_in, value))
             case Mapping() | list():
@@ -157,14 +188,14 @@ def _pattern(form: str) -> str:
 class _Bared:
     """A text without its margins, in which values are found that are broken over lines, escaped again, or cut."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._rest = _MARGINS.sub("", text)
+    def __init__(self, text: str, margins: re.Pattern[str] = _MARGINS) -> None:
+        self._text, self._margins = text, margins
+        self._rest = margins.sub("", text)
 
     @cached_property
     def _kept(self) -> list[int]:
         """The place in the text of each character of the rest."""
-        margins = {place for margin in _MARGINS.finditer(self._text) for place in range(*margin.span())}
+        margins = {place for margin in self._margins.finditer(self._text) for place in range(*margin.span())}
         return [place for place in range(len(self._text)) if place not in margins]
 
     @cached_property
@@ -181,6 +212,17 @@ class _Bared:
         # without margins between, it is a part of a placeholder: `hide` has left it
         return spans if ends else [(start, end) for start, end in spans if end - start > len(bare)]
 
+    def parts(self, pieces: Mapping[str, str]) -> list[tuple[int, int, str]]:
+        """Return where the text has one or more of the pieces in a row, in order, and the placeholder of the first."""
+        found: list[tuple[int, int, str]] = []
+        for at in range(len(self._rest) - _MIN_PIECE + 1):
+            mark = pieces.get(self._rest[at : at + _MIN_PIECE])
+            if mark and found and at <= found[-1][1]:
+                found[-1] = found[-1][0], at + _MIN_PIECE, found[-1][2]
+            elif mark:
+                found.append((at, at + _MIN_PIECE, mark))
+        return [(self._kept[start], self._kept[end - 1] + 1, mark) for start, end, mark in found]
+
     def _ends(self, bare: str) -> Iterator[tuple[int, int]]:
         """Yield where the rest has a beginning of a value before dots, or an end of it after dots."""
         for before, after in self._dots:
@@ -192,17 +234,14 @@ class _Bared:
                 yield after, last + _MIN_CUT
 
 
-def _longest_part(form: str, text: str) -> tuple[int, int]:
-    """Return the length of the longest part of `form` that is in a text, and where it starts there."""
-    found = SequenceMatcher(None, text, form, autojunk=False).find_longest_match(0, len(text), 0, len(form))
-    return found.size, found.a
-
-
 def _replaced(text: str, spans: Sequence[tuple[int, int]], mark: str) -> str:
-    """Return a text with `mark` in the place of the spans, which are in order."""
-    ends = [0, *(end for _, end in spans)]
-    starts = [*(start for start, _ in spans), len(text)]
-    return mark.join(text[end:start] for end, start in zip(ends, starts, strict=True))
+    """Return a text with `mark` in the place of the spans, which are in order of their starts, and may overlap."""
+    kept, end = [], 0
+    for start, stop in spans:
+        if start >= end:
+            kept += [text[end:start], mark]
+        end = max(end, stop)
+    return "".join([*kept, text[end:]])
 
 
 def _forms(value: str) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from pytest_vnc_use.runs.redaction import Redactor
@@ -14,7 +14,8 @@ class Secrets:
     """The values by name that a task may use, and three redactors.
 
     `declared` knows these values only, and puts them back when they are typed. `at_start` also knows API keys.
-    `everything` knows all keys and passwords: it redacts whatever is kept or reported.
+    `everything` knows all keys and passwords: it redacts whatever is kept or reported. All three hide the secrets of
+    other tests too.
     """
 
     values: Mapping[str, str]
@@ -23,11 +24,20 @@ class Secrets:
     everything: Redactor
 
     @classmethod
-    def of(cls, values: Mapping[str, str], api_keys: Mapping[str, str], ambient: Mapping[str, str]) -> Secrets:
-        """Return the secrets of a task with the API keys and the other ambient secrets of the environment."""
+    def of(
+        cls,
+        values: Mapping[str, str],
+        api_keys: Mapping[str, str],
+        ambient: Mapping[str, str],
+        others: Collection[tuple[str, str]] = (),
+    ) -> Secrets:
+        """Return the secrets of a task with the API keys and the other ambient secrets of the environment.
+
+        `others` are the names and values of what other tests of the session declare.
+        """
         return cls(
             {name: SecretText.of(name, value) for name, value in values.items()},
-            Redactor(values, acts=True),
-            Redactor({**values, **api_keys}),
-            Redactor({**values, **ambient}),
+            Redactor(values, others=others, acts=True),
+            Redactor({**values, **api_keys}, others=others),
+            Redactor({**values, **ambient}, others=others),
         )

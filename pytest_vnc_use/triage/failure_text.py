@@ -118,4 +118,4 @@ def lines_in(file: Path, error: BaseException) -> list[str]:
 
 def sanitize(text: str, hide: Callable[[str], str]) -> str:
     """Return the text without secrets and control characters."""
-    return "\n".join(map(plain, hide(text).splitlines()))
+    return hide("\n".join(map(plain, hide(text).splitlines())))  # again, as control characters may have split one

@@ -226,3 +226,116 @@ def test_a_wrong_secret_is_told_of_before_any_test(pytester: pytest.Pytester) ->
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     told = result.stdout.str() + result.stderr.str()
     assert "--vnc-secret must be NAME, NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND, got 'SHOP=…'" in told
+
+
+AMONG_OTHERS = """
+import os
+import pathlib
+import pytest
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.types import TypeText
+
+PASSWORD = os.environ["".join(["SHOP", "_PASSWORD"])]
+sent = []
+
+class Noting(ScriptedPlanner):
+    def plan(self, observation, **others):
+        sent.append(repr(observation))
+        return super().plan(observation, **others)
+
+@pytest.fixture
+def vnc_planner(request):
+    return Noting([[TypeText("<secret:SHOP_PASSWORD>")]])
+
+@pytest.mark.vnc_task("sign in with " + PASSWORD, expect=None)
+def test_task(vnc_desktop):
+    assert "text w" in vnc_desktop.read_file("events.txt")
+
+@pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD", expect=None)
+def test_declares(vnc_desktop):
+    assert "text w" in vnc_desktop.read_file("events.txt")
+
+def test_own(vnc_agent):
+    vnc_agent.run("log in " + PASSWORD, expect=None)
+    assert sent and not any(PASSWORD in each for each in sent)
+
+@pytest.fixture
+def vnc_password():
+    return PASSWORD
+
+class Holder:
+    def __str__(self): return "holds " + PASSWORD
+
+def test_properties(vnc_password, record_property):
+    for value in (PASSWORD, pathlib.Path(PASSWORD), PASSWORD.encode(), {PASSWORD}, Holder(), 12345678):
+        record_property("vnc_login", value)
+    print("\\x1b[31m" + PASSWORD[:6] + "\\x1b[0m" + PASSWORD[6:])
+    assert vnc_password == 1
+
+def test_coloured():
+    assert PASSWORD + "\\n" + "a" * 40 + PASSWORD == PASSWORD + "!\\n" + "a" * 40 + PASSWORD + "!"
+
+def test_weak():
+    rows = "".join(f"password of user {number}; " for number in range(1200))
+    assert "x" * 60 + rows == "x" * 60 + rows.replace("user", "login")
+
+def test_exit():
+    pytest.exit("no login with " + PASSWORD)
+"""
+
+
+def test_what_one_test_declares_is_secret_in_all(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    value = "wonderland-77"
+    for name, text in {"SHOP_PASSWORD": value, "WEAK": "password1", "CI": "true"}.items():
+        monkeypatch.setenv(name, text)
+    pytester.makeconftest("import logging, os\ndef pytest_collection(): logging.warning(os.environ['LATE'])\n")
+    monkeypatch.setenv("LATE", "late-secret-5")
+    pytester.makepyfile(test_others=AMONG_OTHERS)
+    result = pytester.runpytest_subprocess(
+        *(*ON_PAD, "-vv", "-l", "--color=yes", "--full-trace", "--junit-xml=junit.xml", "-ojunit_logging=all"),
+        *("--html=report.html", "--log-file=log.log", "--vnc-secret=WEAK", "--vnc-secret=LATE", "-oaddopts="),
+        timeout=100,
+    )
+    told = result.stdout.str() + result.stderr.str()
+    assert "INTERNALERROR" not in told
+    assert "no login with <secret:SHOP_PASSWORD>" in told
+    assert "<secret:LATE>" in Path("log.log").read_text()
+    files = [each for each in Path().rglob("*") if each.is_file() and each.suffix not in (".py", ".pyc", ".png")]
+    told += "\n".join(each.read_text("utf-8", "replace") for each in files)
+    lines = [line for line in told.splitlines() if any(part in line for part in (value, "derland", "late-secret"))]
+    assert lines == []
+    assert "12345678" in Path("junit.xml").read_text()
+
+
+@pytest.mark.parametrize("where", ["class", "below"])
+def test_an_id_has_the_name_wherever_the_marker_is(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", SECRET)
+    mark = '@pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD")'
+    parameter = '@pytest.mark.parametrize("word", [os.environ["SHOP_PASSWORD"]])'
+    tests = {
+        "class": f"{mark}\nclass TestIt:\n    {parameter}\n    def test_it(self, word): ...\n",
+        "below": f"{parameter}\ndef test_it(word): ...\n{mark}\ndef test_marked(): ...\n",
+    }
+    pytester.makepyfile("import os\nimport pytest\n" + tests[where])
+    result = pytester.runpytest_subprocess("--collect-only", "-q", *QUIET)
+    assert "test_it[<secret:SHOP_PASSWORD>]" in result.stdout.str()
+    assert result.ret == pytest.ExitCode.OK
+
+
+def test_a_report_that_cannot_be_redacted_still_tells_of_the_failure(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", SECRET)
+    pytester.makeconftest(
+        """
+        from pytest_vnc_use.runs.redaction import Redactor
+        def breaks(self, text): raise RecursionError(text)
+        Redactor.hide_pieces = breaks
+        """
+    )
+    pytester.makepyfile("def test_it(): assert 1 == 2")
+    result = pytester.runpytest_subprocess("--vnc-secret=SHOP_PASSWORD", *QUIET)
+    result.assert_outcomes(failed=1)
+    assert "This text is withheld, because its secrets could not be hidden: RecursionError." in result.stdout.str()

@@ -307,6 +307,43 @@ def test_a_long_text_takes_no_long_time() -> None:
     assert time.monotonic() - started < 15.0
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\x1b[31mcorrect horse\x1b[0m 'battery' staple-0451",
+        "correct horse\x00 'battery' stap\x08le-0451",
+        "correct hor\u200bse 'batt\xadery' staple-0451",
+        repr("\x1b[31mcorrect horse\x1b[0m 'battery' staple-0451"),
+        json.dumps("\x1b[31mcorrect horse\x1b[0m 'battery' staple-0451"),
+        "\x1b]0;title\x07correct horse\x1b(B 'battery' staple-0451",
+        "Skipping 24 identical leading characters in diff\n"
+        "\x1b[1m\x1b[31mE  \x1b[91m- orse 'ba\x1b[39;49;00mttery' stap!\x1b[39;49;00m\n"
+        "\x1b[1m\x1b[31mE  \x1b[92m+ orse\x1b[39;49;00m 'battery' stap?",
+    ],
+)
+def test_what_steers_a_terminal_does_not_split_a_value(text: str) -> None:
+    hidden = Redactor({"LONG": LONG}).hide_pieces(text)
+    assert "<secret:LONG>" in hidden
+    assert not any(word in hidden for word in ("correct", "orse", "batt", "ttery", "stap", "0451"))
+
+
+def test_a_value_with_dots_that_is_broken_over_lines() -> None:
+    assert Redactor({"DOTS": "wonder...land-77"}).hide_pieces("wonder\n...land-77.") == "<secret:DOTS>."
+
+
+def test_a_diff_with_many_near_hits() -> None:
+    users = "".join(f"password of user {number}; " for number in range(5_000))
+    hidden = Redactor({"WEAK": "password1"}).hide_pieces(f"Skipping 60 identical leading characters\n- {users}")
+    assert hidden.count("<secret:WEAK> of user") == 5_000
+
+
+def test_others_are_hidden_and_typed_only_where_their_value_was_written() -> None:
+    redactor = Redactor({"OWN": "own-value"}, others=[("OTHER", "other-value"), ("THIRD", "third-value")], acts=True)
+    assert redactor.reveal("<secret:OWN> <secret:OTHER>") == "own-value <secret:OTHER>"
+    assert redactor.hide("type other-value") == "type <secret:OTHER>"
+    assert redactor.reveal("<secret:OTHER> <secret:THIRD>") == "other-value <secret:THIRD>"
+
+
 def test_a_secret_text_is_hidden_by_its_characters() -> None:
     redactor = Redactor({"PASSWORD": SecretText.of("PASSWORD", PASSWORD)})
     assert (
