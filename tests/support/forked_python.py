@@ -150,7 +150,8 @@ def _run(command: list[str], folder: str, env: dict[str, str], streams: list[int
         os.dup2(stream, number)
     for stream in set(streams):
         os.close(stream)
-    sys.stdin, sys.stdout, sys.stderr = os.fdopen(0, closefd=False), sys.__stdout__, sys.__stderr__
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
     sys.argv = command
     sys.path[:0] = [folder, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
     for name in _PLUGINS:
