@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_vnc_use.errors import RunFolderError
-from pytest_vnc_use.runs.folder import TimedEvent, Trace, event_of, header_of, is_event, trace_lines, trace_of
 from pytest_vnc_use.runs.json_lines import JsonLines
+from pytest_vnc_use.runs.trace import TimedEvent, Trace, event_of, header_of, is_event, trace_lines, trace_of
 from pytest_vnc_use.types import ModelExchange
 
 _MOST_DOLLARS = 1e9

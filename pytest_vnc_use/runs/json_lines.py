@@ -54,6 +54,14 @@ def from_json(form: Any, data: Any) -> Any:
         raise RunFolderError(f"{place} does not fit: {first['msg']}, got {first['input']!r}") from exc
 
 
+def from_line(path: Path, form: Any, line: JsonObject) -> Any:
+    """Return the value of type `form` that a line of the file `path` holds. Raises RunFolderError if it holds none."""
+    try:
+        return from_json(form, line)
+    except RunFolderError as exc:
+        raise RunFolderError(f"{str(path)!r} is damaged: {exc}") from exc
+
+
 def is_shallow(value: Any, levels: int = DEEPEST) -> bool:
     """Return whether a JSON value has at most this many levels."""
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
