@@ -17,6 +17,7 @@ from pytest_vnc_use.loop import graph, resume
 from pytest_vnc_use.loop.actor import LONGEST_TOLD, Actor, page_url_of
 from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.lock import only_driver
+from pytest_vnc_use.loop.nodes import Parts
 from pytest_vnc_use.loop.reviewer import Reviewer
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import RunFolder, new_run_id, path_of, read_trace, to_json
@@ -238,7 +239,7 @@ class Runner:
             self._reviewer.begin(folder.path.name, self._context.desktop.controller, history.steps)
             state = advance(run)
             while "outcome" not in state:
-                question = hide.hide_in(graph.asked(state))
+                question = hide.hide_in(graph.question_in(state))
                 emit(question)
                 if approver is None:
                     break
@@ -250,7 +251,7 @@ class Runner:
             raise
         return self._result(state, folder, started.task, history, emit)
 
-    def _parts(self, folder: RunFolder, started: RunStarted, emit: Callable[[RunEvent], None]) -> graph.Parts:
+    def _parts(self, folder: RunFolder, started: RunStarted, emit: Callable[[RunEvent], None]) -> Parts:
         context = self._context
         secrets, settings, controller = context.secrets, context.settings(), context.desktop.controller
         policy = self._own_policies.get(started.run_id, context.policy)
@@ -261,7 +262,7 @@ class Runner:
         context.desktop.await_rest(acting)
         functions = {"verify": context.verify(controller.frame, emit), **context.functions}
         reveal, page_url = secrets.declared.reveal, page_url_of(controller)
-        return graph.Parts(
+        return Parts(
             actor=Actor(acting, folder, functions, reveal, settings.step_delay, page_url),
             planner=planner,
             review=partial(self._reviewer.review, policy, review_context),
@@ -285,7 +286,7 @@ class Runner:
             params = history.turns[-1].decision.params if history.turns else {}
             params = self._context.secrets.everything.hide_json(params)
         else:
-            outcome, message, params = Outcome.WAITING, graph.asked(state).ruling.explanation, {}
+            outcome, message, params = Outcome.WAITING, graph.question_in(state).ruling.explanation, {}
         usage = sum((turn.decision.usage for turn in history.turns), Usage())
         self._newest_steps = steps = tuple(history.steps)
         return RunResult(folder.path.name, outcome, message, folder.path, task, steps, usage, transcript(steps), params)

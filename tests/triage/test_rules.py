@@ -38,7 +38,7 @@ from pytest_vnc_use.errors import (
     TaskFailed,
     VncUseError,
 )
-from pytest_vnc_use.loop import graph
+from pytest_vnc_use.loop.stall import STALLED
 from pytest_vnc_use.plugin.task_spec import TaskSpec
 from pytest_vnc_use.plugin.tasks import carry_out
 from pytest_vnc_use.settings.settings import Settings
@@ -200,7 +200,7 @@ def test_the_end_of_a_run_is(outcome: Outcome, kind: type[VncUseError]) -> None:
 
 
 def test_a_limit_that_was_reached_in_circles_is_the_agents() -> None:
-    stalled = graph.STALLED.format(times=3)
+    stalled = STALLED.format(times=3)
     assert type(error_for_run(result_of(Outcome.STEP_LIMIT, "", stalled))) is AgentFailed
     assert type(error_for_run(result_of(Outcome.TIME_LIMIT, stalled))) is AgentFailed
     long_ago = [stalled, *[""] * 5]
@@ -263,7 +263,7 @@ def test_an_unsure_verdict_never_reads_as_product(before: list[Verdict], text: s
 
 
 @UNHURRIED
-@given(st.sampled_from(sorted(Outcome)), st.lists(st.sampled_from(["", graph.STALLED.format(times=4)])))
+@given(st.sampled_from(sorted(Outcome)), st.lists(st.sampled_from(["", STALLED.format(times=4)])))
 def test_no_end_of_a_run_alone_reads_as_product(outcome: Outcome, notes: list[str]) -> None:
     failure = Failure(error_for_run(result_of(outcome, *notes)))
     assert rule_for(failure).triage not in ("product", None)
