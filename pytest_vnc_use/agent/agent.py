@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
 
 from typing_extensions import Unpack
 
 from pytest_vnc_use import assembly
-from pytest_vnc_use.agent.claims import LastTask
 from pytest_vnc_use.agent.parts import AgentParts, Own
 from pytest_vnc_use.agent.tasks import Again as Again, AnyPlanner as AnyPlanner
 from pytest_vnc_use.costs.budget import Budget
@@ -18,45 +18,26 @@ from pytest_vnc_use.recordings.session import RecordedTest
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.paths import absolute_files
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.triage.rules import RunEnd
-from pytest_vnc_use.types import (
-    AskedVerdict,
-    Button,
-    Click,
-    DesktopAction,
-    Direction,
-    Drag,
-    Frame,
-    KeyCombo,
-    Limits,
-    Reading,
-    RunResult,
-    Scroll,
-    Verdict,
-)
+from pytest_vnc_use.types import Button, DesktopAction, Direction, Frame, Limits, RunResult, Verdict
 from pytest_vnc_use.types.protocols import Approver, Controller, Desktop, Judge, Planner, RunObserver
 
 T = TypeVar("T")
-Self = TypeVar("Self", bound="VncUseAgent")
 
 
-class VncUseAgent:
+class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     """Drives one VNC desktop. Connects on first use; close it, or use it in a `with` statement.
 
-    `vnc_server` is `host::port`, `host:display` or the path of a unix socket. `excluded_actions` are names of the
-    model's actions that it may not use. With `hitl_mode`, an action that the policy file does not decide, or says to
-    ask about, makes `run` return `Outcome.WAITING`; without, it is denied. A `policy` given as an object decides as its
-    own `unmatched` says. `functions` are Python callables with a docstring and type hints that the model may call by
-    name; where None, those that the settings `cdp` and `elements` stand for. `secrets` maps a name to its value: in a
-    task, write `<secret:NAME>`, which is also what the model, the run folder and the reports see. With `check`, a run
-    that does not end as done raises the class of its triage.
+    `vnc_server` is `host::port`, `host:display` or the path of a unix socket. The model may not use the actions of
+    `excluded_actions`. With `hitl_mode`, an action that the policy file does not decide, or says to ask about, makes
+    `run` return `Outcome.WAITING`; without, it is denied. A `policy` object decides as its own `unmatched` says. The
+    model may call `functions` by name: they have a docstring and type hints; None stands for those of the settings
+    `cdp` and `elements`. `secrets` maps names to values: write `<secret:NAME>` in a task; the model, the run folder and
+    the reports see no more. With `check`, a run that does not end as done raises the class of its triage.
 
-    `desktop` is what is driven, where that is known: it is connected to where it is then, also after its `reset()`, and
-    once it or its program has ended, a lost connection is not made anew. `planner` may also be a callable, see
-    callables.py; it, `judge` and `controller` replace what would be built from the other arguments. `settings`
-    may be replaced: all but `start_seconds` and `lease_seconds` holds from the next run, look or claim on.
-    `recorded` is replayed, or recorded anew. `other_secrets` are names and values that are hidden too; a test's agent
-    gets those of the session's other tests.
+    `desktop` is connected to where it is then, also after its `reset()`; once it or its program has ended, a lost
+    connection is not made anew. `planner`, which may also be a callable (see callables.py), `judge` and `controller`
+    replace what other arguments name. `settings` may be replaced: all but `start_seconds` and `lease_seconds` hold from
+    the next run, look or claim on. `recorded` is replayed, or recorded anew. `other_secrets` are hidden too.
     """
 
     def __init__(
@@ -95,6 +76,15 @@ class VncUseAgent:
             lambda: self.settings, self.budget, own, vnc_password, hitl_mode=hitl_mode, test_id=test_id, check=check
         )
         self._connection, self._models = self._parts.connection, self._parts.models
+        self.runs = self._parts.runner.folders
+        """The run folders of this agent, oldest first."""
+        self.ends = self._parts.tasks.ends
+        """How the runs of this agent ended, oldest first."""
+        self.verdicts = self._parts.claims.verdicts
+        """Every verdict so far, oldest first. Those whose `holds` is false do not hold, or nobody knows."""
+        self.extracted = self._parts.claims.extracted
+        """All values read so far, oldest first, each with its reason and the region that it came from."""
+        self.take_unproven, self.end_body = self._parts.claims.take_unproven, self._parts.end_body
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
@@ -112,10 +102,10 @@ class VncUseAgent:
     ) -> RunResult:
         """Carry out a task. The result's outcome says how the run ended, not that the task was achieved: `verify` does.
 
-        `expect` is written down with the run, None where the test itself checks what comes of it; nothing judges it
-        here. `limits`, `policy`, `planner` and `check` hold for this run in place of the agent's. `approver` is asked
-        where an action waits for a person; without one the run returns as `WAITING`. Raises TaskFailed where `check`
-        asks for it, InfraError where a tool cannot be used, SettingsError for a task or a claim that is none.
+        `expect` is written down, None where the test itself checks what comes of it; nothing judges it here. `limits`,
+        `policy`, `planner` and `check` hold for this run in place of the agent's. `approver` is asked where an action
+        waits for a person; without one the run returns as `WAITING`. Raises TaskFailed where `check` asks for it,
+        InfraError where a tool cannot be used, SettingsError for a task or a claim that is none.
         """
         return self._parts.tasks.run(task, expect, limits, policy, planner, approver, check, run_id)
 
@@ -133,9 +123,9 @@ class VncUseAgent:
     ) -> RunResult:
         """Carry out the action that a run waits with, and go on; also in another process than the run's first.
 
-        With `step`, only if it is that step's action that the run waits with. Another process must be given again all
-        that the run was started with; what was the run's own, as `policy` or `planner` here. `trust=True` goes on also
-        with a run that this user did not make on this machine. Raises RunFolderError, SettingsError.
+        With `step`, only if the run waits with that step's action. Another process must be given all that the run was
+        started with; what was the run's own, as `policy` or `planner` here. `trust=True` goes on also with a run that
+        this user did not make on this machine. Raises RunFolderError, SettingsError.
         """
         return self._parts.tasks.go_on(run_id, True, step=step, approver=approver, **again)
 
@@ -147,36 +137,15 @@ class VncUseAgent:
         """Go on with a run that was interrupted or killed, from its last step; a waiting one still waits."""
         return self._parts.tasks.go_on(run_id, None, step=None, approver=approver, **again)
 
-    @property
-    def ends(self) -> list[RunEnd]:
-        """How the runs of this agent ended, oldest first."""
-        return self._parts.tasks.ends
-
-    @property
-    def runs(self) -> list[Path]:
-        """The run folders of this agent, oldest first."""
-        return self._parts.runner.folders
-
     # --- claims ------------------------------------------------------------------------------------------------------
-
-    @property
-    def verdicts(self) -> list[AskedVerdict]:
-        """Every verdict so far, oldest first. Those whose `holds` is false are not shown to hold."""
-        return self._parts.claims.verdicts
-
-    @property
-    def extracted(self) -> list[Reading]:
-        """All that was read so far, oldest first, each with its reason and the region that it came from."""
-        return self._parts.claims.extracted
 
     def verify(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
         """Judge a claim about the screen. The verdict is true where it holds, false where it fails.
 
-        Where the judge is unsure, its `bool()` raises Inconclusive. That something is absent is claimed as it is, "no
-        error is shown": of `not verify("an error is shown")`, what the judge overlooks would pass for absent.
-        With `within_s` the claim may come to hold within so many seconds: it is judged again whenever the screen has
-        changed and come to rest, the last time on what the screen was when the time was up. `votes` is odd: the judge
-        is asked until a majority of so many agrees, and is unsure where none does.
+        Where the judge is unsure, its `bool()` raises Inconclusive. Claim that something is absent as it is, "no error
+        is shown": with `not verify("an error is shown")`, an error that the judge overlooks would pass for absent.
+        With `within_s`, the claim is judged again whenever the screen has changed and come to rest, until it holds or
+        the seconds are over. `votes` is odd: the judge is asked until a majority of so many agrees.
         Raises SettingsError before anything is asked; InfraError where the judge or the desktop is not there.
         """
         return self._parts.claims.verify(claim, within_s=within_s, votes=votes)
@@ -184,48 +153,39 @@ class VncUseAgent:
     def saw(self, claim: str, *, steps: int = 1, votes: int | None = None) -> Verdict:
         """Judge whether a claim held at any time since the last step began, or since the last `steps` of a run.
 
-        It is judged on the screen now and on the frames that were kept, newest first, at most `claims.MOST_FRAMES`.
-        Among them are those that were there for half a second only. One on which the claim seems to hold decides, once
-        `claims.CONFIRMING_VOTES` have said so too. Where it holds on none, it is unsure where it is unsure on one.
+        The judge looks at the screen now and at the frames that were kept, newest first, at most `claims.MOST_FRAMES`,
+        also at those that were there for half a second only. The first on which the claim holds decides, once
+        `claims.CONFIRMING_VOTES` say so too. The verdict is unsure where none holds and one is unsure.
         """
         return self._parts.claims.saw(claim, steps=steps, votes=votes)
 
     def check(self, claim: str | object, message: str = "", *, within_s: float = 0.0, votes: int | None = None) -> bool:
         """Note a soft check: the test goes on, and fails at its end if one is not met. Return whether this one is.
 
-        A string is a claim for the judge, as in `verify`; all else is a condition, and `message` says what it means. A
-        verdict, as of `saw`, speaks for itself.
+        A string is a claim, as in `verify`; a verdict, as of `saw`, speaks for itself; all else is a condition, and
+        `message` says what it means.
         """
         return self._parts.claims.check(claim, message, within_s=within_s, votes=votes)
 
     def unmet(self) -> TaskFailed | None:
         """Return one error that names all soft checks that are not met so far; they then count no more.
 
-        A verdict that does not hold, and that nobody asked whether it does, is one of them. The error is ProductFailed
-        where at least one fails, Inconclusive where the judge was unsure and none fails.
+        So are verdicts that do not hold and that nobody asked. The error is ProductFailed where one fails, else
+        Inconclusive.
         """
         return self._parts.claims.unmet()
 
     def extract(self, model: type[T], question: str) -> T:
         """Read a value off the screen: a pydantic model, or whatever else pydantic can make of JSON.
 
-        What was seen, and where, is the newest of `extracted`. Raises SettingsError, before anything is asked, for a
-        type without a JSON Schema; Inconclusive, which shows what was read, where that is none of the type, or nothing;
-        InfraError.
+        The newest of `extracted` says what was seen, and where. Raises SettingsError, before anything is asked, for a
+        type without a JSON Schema; Inconclusive where nothing was read, or nothing of the type; InfraError.
         """
         return self._parts.claims.extract(model, question)
 
     def verify_end_state(self, task: str, *, votes: int | None = None) -> Verdict:
         """Judge whether the end state of a task is on the screen, or was before the test acted by itself."""
         return self._parts.claims.verify_end_state(task, votes=votes)
-
-    def take_unproven(self) -> LastTask | None:
-        """Return the last task, once, if nothing judged since holds, and the test did not say `expect=None`."""
-        return self._parts.claims.take_unproven()
-
-    def end_body(self) -> None:
-        """Say that the test's body is over: a replay's end must still be on the screen. Raises RecordingDrifted."""
-        self._parts.end_body()
 
     # --- manual actions: each waits for the screen to answer and returns it ------------------------------------------
 
@@ -235,7 +195,7 @@ class VncUseAgent:
 
     def click(self, x: int, y: int, button: Button = "left", count: int = 1) -> Frame:
         """Click at a point of the screen, in pixels."""
-        return self.perform(Click(x, y, button, count))
+        return self._parts.actions.click(x, y, button, count)
 
     def type_text(self, text: str, *, press_enter: bool = False, clear_first: bool = False) -> Frame:
         """Type at the focus. `<secret:NAME>` is typed as the secret's value."""
@@ -243,21 +203,19 @@ class VncUseAgent:
 
     def key(self, combination: str) -> Frame:
         """Press keys together: `enter`, `ctrl+a`."""
-        return self.perform(KeyCombo((combination,)))
+        return self._parts.actions.key(combination)
 
     def scroll(self, x: int, y: int, direction: Direction, clicks: int = 3) -> Frame:
         """Turn the wheel at a point."""
-        return self.perform(Scroll(x, y, direction, clicks))
+        return self._parts.actions.scroll(x, y, direction, clicks)
 
     def drag(self, x: int, y: int, to_x: int, to_y: int) -> Frame:
         """Drag with the left button from one point to another."""
-        return self.perform(Drag(x, y, to_x, to_y))
+        return self._parts.actions.drag(x, y, to_x, to_y)
 
     def screenshot(self) -> bytes:
         """Return the screen now, as PNG."""
         return self.controller.frame().png
-
-    # --- parts, built on first use -----------------------------------------------------------------------------------
 
     @property
     def controller(self) -> Controller:
@@ -285,9 +243,6 @@ class VncUseAgent:
     def close(self) -> None:
         """End the connection; a second call does nothing."""
         self._connection.close()
-
-    def __enter__(self: Self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

@@ -154,7 +154,7 @@ class Claims:
         return self._remembered(verdict, [verdict], [frame])
 
     def take_unproven(self) -> LastTask | None:
-        """Return the last task if nothing proves it, as `VncUseAgent.take_unproven` says."""
+        """Return the last task, once, if nothing judged since holds, and the test did not say `expect=None`."""
         last, self._last_task = self._last_task, None
         if last is None or last.body_checks:
             return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pytest_vnc_use.loop.actor import check_known, perform_text
 from pytest_vnc_use.loop.runner import DesktopAccess
 from pytest_vnc_use.runs.secrets import Secrets
-from pytest_vnc_use.types import DesktopAction, Frame, TypeText
+from pytest_vnc_use.types import Button, Click, DesktopAction, Direction, Drag, Frame, KeyCombo, Scroll, TypeText
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,22 @@ class ManualActions:
         action = TypeText(revealed, press_enter=press_enter, clear_first=clear_first)
         perform_text(self.desktop.controller, action)
         return self._settled_frame()
+
+    def click(self, x: int, y: int, button: Button, count: int) -> Frame:
+        """Click at a point of the screen, in pixels. Raises ActionError, DesktopError."""
+        return self.perform(Click(x, y, button, count))
+
+    def key(self, combination: str) -> Frame:
+        """Press keys together. Raises ActionError, DesktopError."""
+        return self.perform(KeyCombo((combination,)))
+
+    def scroll(self, x: int, y: int, direction: Direction, clicks: int) -> Frame:
+        """Turn the wheel at a point. Raises ActionError, DesktopError."""
+        return self.perform(Scroll(x, y, direction, clicks))
+
+    def drag(self, x: int, y: int, to_x: int, to_y: int) -> Frame:
+        """Drag with the left button from one point to another. Raises ActionError, DesktopError."""
+        return self.perform(Drag(x, y, to_x, to_y))
 
     def _begin(self) -> None:
         self.leaves_replay()

@@ -67,7 +67,7 @@ class AgentParts:
         self.actions = self._new_actions()
 
     def end_body(self) -> None:
-        """Check a replay's end against the screen, as `VncUseAgent.end_body` says."""
+        """Say that the test's body is over: a replay's end must still be on the screen. Raises RecordingDrifted."""
         if self._own.recorded:
             self._own.recorded.end_body(self.connection.controller)
 
