@@ -17,7 +17,8 @@ from pytest_vnc_use.settings.settings import Settings, merge
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.plugin.desktops import Desktops
-    from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
+    from pytest_vnc_use.recordings.session import RecordedTest
+    from pytest_vnc_use.types.protocols import Desktop, Judge, Planner, RunObserver
 
 
 @pytest.fixture
@@ -128,37 +129,19 @@ def vnc_agent(
 ) -> Iterator[VncUseAgent]:
     """Return the agent: it runs tasks (`run`), judges claims (`verify`, `check`, `saw`), reads values (`extract`).
 
-    It also looks (`screenshot`), and lends its hands: `click`, `type_text`, `key`, `scroll`, `drag`.
-
-    A task that does not end as done fails the test; `run(task, check=False)` returns its result instead.
+    It also looks (`screenshot`), and lends its hands: `click`, `type_text`, `key`, `scroll`, `drag`. A
+    task that does not end as done fails the test; `run(task, check=False)` returns its result instead.
     """
     register_the_rest(request.config)
     from pytest_vnc_use import assembly
-    from pytest_vnc_use.agent.agent import VncUseAgent
-    from pytest_vnc_use.plugin import costs, desktops_ahead, markers, proofs, recordings, redaction, reporting, stash
+    from pytest_vnc_use.plugin import markers, proofs, recordings, redaction, stash
     from pytest_vnc_use.settings.paths import absolute_files
 
     item, secrets = request.node, markers.declared_secrets(request.node)
     vnc_settings = absolute_files(vnc_settings, request.config.invocation_params.dir)
     recorded = recordings.recorded_test(item, vnc_settings, vnc_planner, secrets, vnc_desktop.password)
-    replays = recorded is not None and recorded.mode == "replay"
     follower = proofs.Follower(item)
-    agent = VncUseAgent(
-        vnc_password=vnc_desktop.password,
-        settings=dataclasses.replace(vnc_settings, server=vnc_desktop.server),
-        hitl_mode=False,
-        planner=vnc_planner,
-        judge=vnc_judge,
-        functions=vnc_functions,
-        secrets={**redaction.secrets_of(request.config).given, **secrets},
-        other_secrets=redaction.secrets_of(request.config).declared,
-        observers=[reporting.ItemObserver(item), desktops_ahead.LastRun(item, replays=replays), follower],
-        test_id=item.nodeid,
-        check=True,
-        desktop=vnc_desktop,
-        budget=costs.budget_of(item, vnc_settings),
-        recorded=recorded,
-    )
+    agent = _agent(item, vnc_settings, vnc_desktop, vnc_planner, vnc_judge, vnc_functions, recorded, follower)
     item.stash[stash.RUNS], item.stash[stash.ENDS] = agent.runs, agent.ends
     redaction.secrets_of(request.config).add(assembly.ambient_secrets(vnc_settings, vnc_desktop.password))
     item.stash[stash.AGENT] = agent
@@ -171,3 +154,35 @@ def vnc_agent(
         follower.close()
     if failed := agent.unmet():
         raise failed  # of a check made outside the test's call
+
+
+def _agent(
+    item: pytest.Item,
+    settings: Settings,
+    desktop: Desktop,
+    planner: Planner,
+    judge: Judge | None,
+    functions: Sequence[Callable[..., object]],
+    recorded: RecordedTest | None,
+    follower: RunObserver,
+) -> VncUseAgent:
+    from pytest_vnc_use.agent.agent import VncUseAgent
+    from pytest_vnc_use.plugin import costs, desktops_ahead, markers, redaction, reporting
+
+    replays = recorded is not None and recorded.mode == "replay"
+    return VncUseAgent(
+        vnc_password=desktop.password,
+        settings=dataclasses.replace(settings, server=desktop.server),
+        hitl_mode=False,
+        planner=planner,
+        judge=judge,
+        functions=functions,
+        secrets={**redaction.secrets_of(item.config).given, **markers.declared_secrets(item)},
+        other_secrets=redaction.secrets_of(item.config).declared,
+        observers=[reporting.ItemObserver(item), desktops_ahead.LastRun(item, replays=replays), follower],
+        test_id=item.nodeid,
+        check=True,
+        desktop=desktop,
+        budget=costs.budget_of(item, settings),
+        recorded=recorded,
+    )

@@ -65,21 +65,8 @@ _SHOWN: tuple[str, Tone] = ("done by a person", "plain")
 def action_in_words(action: Action) -> str:
     """Return words such as `double-click at (10, 20)`, `type "apples", then press Enter`; text is a JSON string."""
     match action:
-        case Click(x=x, y=y, button=button, count=count):
-            return (
-                f"{'' if button == 'left' else button + ' '}{_COUNTS.get(count, f'click {count} times')} at ({x}, {y})"
-            )
-        case MouseDown(x=x, y=y, button=button):
-            return f"press the {button} button at ({x}, {y})"
-        case MouseUp(x=x, y=y, button=button):
-            return f"release the {button} button at ({x}, {y})"
-        case Move(x=x, y=y):
-            return f"move to ({x}, {y})"
-        case Drag():
-            return f"drag from ({action.x}, {action.y}) to ({action.to_x}, {action.to_y})"
-        case Scroll():
-            by = "" if action.by == "wheel" else ", by keys"
-            return f"scroll {action.direction} by {action.clicks} at ({action.x}, {action.y}){by}"
+        case Click() | MouseDown() | MouseUp() | Move() | Drag() | Scroll():
+            return _pointing(action)
         case TypeText():
             return _typing(action)
         case KeyCombo(keys=keys):
@@ -100,6 +87,25 @@ def action_in_words(action: Action) -> str:
             return f"call {name}({', '.join(f'{key}={_quoted(value)}' for key, value in arguments.items())})"
         case InvalidAction(name=name, problem=problem):
             return f"{name}, which cannot be done: {problem}"
+        case _:
+            assert_never(action)
+
+
+def _pointing(action: Click | MouseDown | MouseUp | Move | Drag | Scroll) -> str:
+    at = f"({action.x}, {action.y})"
+    match action:
+        case Click(button=button, count=count):
+            return f"{'' if button == 'left' else button + ' '}{_COUNTS.get(count, f'click {count} times')} at {at}"
+        case MouseDown(button=button):
+            return f"press the {button} button at {at}"
+        case MouseUp(button=button):
+            return f"release the {button} button at {at}"
+        case Move():
+            return f"move to {at}"
+        case Drag(to_x=to_x, to_y=to_y):
+            return f"drag from {at} to ({to_x}, {to_y})"
+        case Scroll(direction=direction, clicks=clicks, by=by):
+            return f"scroll {direction} by {clicks} at {at}{'' if by == 'wheel' else ', by keys'}"
         case _:
             assert_never(action)
 

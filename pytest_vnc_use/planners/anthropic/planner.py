@@ -25,7 +25,7 @@ from pytest_vnc_use.planners.common.http_json import Service, post_json
 from pytest_vnc_use.planners.common.pixels import PictureLimit, SentScreen
 from pytest_vnc_use.planners.common.retry import Backoff, ask, request_size
 from pytest_vnc_use.planners.common.turn_results import screen_in_details
-from pytest_vnc_use.planners.common.vocabulary import check_excluded, left_at
+from pytest_vnc_use.planners.common.vocabulary import check_at_least_one, check_excluded, left_at
 from pytest_vnc_use.types import Decision, JsonObject, Observation
 
 API_URL = "https://api.anthropic.com"
@@ -56,6 +56,17 @@ TOOLS = {
 }
 
 
+def _fixed_fields(model: str, max_tokens: int, system: str, *, include_thoughts: bool) -> JsonObject:
+    """Return the fields that are the same in each request."""
+    return {
+        "model": model,
+        "max_tokens": max_tokens,
+        "system": system,
+        "cache_control": {"type": "ephemeral"},
+        **({"thinking": {"type": "adaptive", "display": "summarized"}} if include_thoughts else {}),
+    }
+
+
 class AnthropicComputer:
     """A planner that asks Claude with one of Anthropic's computer use tools.
 
@@ -82,8 +93,7 @@ class AnthropicComputer:
         max_tokens: int = 16_000,
         backoff: Backoff | None = None,
     ) -> None:
-        if keep_screenshots < 1:
-            raise SettingsError(f"keep_screenshots must be at least 1, got {keep_screenshots!r}")
+        check_at_least_one(keep_screenshots=keep_screenshots)
         if tool not in TOOLS:
             raise SettingsError(f"tool must be one of {sorted(TOOLS)}, got {tool!r}")
         self._model, self._tool, self._limit = model, tool, TOOLS[tool].limit
@@ -97,13 +107,8 @@ class AnthropicComputer:
             keep_screenshots=keep_screenshots,
             include_initial_screenshot=include_initial_screenshot,
         )
-        self._fixed: JsonObject = {
-            "model": model,
-            "max_tokens": max_tokens,
-            "system": prompts.OPERATOR if system_instruction is None else system_instruction,
-            "cache_control": {"type": "ephemeral"},
-            **({"thinking": {"type": "adaptive", "display": "summarized"}} if include_thoughts else {}),
-        }
+        system = prompts.OPERATOR if system_instruction is None else system_instruction
+        self._fixed = _fixed_fields(model, max_tokens, system, include_thoughts=include_thoughts)
 
     @property
     def name(self) -> str:

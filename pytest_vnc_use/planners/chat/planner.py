@@ -24,7 +24,15 @@ from pytest_vnc_use.planners.common.functions import Declaration, Offered
 from pytest_vnc_use.planners.common.http_json import post_json
 from pytest_vnc_use.planners.common.pixels import png_size
 from pytest_vnc_use.planners.common.retry import Attempt, Backoff, Failure, ask, request_size
-from pytest_vnc_use.planners.common.vocabulary import Arguments, Ended, Reading, Vocabulary, left_at, refused
+from pytest_vnc_use.planners.common.vocabulary import (
+    Arguments,
+    Ended,
+    Reading,
+    Vocabulary,
+    check_at_least_one,
+    left_at,
+    refused,
+)
 from pytest_vnc_use.types import Decision, JsonObject, Observation, Usage
 
 VOCABULARIES: dict[str, Callable[..., Vocabulary]] = {"commands": Commands, "computer_use": ComputerUse}
@@ -78,9 +86,7 @@ class OpenAICompatible:
         system_instruction: str | None = None,
         backoff: Backoff | None = None,
     ) -> None:
-        for name, value in (("keep_screenshots", keep_screenshots), ("max_tokens", max_tokens)):
-            if value < 1:
-                raise SettingsError(f"{name} must be at least 1, got {value!r}")
+        check_at_least_one(keep_screenshots=keep_screenshots, max_tokens=max_tokens)
         _check_known("coordinates", coordinates, get_args(Coordinates))
         _check_known("vocabulary", vocabulary, tuple(VOCABULARIES))
         self._coordinates = coordinates

@@ -38,6 +38,13 @@ CORNERS = ("x", "y", "x1", "y1", "x2", "y2")
 EndKind = Literal["finished", "gave_up"]
 
 
+def check_at_least_one(**numbers: int) -> None:
+    """Raise SettingsError if one of the numbers, by its name, is smaller than 1."""
+    for name, number in numbers.items():
+        if number < 1:
+            raise SettingsError(f"{name} must be at least 1, got {number!r}")
+
+
 @dataclass(frozen=True)
 class Ended:
     """The model's statement that the run is over, as the kind of a decision."""

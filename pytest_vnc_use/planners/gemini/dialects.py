@@ -26,6 +26,12 @@ def excluded_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def dialect_of(model: str, environment: str) -> tuple[bool, str]:
+    """Return whether a model knows the older dialect only, and its environment: such a model knows no desktop."""
+    older, environment = model.startswith(BROWSER_ONLY), environment.lower()
+    return older, "browser" if older and environment == "desktop" else environment
+
+
 def in_dialect(names: Sequence[str], environment: str, *, older: bool) -> list[str]:
     """Return the names that a model is offered in this environment, and that the service knows there.
 

@@ -27,6 +27,7 @@ from pytest_vnc_use.planners.common.functions import Declaration, declare_all
 from pytest_vnc_use.planners.common.json_answers import NotJson, malformed, read_json, redact_key
 from pytest_vnc_use.planners.common.retry import Attempt, Backoff, Failure, ask, request_size
 from pytest_vnc_use.planners.common.turn_results import KEPT_TURNS, newest_pictured, removed_of
+from pytest_vnc_use.planners.common.vocabulary import check_at_least_one
 from pytest_vnc_use.planners.gemini.actions import PREDEFINED_FUNCTIONS, Known, denorm_x, denorm_y, read_proposal
 from pytest_vnc_use.planners.gemini.answers import (
     GeminiAnswer,
@@ -38,7 +39,7 @@ from pytest_vnc_use.planners.gemini.answers import (
     usage_of,
     without,
 )
-from pytest_vnc_use.planners.gemini.dialects import BROWSER_ONLY, excluded_names, in_dialect, offered_names
+from pytest_vnc_use.planners.gemini.dialects import dialect_of, excluded_names, in_dialect, offered_names
 from pytest_vnc_use.types import Decision, FrameRef, JsonObject, Observation, Report, Step, Turn
 
 __all__ = [
@@ -305,13 +306,9 @@ class GeminiComputerUse:
         max_output_tokens: int = 8192,
         backoff: Backoff | None = None,
     ) -> None:
-        if keep_screenshots < 1:
-            raise SettingsError(f"keep_screenshots must be at least 1, got {keep_screenshots!r}")
-        older, environment = model.startswith(BROWSER_ONLY), environment.lower()
-        if environment == "desktop" and older:
-            environment = "browser"
-        self._model = model
-        self._endpoint = Endpoint(found_key(api_key), found_url(base_url), backoff or Backoff())
+        check_at_least_one(keep_screenshots=keep_screenshots)
+        older, environment = dialect_of(model, environment)
+        self._model, self._endpoint = model, Endpoint(found_key(api_key), found_url(base_url), backoff or Backoff())
         self._excluded = excluded_names(excluded_actions)
         self._rebuild_contents = partial(
             rebuild_contents,
@@ -323,14 +320,9 @@ class GeminiComputerUse:
         self._functions = frozenset(declaration.name for declaration in declarations)
         computer = _computer(environment, detect_prompt_injection, disabled_safety_policies)
         computer.excluded_predefined_functions = in_dialect(self._excluded, environment, older=older) or None
-        names = offered_names(environment, self._excluded, older=older)
-        self._offered = (*names, *(declaration.name for declaration in declarations))
-        self._config = base_config(
-            system_instruction=prompts.OPERATOR if system_instruction is None else system_instruction,
-            max_output_tokens=max_output_tokens,
-            thinking_config=types.ThinkingConfig(include_thoughts=True) if include_thoughts else None,
-            tools=[types.Tool(computer_use=computer), _declared(DONE, GIVE_UP, *declarations)],
-        )
+        self._offered = (*offered_names(environment, self._excluded, older=older), *(d.name for d in declarations))
+        tools = types.Tool(computer_use=computer), _declared(DONE, GIVE_UP, *declarations)
+        self._config = _config(system_instruction, max_output_tokens, *tools, include_thoughts=include_thoughts)
 
     @property
     def name(self) -> str:
@@ -354,6 +346,17 @@ class GeminiComputerUse:
         known = Known(self._functions, self._excluded, self._offered)
         read = partial(read_proposal, screen=screen, known=known)
         return decided("act", answer.words or answer.thoughts, tuple(read(call) for call in calls))
+
+
+def _config(
+    system: str | None, max_output_tokens: int, *tools: types.Tool, include_thoughts: bool
+) -> types.GenerateContentConfig:
+    return base_config(
+        system_instruction=prompts.OPERATOR if system is None else system,
+        max_output_tokens=max_output_tokens,
+        thinking_config=types.ThinkingConfig(include_thoughts=True) if include_thoughts else None,
+        tools=list(tools),
+    )
 
 
 def _computer(environment: str, detect: bool, policies: Sequence[str]) -> types.ComputerUse:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.calls import GIVE_UP
 from pytest_vnc_use.planners.common.endpoint import found_key, found_url
@@ -21,7 +20,7 @@ from pytest_vnc_use.planners.common.http_json import Service, post_json
 from pytest_vnc_use.planners.common.pixels import PictureLimit, SentScreen
 from pytest_vnc_use.planners.common.retry import Backoff, ask, request_size
 from pytest_vnc_use.planners.common.turn_results import screen_in_details
-from pytest_vnc_use.planners.common.vocabulary import check_excluded
+from pytest_vnc_use.planners.common.vocabulary import check_at_least_one, check_excluded
 from pytest_vnc_use.planners.openai.actions import (
     ACTIONS,
     read_computer_call,
@@ -36,7 +35,14 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 URL_VARIABLE = "OPENAI_BASE_URL"
 
 LIMIT = PictureLimit(longest_side=6000, patch=32, patches=10_000)
+_FIXED: dict[str, object] = {"store": False, "include": ["reasoning.encrypted_content"]}
+_SUMMARIES: dict[str, object] = {"reasoning": {"summary": "auto"}}
 """The largest picture that `detail: original` uses unscaled: 10.24 million pixels, 6000 a side."""
+
+
+def _service(model: str, key: str, base_url: str | None) -> Service:
+    url = f"{(base_url or API_URL).rstrip('/')}/responses"
+    return Service(url, model, key, {"Authorization": f"Bearer {key}"}, usage_of)
 
 
 class OpenAIComputer:
@@ -63,12 +69,9 @@ class OpenAIComputer:
         max_output_tokens: int = 16_000,
         backoff: Backoff | None = None,
     ) -> None:
-        if keep_screenshots < 1:
-            raise SettingsError(f"keep_screenshots must be at least 1, got {keep_screenshots!r}")
-        key, url = found_key(api_key, (KEY_VARIABLE,)), found_url(base_url, URL_VARIABLE) or API_URL
+        check_at_least_one(keep_screenshots=keep_screenshots)
         self._model = model
-        headers = {"Authorization": f"Bearer {key}"}
-        self._service = Service(f"{url.rstrip('/')}/responses", model, key, headers, usage_of)
+        self._service = _service(model, found_key(api_key, (KEY_VARIABLE,)), found_url(base_url, URL_VARIABLE))
         self._backoff = backoff or Backoff()
         self._excluded = check_excluded(excluded_actions, known=ACTIONS)
         declarations = declare_all(functions, taken=("computer", GIVE_UP.name))
@@ -84,9 +87,7 @@ class OpenAIComputer:
             "instructions": prompts.OPERATOR if system_instruction is None else system_instruction,
             "tools": [{"type": "computer"}, *map(_declared, (GIVE_UP, *declarations))],
             "max_output_tokens": max_output_tokens,
-            "store": False,
-            "include": ["reasoning.encrypted_content"],
-            **({"reasoning": {"summary": "auto"}} if include_thoughts else {}),
+            **(_FIXED | _SUMMARIES if include_thoughts else _FIXED),
         }
 
     @property
