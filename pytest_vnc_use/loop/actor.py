@@ -12,6 +12,7 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ActionError, ActionInterrupted, PlannerError, SettingsError
+from pytest_vnc_use.faults import chain
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.runs.json_lines import TOO_DEEP, is_shallow
@@ -231,14 +232,8 @@ def perform_text(controller: Controller, action: TypeText | OpenAddress) -> None
 
 def _drop_frames(error: BaseException) -> None:
     """Take the tracebacks, whose frames hold the keystrokes, from an error and all that led to it."""
-    seen: set[int] = set()
-    left: list[BaseException | None] = [error]
-    while left:
-        each = left.pop()
-        if each is not None and id(each) not in seen:
-            seen.add(id(each))
-            each.__traceback__ = None
-            left += [each.__cause__, each.__context__]
+    for each in chain(error):
+        each.__traceback__ = None
 
 
 def truncated(step: Step) -> Step:

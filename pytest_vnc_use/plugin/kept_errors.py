@@ -38,14 +38,10 @@ def pytest_runtest_makereport(
 
 def empty_frames(error: BaseException) -> None:
     """Empty the frames of an error's traceback, and of all errors that led to it."""
-    seen: set[int] = set()
-    left: list[BaseException | None] = [error]
-    while left:
-        each = left.pop()
-        if each is not None and id(each) not in seen:
-            seen.add(id(each))
-            for frame, _ in walk_tb(each.__traceback__):
-                with contextlib.suppress(RuntimeError):  # the frame is still running
-                    frame.clear()
-                _ = frame.f_locals  # before Python 3.13 this is a dict of its own; reading it makes it anew
-            left += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
+    from pytest_vnc_use.faults import chain
+
+    for each in chain(error):
+        for frame, _ in walk_tb(each.__traceback__):
+            with contextlib.suppress(RuntimeError):  # the frame is still running
+                frame.clear()
+            _ = frame.f_locals  # before Python 3.13 this is a dict of its own; reading it makes it anew

@@ -29,7 +29,6 @@ from pytest_vnc_use.types import FrameRef, Reading, Step, Verdict, VerdictKind
 _STYLE = files(__package__).joinpath("run.css").read_text("utf-8")
 _VERDICT_TONES: dict[VerdictKind, Tone] = {"holds": "good", "fails": "bad", "unsure": "doubt"}
 _PRINTED_LINES = 200
-_UNFINISHED = "begun and never finished: whether it took effect is unknown"
 
 Line = tuple[str, str]
 """A paragraph: its class without `vnc-`, and its text. One without text is left out."""
@@ -154,7 +153,7 @@ def _ending(trace: Trace) -> list[Line]:
 
 def _turns(trace: Trace, show: Show) -> Iterator[Group]:
     """Yield the turns. Several steps of one turn stand under the text that they share."""
-    for _, of_turn in groupby(_all_steps(trace), key=lambda step: step.turn):
+    for _, of_turn in groupby(trace.all_steps, key=lambda step: step.turn):
         steps = tuple(of_turn)
         words = steps[0].words
         if len(steps) == 1:
@@ -173,23 +172,6 @@ def _step_figure(step: Step, reason: str, show: Show) -> Figure:
         badge=Badge(state, tone) if state else None,
         transients=[show(frame, _undrawn) for frame in step.passed],
     )
-
-
-def _all_steps(trace: Trace) -> tuple[Step, ...]:
-    """Return the finished steps, and the one that was begun or waits for an answer."""
-    frame = _last_frame(trace)
-    if trace.asked:
-        asked = trace.asked
-        return *trace.steps, Step(asked.number, len(trace.turns), asked.proposal, asked.ruling, frame, frame)
-    if trace.open_step:
-        begun = trace.open_step
-        unfinished = Step(begun.number, begun.turn, begun.proposal, begun.ruling, frame, frame, error=_UNFINISHED)
-        return *trace.steps, unfinished
-    return trace.steps
-
-
-def _last_frame(trace: Trace) -> FrameRef:
-    return trace.steps[-1].frame_after if trace.steps else trace.started.screen
 
 
 def _state(step: Step) -> tuple[str, Tone]:
@@ -215,7 +197,7 @@ def _step_lines(step: Step, reason: str) -> list[Line]:
 def _end_figure(trace: Trace, show: Show) -> Figure:
     outcome = _outcome(trace)
     title = "The last frame" if trace.steps else "The first frame; no step was taken"
-    return Figure(outcome.tone, show(_last_frame(trace), _undrawn), title, _ending(trace), marks=[outcome])
+    return Figure(outcome.tone, show(trace.last_frame, _undrawn), title, _ending(trace), marks=[outcome])
 
 
 def _drift_figures(trace: Trace, show: Show) -> Iterator[Figure]:
@@ -239,7 +221,7 @@ def _verdict_figures(trace: Trace, show: Show) -> Iterator[Figure]:
     for verdict in trace.verdicts:
         badge = Badge(verdict.kind, _VERDICT_TONES[verdict.kind])
         lines = [("reason", verdict.reason), ("small", phrases.judging_in_words(verdict))]
-        yield Figure(badge.tone, _judged_picture(verdict, _last_frame(trace), show), verdict.claim, lines, badge)
+        yield Figure(badge.tone, _judged_picture(verdict, trace.last_frame, show), verdict.claim, lines, badge)
 
 
 def _reading_figures(trace: Trace, show: Show) -> Iterator[Figure]:
@@ -252,7 +234,7 @@ def _reading_figures(trace: Trace, show: Show) -> Iterator[Figure]:
             ("reason", reading.reason),
             ("small", f"read by {reading.model}"),
         ]
-        yield Figure(badge.tone, _judged_picture(reading, _last_frame(trace), show), reading.question, lines, badge)
+        yield Figure(badge.tone, _judged_picture(reading, trace.last_frame, show), reading.question, lines, badge)
 
 
 def _judged_picture(judged: Verdict | Reading, last: FrameRef, show: Show) -> Picture | None:

@@ -19,6 +19,7 @@ from pytest_vnc_use.types import (
     Decision,
     Drifted,
     Extracted,
+    FrameRef,
     JsonObject,
     Judged,
     ModelAsked,
@@ -38,6 +39,7 @@ from pytest_vnc_use.types import (
 
 FORMAT = "pytest-vnc-use trace"
 VERSION = 1
+UNFINISHED = "begun and never finished: whether it took effect is unknown"
 
 _EVENT = Annotated[RunEvent, Field(discriminator="kind")]
 _KINDS = {event.kind for event in get_args(RunEvent)}
@@ -86,6 +88,22 @@ class Trace:
     ended: RunEnded | None = None
     is_own: bool = False
     events: tuple[TimedEvent, ...] = ()
+
+    @property
+    def last_frame(self) -> FrameRef:
+        """The newest frame that the run acted on or ended at."""
+        return self.steps[-1].frame_after if self.steps else self.started.screen
+
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """The finished steps, and the one that was begun or waits for an answer."""
+        frame = self.last_frame
+        if asked := self.asked:
+            return *self.steps, Step(asked.number, len(self.turns), asked.proposal, asked.ruling, frame, frame)
+        if begun := self.open_step:
+            open_step = Step(begun.number, begun.turn, begun.proposal, begun.ruling, frame, frame, error=UNFINISHED)
+            return *self.steps, open_step
+        return self.steps
 
     @property
     def usage(self) -> Usage:

@@ -27,6 +27,7 @@ from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, KeyDown, Move, 
 from pytest_vnc_use.types.secret_text import SecretText
 from support import vnc_servers
 from support.memory_desktop import PaintedController
+from support.scripted import scripted_conftest
 from support.vnc_servers import VncServer, running, wait_for
 from support.wire import Wire, forgetful_server, wire
 
@@ -345,15 +346,7 @@ def test_a_run_on_a_frozen_screen_breaks(desktop: VncServer, agent_of: Callable[
     assert trace.ended.error.startswith("ScreenFrozen: the screen of '127.0.0.1::")
 
 
-CLICKS = """
-import pytest
-from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
-from pytest_vnc_use.types import Click
-
-@pytest.fixture
-def vnc_planner():
-    return ScriptedPlanner([[Click(300, 200)]])
-"""
+CLICKS = scripted_conftest("[Click(300, 200)]")
 MARKED = """
 import pytest
 

@@ -7,19 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from support.scripted import scripted_conftest
 from support.vnc_servers import require
 
 pytestmark = pytest.mark.desktop
 
 DESKTOP = ("--vnc-server=xvnc", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
-PLANS_NOTHING = """
-import pytest
-from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
-
-@pytest.fixture
-def vnc_planner():
-    return ScriptedPlanner([])
-"""
+PLANS_NOTHING = scripted_conftest()
 LOOKING = """
 def look(vnc_desktop, name):
     with open("desktops.txt", "a") as file:

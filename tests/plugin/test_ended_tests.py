@@ -11,18 +11,11 @@ import pytest
 
 from pytest_vnc_use.runs.ended_test import EndedTest, read_ended_test
 from support.paths import PAD_LINE
+from support.scripted import scripted_conftest
 
 pytestmark = pytest.mark.desktop
 
-PLANS = """
-import pytest
-from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
-from pytest_vnc_use.types import Click
-
-@pytest.fixture
-def vnc_planner():
-    return ScriptedPlanner([[Click(5, 5)]])
-"""
+PLANS = scripted_conftest("[Click(5, 5)]")
 TESTS = """
 import os, pytest
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from support.pad_sessions import ON_PAD, QUIET
+from support.scripted import scripted_conftest
 
 pytestmark = [pytest.mark.desktop, pytest.mark.slow]
 
@@ -179,14 +180,7 @@ def test_a_time_limit_while_a_secret_is_typed(pytester: pytest.Pytester, monkeyp
     assert "chords     =" not in told
 
 
-ON_THE_PAD = """
-import pytest
-from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
-
-@pytest.fixture
-def vnc_planner():
-    return ScriptedPlanner([])
-"""
+ON_THE_PAD = scripted_conftest()
 
 
 def test_an_id_that_holds_a_secret_is_refused(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,14 +20,13 @@ from pytest_vnc_use.runs.ended_test import EndedTest, read_ended_test
 from pytest_vnc_use.runs.folder import Trace
 from pytest_vnc_use.runs.program_logs import read_logs
 from pytest_vnc_use.runs.story import outcome_of
-from pytest_vnc_use.types import FrameRef, Reading, Step, Verdict, VerdictKind
+from pytest_vnc_use.types import Reading, Step, Verdict, VerdictKind
 
 VERDICT_TONES: dict[VerdictKind, Tone] = {"holds": "good", "fails": "bad", "unsure": "doubt"}
 RESULT_TONES: dict[str, Tone] = {"passed": "good", "failed": "bad", "error": "bad", "xpassed": "doubt"}
 DID_NOT_END = "did not end"
 _PRINTED_LINES = 200
 _PRINTED_MOST = 50_000
-_UNFINISHED = "begun and never finished: whether it took effect is unknown"
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def show_run(path: Path, *, quick: bool = False) -> ShownRun:
 
 
 def _view(trace: Trace, ended: EndedTest | None, shots: Shots, damage: list[str]) -> RunView:
-    steps = all_steps(trace)
+    steps = trace.all_steps
     deciding = _deciding(trace, steps, shots)
     sentence, rule = _sentence(trace, ended)
     outcome = Badge("not as recorded", "bad") if _failing_drift(trace) else Badge(*phrases.outcome_in_words(trace))
@@ -124,23 +123,6 @@ def _view(trace: Trace, ended: EndedTest | None, shots: Shots, damage: list[str]
         printed=_printed(trace.path),
         failure=short(ended.failure, 20_000) if ended else "",
     )
-
-
-def all_steps(trace: Trace) -> tuple[Step, ...]:
-    """Return the finished steps, and the one that was begun or waits for an answer."""
-    frame = _last_frame(trace)
-    if trace.asked:
-        asked = trace.asked
-        return *trace.steps, Step(asked.number, len(trace.turns), asked.proposal, asked.ruling, frame, frame)
-    if trace.open_step:
-        begun = trace.open_step
-        open_step = Step(begun.number, begun.turn, begun.proposal, begun.ruling, frame, frame, error=_UNFINISHED)
-        return *trace.steps, open_step
-    return trace.steps
-
-
-def _last_frame(trace: Trace) -> FrameRef:
-    return trace.steps[-1].frame_after if trace.steps else trace.started.screen
 
 
 def _failing_drift(trace: Trace) -> bool:
@@ -215,14 +197,14 @@ def _deciding(trace: Trace, steps: tuple[Step, ...], shots: Shots) -> _Deciding 
         return _by_verdict(trace, judged[0], shots)
     if trace.transients:
         transient = trace.transients[-1]
-        refs = _last_frame(trace), transient.seen
+        refs = trace.last_frame, transient.seen
         pair = shots.pair(("at the end", "for a moment"), refs, region=transient.region)
         return _Deciding(pair, transient.problem, len(steps))
     return _by_step(trace, steps, shots)
 
 
 def _by_verdict(trace: Trace, verdict: Verdict, shots: Shots) -> _Deciding:
-    seen = verdict.frame or _last_frame(trace)
+    seen = verdict.frame or trace.last_frame
     earlier = trace.steps[-1].frame_before if trace.steps else trace.started.screen
     pair = shots.pair(("before the last step", "when it was judged"), (earlier, seen), judged=verdict.region)
     text = f"The claim {verdict.claim!r} {_VERDICTS[verdict.kind]}: {verdict.reason}"
@@ -266,7 +248,7 @@ def _readings(trace: Trace, shots: Shots) -> Iterator[ClaimView]:
 
 def _judged(trace: Trace, judged: Verdict | Reading, shots: Shots) -> Pair | None:
     """Return the judged screen, whole and the part that the judge named."""
-    ref = judged.frame or _last_frame(trace)
+    ref = judged.frame or trace.last_frame
     return shots.pair(("judged", "judged"), (ref, ref), judged=judged.region)
 
 
