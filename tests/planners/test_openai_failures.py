@@ -17,6 +17,7 @@ from pytest_vnc_use.errors import (
     QuotaExhausted,
     SettingsError,
 )
+from pytest_vnc_use.planners.chat.judge import ChatJudge
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from support.chat_conversations import chat
 from support.chat_server import MODEL, call, error, said
@@ -137,6 +138,7 @@ def test_exchanges_hold_no_pictures() -> None:
     assert "base64" not in shown
 
 
+@pytest.mark.parametrize("asker", [OpenAICompatible, ChatJudge])
 @pytest.mark.parametrize(
     ("address", "model", "key", "kind", "message"),
     [
@@ -148,7 +150,7 @@ def test_exchanges_hold_no_pictures() -> None:
     ],
 )
 def test_addresses_and_keys_that_cannot_be(
-    address: str, model: str, key: str, kind: type[Exception], message: str
+    asker: Any, address: str, model: str, key: str, kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        OpenAICompatible(address, model, key)
+        asker(address, model, key)

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.errors import KeyMissing, KeyRejected, ModelUnavailable, PlannerError, SettingsError
+from pytest_vnc_use.errors import KeyMissing, ModelUnavailable, PlannerError
 from pytest_vnc_use.planners.anthropic.judge import AnthropicJudge
 from pytest_vnc_use.planners.anthropic.planner import LARGER, SMALLER
-from pytest_vnc_use.planners.chat.judge import ChatJudge
 from pytest_vnc_use.planners.common.judge_answers import SCHEMA, Opinion, answer_in
 from pytest_vnc_use.planners.common.pixels import PictureLimit
 from pytest_vnc_use.planners.openai.judge import OpenAIJudge
@@ -190,23 +189,6 @@ def test_claude_counts_in_the_pixels_of_the_picture_that_it_is_sent(limit: Pictu
 
 
 # --- addresses and keys ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("address", "model", "key", "kind", "message"),
-    [
-        ("", "m", "", SettingsError, "base_url must not be empty, got ''"),
-        ("http://localhost:1234", "", "", SettingsError, "model must not be empty, got ''"),
-        ("localhost:1234", "m", "", SettingsError, "base_url must be an address such as .*, got 'localhost:1234'"),
-        ("http://u:secret@host/v1", "m", "", SettingsError, "^base_url must be without a user and a password; pass"),
-        ("http://host/v1", "m", "kéy", KeyRejected, "must be of printable ASCII characters"),
-    ],
-)
-def test_addresses_and_keys_that_cannot_be(
-    address: str, model: str, key: str, kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind, match=message):
-        ChatJudge(address, model, key)
 
 
 @pytest.mark.parametrize(
