@@ -69,7 +69,7 @@ def show(task: str, address: str) -> None:
 
 
 def by_hand(proposal: Proposal) -> Iterator[DesktopAction]:
-    """What hands do for it: they click into a field, and type one character after the other."""
+    """Do it by hand: click into a field, and type one character after the other."""
     match proposal.action:
         case TypeText(text=text, x=x, y=y, press_enter=press_enter):
             if x is not None and y is not None:

@@ -35,7 +35,7 @@ class Store(QObject):
 
     @property
     def total(self) -> int:
-        """What the basket costs, in cents."""
+        """The price of the basket, in cents."""
         return sum(product.price * self.basket.get(product.name, 0) for product in PRODUCTS)
 
     def sign_in(self, name: str, password: str) -> bool:

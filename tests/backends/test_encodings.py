@@ -46,7 +46,7 @@ reproducible = settings(max_examples=40, deadline=None, derandomize=True, databa
 
 
 def read(reading: Reading, data: bytes) -> npt.NDArray[np.uint32]:
-    """What a decoder makes of `data`, all of which it has to want."""
+    """Return the pixels that a decoder makes of `data`. It has to want all of it."""
     stream = io.BytesIO(data)
     needed = next(reading)
     while True:

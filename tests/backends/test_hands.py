@@ -135,7 +135,7 @@ def test_others_get_keysyms_even_where_they_take_scan_codes() -> None:
 def test_a_flush_outlasts_what_is_read_before_it_is_written(
     listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the reactor reads before it writes, what was sent is not on its way yet, and a press would be too short."""
+    """If the reactor reads before it writes, the bytes are not on their way yet, and a press would be too short."""
     hear, press = DesktopProtocol.dataReceived, DesktopProtocol.pointerEvent
     given, pressed, flushed = threading.Event(), threading.Event(), threading.Event()
     flushed_early: list[bool] = []

@@ -50,7 +50,7 @@ INSERT = 0xFF63
 
 @dataclass
 class Ear:
-    """What a server of a `name` heard of its keyboard and its clipboard; `first` is what it says of itself."""
+    """The ear of a server of a `name`: it hears its keyboard and its clipboard; `first` is its own greeting."""
 
     name: bytes
     first: bytes = b""
@@ -211,7 +211,7 @@ def _has_heard(ear: Ear, count: int) -> bool:
 
 
 def _perform(hands: VNCController, action: DesktopAction) -> bool:
-    """Whether it was carried out; the server has heard all of it by then."""
+    """Perform an action until the server has heard all of it. Return whether it was carried out."""
     try:
         hands.perform(action)
         return True

@@ -73,7 +73,7 @@ def move_the_pointer(hands: VNCController) -> None:
 
 
 def colours(frame: Frame) -> int:
-    """How many there are."""
+    """Return the number of colours."""
     return len(Image.open(io.BytesIO(frame.png)).getcolors(1 << 24) or ())
 
 
@@ -83,7 +83,7 @@ def wait_to_see(stage: Stage, hands: VNCController) -> None:
 
 
 def heard(stage: Stage, *kinds: str, after: int = 0) -> list[str]:
-    """What reached the program, of these kinds."""
+    """Return the events of these kinds that reached the program."""
     return [line for line in stage.heard() if line.startswith(kinds)][after:]
 
 

@@ -23,7 +23,7 @@ WHOLE = np.ones((10, 10), np.bool_)
 
 
 def seen(*changes: tuple[int, int, float]) -> Activity:
-    """What is known after changes of 10 x 10 pixels, each with its corner and its time."""
+    """Return the observed changes of 10 x 10 pixels, each with its corner and its time."""
     activity = Activity(320, 320)
     for x, y, now_s in changes:
         activity.add(x, y, WHOLE, now_s)

@@ -358,7 +358,7 @@ def test_it(vnc_desktop):
 
 @pytest.fixture
 def told_by_pytest(pytester: pytest.Pytester) -> Callable[[str], pytest.LineMatcher]:
-    """What pytest says of a test that fails on the desktop at an address."""
+    """Return the output of pytest for a test that fails on the desktop at an address."""
 
     def run(address: str) -> pytest.LineMatcher:
         pytester.makeconftest(CLICKS)

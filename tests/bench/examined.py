@@ -27,7 +27,7 @@ def examples(tree: Path = TREE) -> Iterator[Path]:
 
 
 def replayed(folder: Path, *options: str, tree: Path = TREE) -> Sequence[ItemResult]:
-    """What came of each test, carried out by the package of that checkout."""
+    """Return the outcome of each test, carried out by the package of that checkout."""
     results = folder / "results.json"
     results.unlink(missing_ok=True)
     pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "examples", "--vnc-record=replay"]

@@ -57,7 +57,7 @@ CHANGES: Mapping[str, Change] = {
 
 
 def box_of(change: Change, size: tuple[int, int]) -> Box:
-    """Where it is painted on a screen or a page of this size: a banner, a toast, or a dialog in the middle."""
+    """Return the box of the change on a screen or a page of this size: a banner, a toast, or a dialog in the middle."""
     width, height = size
     match change.paints, change.for_s:
         case str(text), 0.0 if text == ERROR:
@@ -68,14 +68,14 @@ def box_of(change: Change, size: tuple[int, int]) -> Box:
 
 
 def in_page(change: Change, selector: str, presses: int, size: tuple[int, int]) -> JsonObject:
-    """What changed_page.js takes."""
+    """Return the arguments of changed_page.js."""
     late = {"presses": change.presses(presses), "after_s": change.after_s, "for_s": change.for_s}
     painted = {"box": box_of(change, size), "colour": change.colour.replace(" ", ""), "text": change.paints}
     return {"does": change.does, "selector": selector, **late, **painted}
 
 
 def over_window(change: Change, result: Box, other: Box, size: tuple[int, int]) -> JsonObject:
-    """What late_window.py takes of a change that comes late."""
+    """Return the arguments of late_window.py for a change that comes late."""
     times = {"after_s": change.after_s, "for_s": change.for_s}
     if change.does == "paint":
         return {"box": box_of(change, size), "colour": change.colour, "text": change.paints, **times}

@@ -53,7 +53,7 @@ SMALL = (640, 480)
 
 
 def cells(row: int, left: int, right: int) -> Box:
-    """Where characters stand on the screen, in a terminal; rows and columns count from 0."""
+    """Return the places of characters on the screen of a terminal; rows and columns count from 0."""
     return 62 + 6 * left, 62 + 13 * row, 62 + 6 * right, 75 + 13 * row
 
 

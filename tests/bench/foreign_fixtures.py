@@ -53,7 +53,7 @@ def cache() -> Path:
 
 
 def package_folder(package: str) -> Path:
-    """Where the package is, once it has been fetched; nothing in it is run."""
+    """Return the folder of the package, once it has been fetched; nothing in it is run."""
     folder = cache() / package.replace("/", "+")
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ def happened(name: str, kind: str) -> Callable[[], None]:
 
 @pytest.fixture
 def port(program: Program, change: Change | None, presses: int, happened: Callable[[], None]) -> Iterator[int]:
-    """Where the page is served, with its change; 0 for other programs."""
+    """Yield the port of the page with its change; 0 for other programs."""
     if not isinstance(program, Page):
         yield 0
         return
@@ -168,7 +168,7 @@ def vnc_app(
 
 
 def beside(program: Program, change: Change | None, presses: int) -> str:
-    """What is started beside the program: who counts while it is recorded, or who paints over it."""
+    """Start what belongs beside the program: a counter of input while it is recorded, or a painter over it."""
     words = [sys.executable, str(TOOLS / "late_window.py")]
     if not presses:
         words.append("count")

@@ -62,7 +62,7 @@ GATE_S = 10.0
 
 @dataclass(frozen=True)
 class Replay:
-    """What came of one: who saw something and where; `took_s` is the test's time without its fixtures'."""
+    """The result of a replay: who saw something and where; `took_s` is the test's time without its fixtures'."""
 
     name: str
     kind: str
@@ -164,7 +164,7 @@ def number_of(test: ItemResult) -> int:
 
 
 def told_drift(test: ItemResult, steps: int) -> str:
-    """Which gate, or the claim, saw what; "" where neither did."""
+    """Return which gate, or the claim, saw which change; "" where neither did."""
     for run in test.runs:
         folder = Path(run.folder)
         for drift in read_trace(folder).drifts:
@@ -187,7 +187,7 @@ def told_difference(folder: RunFolder, drift: Drifted) -> str:
 
 
 def unchanged(suite: Suite, names: Sequence[str], replays: int, options: Sequence[str]) -> int:
-    """How many did not pass."""
+    """Return how many did not pass."""
     each, came = math.ceil(replays / len(names)), list[Replay]()
     for done in range(0, each, AT_A_TIME):
         came += suite.replay(names, min(AT_A_TIME, each - done), options)
@@ -206,7 +206,7 @@ def unchanged(suite: Suite, names: Sequence[str], replays: int, options: Sequenc
 
 
 def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str], options: Sequence[str]) -> int:
-    """How many passed, or say nothing of their change."""
+    """Return how many passed, or say nothing of their change."""
     seen: dict[tuple[str, str], str] = {}
     for first in range(0, len(names), PROGRAMS_AT_A_TIME):
         some = names[first : first + PROGRAMS_AT_A_TIME]

@@ -78,7 +78,7 @@ def print_steps(encoding: EncodingChoice, fast: SlowLink, slow: Mapping[float, S
 
 
 def shortest_step_s(link: SlowLink, encoding: EncodingChoice, rounds: int, bits_a_second: float) -> float:
-    """What the fastest step took, the time of its bytes left out."""
+    """Return the time of the fastest step without the time of its bytes."""
     with closing(connect(link.address, encoding=encoding)) as hands:
         return min(step_s(link, hands, bits_a_second) for _ in range(rounds))
 

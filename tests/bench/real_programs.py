@@ -28,7 +28,7 @@ def recorded_s(folder: Path, name: str) -> float:
 
 
 def replayed(desk: Desk, name: str, times: int) -> tuple[Counter[str], float]:
-    """How often who saw something, and the median of the seconds that a run took."""
+    """Return how often each saw something, and the median of the seconds that a run took."""
     seen, took_s = Counter[str](), []
     for number in range(times):
         with desk.playing(name, "replay") as driven:

@@ -56,7 +56,7 @@ def seconds(played: Played) -> float:
 
 
 def found_by(tills: Tills, option: str) -> str:
-    """Who sees that the till is other: a gate, the claim, or the test's body; "nobody" where the test passes."""
+    """Return who sees that the till changed: a gate, the claim, or the test's body; "nobody" if the test passes."""
     with tills.agent("replay", None, option, gate_s=5.0) as played:
         try:
             played.run()

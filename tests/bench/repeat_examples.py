@@ -27,7 +27,7 @@ from pytest_vnc_use.report.results import ItemResult
 
 @dataclass
 class Tally:
-    """What came of the examples of one checkout so far."""
+    """The outcomes of the examples of one checkout so far."""
 
     tree: Path
     failures: int = 0
@@ -68,7 +68,7 @@ def main(times: int, at_once: int, against: Path | None) -> int:
 
 
 def once(tree: Path, _: int = 0) -> tuple[Sequence[ItemResult], float]:
-    """What came of each test, and how long they took together."""
+    """Return the outcome of each test, and the seconds of all together."""
     with examples(tree) as folder:
         began_s = time.monotonic()
         return replayed(folder, tree=tree), time.monotonic() - began_s

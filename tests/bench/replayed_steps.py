@@ -39,7 +39,7 @@ MODEL_S = 2.0
 
 @dataclass(frozen=True)
 class Acted:
-    """When an action began and was sent, and when the screen had last changed before it, but for what moves by itself.
+    """The times of an action: its begin, its sending, and the last change of the screen before it that is not volatile.
 
     On the monotonic clock.
     """
@@ -73,7 +73,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Replayed:
-    """How long a run took, and of each step but the last its input, its reaction and its cost."""
+    """The seconds of a run, and of each step but the last its input, its reaction and its cost."""
 
     run_s: float
     steps: list[tuple[float, float, float]]
@@ -156,7 +156,7 @@ def main(rounds: int, against: Path | None) -> None:
 
 
 def whole(found: Measured, before: Measured) -> tuple[str, ...]:
-    """What a whole run takes, and how much longer than before."""
+    """Return the time of a whole run, and how much longer it is than before."""
     longer = "" if found is before else f"{found.replayed_s / before.replayed_s - 1:+.0%}"
     sooner = f"{found.live_s / found.replayed_s:.0f}×"
     return f"{found.live_s:.1f} s", f"{found.replayed_s:.2f} s", sooner, longer

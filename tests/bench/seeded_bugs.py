@@ -78,7 +78,7 @@ def source(case: Case) -> str:
 
 
 def checks(walk: Walk) -> Mapping[str, str]:
-    """What the body of a test checks, by its flavour; the recording also has the end state judged."""
+    """Return the checks of a test's body, by its flavour; the recording also has the end state judged."""
     file, says = walk.saves
     lines = {"body": f"assert {says!r} in vnc_desktop.read_file({file!r})"}
     if walk.reads:
@@ -100,7 +100,7 @@ def write(folder: Path, cases: Iterable[Case]) -> None:
 
 @dataclass(frozen=True)
 class Session:
-    """What came of a session of pytest: its tests by their folder, and what it printed."""
+    """The results of a session of pytest: its tests by their folder, and its output."""
 
     tests: Mapping[str, ItemResult]
     printed: str
@@ -144,7 +144,7 @@ ORDER = (*SEES, TRANSIENT, NOBODY)
 
 
 def seen_by(case: Case, session: Session) -> str:
-    """Who saw, in this test, that something is wrong."""
+    """Return who saw, in this test, that something is wrong."""
     test = session.tests.get(case.place)
     if test is None or (test.is_bad and test.triage not in ("product", "inconclusive")):
         return f"{BROKE}: {test.triage if test else 'no result'}"
@@ -159,7 +159,7 @@ def seen_by(case: Case, session: Session) -> str:
 
 @dataclass(frozen=True)
 class Found:
-    """Who saw each case with a bug; `unbroken` is what is wrong with the tests without one."""
+    """The finders of each case with a bug; `unbroken` lists the faults of the tests without one."""
 
     seen: Mapping[Case, str]
     unbroken: Sequence[str]
@@ -203,7 +203,7 @@ def print_bugs(name: str, bugs: Sequence[Bug], seen: Mapping[Case, str]) -> None
 
 
 def print_sums(seen: Mapping[Case, str]) -> None:
-    """How many bugs each saw, by flavour; and which passed."""
+    """Print how many bugs each saw, by flavour; and which passed."""
     counts = Counter((who, case.flavour) for case, who in seen.items())
     print("\n### who saw how many\n")
     print(head("seen by", *FLAVOURS.values()))
@@ -216,7 +216,7 @@ def print_sums(seen: Mapping[Case, str]) -> None:
 
 
 def is_passed(bug: Bug, who: str) -> bool:
-    """Whether nobody failed the test; of what is there for a moment only, it is enough that it is listed."""
+    """Return whether nobody failed the test; a transient bug counts as found if it is listed."""
     return who == NOBODY or (who == TRANSIENT and bug.kind != "transient")
 
 

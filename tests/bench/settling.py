@@ -114,7 +114,7 @@ def _in_terminal_alone(stage: Stage) -> None:
 
 
 def _close(stage: Stage) -> None:
-    """What a scenario on GTK's window opened there."""
+    """Close whatever a scenario opened on GTK's window."""
     stage.hands.key_combo("escape")
     stage.hands.settle()
     _in_gtk(250, 180, stage)

@@ -60,7 +60,7 @@ class Structure:
 
     @cached_property
     def floors(self) -> int:
-        """How many floors the rooms have."""
+        """The number of floors of the rooms."""
         rooms = {room(name) for name in self.modules if name}
         together = {
             one: {other for other in reach(one, self.arrows) if one in reach(other, self.arrows)} for one in rooms

@@ -90,7 +90,7 @@ def pressed_one_by_one(server: VncServer, text: str) -> float:
 
 
 def at_rest(received: Received) -> str:
-    """What the program has once nothing has come for two seconds."""
+    """Return the text that the program has once nothing has come for two seconds."""
     text, since_s = received(), time.perf_counter()
     while time.perf_counter() < since_s + 2:
         time.sleep(0.05)

@@ -40,7 +40,7 @@ SEED = 20261122
 
 @dataclass
 class Tally:
-    """What came of the claims with so many votes each."""
+    """The results of the claims with so many votes each."""
 
     votes: int
     true: int = 0
@@ -119,7 +119,7 @@ def wrong_by_majority(votes: int) -> float:
 
 
 def calls_by_arithmetic(votes: int) -> float:
-    """How many votes are asked for on average until one side has its majority."""
+    """Return the mean number of votes until one side has its majority."""
     needed = votes // 2 + 1
     return sum(last * _decided_at(last, needed) for last in range(needed, votes + 1))
 

@@ -55,7 +55,7 @@ def desktop() -> Iterator[XvncDesktop]:
 
 @pytest.fixture
 def presses(desktop: XvncDesktop) -> Callable[[], int]:
-    """How often the pad was pressed since the test began."""
+    """Return the number of presses on the pad since the test began."""
 
     def count() -> int:
         return desktop.read_file("events.txt").count("press")
@@ -79,7 +79,7 @@ def environment(model: GeminiServer, desktop: XvncDesktop) -> dict[str, str]:
 
 @dataclass
 class User:
-    """Who is asked for confirmations: what is answered next, and what was asked."""
+    """The person who is asked for confirmations: the next answers, and the questions so far."""
 
     answers: list[ElicitResult] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Talk:
         return self.portal.call(partial(self.client.call_tool, tool, arguments))
 
     def told(self, tool: str, **arguments: Any) -> Any:
-        """What a tool returns."""
+        """Return the result of a tool."""
         result = self.call(tool, **arguments)
         assert not result.is_error, result.content
         return result.structured_content

@@ -38,7 +38,7 @@ APP = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
 
 @dataclass
 class Ended:
-    """How a process ended, and all that it printed."""
+    """The exit code and the output of a process."""
 
     code: int
     out: str

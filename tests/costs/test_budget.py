@@ -34,7 +34,7 @@ def exchange(usage: Usage, model: str = MODEL, purpose: str = "planner") -> Mode
 
 
 def asked_until_refused(budget: Budget, used: Usage, asked: ModelAsked = SMALL) -> tuple[int, str]:
-    """How many calls were allowed, and what was told of the first that was not."""
+    """Return the number of calls that were allowed, and the message of the first that was not."""
     for calls in range(1000):
         try:
             budget.before(asked)

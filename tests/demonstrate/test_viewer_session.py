@@ -60,7 +60,7 @@ PAYING = (Click(130, 224), Click(150, 224), Click(380, 224))
 
 @dataclass
 class Ended:
-    """How pytest ended, and all that it printed."""
+    """The exit code and the output of pytest."""
 
     code: int
     out: str

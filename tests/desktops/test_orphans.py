@@ -69,7 +69,7 @@ class Running:
         return len(list(self._notes.glob("*.txt")))
 
     def left(self) -> list[str]:
-        """What is still there of the desktops: processes, and whatever lies in the temporary folder."""
+        """Return the remains of the desktops: processes, and files in the temporary folder."""
         inside = os.walk(self.temporary)  # which bears that folders go while it looks
         folders = [f"{above}/{name}" for above, names, _ in inside for name in names if name.startswith("vnc-use-")]
         return [*processes_naming(self.temporary).values(), *folders]

@@ -109,7 +109,7 @@ class Session:
         )
 
     def end(self, timeout_s: float = 120.0) -> str:
-        """What it printed; nothing that it started is left."""
+        """End the session and return its output; assert that nothing that it started is left."""
         try:
             output = self.process.communicate(timeout=timeout_s)[0]
         finally:
@@ -125,7 +125,7 @@ class Session:
 
     @property
     def noted(self) -> list[str]:
-        """What was noted, in order."""
+        """The notes, in order."""
         return self._log.read_text().splitlines() if self._log.exists() else []
 
 

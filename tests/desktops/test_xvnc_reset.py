@@ -119,7 +119,7 @@ def test_what_a_command_changed_is_as_it_was(kept: XvncDesktop, change: str) -> 
 
 
 def told(desktop: XvncDesktop) -> list[str]:
-    """What X's own programs, and the framebuffer, say of the screen."""
+    """Return what X's own programs, and the framebuffer, say of the screen."""
     asked = (
         "xprop -root | sort; xrandr; xmodmap -pke; xmodmap -pm; xset q; xdotool getmouselocation 2>&1; xwininfo -root"
     )

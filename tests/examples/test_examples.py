@@ -85,7 +85,7 @@ def unrecorded(tmp_path: Path) -> Path:
 
 
 def examined(folder: Path, *options: str, said: str = "") -> str:
-    """What pytest prints of the example, with this at the keyboard."""
+    """Return the output of pytest for the example, with this at the keyboard."""
     command = [sys.executable, "-m", "pytest", EXAMPLE, "-p", "no:pytest-vnc", "-p", "no:cacheprovider", "-rs"]
     done = subprocess.run(
         [*command, *options], cwd=folder, input=said, capture_output=True, text=True, timeout=100, check=False

@@ -54,7 +54,7 @@ needs_two_machines = pytest.mark.usefixtures("machine_can_be_two")
 
 
 class Report(HTMLParser):
-    """What pytest-html wrote: the blocks of our runs, one for each, and the log of each test."""
+    """The report of pytest-html: a block for each of our runs, and the log of each test."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ def descendants(pid: int) -> dict[int, str]:
 
 @contextmanager
 def ending_of(pid: int) -> Iterator[int]:
-    """What can be read once the process has ended; for one that has, the null device, which always can."""
+    """Yield a file that is readable once the process has ended; the null device for one that has."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

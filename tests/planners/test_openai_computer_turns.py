@@ -215,7 +215,7 @@ def test_a_refused_safety_check_is_never_acknowledged(converse: Converse) -> Non
 
 
 def test_a_check_that_nobody_was_asked_about_is_never_acknowledged(converse: Converse) -> None:
-    """What is skipped after a failure is allowed without a question, and was not done."""
+    """A call that is skipped after a failure is allowed without a question, and was not done."""
     first, paying = computer_call(CLICKED), computer_call(CLICKED, checks=[CHECK])
     talk = converse([response(first, paying), DONE])
     decision = talk.decide()

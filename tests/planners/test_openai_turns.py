@@ -20,7 +20,7 @@ BATCH = call("batch", actions=[{"command": "wait"}, {"command": "press_key", "ke
 
 
 def colours(request: ChatRequest) -> list[int]:
-    """Which of the screens of `History` were sent."""
+    """Return the colours of the screens of `History` that were sent."""
     pixels = [Image.open(io.BytesIO(png)).getpixel((0, 0)) for png in request.images]
     return [red + 256 * green for red, green, _ in pixels]
 

@@ -174,7 +174,7 @@ def test_nonsense_is_told_in_one_line_counted_and_shown(
 
 
 def problems_of(result: RunResult) -> list[str]:
-    """Why a step was not carried out, or a model asked again."""
+    """Return why a step was not carried out, or a model asked again."""
     trace = read_trace(result.run_folder)
     retried = [exchange.error for exchange in trace.exchanges if exchange.retry_in_s is not None]
     return [step.error for step in trace.steps if step.error] + retried

@@ -867,7 +867,7 @@ def test_in_files_of_tasks(pytester: pytest.Pytester) -> None:
 @pytest.mark.desktop
 @pytest.mark.slow
 def test_a_replay_is_no_word_of_a_planner(pytester: pytest.Pytester) -> None:
-    """What was right when it was recorded, with as little done, and is wrong now, is the product's."""
+    """A state that was right when it was recorded, with as little done, and is wrong now, is the product's fault."""
     pytester.makeconftest(PLANS)
     pytester.makepyfile(
         test_it="""

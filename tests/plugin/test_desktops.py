@@ -34,7 +34,7 @@ def programs() -> None:
 
 
 def desktops_of(pytester: pytest.Pytester) -> dict[str, str]:
-    """Where each test's VNC server listened, by the test's name."""
+    """Return the address of each test's VNC server, by the test's name."""
     lines = (pytester.path / "desktops.txt").read_text(encoding="utf-8").splitlines()
     return {name: server for name, _, server in map(str.split, lines)}
 

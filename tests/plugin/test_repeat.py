@@ -146,7 +146,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture
 def told(pytester: pytest.Pytester) -> Callable[..., list[str]]:
-    """What is told of the repetitions of a module's tests, in the terminal; vnc-results.json has as many."""
+    """Return the terminal's lines on the repetitions of a module's tests; vnc-results.json has as many."""
     pytester.makeconftest(OWN_DESKTOP)
 
     def repeat(module: str, *options: str) -> list[str]:

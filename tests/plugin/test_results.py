@@ -321,7 +321,7 @@ def test_what_a_fixture_of_several_tests_raised_is_told_alike(pytester: pytest.P
 def test_without_any_setting_a_test_on_a_desktop_of_its_own_is_told(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
-    """Where nothing is set, it is the collected test that says that there is something to tell."""
+    """Without any setting, the collected test shows that there is something to report."""
     monkeypatch.delenv("VNC_USE_WATCH")
     monkeypatch.delenv("VNC_USE_REHEARSE")
     monkeypatch.setenv("COLUMNS", "200")

@@ -36,7 +36,7 @@ def ended(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 
 
 def outcome_of(pytester: pytest.Pytester, ends: str, *options: str) -> tuple[dict[str, tuple[str, str | None]], str]:
-    """How each test ended, by its name; and what the terminal said."""
+    """Return how each test ended, by its name; and the terminal's output."""
     pytester.makepyfile(test_it=ENDS.format(end=ends))
     result = pytester.runpytest_subprocess(*QUIET, *options, timeout=100)
     assert result.ret != pytest.ExitCode.OK

@@ -25,7 +25,7 @@ ELSEWHERE = [(100 + 60 * number, 100) for number in range(8)]
 
 @pytest.fixture
 def clicked() -> Iterator[Clicked]:
-    """What the pad was told of left clicks at some points, `through` the hands of a replay or the desktop's own."""
+    """Yield the pad's events of left clicks at some points, `through` the hands of a replay or the desktop's own."""
     vnc_servers.require_pyside()
     with ExitStack() as stack:
 

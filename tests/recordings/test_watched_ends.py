@@ -18,7 +18,7 @@ BANNER = 9
 
 
 class Watched:
-    """What PatientEyes asks of a desktop whose screen changes at these moments, and of a replay at its end."""
+    """A desktop whose screen changes at these moments, and a replay at its end, as PatientEyes asks for them."""
 
     gate = SimpleNamespace(caret=None, blinking=False)
     quiet_s = QUIET_S

@@ -43,7 +43,7 @@ def evil(place: str) -> str:
 
 
 class Page(HTMLParser):
-    """What a browser makes of a block: tags, visible text, the addresses of its pictures in order."""
+    """The content that a browser reads from a block: tags, visible text, the addresses of its pictures in order."""
 
     def __init__(self, block: str) -> None:
         super().__init__()

@@ -381,7 +381,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(folder: RunFolder) -> None:
 
 
 def exchange(turns: int, purpose: str = "planner", **changes: Any) -> ModelExchange:
-    """What a planner sends at its nth turn: the whole history, pictures with the last 3 turns only."""
+    """Return a planner's exchange of its nth turn: the whole history, pictures with the last 3 turns only."""
     contents = [f"turn {turn}: {'picture' if turn > turns - 3 else 'no picture'} {'x' * 500}" for turn in range(turns)]
     request = {"contents": contents, "tools": [{"computerUse": {}}], "model": "m"}
     return ModelExchange(

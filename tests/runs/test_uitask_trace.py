@@ -235,7 +235,7 @@ def test_a_trace_in_which_nothing_was_done_is_no_success(tmp_path: Path) -> None
 
 @dataclass
 class Done:
-    """How the command ended, and what it printed."""
+    """The exit code and the output of the command."""
 
     returncode: int
     stdout: str
@@ -261,7 +261,7 @@ def reenact(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 
 
 def happened(pad: QtDesktop) -> list[str]:
-    """What the pad has heard since it was asked last."""
+    """Return the events that the pad has heard since it was asked last."""
     heard = pad.read_file("events.txt").splitlines()
     pad.write_file("events.txt", "")
     return [line for line in heard if not line.startswith("release")]

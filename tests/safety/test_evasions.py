@@ -44,7 +44,7 @@ def typed(text: str) -> list[Action]:
 
 
 def ruled(actions: Sequence[Action], means: Means = Means(), **rule: Any) -> list[str]:  # noqa: B008  # frozen
-    """What a policy with one deny rule says of each action in order, where those that it allows are carried out."""
+    """Return the ruling of a policy with one deny rule on each action; those that it allows are carried out."""
     policy = Policy((Rule("deny", **rule),))
     keyboard, said = KeyboardState(means), []
     for action in actions:

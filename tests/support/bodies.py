@@ -165,7 +165,7 @@ def nowhere(pytester: pytest.Pytester) -> None:
 
 
 def results(pytester: pytest.Pytester, tests: Sequence[str], *options: str) -> list[ItemResult]:
-    """How each of these tests ended, in one session; they are named by their place."""
+    """Return the outcomes of these tests in one session; they are named by their place."""
     named = [each.replace("test_it", f"test_{number:03}") for number, each in enumerate(tests)]
     pytester.makepyfile(test_them=IMPORTS + "\n".join(named))
     pytester.runpytest_subprocess(*QUIET, *options, timeout=120)
@@ -186,7 +186,7 @@ def let_the_program_work(pytester: pytest.Pytester) -> None:
 
 
 def asked(pytester: pytest.Pytester) -> int:
-    """How often a judge was."""
+    """Return how often a judge was asked."""
     file = pytester.path / "asked.txt"
     return len(file.read_text(encoding="utf-8").splitlines()) if file.exists() else 0
 

@@ -16,7 +16,7 @@ class ChatTalk(Talk[ChatServer]):
     """A talk whose next turn is asked for by its actions."""
 
     def actions(self) -> list[Action]:
-        """What the next turn is to do."""
+        """Return the actions of the next turn."""
         return [proposal.action for proposal in self.act().proposals]
 
 

@@ -119,7 +119,7 @@ def _is_image(part: JsonObject) -> bool:
 
 
 def problems_of(body: JsonObject) -> Iterator[str]:
-    """What real servers refuse about a request, in the order in which they look."""
+    """Yield the problems of a request that real servers refuse, in the order in which they look."""
     for name in sorted(set(body) - FIELDS):
         yield f"Unrecognized request argument supplied: {name}"
     if not body.get("model"):

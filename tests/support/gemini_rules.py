@@ -106,7 +106,7 @@ class Refusal:
 
 
 def refusal_of(request: Request, *, api_key: str, answered: Sequence[JsonObject]) -> Refusal | None:
-    """How Google refuses the request, or None; `answered` holds the model contents that were really said."""
+    """Return how Google refuses the request, or None; `answered` holds the model contents that were really said."""
     refused = refusal_of_access(request.version, request.model, request.key, api_key=api_key)
     if refused is not None:
         return refused
@@ -115,7 +115,7 @@ def refusal_of(request: Request, *, api_key: str, answered: Sequence[JsonObject]
 
 
 def refusal_of_access(version: str, model: str, key: str, *, api_key: str) -> Refusal | None:
-    """How Google refuses to let this key ask for this model, whatever it is asked for; or None."""
+    """Return how Google refuses this key for this model, whatever it is asked for; or None."""
     if key != api_key:
         return Refusal("API key not valid. Please pass a valid API key.", reason="API_KEY_INVALID")
     if model not in MODELS or version != "v1beta":
@@ -267,7 +267,7 @@ RULES: tuple[Callable[[Request], Iterator[str]], ...] = (
 
 
 def changed_history(request: Request, answered: Sequence[JsonObject]) -> Iterator[str]:
-    """What a model said must come back as it was said: text, arguments and signatures."""
+    """Yield the differences between what a model said and what came back: text, arguments and signatures."""
     known = [_canonical(content) for content in answered]
     for number, content in enumerate(request.contents):
         if content.get("role") == "model" and _canonical(camel_case(content)) not in known:
@@ -317,7 +317,7 @@ def _blobs(value: Any) -> Iterator[JsonObject]:
 
 
 def _canonical(content: JsonObject) -> str:
-    """What matters of a model content, as text that depends on neither the base64 alphabet nor the order of keys."""
+    """Return the meaning of a model content as text, whatever the base64 alphabet and the order of keys."""
     parts = []
     for part in content.get("parts", ()):
         call = part.get("functionCall", {})

@@ -180,7 +180,7 @@ class GeminiServer(Service):
         return self._said(self._next(request), request.model)
 
     def _description(self, asked: Posted) -> Reply:
-        """What the service tells of the model that the path names; costs nothing, and is no request of the script's."""
+        """Return the service's description of the model in the path; it costs nothing, and uses up no reply."""
         _, version, _, model = asked.path.split("/")
         refused = refusal_of_access(version, model, asked.headers.get("x-goog-api-key", ""), api_key=self.api_key)
         if refused is not None:
@@ -211,5 +211,5 @@ def _refused(refusal: Refusal) -> Reply:
 
 
 def digest(png: bytes) -> str:
-    """How a run folder names an image."""
+    """Return the name of an image in a run folder."""
     return hashlib.sha256(png).hexdigest()

@@ -22,7 +22,7 @@ def _name_if_naming(process: Path, folder: str) -> str:
 
 
 def is_running(pid: int | str) -> bool:
-    """Whether the process is there and has not ended; one that nobody has waited for yet has."""
+    """Return whether the process is there and has not ended. One that nobody has waited for yet has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -40,7 +40,7 @@ class OneFile:
         self._identity = self._now()
 
     def exists(self) -> bool:
-        """Whether it is still there."""
+        """Return whether it is still there."""
         return self._identity is not None and self._now() == self._identity
 
     def _now(self) -> tuple[int, int] | None:

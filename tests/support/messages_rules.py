@@ -65,7 +65,7 @@ class Refusal:
 
 
 def refusal_of(posted: Posted, *, api_key: str, said: Sequence[Said], signs: bool = True) -> Refusal | None:
-    """How the service refuses the request, or None; `said` is what its models really said."""
+    """Return how the service refuses the request, or None; `said` is what its models really said."""
     if posted.path != "/v1/messages":
         return Refusal(f"Not found: {posted.path}", 404, "not_found_error")
     if posted.headers.get("x-api-key") != api_key:
@@ -118,7 +118,7 @@ def tool_choice(request: JsonObject) -> Iterator[str]:
 
 
 def output_format(request: JsonObject) -> Iterator[str]:
-    """What structured outputs do not support; the wording is ours."""
+    """Yield the faults of structured outputs; the wording is ours."""
     if "output_config" not in request:
         return
     if request.get("model", "").startswith(WITHOUT_FORMAT):
@@ -250,7 +250,7 @@ RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (
 
 
 def history(request: JsonObject, said: Sequence[Said], signs: bool) -> Iterator[str]:
-    """What a model said comes back as it was, but for thoughts, which may be left out from the first one on."""
+    """Yield the differences between what a model said and what came back; thoughts may be left out."""
     known = [_without_thinking(each.content) for each in said]
     for number, message in enumerate(request.get("messages", ())):
         if message["role"] != "assistant":
@@ -280,7 +280,7 @@ def _prefix(request: JsonObject, number: int) -> str:
 
 
 def _without_thinking(content: Sequence[Any]) -> list[JsonObject]:
-    """What must come back of what was said, be that malformed."""
+    """Return the part of a model's answer that must come back, even if it is malformed."""
     blocks = [block for block in content if isinstance(block, dict) and block.get("type") not in THINKING]
     return [block for block in blocks if str(block.get("text", "…")).strip()]
 

@@ -192,7 +192,7 @@ class Driven:
         assert not file or self.desktop.read_file(file) == text
 
     def seen_by(self, saves: tuple[str, str] = ("", "")) -> str:
-        """Who sees, in such a test, that something is not as recorded: a gate, the claim, or its body; or nobody."""
+        """Return who sees a difference from the recording in such a test: a gate, the claim, its body, or nobody."""
         try:
             self.test(saves)
         except RecordingDrifted as drifted:

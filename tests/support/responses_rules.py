@@ -45,7 +45,7 @@ class Refusal:
 
 
 def refusal_of(posted: Posted, *, api_key: str, said: Sequence[JsonObject]) -> Refusal | None:
-    """How the service refuses the request, or None; `said` are the items that its models really said."""
+    """Return how the service refuses the request, or None; `said` are the items that its models really said."""
     if posted.path != "/v1/responses":
         return Refusal(f"Invalid URL (POST {posted.path})", 404)
     key = posted.headers.get("authorization", "").removeprefix("Bearer ")

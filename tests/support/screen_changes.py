@@ -43,7 +43,7 @@ class Theme:
     new: str = ""
 
     def environment(self, folder: Path) -> Mapping[str, str]:
-        """What lets openbox find it, among the settings of a system's administrator."""
+        """Return the environment in which openbox finds it, among the settings of a system's administrator."""
         theme = Path("/usr/share/themes", self.name, "openbox-3")
         shutil.copytree(theme, folder / "theme" / theme.name)
         text = (theme / "themerc").read_text(encoding="utf-8")
@@ -97,7 +97,7 @@ CHANGES = {
 
 
 def record(desk: Desk, change: Change) -> None:
-    """What the change is one of; the masks are put in by hand, as a user does it."""
+    """Record the screen that changes; the masks are put in by hand, as a user does it."""
     with desk.driven(NAME, change.recorded, "rewrite", STEPS) as driven:
         driven.test(TOTAL)
         assert driven.recorded.keep()
@@ -107,7 +107,7 @@ def record(desk: Desk, change: Change) -> None:
 
 
 def replay(desk: Desk, change: Change, mode: Mode, *, gate_s: float = 30.0) -> tuple[str, str]:
-    """What a test comes to: `passed`, `healed` (and kept so), or the triage of its failure; and what was other."""
+    """Return a test's result, `passed`, `healed` (and kept so), or the triage of its failure, and the difference."""
     planner = change.steps if mode == "auto" else ()
     with desk.driven(NAME, change.command, mode, planner, first=change.first, gate_s=gate_s) as driven:
         try:

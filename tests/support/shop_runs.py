@@ -352,7 +352,7 @@ def _differences(player: Player, played: Played, task: Sequence[Said], files: st
 
 
 def alike(one: Action, other: Action) -> bool:
-    """Whether two actions are the same but for 2 pixels."""
+    """Return whether two actions are the same but for 2 pixels."""
     if type(one) is not type(other):
         return False
     pairs = [(name, value, vars(other)[name]) for name, value in vars(one).items()]

@@ -64,7 +64,7 @@ def sound() -> Body:
 
 
 def told(body: Body, path: str = "/v1/messages", signs: bool = True, **headers: str | None) -> str:
-    """How the stand-in refuses it, or nothing; a header that is None is left out."""
+    """Return how the stand-in refuses it, or nothing; a header that is None is left out."""
     changed = {name.replace("_", "-"): value for name, value in headers.items()}
     sent = {name: value for name, value in {**HEADERS, **changed}.items() if value is not None}
     refusal = refusal_of(Posted(path, sent, json.dumps(body).encode()), api_key=API_KEY, said=[SAID], signs=signs)

@@ -62,7 +62,7 @@ class Project:
 
     @property
     def asked(self) -> int:
-        """How often the planner was asked."""
+        """The number of questions to the planner."""
         asked = self.path / "asked.txt"
         return len(asked.read_text(encoding="utf-8").splitlines()) if asked.exists() else 0
 

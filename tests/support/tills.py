@@ -118,5 +118,5 @@ class Played:
 
     @property
     def total(self) -> str:
-        """What the till wrote."""
+        """The total that the till wrote."""
         return self.desktop.read_file("total.txt")

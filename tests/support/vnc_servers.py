@@ -59,7 +59,7 @@ class VncServer:
         return running(*command, environment=self.environment, **options)  # type: ignore[arg-type]
 
     def output_of(self, *command: str) -> bytes:
-        """What a program on this display prints until it ends by itself."""
+        """Return the output of a program on this display until it ends by itself."""
         require(command[0])
         environment = {**os.environ, **self.environment}
         return subprocess.run(command, env=environment, capture_output=True, check=True, timeout=30).stdout
@@ -165,7 +165,7 @@ def _own_displays() -> tuple[int, int]:
 
 
 def _is_free(display: int) -> bool:
-    """Whether nobody has it: a server that finds it taken ends a moment later, while the other one answers for it."""
+    """Return whether the display is free: a server that finds it taken ends later, while the other one answers."""
     return not any(Path(place).exists() for place in (f"/tmp/.X{display}-lock", f"/tmp/.X11-unix/X{display}"))
 
 
@@ -282,7 +282,7 @@ def _wait_greeting(port: int, process: subprocess.Popen[bytes], host: str = "127
 
 
 def _greets(port: int, process: subprocess.Popen[bytes], host: str = "127.0.0.1") -> bool:
-    """Whether a VNC server greets at a port, before its process ends."""
+    """Return whether a VNC server greets at a port, before its process ends."""
     deadline_s = time.monotonic() + START_S
     while process.poll() is None and time.monotonic() < deadline_s:
         try:

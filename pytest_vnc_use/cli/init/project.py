@@ -44,7 +44,7 @@ ATTRIBUTES = (
 
 @dataclass(frozen=True)
 class Project:
-    """What a project has already: its folder, and the file in which it configures pytest."""
+    """The state of a project so far: its folder, and the file in which it configures pytest."""
 
     folder: Path
     ini: IniFile
@@ -88,7 +88,7 @@ class Project:
 
 @dataclass(frozen=True)
 class Plan:
-    """What becomes of the project: the files to write or keep, hints for the user, the test's name, and its server.
+    """The files to write or keep in the project, hints for the user, the test's name, and its server.
 
     `next_command` is the command that comes next, `chosen_by` tells the project's own options that choose tests.
     """

@@ -55,7 +55,7 @@ def test_pytest_reads_what_was_added(tmp_path: Path, layout: str) -> None:
 
 
 def pytests_own(folder: Path) -> tuple[str, list[str]]:
-    """What pytest makes of the two options in this folder."""
+    """Return the values that pytest reads for the two options in this folder."""
     (folder / "conftest.py").write_text(
         "def pytest_addoption(parser): parser.addini('vnc_app', '')\n"
         "def pytest_configure(config):\n"

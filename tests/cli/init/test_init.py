@@ -230,7 +230,7 @@ def at_terminal(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Pope
 
 
 def heard(person: int, until: str) -> str:
-    """What is printed up to a text, or to the end."""
+    """Return the output up to a text, or to the end."""
     said = ""
     while until not in said:
         try:

@@ -21,7 +21,7 @@ def tell(line: str) -> None:
 
 
 def character_of(event: QKeyEvent) -> str:
-    """What a terminal would get: also where Qt's own VNC server tells no text of a key."""
+    """Return the character that a terminal would get, also where Qt's own VNC server gives no text for a key."""
     if event.key() == Qt.Key.Key_Return:
         return "\r"
     if event.modifiers() & Qt.KeyboardModifier.ControlModifier and Qt.Key.Key_A <= event.key() <= Qt.Key.Key_Z:

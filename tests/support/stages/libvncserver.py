@@ -77,7 +77,7 @@ def example(folder: Path) -> Iterator[VncServer]:
 
 
 def example_picture(width: int, height: int) -> Pixels:
-    """What the example shows before it is drawn on, of shape (height, width, 3)."""
+    """Return the picture of the example before it is drawn on, of shape (height, width, 3)."""
     y, x = np.mgrid[:height, :width]
     picture = np.stack([(x + y) * 128 // (width + height), x * 128 // width, y * 256 // height], axis=2)
     picture[:, 0] = 255

@@ -45,7 +45,7 @@ class Guest:
         self.ask("qmp_capabilities")
 
     def ask(self, command: str, **arguments: object) -> Any:
-        """What a command returns; events that come before it are passed over."""
+        """Return the answer to a command; events that come before it are passed over."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n")

@@ -23,7 +23,7 @@ WHEEL = {4: "up", 5: "down", 6: "left", 7: "right"}
 
 @dataclass(frozen=True)
 class Wish:
-    """How a server is to be; `depth` in bits a pixel. Each kind takes what the table `KINDS` says that it can."""
+    """The wishes for a server; `depth` in bits a pixel. The table `KINDS` says which of them each kind takes."""
 
     size: tuple[int, int] = (800, 600)
     password: str | None = None
@@ -48,7 +48,7 @@ class Stage:
     wheel: bool = True
 
     def shows(self, rgb: Pixels) -> bool:
-        """Whether a frame of 8 bits a channel is what is on the screen."""
+        """Return whether a frame of 8 bits a channel is what is on the screen."""
         return bool(np.array_equal(rgb >> (8 - np.array(self.bits, np.uint8)), self.truth()))
 
 
@@ -59,7 +59,7 @@ class Told:
         self._process, self._log = process, log
 
     def lines(self) -> list[str]:
-        """What it has written, without the answers."""
+        """Return its output so far, without the answers."""
         return [line for line in self._written() if line != "done"]
 
     def obey(self, command: str) -> None:
@@ -82,7 +82,7 @@ def writing_to(log: Path) -> Iterator[dict[str, Any]]:
 
 
 def buttons_changed(before: int, now: int, x: int, y: int) -> Iterator[str]:
-    """What became of the buttons between two masks of RFB's, where the pointer is at (x, y)."""
+    """Yield the changes of the buttons between two masks of RFB's, with the pointer at (x, y)."""
     for number in range(1, 8):
         bit = 1 << (number - 1)
         if (before ^ now) & bit and (number in BUTTONS or now & bit):

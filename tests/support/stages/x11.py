@@ -105,7 +105,7 @@ def _heard(log: Path) -> list[str]:
 
 
 def _told(event: str) -> Iterator[str]:
-    """What one event tells; nothing where xev has not written all of it yet."""
+    """Yield the change that one event tells; nothing if xev has not written all of it yet."""
     pointed = re.match(r"Button(Press|Release) .*?root:\((\d+),(\d+)\),.*?button (\d+), same", event, re.S)
     if pointed and int(pointed[4]) in BUTTONS:
         yield f"{'down' if pointed[1] == 'Press' else 'up'} {BUTTONS[int(pointed[4])]} {pointed[2]} {pointed[3]}"
