@@ -23,20 +23,20 @@ LONGEST_TEST_S = 150
 
 
 def pytest_configure() -> None:
-    """Programs that tests start hear Ctrl-C, also where pytest was started in the background, which ignores it."""
+    """Let programs that tests start hear Ctrl-C, also if pytest was started in the background, which ignores it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Nothing hangs, no test either."""
+    """Give each test a time limit: none hangs."""
     for item in items:
         item.add_marker(pytest.mark.timeout(LONGEST_TEST_S))
 
 
 @pytest.fixture(autouse=True)
 def _once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stand-ins answer in order, so none of their answers may be thrown away; and a recording is made once.
+    """Throw no answer of a stand-in away, as they come in order; make a recording once.
 
     Who tests that a screen is watched, or a recording rehearsed, switches it on.
     """
@@ -45,7 +45,7 @@ def _once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _pad() -> Iterator[QtDesktop]:
-    """A desktop with a pad, which writes down its input."""
+    """Yield a desktop with a pad, which writes down its input."""
     desktop = QtDesktop(PAD)
     yield desktop
     desktop.stop()
@@ -57,35 +57,35 @@ fresh_pad = pytest.fixture(_pad)
 
 @pytest.fixture
 def tigervnc() -> Iterator[VncServer]:
-    """An empty TigerVNC desktop of 1024 x 768 pixels, without a password."""
+    """Yield an empty TigerVNC desktop of 1024 x 768 pixels, without a password."""
     with vnc_servers.tigervnc() as server:
         yield server
 
 
 @pytest.fixture
 def tightvnc() -> Iterator[VncServer]:
-    """The same of TightVNC."""
+    """Yield the same of TightVNC."""
     with vnc_servers.tightvnc() as server:
         yield server
 
 
 @pytest.fixture
 def x11vnc() -> Iterator[VncServer]:
-    """The same of x11vnc, before an Xvfb."""
+    """Yield the same of x11vnc, before an Xvfb."""
     with vnc_servers.x11vnc() as server:
         yield server
 
 
 @pytest.fixture(params=vnc_servers.STARTERS)
 def x_desktop(request: pytest.FixtureRequest) -> Iterator[VncServer]:
-    """Each of the three in turn."""
+    """Yield each of the three in turn."""
     with vnc_servers.STARTERS[request.param]() as server:
         yield server
 
 
 @pytest.fixture
 def connected() -> Iterator[Callable[..., VNCController]]:
-    """Connects to a server, as `backends.vnc.connect` does, and closes the connection after the test."""
+    """Connect to a server, as `backends.vnc.connect` does, and close the connection after the test."""
     from pytest_vnc_use.backends.vnc import connect
 
     with contextlib.ExitStack() as stack:

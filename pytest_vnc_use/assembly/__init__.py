@@ -40,5 +40,5 @@ from pytest_vnc_use.settings.settings import Settings, environment_layer, merge
 
 
 def settings_of(given: Mapping[str, object]) -> Settings:
-    """Settings from Python keyword arguments over the environment."""
+    """Return settings from Python keyword arguments over the environment."""
     return merge(environment_layer(), (given, str))

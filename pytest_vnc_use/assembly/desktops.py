@@ -299,7 +299,7 @@ def connect(
     program_fault: Callable[[], str] = str,
     read_file: Callable[[str], str] | None = None,
 ) -> Controller:
-    """Eyes and hands on the desktop at `settings.server`, watched over. Raises DesktopError.
+    """Return eyes and hands on the desktop at `settings.server`, watched over. Raises DesktopError.
 
     `program_fault` is asked before a lost connection is made anew: where the program ended, it is not. With `cdp`, a
     browser is driven through DevTools; `read_file` reads a file of the desktop.

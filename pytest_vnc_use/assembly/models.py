@@ -24,7 +24,7 @@ MODELS = {"gemini": "gemini-3.8-flash", "anthropic": "claude-sonnet-5", "openai"
 
 
 def counted_in(settings: Settings, look: Callable[[], bytes]) -> Callable[[int, int], tuple[int, int]]:
-    """From the size of the screen to that in which the planner's model gives its points.
+    """Return a function from the screen's size to the size in which the planner's model gives its points.
 
     `look` gives the screen as PNG; it is asked where the size that is sent depends on that.
     """

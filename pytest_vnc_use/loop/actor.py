@@ -95,7 +95,7 @@ class Actor:
         return frame.ref
 
     def watch(self) -> None:
-        """Raises DesktopError where the desktop is gone."""
+        """Raise DesktopError if the desktop is gone."""
         self.controller.changed_since(time.monotonic())
 
     def other_than(self, seen: FrameRef) -> FrameRef | None:
@@ -203,7 +203,7 @@ class Actor:
 
 
 def check_known(text: str, reveal: Callable[[str], str]) -> None:
-    """Raises ActionError where the text names a secret that nobody declared: its name must not be typed for it."""
+    """Raise ActionError if the text names a secret that nobody declared: its name must not be typed for it."""
     for mark in SECRET_MARK.finditer(text):
         if reveal(mark.group()) == mark.group():
             raise ActionError(

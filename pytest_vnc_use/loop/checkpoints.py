@@ -39,7 +39,7 @@ class SealedCheckpoints:
         return f"{kind} {seal_of(*self._parts(kind, data))}", data
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Raises RunFolderError for what is not sealed, or with another seal."""
+        """Return the value; raise RunFolderError if it is not sealed, or with another seal."""
         kind, _, seal = data[0].partition(" ")
         if not self.trust and not is_seal_of(seal, *self._parts(kind, data[1])):
             raise RunFolderError(

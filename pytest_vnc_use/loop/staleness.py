@@ -49,7 +49,7 @@ def answer_about(
 
 
 def _may_be_stale(decision: Decision) -> bool:
-    """Not what no model said, which may keep count of its turns; nor a wait, after which there is a new look anyway."""
+    """Return whether it may be stale: not if no model said it, nor for a wait, after which there is a new look."""
     waits = all(isinstance(proposal.action, (Wait, TakeScreenshot)) for proposal in decision.proposals)
     return bool(decision.model) and not (decision.kind == "act" and waits)
 

@@ -28,12 +28,12 @@ _START = f'{LAUNCHER} --launch-immediately & QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1 
 
 
 def started(*command: str) -> list[str]:
-    """The command of a program after the launcher of AT-SPI's bus, on a session bus of their own."""
+    """Return the command of a program after the launcher of AT-SPI's bus, on a session bus of their own."""
     return ["dbus-run-session", "--", "sh", "-c", _START, "sh", *command]
 
 
 def needed() -> None:
-    """Skips where something of what AT-SPI needs is missing; fails in CI."""
+    """Skip if something that AT-SPI needs is missing; fail in CI."""
     if not Path(LAUNCHER).exists():
         missing("at-spi2-core", "apt-get install at-spi2-core")
     if subprocess.run(["/usr/bin/python3", "-c", "import gi"], stderr=subprocess.DEVNULL).returncode:

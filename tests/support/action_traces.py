@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def trace_of(folder: Path, *records: object) -> Path:
-    """An execution.json with these records."""
+    """Return an execution.json with these records."""
     file = folder / "execution.json"
     file.write_text(json.dumps(records), encoding="utf-8")
     return file

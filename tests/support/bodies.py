@@ -175,7 +175,7 @@ def results(pytester: pytest.Pytester, tests: Sequence[str], *options: str) -> l
 
 
 def outcomes(pytester: pytest.Pytester, tests: Sequence[str], *options: str) -> list[str]:
-    """`passed`, or the triage, of each."""
+    """Return `passed`, or the triage, of each."""
     return ["passed" if each.result == "passed" else f"{each.triage}" for each in results(pytester, tests, *options)]
 
 
@@ -192,12 +192,12 @@ def asked(pytester: pytest.Pytester) -> int:
 
 
 def in_body(lines: str, *fixtures: str) -> str:
-    """A test that runs its task itself, and then does this."""
+    """Return a test that runs its task itself, and then does this."""
     names = ", ".join(["vnc_agent", "vnc_desktop", "tmp_path", "record_property", *fixtures])
     return f"def test_it({names}):\n    result = vnc_agent.run('Buy apples')\n{indent(lines, '    ')}\n"
 
 
 def marked(lines: str, *fixtures: str) -> str:
-    """The same after the task of a marker."""
+    """Return the same after the task of a marker."""
     names = ", ".join(["vnc_agent", "vnc_desktop", "tmp_path", "record_property", *fixtures])
     return f"@pytest.mark.vnc_task('Buy apples')\ndef test_it({names}):\n{indent(lines, '    ')}\n"

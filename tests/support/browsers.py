@@ -63,7 +63,7 @@ class Site:
 
 @contextmanager
 def site() -> Iterator[Site]:
-    """A running site."""
+    """Yield a running site."""
     pages = Site()
     end = threading.Event()
 
@@ -85,7 +85,7 @@ def site() -> Iterator[Site]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Nothing is printed."""
+            """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Exchange) as http:
         thread = threading.Thread(target=http.serve_forever, daemon=True)
@@ -101,7 +101,7 @@ def site() -> Iterator[Site]:
 def chromium(
     server: VncServer, address: str, *options: str, window_manager: bool = False, timeout_s: float = 10.0
 ) -> Iterator[Browser]:
-    """Chromium in a window away from the screen's corner, showing `address`."""
+    """Yield Chromium in a window away from the screen's corner, showing `address`."""
     with ExitStack() as stack:
         profile = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
         if window_manager:
@@ -116,7 +116,7 @@ def chromium(
 
 
 def element(browser: Browser, name: str) -> Element:
-    """The first element in view with this name."""
+    """Return the first element in view with this name."""
     return next(each for each in browser.elements() if each.name == name)
 
 

@@ -22,7 +22,7 @@ class ChatTalk(Talk[ChatServer]):
 
 @contextmanager
 def chat(script: Any = (), *, api_key: str = "", history: History | None = None, **settings: Any) -> Iterator[ChatTalk]:
-    """A talk over a script of replies, of which every request was accepted; other keywords are the planner's."""
+    """Yield a talk over a script of replies, of which every request was accepted; other keywords are the planner's."""
     with ChatServer(script, api_key=api_key) as server:
         planner = OpenAICompatible(server.url, MODEL, api_key, **{"backoff": QUICK, **settings})
         yield ChatTalk(server, planner, history=history or History())

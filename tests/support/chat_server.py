@@ -34,12 +34,12 @@ JsonObject = Mapping[str, Any]
 
 
 def call(name: str, /, **arguments: Any) -> Reply:
-    """One tool call."""
+    """Return one tool call."""
     return calls((name, arguments))
 
 
 def calls(*named: tuple[str, Any], words: str = "", finish_reason: str = "tool_calls", **message: Any) -> Reply:
-    """Tool calls of one answer; arguments that are text are sent as they are, others as JSON."""
+    """Return tool calls of one answer; arguments that are text are sent as they are, others as JSON."""
     tool_calls = [
         {"id": f"id{number}", "type": "function", "function": {"name": name, "arguments": _encoded(arguments)}}
         for number, (name, arguments) in enumerate(named)
@@ -52,7 +52,7 @@ def _encoded(arguments: Any) -> str:
 
 
 def said(words: Any, *, finish_reason: str | None = "stop", **message: Any) -> Reply:
-    """One choice with these words, with the usage of a small turn."""
+    """Return one choice with these words, with the usage of a small turn."""
     choice = {
         "index": 0,
         "message": {"role": "assistant", "content": words, **message},
@@ -89,7 +89,7 @@ class ChatRequest:
         return tuple(self.body["messages"])
 
     def of(self, role: str) -> list[JsonObject]:
-        """The messages of one role, in order."""
+        """Return the messages of one role, in order."""
         return [message for message in self.messages if message["role"] == role]
 
     @property
@@ -187,7 +187,7 @@ def _problems_of_call(tool_call: JsonObject) -> Iterator[str]:
 
 
 def _unpaired(messages: Sequence[JsonObject]) -> Iterator[str]:
-    """Each call is answered once, by the tool messages that directly follow it."""
+    """Yield the calls that are not answered once, by the tool messages that directly follow."""
     waiting: list[str] = []
     for number, message in enumerate(messages):
         if message["role"] == "tool":

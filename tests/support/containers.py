@@ -27,14 +27,14 @@ _BUILD_S = 900
 
 
 def started_container(*command: str, **options: Any) -> ContainerDesktop:
-    """A desktop in a container, with a program, if one is given."""
+    """Return a desktop in a container, with a program, if one is given."""
     given = {"size": (1024, 768), "engine": ENGINE, "connect": connect, **options}
     return ContainerDesktop(desktop_image(), command, **given)
 
 
 @functools.cache
 def desktop_image() -> str:
-    """The image's name; it is built where it is not here yet. Skips where it cannot be run here, fails in CI."""
+    """Return the image's name; build it if it is not here yet. Skip if it cannot be run here; fail in CI."""
     require(ENGINE)
     name = _name()
     with FileLock(Path(tempfile.gettempdir(), "vnc-use-test-image.lock")):
@@ -62,7 +62,7 @@ def _have_base_image() -> None:
 
 
 def _do(*command: str) -> None:
-    """Skips where it fails, fails in CI: this machine cannot make or run containers."""
+    """Skip if it fails, fail in CI: this machine cannot make or run containers."""
     if failure := _failure(*command):
         missing("what runs containers", f"{' '.join(command)!r} failed: {failure}")
 

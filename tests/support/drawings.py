@@ -14,7 +14,7 @@ SIZE = (320, 200)
 
 
 def drawn(text: str, at: tuple[int, int] = (20, 30), size: tuple[int, int] = SIZE) -> Pixels:
-    """A white screen with text in the font that Pillow brings."""
+    """Return a white screen with text in the font that Pillow brings."""
     import io
 
     image = Image.new("RGB", size, "white")
@@ -29,7 +29,7 @@ def _same(pixels: Pixels) -> Pixels:
 
 
 def recording_of(*shown: Pixels) -> Recording:
-    """A run of a click on each of these screens but the last, which is its end."""
+    """Return a run of a click on each of these screens but the last, which is its end."""
     screens = [Screen(pixels=partial(_same, pixels)) for pixels in shown]
     steps = tuple(RecordedStep(action=Click(10, 20), intent="click", screen=screen) for screen in screens[:-1])
     run = RecordedRun(task="Click", planner="steps", steps=steps, end=screens[-1])

@@ -6,5 +6,5 @@ from pytest_vnc_use.types import ModelExchange, Report
 
 
 def into(exchanges: list[ModelExchange]) -> Report:
-    """A report that keeps the exchanges, and not what is told before each of them."""
+    """Return a report that keeps the exchanges, and not what is told before each of them."""
     return lambda event: exchanges.append(event) if isinstance(event, ModelExchange) else None

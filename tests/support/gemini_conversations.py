@@ -32,7 +32,7 @@ QUICK = Backoff(first_wait_s=0.01, longest_wait_s=0.02)
 
 
 def frame_of(colour: int, width: int = 1440, height: int = 900) -> Frame:
-    """A screen of one colour, as a real PNG."""
+    """Return a screen of one colour, as a real PNG."""
     file = io.BytesIO()
     Image.new("RGB", (width, height), (colour % 256, colour // 256, 0)).save(file, "PNG")
     png = file.getvalue()
@@ -61,7 +61,7 @@ class History:
         return Observation(self.task, self.first, self.screen, turns, lambda ref: self.pngs[ref.digest], report)
 
     def carry_out(self, decision: Decision, **changes: Any) -> None:
-        """One step a proposal; `changes` are fields of every step."""
+        """Add one step a proposal; `changes` are fields of every step."""
         turn = Turn(decision)
         for proposal in decision.proposals:
             self.steps += 1
@@ -84,7 +84,7 @@ class Talk(Generic[Server]):
         return self.planner.decide(self.history.observation(into(self.exchanges)), timeout_s=timeout_s)
 
     def act(self, **changes: Any) -> Decision:
-        """One turn, carried out; `changes` are fields of its steps."""
+        """Carry out one turn and return it; `changes` are fields of its steps."""
         decision = self.decide()
         self.history.carry_out(decision, **changes)
         return decision

@@ -207,7 +207,7 @@ def names_and_ids(request: Request) -> Iterator[str]:
 
 
 def signatures(request: Request) -> Iterator[str]:
-    """Every step of the current turn, that is, since the user's last own words, has a signed first call (Gemini 3)."""
+    """Yield the steps since the user's last own words whose first call is not signed, as Gemini 3 asks."""
     if request.model == COMPUTER_USE_ONLY:
         return
     for number, content in list(enumerate(request.contents))[_current_turn(request) :]:
@@ -240,7 +240,7 @@ def pictures(request: Request) -> Iterator[str]:
 
 
 def addresses(request: Request) -> Iterator[str]:
-    """In a browser, every response says where the browser is, be it unknown."""
+    """Yield the responses that do not say where the browser is; they say so even if it is unknown."""
     browser = "ENVIRONMENT_BROWSER"
     if request.computer_use is None or request.computer_use.get("environment", browser) != browser:
         return
@@ -278,13 +278,13 @@ def changed_history(request: Request, answered: Sequence[JsonObject]) -> Iterato
 
 
 def _pairs(request: Request) -> Iterator[tuple[JsonObject, JsonObject]]:
-    """Each content with the one that follows it; the first follows nothing."""
+    """Yield each content with the one before it; the first has none."""
     contents: list[JsonObject] = [{"parts": []}, *request.contents]
     yield from pairwise(contents)
 
 
 def _answers(request: Request) -> Iterator[tuple[int, JsonObject, JsonObject]]:
-    """Each function call with its response, in order, and the number of the content that holds the response."""
+    """Yield each function call with its response, in order, and the number of the response's content."""
     for number, (asked, told) in enumerate(_pairs(request)):
         for call, response in zip(_named(asked, "functionCall"), _named(told, "functionResponse"), strict=False):
             yield number, call, response
@@ -327,12 +327,12 @@ def _canonical(content: JsonObject) -> str:
 
 
 def from_base64(data: str) -> bytes:
-    """Either alphabet, padded or not."""
+    """Return the bytes of either alphabet, padded or not."""
     return base64.urlsafe_b64decode(data.replace("+", "-").replace("/", "_") + "=" * (-len(data) % 4))
 
 
 def camel_case(value: Any) -> Any:
-    """Keys in camelCase at every depth but in the user's own JSON."""
+    """Return keys in camelCase at every depth but in the user's own JSON."""
     if isinstance(value, dict):
         renamed = {re.sub(r"_(\w)", lambda found: found.group(1).upper(), name): inner for name, inner in value.items()}
         return {name: inner if name in AS_GIVEN else camel_case(inner) for name, inner in renamed.items()}

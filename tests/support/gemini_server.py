@@ -36,12 +36,12 @@ class Reply(json_server.Reply):
 
 
 def text(words: str) -> Reply:
-    """Words and no calls: the model believes it is done. Also the answer of a judge, as JSON text."""
+    """Return words and no calls: the model believes it is done. Also the answer of a judge, as JSON text."""
     return candidate([{"text": words}])
 
 
 def calls(*named: tuple[str, JsonObject], words: str = "", thought: str = "", signed: bool = True) -> Reply:
-    """Function calls of one turn, in order; the first carries the turn's thought signature, as Gemini 3 has it."""
+    """Return function calls of one turn, in order; the first carries the turn's thought signature, as in Gemini 3."""
     parts: list[dict[str, Any]] = []
     if thought:
         parts.append({"text": thought, "thought": True})
@@ -56,12 +56,12 @@ def calls(*named: tuple[str, JsonObject], words: str = "", thought: str = "", si
 
 
 def wants_confirmation(args: JsonObject, explanation: str, decision: str = "require_confirmation") -> JsonObject:
-    """Arguments of a call that the model wants confirmed: the decision stands among them, not on the candidate."""
+    """Return arguments of a call that the model wants confirmed: the decision is one of them, not on the candidate."""
     return {**args, "safety_decision": {"decision": decision, "explanation": explanation}}
 
 
 def candidate(parts: list[dict[str, Any]], finish_reason: str = "STOP", **more: Any) -> Reply:
-    """One candidate with these parts, with the usage of a small turn."""
+    """Return one candidate with these parts, with the usage of a small turn."""
     answered = {"index": 0, "finishReason": finish_reason, "content": {"role": "model", "parts": parts}}
     return Reply({"candidates": [answered], "usageMetadata": USAGE, "responseId": "response", **more})
 
@@ -78,27 +78,27 @@ USAGE = {
 
 
 def empty() -> Reply:
-    """STOP and nothing said."""
+    """Return STOP and no words."""
     return Reply({"candidates": [{"index": 0, "finishReason": "STOP", "content": {}}], "usageMetadata": USAGE})
 
 
 def stopped(finish_reason: str) -> Reply:
-    """An answer without content that ended for another reason than STOP: SAFETY, MAX_TOKENS …"""
+    """Return an answer without content that ended for another reason than STOP: SAFETY, MAX_TOKENS …"""
     return Reply({"candidates": [{"index": 0, "finishReason": finish_reason, "finishMessage": "so it is"}]})
 
 
 def blocked_prompt(reason: str = "SAFETY") -> Reply:
-    """No candidates: the prompt itself was blocked."""
+    """Return no candidates: the prompt itself was blocked."""
     return Reply({"promptFeedback": {"blockReason": reason, "blockReasonMessage": "blocked"}, "usageMetadata": USAGE})
 
 
 def error(code: int, status: str, message: str, *details: JsonObject) -> Reply:
-    """An error in the shape of google.rpc.Status."""
+    """Return an error in the shape of google.rpc.Status."""
     return Reply({"error": {"code": code, "message": message, "status": status, "details": list(details)}}, code)
 
 
 def rate_limited(retry_in_s: float | None) -> Reply:
-    """A quota per minute, which a wait refills."""
+    """Return a quota per minute, which a wait refills."""
     details = [quota_failure("GenerateRequestsPerMinutePerProjectPerModel-FreeTier")]
     if retry_in_s is not None:
         details.append({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{retry_in_s}s"})
@@ -106,7 +106,7 @@ def rate_limited(retry_in_s: float | None) -> Reply:
 
 
 def daily_quota() -> Reply:
-    """A quota per day; Google sends a RetryInfo here too, which is of no use."""
+    """Return a quota per day; Google sends a RetryInfo here too, which is of no use."""
     retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.1s"}
     failure = quota_failure("GenerateRequestsPerDayPerProjectPerModel-FreeTier")
     return error(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota.", failure, retry)
@@ -129,17 +129,17 @@ def not_json() -> Reply:
 
 
 def malformed(*parts: Any, **more: Any) -> Reply:
-    """Status 200 and STOP, and parts that no content may have."""
+    """Return status 200 and STOP, and parts that no content may have."""
     return replace(candidate(list(parts), **more), malformed=True)
 
 
 def hang(seconds: float = 60.0) -> Reply:
-    """Accepts the request and says nothing for so long."""
+    """Accept the request and say nothing for so long."""
     return replace(text("too late"), hang_s=seconds)
 
 
 def drip(seconds: float = 0.05) -> Reply:
-    """Sends a byte every so many seconds: no single read times out, yet the answer is late."""
+    """Send a byte every so many seconds: no single read times out, yet the answer is late."""
     return replace(text("too late, and slowly" * 50), drip_s=seconds)
 
 
@@ -170,7 +170,7 @@ class GeminiServer(Service):
         self._http.wait_for_requests(count, timeout_s)
 
     def _answer(self, posted: Posted) -> json_server.Reply:
-        """The next reply of the script, or the refusal that the request deserves."""
+        """Return the next reply of the script, or the refusal that the request deserves."""
         request = Request.read(posted.path, posted.headers.get("x-goog-api-key", ""), posted.raw)
         self.requests.append(request)
         refused = refusal_of(request, api_key=self.api_key, answered=self.answered)
@@ -188,7 +188,7 @@ class GeminiServer(Service):
         return Reply({"name": f"models/{model}", "version": "001", "supportedGenerationMethods": self.methods})
 
     def _said(self, reply: json_server.Reply, model: str) -> json_server.Reply:
-        """The reply with an id on each call and the model's version, remembered for the next request's check.
+        """Return the reply with an id on each call and the model's version, remembered for the next request's check.
 
         A malformed one stays as it is, and is not remembered: nobody is to send it back.
         """

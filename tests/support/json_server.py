@@ -113,7 +113,7 @@ class Service:
 
 
 def in_order(script: Script, used_up: Reply) -> Callable[[Any], Reply]:
-    """A function from a request to its reply; `used_up` is the reply once the script has none left."""
+    """Return a function from a request to its reply; `used_up` is the reply once the script has none left."""
     if callable(script):
         return script
     replies = iter(script)
@@ -163,4 +163,4 @@ class _Handler(BaseHTTPRequestHandler):
                 return
 
     def log_message(self, *_: object) -> None:
-        """Says nothing on the terminal."""
+        """Print nothing."""

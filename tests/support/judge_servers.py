@@ -104,7 +104,7 @@ class Court:
 
 @contextmanager
 def court(kind: Kind, *replies: Any, serve: dict[str, Any] | None = None, **settings: Any) -> Iterator[Court]:
-    """A judge before a service with these replies; `serve` are the server's settings, other keywords the judge's."""
+    """Yield a judge before a service with these replies; `serve` has the server's settings, keywords the judge's."""
     with kind.server(replies, **{"api_key": KEY, **(serve or {})}) as server:
         yield Court(server, kind.judge(server, **settings))
 

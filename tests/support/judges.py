@@ -91,7 +91,7 @@ def agent_before(
     secrets: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> VncUseAgent:
-    """An agent whose planner finishes at once, before a painted desktop."""
+    """Return an agent whose planner finishes at once, before a painted desktop."""
     return VncUseAgent(
         settings=Settings(runs_dir=str(folder / "runs"), **settings),
         planner=ListPlanner([finished()]),

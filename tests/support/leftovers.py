@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def processes_naming(folder: Path | str) -> dict[int, str]:
-    """Name by id of every living process whose command or environment names something in `folder`."""
+    """Return names by id of the living processes whose command or environment names a path in `folder`."""
     return {int(entry.name): name for entry in Path("/proc").iterdir() if (name := _name_if_naming(entry, str(folder)))}
 
 

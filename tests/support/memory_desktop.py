@@ -80,7 +80,7 @@ class PaintedController:
 
 
 def painted(shade: int) -> Frame:
-    """A frame of one colour of its own for each `shade`."""
+    """Return a frame of one colour of its own for each `shade`."""
     image = Image.new("RGB", SIZE, (shade % 256, shade // 256, 90))
     file = io.BytesIO()
     image.save(file, "PNG")

@@ -176,7 +176,7 @@ def shape(request: JsonObject) -> Iterator[str]:
 
 
 def pairing(request: JsonObject) -> Iterator[str]:
-    """Each tool_use has exactly one tool_result in the next message, before anything else in it."""
+    """Yield each tool_use without exactly one tool_result first in the next message."""
     asked: list[JsonObject] = []
     for number, message in enumerate(request.get("messages", ())):
         results = [block for block in message["content"] if block["type"] == "tool_result"]
@@ -227,7 +227,7 @@ def _is_seen_as_it_is(size: tuple[int, int], side: int, tokens: int) -> bool:
 
 
 def _size_of(source: JsonObject) -> tuple[int, int] | None:
-    """The size of a picture that is what it says it is."""
+    """Return the size of a picture that is what it says it is."""
     try:
         with Image.open(io.BytesIO(base64.b64decode(source["data"], validate=True))) as picture:
             picture.load()
@@ -263,7 +263,7 @@ def history(request: JsonObject, said: Sequence[Said], signs: bool) -> Iterator[
 
 
 def thought(request: JsonObject, number: int, block: JsonObject, said: Sequence[Said], signs: bool) -> Iterator[str]:
-    """A thinking block is good where it was said, and, for newer models, after what it was said after."""
+    """Yield a thinking block that was never said or, for newer models, that follows other messages."""
     where = f"messages.{number}.content.0: Invalid `signature` in `thinking` block."
     origin = next((each for each in said if block in each.content), None)
     if origin is None:
@@ -286,7 +286,7 @@ def _without_thinking(content: Sequence[Any]) -> list[JsonObject]:
 
 
 def _blocks(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
-    """Every content block, those inside of tool results too."""
+    """Yield every content block, those inside of tool results too."""
     for message in messages:
         for block in message["content"]:
             yield block

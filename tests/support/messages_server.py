@@ -36,14 +36,14 @@ def message(content: Any, stop_reason: str = "end_turn", **more: Any) -> Reply:
 
 
 def text(words: str) -> Reply:
-    """Words and no calls: the model believes it is done."""
+    """Return words and no calls: the model believes it is done."""
     return message([{"type": "text", "text": words}])
 
 
 def uses(
     *named: tuple[str, JsonObject], words: str = "", thinking: str | None = None, toolset: str | None = "computer"
 ) -> Reply:
-    """Calls of one turn, in order, of members of the toolset, or else of tools by these names."""
+    """Return calls of one turn, in order, of members of the toolset, or else of tools by these names."""
     content: list[JsonObject] = []
     if thinking is not None:
         content.append({"type": "thinking", "thinking": thinking, "signature": ""})
@@ -55,7 +55,7 @@ def uses(
 
 
 def older(*actions: JsonObject) -> Reply:
-    """Calls of the older tool, which is one with a field `action`."""
+    """Return calls of the older tool, which is one with a field `action`."""
     return uses(*(("computer", action) for action in actions), toolset=None)
 
 
@@ -112,7 +112,7 @@ class MessagesServer(Service):
         return self._signed(self._next(request), request)
 
     def _signed(self, reply: Reply, request: Any) -> Reply:
-        """The reply with an id on each call and a signature on each thought, remembered for the next request's check.
+        """Return the reply with an id on each call and a signature on each thought, and remember it for the next check.
 
         A call or thought that is malformed stays as it is.
         """

@@ -15,7 +15,7 @@ from support.responses_server import ResponsesServer
 
 @contextmanager
 def claude(script: Any = (), *, signs: bool = True, **settings: Any) -> Iterator[Talk[MessagesServer]]:
-    """A talk with Claude over a script of replies; other keywords are the planner's."""
+    """Yield a talk with Claude over a script of replies; other keywords are the planner's."""
     with MessagesServer(script, signs=signs) as server:
         settings = {"api_key": server.api_key, "base_url": server.url, "backoff": QUICK, **settings}
         yield Talk(server, AnthropicComputer(**settings))
@@ -23,7 +23,7 @@ def claude(script: Any = (), *, signs: bool = True, **settings: Any) -> Iterator
 
 @contextmanager
 def gpt(script: Any = (), **settings: Any) -> Iterator[Talk[ResponsesServer]]:
-    """A talk with a model of OpenAI over a script of replies; other keywords are the planner's."""
+    """Yield a talk with a model of OpenAI over a script of replies; other keywords are the planner's."""
     with ResponsesServer(script) as server:
         settings = {"api_key": server.api_key, "base_url": server.url, "backoff": QUICK, **settings}
         yield Talk(server, OpenAIComputer(**settings))

@@ -15,7 +15,7 @@ TIMEOUT_S = 120
 
 
 def demonstrate(folder: Path, show: Callable[[VNCController], None], *arguments: str) -> tuple[int, str]:
-    """pytest's exit code and output; `show` does each task."""
+    """Return pytest's exit code and output; `show` does each task."""
     command = [sys.executable, "-m", "pytest", "--vnc-record=demonstrate", *arguments]
     with subprocess.Popen(
         command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

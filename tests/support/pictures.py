@@ -12,12 +12,12 @@ from pytest_vnc_use.types import Frame
 
 
 def noise(width: int, height: int) -> bytes:
-    """A picture that no PNG makes small."""
+    """Return a picture that no PNG makes small."""
     file = io.BytesIO()
     Image.effect_noise((width, height), 90).save(file, "PNG")
     return file.getvalue()
 
 
 def decoded(frame: Frame) -> npt.NDArray[np.uint8]:
-    """The pixels of a frame's PNG."""
+    """Return the pixels of a frame's PNG."""
     return np.asarray(Image.open(io.BytesIO(frame.png)))

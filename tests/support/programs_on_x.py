@@ -68,7 +68,7 @@ class Program:
 
 
 def with_window(*search: str) -> tuple[str, ...]:
-    """A command that waits for a window and does something with it; xdotool breaks off where another window goes."""
+    """Return a command that waits for a window and acts on it; xdotool breaks off if another window goes."""
     found = shlex.join(["xdotool", "search", "--sync", "--onlyvisible", *search])
     return "sh", "-c", f"until {found}; do :; done"
 
@@ -88,7 +88,7 @@ def vim(text: str, *options: str) -> str:
 
 
 def mousepad(text: str, *settings: str, theme: str = "Adwaita") -> str:
-    """Its settings are its own, as is all that it keeps; its title would show the path of the working folder."""
+    """Return the command of mousepad with settings of its own; its title would show the working folder."""
     kept = "\n".join(["[org/xfce/mousepad/preferences/window]", "path-in-title=false", *settings, ""])
     own = f'export HOME="$PWD" XDG_CONFIG_HOME="$PWD" GSETTINGS_BACKEND=keyfile GTK_THEME={theme}'
     files = f"printf {shlex.quote(kept)} > glib-2.0/settings/keyfile; printf {shlex.quote(text)} > notes.txt"
@@ -96,7 +96,7 @@ def mousepad(text: str, *settings: str, theme: str = "Adwaita") -> str:
 
 
 def chromium(edit: str = "") -> str:
-    """`edit` is for sed."""
+    """Return the command of Chromium; `edit` is for sed."""
     page = shlex.join(["sed", edit, str(PAGE)])
     options = "--no-sandbox --no-first-run --disable-gpu --disable-dev-shm-usage --disable-sync --test-type"
     private = "--user-data-dir=profile --password-store=basic --window-position=40,40 --window-size=800,600"
@@ -185,7 +185,7 @@ class Driven:
         return self.agent.run("Do what the script says")
 
     def test(self, saves: tuple[str, str] = ("", "")) -> None:
-        """As a test does: a run, a claim, and what the program wrote; `saves` is as in Program."""
+        """Do as a test does: a run, a claim, and a look at the program's file; `saves` is as in Program."""
         self.run()
         assert self.agent.verify(CLAIM)
         file, text = saves
@@ -229,7 +229,7 @@ class Desk:
         return Key(self.folder / "test_real.py", f"test_real.py::{name}")
 
     def playing(self, name: str, mode: Mode, changed: str = "", **options: Any) -> AbstractContextManager[Driven]:
-        """One of `PROGRAMS`, or what is changed of it; where it is not only replayed, with the planner of its steps."""
+        """Play one of `PROGRAMS`, or a change of it; if it is not only replayed, with the planner of its steps."""
         program = PROGRAMS[name]
         command = program.changed[changed] if changed else program.command
         steps = () if mode == "replay" else program.steps
@@ -248,7 +248,7 @@ class Desk:
         thinks_s: float = 0.0,
         seen_through: Callable[[VNCController], Controller] | None = None,
     ) -> Iterator[Driven]:
-        """The program started, and then the command `first` carried out.
+        """Yield the program started, and then the command `first` carried out.
 
         `steps` are the planner's, if there is one, and `thinks_s` is what it takes for each. `seen_through` wraps the
         agent's eyes and hands.

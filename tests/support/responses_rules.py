@@ -106,7 +106,7 @@ def known_items(request: JsonObject) -> Iterator[str]:
 
 
 def pairing(request: JsonObject) -> Iterator[str]:
-    """Each call has exactly one output after it, of its own type."""
+    """Yield each call without exactly one output of its own type after it."""
     asked: dict[str, str] = {}
     for item in _items(request):
         if item["type"] in OUTPUT_OF:
@@ -183,7 +183,7 @@ def changed_items(request: JsonObject, said: Sequence[JsonObject]) -> Iterator[s
 
 
 def lost_reasoning(request: JsonObject, said: Sequence[JsonObject]) -> Iterator[str]:
-    """An item that came after reasoning goes back after it."""
+    """Yield each item that came after reasoning and does not go back after it."""
     before = {after["id"]: item for item, after in pairwise(said) if item.get("type") == "reasoning"}
     for item, after in pairwise([{"type": "the start"}, *_items(request)]):
         thought = before.get(after.get("id"))
@@ -218,7 +218,7 @@ def _is_seen_as_it_is(size: tuple[int, int]) -> bool:
 
 
 def picture_of(url: Any) -> bytes:
-    """The bytes of a data URL. Raises ValueError where it is none."""
+    """Return the bytes of a data URL. Raises ValueError if it is none."""
     kind, _, data = str(url).partition(";base64,")
     if kind != "data:image/png":
         raise ValueError(kind)

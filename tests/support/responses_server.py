@@ -55,18 +55,18 @@ def function_call(name: str, arguments: str) -> dict[str, Any]:
 
 
 def text(words: str) -> Reply:
-    """Words and no calls: the model believes it is done."""
+    """Return words and no calls: the model believes it is done."""
     return response(said(words))
 
 
 def acts(*actions: Any, words: str = "", thinks: bool = False, checks: Iterable[JsonObject] = ()) -> Reply:
-    """The actions of one computer_call, in order."""
+    """Return the actions of one computer_call, in order."""
     before = [*([said(words)] if words else []), *([thought("Where is it?")] if thinks else [])]
     return response(*before, computer_call(*actions, checks=checks))
 
 
 def calls(name: str, arguments: str) -> Reply:
-    """A call of a function."""
+    """Return a call of a function."""
     return response(function_call(name, arguments))
 
 
@@ -110,7 +110,7 @@ class ResponsesServer(Service):
         return self._said(self._next(request), request)
 
     def _said(self, reply: Reply, request: Any) -> Reply:
-        """The reply with an id on each item, remembered for the next request's check; malformed ones are not."""
+        """Return the reply with an id on each item, remembered for the next request's check; malformed ones are not."""
         if isinstance(reply.body, bytes) or not isinstance(reply.body.get("output"), list):
             return reply
         output = json.loads(json.dumps(reply.body["output"]))

@@ -31,7 +31,7 @@ TILE = 64
 
 
 def greeting(width: int, height: int, pixel_format: bytes = BGRX, name: bytes = b"scripted") -> bytes:
-    """All that a server says until it waits for requests, without a password."""
+    """Return all that a server says until it waits for requests, without a password."""
     return HELLO + struct.pack(">HH16sI", width, height, pixel_format, len(name)) + name
 
 
@@ -44,7 +44,7 @@ def rectangle(x: int, y: int, width: int, height: int, encoding: int, data: byte
 
 
 def drawn(pixels: Pixels, encoding: int, data: bytes, x: int = 0, y: int = 0) -> bytes:
-    """The rectangle of these pixels at a point, whose encoded form is `data`."""
+    """Return the rectangle of these pixels at a point, whose encoded form is `data`."""
     return rectangle(x, y, pixels.shape[1], pixels.shape[0], encoding, data)
 
 
@@ -53,7 +53,7 @@ def cut_text(length: int, text: bytes = b"") -> bytes:
 
 
 def compact_length(length: int) -> bytes:
-    """As Tight writes lengths."""
+    """Return a length as Tight writes it."""
     if length < 1 << 7:
         return bytes([length])
     if length < 1 << 14:
@@ -65,7 +65,7 @@ def compact_length(length: int) -> bytes:
 
 
 def picture(width: int, height: int, colours: int, seed: int) -> Pixels:
-    """Runs and single pixels of so many colours, at random."""
+    """Return runs and single pixels of so many colours, at random."""
     chance = np.random.default_rng(seed)
     palette = chance.integers(0, 1 << 24, colours, np.uint32)
     lengths = chance.choice([1, 1, 2, 7, 300], width * height)
@@ -82,7 +82,7 @@ def red_first(pixels: Pixels) -> bytes:
 
 
 def channels(pixels: Pixels) -> npt.NDArray[np.uint8]:
-    """Of shape (height, width, 3): red, green, blue."""
+    """Return the channels red, green, blue, of shape (height, width, 3)."""
     return np.frombuffer(red_first(pixels), np.uint8).reshape(*pixels.shape, 3)
 
 
@@ -92,7 +92,7 @@ def _indexed(pixels: Pixels) -> tuple[Pixels, npt.NDArray[np.uint8]]:
 
 
 def _packed(indices: npt.NDArray[np.uint8], bits: int) -> bytes:
-    """Rows of indices of so many bits, each row in whole bytes."""
+    """Return rows of indices of so many bits, each row in whole bytes."""
     singly = np.unpackbits(indices[..., None], axis=2)[..., 8 - bits :]
     return np.packbits(singly.reshape(len(indices), -1), axis=1).tobytes()
 
@@ -109,7 +109,7 @@ class ZrleStream:
         return self.wrap(tiles)
 
     def wrap(self, tiles: bytes) -> bytes:
-        """The data of a rectangle whose tiles are these bytes."""
+        """Return the data of a rectangle whose tiles are these bytes."""
         block = self._stream.compress(tiles) + self._stream.flush(zlib.Z_SYNC_FLUSH)
         return struct.pack(">I", len(block)) + block
 
@@ -173,7 +173,7 @@ class TightStream:
         raise ValueError(way)
 
     def wrap(self, stream: int, data: bytes) -> bytes:
-        """Pixels or indices as they are sent: compressed, unless they are very few."""
+        """Return pixels or indices as they are sent: compressed, unless they are very few."""
         if len(data) < 12:
             return data
         block = self._streams[stream].compress(data) + self._streams[stream].flush(zlib.Z_SYNC_FLUSH)
@@ -193,7 +193,7 @@ def _gradient(pixels: Pixels) -> bytes:
 
 @contextmanager
 def playing(*sessions: bytes, then_silent: bool = False, again: bytes = b"") -> Iterator[str]:
-    """The address of a server that says each session to one client, in order, then `again` for ever, then hangs up.
+    """Yield the address of a server that says each session to one client, then `again` for ever, then hangs up.
 
     With `then_silent` it does not hang up. What it is told it does not heed.
     """

@@ -48,7 +48,7 @@ class Said:
 
 
 def _tasks() -> dict[str, list[Said]]:
-    """The sentences of the examples, each from a shop where nobody is signed in, but those of others than alice."""
+    """Return the sentences of the examples; in each shop nobody is signed in, except for users other than alice."""
     examples = runpy.run_path(str(EXAMPLES / "scripts.py"))
     as_alice: list[Proposal] = examples["AS_ALICE"]
     turns = {
@@ -64,7 +64,7 @@ def _said(turn: Sequence[Proposal]) -> Said:
 
 
 def in_common(action: Action) -> tuple[Action, ...]:
-    """The same in actions that every vocabulary has."""
+    """Return the same in actions that every vocabulary has."""
     match action:
         case TypeText(x=int(x), y=int(y)):
             return Click(x, y), *in_common(replace(action, x=None, y=None))
@@ -86,7 +86,7 @@ TASKS = _tasks()
 
 
 def on_grid(x: int, y: int) -> tuple[int, int]:
-    """A pixel in thousandths of the screen, which may be a pixel off."""
+    """Return a pixel in thousandths of the screen, which may be a pixel off."""
     return round(x * 1000 / WIDTH), round(y * 1000 / HEIGHT)
 
 
@@ -95,7 +95,7 @@ def _named(names: str, *points: tuple[int, int]) -> dict[str, int]:
 
 
 def geminis(action: Action) -> tuple[str, JsonObject]:
-    """A function of the newer dialect."""
+    """Return a function of the newer dialect."""
     match action:
         case Click(x=x, y=y):
             return "click", _named("x y", (x, y))
@@ -117,7 +117,7 @@ def geminis(action: Action) -> tuple[str, JsonObject]:
 
 
 def commands(action: Action) -> tuple[str, JsonObject]:
-    """A command: mostly what Gemini says, by other names."""
+    """Return a command: mostly what Gemini says, by other names."""
     match action:
         case Drag():
             points = (action.x, action.y), (action.to_x, action.to_y)
@@ -132,7 +132,7 @@ def commands(action: Action) -> tuple[str, JsonObject]:
 
 
 def qwens(action: Action) -> JsonObject:
-    """Arguments of `computer_use`."""
+    """Return arguments of `computer_use`."""
     match action:
         case Click(x=x, y=y):
             return {"action": "left_click", "coordinate": on_grid(x, y)}
@@ -153,7 +153,7 @@ def qwens(action: Action) -> JsonObject:
 
 
 def claudes(action: Action) -> tuple[str, JsonObject]:
-    """A member of the toolset."""
+    """Return a member of the toolset."""
     match action:
         case Click(x=x, y=y):
             return "left_click", {"coordinate": [x, y]}
@@ -175,7 +175,7 @@ def claudes(action: Action) -> tuple[str, JsonObject]:
 
 
 def openais(action: Action) -> JsonObject:
-    """An action of a computer_call."""
+    """Return an action of a computer_call."""
     match action:
         case Click(x=x, y=y):
             return {"type": "click", "button": "left", "x": x, "y": y}
@@ -242,18 +242,18 @@ class Player:
     """Whether a turn holds a single action."""
 
     def turns(self, task: Sequence[Said]) -> list[Said]:
-        """The turns of a task as this model takes them."""
+        """Return the turns of a task as this model takes them."""
         return [Said((action,), said.words) for said in task for action in said.actions] if self.one_by_one else [*task]
 
     @contextmanager
     def asked(self, task: Sequence[Said], **options: Any) -> Iterator[tuple[Any, Planner]]:
-        """The stand-in with its answers for a task, and the planner that asks it."""
+        """Yield the stand-in with its answers for a task, and the planner that asks it."""
         with self.replying([*map(self.say, self.turns(task)), self.done], **options) as asked:
             yield asked
 
     @contextmanager
     def replying(self, replies: Replies, **options: Any) -> Iterator[tuple[Any, Planner]]:
-        """The stand-in with these answers, and the planner that asks it."""
+        """Yield the stand-in with these answers, and the planner that asks it."""
         with self.serve(replies) as server:
             yield server, self.planner(server, **options)
 
@@ -317,7 +317,7 @@ def play(player: Player, task: str, said: Sequence[Said], desktop: Desktop, runs
 
 
 def sizes_of(server: Any) -> list[int]:
-    """Bytes of each request, in order."""
+    """Return bytes of each request, in order."""
     return server.sizes if hasattr(server, "sizes") else [request.size for request in server.requests]
 
 
@@ -325,7 +325,7 @@ def sizes_of(server: Any) -> list[int]:
 
 
 def differences(played: Mapping[str, Played], task: Sequence[Said]) -> list[str]:
-    """A line for each thing that is not as in the task, or not as with the first planner.
+    """Return a line for each thing that is not as in the task, or not as with the first planner.
 
     Points may be 2 pixels apart; words, and how many turns there are, are the planner's own.
     """

@@ -81,7 +81,7 @@ class SlowLink:
 
 @contextmanager
 def slow_link(target: str, *, delay_s: float = 0.01, bits_a_second: float = 20e6) -> Iterator[SlowLink]:
-    """A link to the server at an address `127.0.0.1::port`; one way takes `delay_s`, so that a round trip takes two."""
+    """Yield a link to the server at an address `127.0.0.1::port`; one way takes `delay_s`, a round trip twice that."""
     link = SlowLink(target, delay_s, bits_a_second / 8)
     try:
         yield link

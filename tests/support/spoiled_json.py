@@ -9,12 +9,12 @@ Body = dict[str, Any]
 
 
 def drop(*path: Any) -> Callable[[Body], None]:
-    """A change that takes out what the path leads to."""
+    """Return a change that takes out what the path leads to."""
     return lambda body: at(body, path[:-1]).pop(path[-1])
 
 
 def put(*path_and_value: Any) -> Callable[[Body], None]:
-    """A change that sets what the path leads to; the value comes last."""
+    """Return a change that sets what the path leads to; the value comes last."""
     *path, name, value = path_and_value
 
     def change(body: Body) -> None:
@@ -24,13 +24,13 @@ def put(*path_and_value: Any) -> Callable[[Body], None]:
 
 
 def add(*path_and_value: Any) -> Callable[[Body], None]:
-    """A change that appends to the list that the path leads to; the value comes last."""
+    """Return a change that appends to the list that the path leads to; the value comes last."""
     *path, value = path_and_value
     return lambda body: at(body, path).append(value)
 
 
 def at(value: Any, path: Any) -> Any:
-    """The value that the path leads to."""
+    """Return the value that the path leads to."""
     for name in path:
         value = value[name]
     return value

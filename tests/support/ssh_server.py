@@ -38,7 +38,7 @@ Host desktop-host
 
 @contextmanager
 def ssh_server(folder: Path) -> Iterator[str]:
-    """The command line that leads there, with {port} to be filled in, and with it the address of a desktop there."""
+    """Yield the command line to it, with {port} to be filled in, and with it the address of a desktop there."""
     sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
     if sshd is None:
         missing("sshd", "apt-get install openssh-server")

@@ -19,7 +19,7 @@ KEYWORDS = {
 
 
 def problems_of_format(described: JsonObject, field: str) -> Iterator[str]:
-    """`described` holds the name, whether it is strict, and the schema of `field`."""
+    """Yield the faults; `described` holds the name, whether it is strict, and the schema of `field`."""
     if not described.get("name"):
         yield f"Missing required parameter: '{field}.name'."
     schema = described.get("schema")

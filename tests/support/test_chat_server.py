@@ -24,7 +24,7 @@ def picture(data: bytes | None = None) -> Body:
 
 
 def good() -> Body:
-    """A request with which nothing is wrong."""
+    """Return a request with which nothing is wrong."""
     tool_call = {"id": "c1", "type": "function", "function": {"name": "wait", "arguments": "{}"}}
     return {
         "model": "m",

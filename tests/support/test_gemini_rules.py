@@ -42,7 +42,7 @@ def server() -> Iterator[GeminiServer]:
 
 @pytest.fixture
 def sound(server: GeminiServer) -> Body:
-    """The second request of a conversation, with two calls answered, the first of them acknowledged."""
+    """Return the second request of a conversation, with two calls answered, the first of them acknowledged."""
     body: Body = {
         "contents": [{"role": "user", "parts": [{"text": "Pay"}, image()]}],
         "tools": [{"computerUse": {"environment": "ENVIRONMENT_DESKTOP"}}],

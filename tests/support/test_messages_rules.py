@@ -54,7 +54,7 @@ SAID = Said([THOUGHT, member(1), member(2)], FIRST)
 
 @pytest.fixture
 def sound() -> Body:
-    """The second request of a conversation, with two calls answered."""
+    """Return the second request of a conversation, with two calls answered."""
     body = copy.deepcopy(FIRST)
     body["messages"] += [
         {"role": "assistant", "content": list(SAID.content)},

@@ -39,7 +39,7 @@ SAID = [THOUGHT, CALL, ASKED]
 
 @pytest.fixture
 def sound() -> Body:
-    """The second request of a conversation, with two calls answered, the first of them acknowledged."""
+    """Return the second request of a conversation, with two calls answered, the first of them acknowledged."""
     content = [{"type": "input_text", "text": "Pay"}, {"type": "input_image", "image_url": url(), "detail": "original"}]
     screenshot = {"type": "computer_screenshot", "image_url": url(), "detail": "original"}
     done = {"type": "computer_call_output", "call_id": "call_1", "output": screenshot}

@@ -56,7 +56,7 @@ class Person:
         self._socket.close()
 
     def read(self, count: int) -> bytes:
-        """So many bytes of what the server says; EOFError where it is gone."""
+        """Return so many bytes of the server. Raises EOFError if it is gone."""
         received = b""
         while len(received) < count:
             more = self._socket.recv(count - len(received))
@@ -69,14 +69,14 @@ class Person:
         self._socket.sendall(b"".join(messages))
 
     def point(self, x: int, y: int, *buttons: int) -> None:
-        """The pointer is there, and these buttons are down, at one go: 1, 2 and 4 from the left, 8 and 16 the wheel."""
+        """Move the pointer with these buttons down, at one go: 1, 2 and 4 from the left, 8 and 16 the wheel."""
         self.send(*(struct.pack("!BBHH", 5, down, x, y) for down in buttons or (0,)))
 
     def click(self, x: int, y: int, button: int = 1) -> None:
         self.point(x, y, 0, button, 0)
 
     def press(self, *keysyms: int) -> None:
-        """Together, in order, and let go of in reverse; at one go."""
+        """Press keys together, in order, and release them in reverse; at one go."""
         events = [(keysym, True) for keysym in keysyms] + [(keysym, False) for keysym in reversed(keysyms)]
         self.send(*(struct.pack("!B?xxI", 4, down, keysym) for keysym, down in events))
 

@@ -55,7 +55,7 @@ class VncServer:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, *command: str, **options: object) -> AbstractContextManager[subprocess.Popen[bytes]]:
-        """A program on this display, ended with the block."""
+        """Return a program on this display, ended with the block."""
         return running(*command, environment=self.environment, **options)  # type: ignore[arg-type]
 
     def output_of(self, *command: str) -> bytes:
@@ -96,7 +96,7 @@ def running(
     stdout: int | None = subprocess.DEVNULL,
     **options: object,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process, with its children ended with the block."""
+    """Yield a process, with its children ended with the block."""
     require(command[0])
     process = subprocess.Popen(
         command,
@@ -132,7 +132,7 @@ def tigervnc(
     options: Sequence[str] = (),
     interface: str = "127.0.0.1",
 ) -> Iterator[VncServer]:
-    """Xtigervnc, with the VNC port that belongs to its display."""
+    """Yield Xtigervnc, with the VNC port that belongs to its display."""
     security = ["-rfbauth", str(password_file)] if password_file else ["-SecurityTypes", "None"]
     geometry = f"{size[0]}x{size[1]}"
     command = ["Xtigervnc", "-geometry", geometry, "-interface", interface, *security, *options]
@@ -147,7 +147,7 @@ def tightvnc(
     options: Sequence[str] = (),
     depth: int = 24,
 ) -> Iterator[VncServer]:
-    """Xtightvnc, which cannot choose a display by itself: the first of some that it gets."""
+    """Yield Xtightvnc, which cannot choose a display by itself: the first of some that it gets."""
     security = ["-rfbauth", str(password_file)] if password_file else []
     shape = ["-geometry", f"{size[0]}x{size[1]}", "-depth", str(depth)]
     for display in filter(_is_free, range(*_own_displays())):
@@ -159,7 +159,7 @@ def tightvnc(
 
 
 def _own_displays() -> tuple[int, int]:
-    """From and up to which display no other worker of pytest-xdist looks for one."""
+    """Return the range of displays in which no other worker of pytest-xdist looks."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     return 60 + 100 * worker, 160 + 100 * worker
 
@@ -176,7 +176,7 @@ def x11vnc(
     options: Sequence[str] = (),
     depth: int = 24,
 ) -> Iterator[VncServer]:
-    """x11vnc, showing an Xvfb in true colours: the map of other ones it reads once, before programs fill it."""
+    """Yield x11vnc, showing an Xvfb in true colours: the map of other ones it reads once, before programs fill it."""
     security = ["-rfbauth", str(password_file)] if password_file else ["-nopw"]
     with ExitStack() as stack:
         _, display = stack.enter_context(_x_server("Xvfb", "-cc", "4", "-screen", "0", f"{size[0]}x{size[1]}x{depth}"))
@@ -200,7 +200,7 @@ def x11vnc(
 
 @contextmanager
 def qt_program(script: Path, *arguments: str, size: tuple[int, int] = (800, 600)) -> Iterator[VncServer]:
-    """A PySide6 program on Qt's own VNC platform."""
+    """Yield a PySide6 program on Qt's own VNC platform."""
     require_pyside()
     shape = f"size={size[0]}x{size[1]}"
     with on_free_port(
@@ -213,7 +213,7 @@ def qt_program(script: Path, *arguments: str, size: tuple[int, int] = (800, 600)
 
 @contextmanager
 def on_free_port(start: Callable[[int], AbstractContextManager[subprocess.Popen[bytes]]]) -> Iterator[VncServer]:
-    """A VNC server that `start` starts at a port of 127.0.0.1; at another one where that was taken meanwhile."""
+    """Yield a VNC server that `start` starts at a port of 127.0.0.1; at another one if that was taken meanwhile."""
     for _ in range(5):
         port = free_port()
         with start(port) as process:
@@ -224,7 +224,7 @@ def on_free_port(start: Callable[[int], AbstractContextManager[subprocess.Popen[
 
 
 def qt_on_x(server: VncServer, script: Path, *arguments: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """A PySide6 program as an X client."""
+    """Return a PySide6 program as an X client."""
     require_pyside()
     return server.run(sys.executable, str(script), *arguments, cwd=str(script.parent))
 
@@ -233,7 +233,7 @@ STARTERS: dict[str, Starter] = {"tigervnc": tigervnc, "tightvnc": tightvnc, "x11
 
 
 def password_file(folder: Path, password: str) -> Path:
-    """A file for `-rfbauth`: the first eight characters, under the key that all VNC servers share."""
+    """Return a file for `-rfbauth`: the first eight characters, under the key that all VNC servers share."""
     path = folder / "passwd"
     path.write_bytes(mirrored_des(_PASSWORD_FILE_KEY, password.encode()[:8].ljust(8, b"\0")))
     path.chmod(0o600)
@@ -241,7 +241,7 @@ def password_file(folder: Path, password: str) -> Path:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that was free a moment ago."""
+    """Return a port of 127.0.0.1 that was free a moment ago."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 

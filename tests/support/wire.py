@@ -94,7 +94,7 @@ class Wire:
 
 @contextmanager
 def wire(target: str) -> Iterator[Wire]:
-    """A wire to the server at an address `127.0.0.1::port`."""
+    """Yield a wire to the server at an address `127.0.0.1::port`."""
     between = Wire(target)
     try:
         yield between
@@ -152,14 +152,14 @@ class Forgetful(socketserver.StreamRequestHandler):
 
 @contextmanager
 def forgetful_server() -> Iterator[str]:
-    """The address of a Forgetful."""
+    """Yield the address of a Forgetful."""
     with serving(Forgetful) as address:
         yield address
 
 
 @contextmanager
 def serving(handler: type[socketserver.BaseRequestHandler]) -> Iterator[str]:
-    """The address at which every connection is handled so."""
+    """Yield the address at which every connection is handled so."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))

@@ -46,14 +46,14 @@ def assert_becomes(look: Callable[[], Any], expected: object, timeout_s: float =
 
 @contextmanager
 def witness_on_qt(folder: Path) -> Iterator[Witness]:
-    """The witness on Qt's own VNC server."""
+    """Yield the witness on Qt's own VNC server."""
     with qt_program(WITNESS, str(folder)) as server:
         yield Witness(server, folder)
 
 
 @contextmanager
 def witness_on_x(server: VncServer, folder: Path) -> Iterator[Witness]:
-    """The witness as a client of an X server behind VNC."""
+    """Yield the witness as a client of an X server behind VNC."""
     with qt_on_x(server, WITNESS, str(folder)):
         window_of(server, "witness")
         yield Witness(server, folder)
@@ -61,7 +61,7 @@ def witness_on_x(server: VncServer, folder: Path) -> Iterator[Witness]:
 
 @contextmanager
 def xterm(server: VncServer, command: str, title: str = "terminal", geometry: str = "100x24+0+0") -> Iterator[None]:
-    """An xterm, in the top left corner if not told otherwise, that runs a shell command."""
+    """Run an xterm, in the top left corner if nothing else is asked, with a shell command."""
     with server.run("xterm", "-u8", "-fa", "DejaVu Sans Mono", "-geometry", geometry, "-T", title, "-e", command):
         window_of(server, title)
         yield
@@ -69,7 +69,7 @@ def xterm(server: VncServer, command: str, title: str = "terminal", geometry: st
 
 @contextmanager
 def openbox(server: VncServer) -> Iterator[None]:
-    """The window manager openbox, once it manages windows."""
+    """Yield the window manager openbox, once it manages windows."""
     with server.run("openbox"):
         wait_for(lambda: b"window id" in server.output_of("xprop", "-root", "_NET_SUPPORTING_WM_CHECK"), "openbox")
         yield
@@ -95,7 +95,7 @@ class Page:
         self._told = told
 
     def last(self, kind: str) -> Any:
-        """The newest message of a kind, or None."""
+        """Return the newest message of a kind, or None."""
         return next((message["value"] for message in reversed(self._told) if message["kind"] == kind), None)
 
     def all(self, kind: str) -> list[Any]:
@@ -104,7 +104,7 @@ class Page:
 
 @contextmanager
 def page_server() -> Iterator[Page]:
-    """Serves the page and hears what it tells."""
+    """Serve the page and hear its messages."""
     told: list[dict[str, Any]] = []
 
     class Exchange(BaseHTTPRequestHandler):
@@ -123,7 +123,7 @@ def page_server() -> Iterator[Page]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Nothing is printed."""
+            """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Exchange) as http:
         thread = threading.Thread(target=http.serve_forever, daemon=True)
@@ -135,7 +135,7 @@ def page_server() -> Iterator[Page]:
 
 @contextmanager
 def chromium_page(server: VncServer, profile: Path) -> Iterator[Page]:
-    """Chromium filling the screen with the page."""
+    """Yield Chromium filling the screen with the page."""
     quiet = ["--no-sandbox", "--no-first-run", "--disable-gpu", "--disable-sync", "--disable-background-networking",
              "--disable-component-update", "--password-store=basic", "--disable-dev-shm-usage"]  # fmt: skip
     with page_server() as page:

@@ -41,7 +41,7 @@ class Site(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nothing is printed."""
+        """Print nothing."""
 
 
 def main(bug: str, *options: str) -> int:

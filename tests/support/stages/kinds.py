@@ -39,5 +39,5 @@ KINDS = {
 
 
 def that_can(ability: Ability) -> list[str]:
-    """The names of the kinds with an ability."""
+    """Return the names of the kinds with an ability."""
     return [name for name, kind in KINDS.items() if ability in kind.can]

@@ -67,7 +67,7 @@ def libvncserver(folder: Path, wish: Wish) -> Iterator[Stage]:
 
 @contextmanager
 def example(folder: Path) -> Iterator[VncServer]:
-    """The example that comes with libvncserver: a sheet of 800 x 600 pixels to draw on."""
+    """Yield the example that comes with libvncserver: a sheet of 800 x 600 pixels to draw on."""
     if not _EXAMPLE.exists():
         pytest.skip(f"there is no {_EXAMPLE}: this system leaves out the documentation of packages")
     program = str(_built(folder, _EXAMPLE, "-lm"))

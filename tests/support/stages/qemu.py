@@ -64,7 +64,7 @@ class Guest:
         wait_for(lambda: len(self.typed()) > before, f"the guest's answer to {keys!r}")
 
     def typed(self) -> bytes:
-        """The characters that the guest has read, after the one that says that it is ready."""
+        """Return the characters that the guest has read, after the one that says that it is ready."""
         return (self._folder / "typed").read_bytes()
 
     def truth(self) -> Pixels:
@@ -85,7 +85,7 @@ class Guest:
 
 @contextmanager
 def qemu(folder: Path, wish: Wish) -> Iterator[Stage]:
-    """`wish.size` is not for the asking: the guest's is that of VGA's text."""
+    """Run QEMU; nobody can ask for `wish.size`: the guest's is that of VGA's text."""
     boot = folder / "boot"
     boot.write_bytes(_BOOT_SECTOR)
     machine = ["-nodefaults", "-machine", "pc", "-accel", "tcg", "-m", "16", "-display", "none", "-vga", "std"]
@@ -105,7 +105,7 @@ def qemu(folder: Path, wish: Wish) -> Iterator[Stage]:
 
 
 def _pointed(trace: str, shape: tuple[int, ...]) -> Iterator[str]:
-    """QEMU counts each axis from 0 to 0x7fff."""
+    """Yield the pointer's events; QEMU counts each axis from 0 to 0x7fff."""
     height, width, _ = shape
     at = {"x": 0, "y": 0}
     for line in trace.splitlines():

@@ -29,7 +29,7 @@ _HEADLESS = {"WLR_BACKENDS": "headless", "WLR_LIBINPUT_NO_DEVICES": "1", "WLR_RE
 
 @contextmanager
 def qt(folder: Path, wish: Wish) -> Iterator[Stage]:
-    """Qt's own VNC server, which the program carries in itself."""
+    """Yield Qt's own VNC server, which the program carries in itself."""
     vnc_servers.require_pyside()
     log, grabbed = folder / "heard", folder / "grabbed.ppm"
     bits = BITS[wish.depth]
@@ -53,7 +53,7 @@ def qt(folder: Path, wish: Wish) -> Iterator[Stage]:
 
 @contextmanager
 def wayvnc(folder: Path, wish: Wish) -> Iterator[Stage]:
-    """wayvnc before sway without a screen of its own; grim tells the truth."""
+    """Yield wayvnc before sway without a screen of its own; grim tells the truth."""
     vnc_servers.require_pyside()
     vnc_servers.require("grim")
     log = folder / "heard"
@@ -81,7 +81,7 @@ def _painting(canvas: Told) -> Callable[[], None]:
 
 @contextmanager
 def _sway(size: tuple[int, int]) -> Iterator[Mapping[str, str]]:
-    """A running sway, by the environment that leads programs to it. Root may not run it, so that nobody does."""
+    """Yield a running sway, by the environment that leads programs to it. Root may not run it, so the user `nobody` does."""
     with _folder_of_its_own() as folder:
         config = folder / "config"
         config.write_text(f"output HEADLESS-1 resolution {size[0]}x{size[1]}\ndefault_border none\n")
@@ -95,7 +95,7 @@ def _sway(size: tuple[int, int]) -> Iterator[Mapping[str, str]]:
 
 @contextmanager
 def _folder_of_its_own() -> Iterator[Path]:
-    """For its sockets and its configuration: near the root, as a socket's path is short, and nobody's where root is."""
+    """Yield a folder for its sockets and configuration: a socket's path must be short. Under root, the user `nobody` owns it."""
     with tempfile.TemporaryDirectory(prefix="sway-") as name:
         if os.geteuid() == 0:
             shutil.chown(name, _NOBODY, _NOBODY)

@@ -76,7 +76,7 @@ class Told:
 
 @contextmanager
 def writing_to(log: Path) -> Iterator[dict[str, Any]]:
-    """The options of a process that obeys lines and writes to `log`."""
+    """Yield the options of a process that obeys lines and writes to `log`."""
     with log.open("wb") as out:
         yield {"stdin": subprocess.PIPE, "stdout": out.fileno()}
 

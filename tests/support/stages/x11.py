@@ -38,7 +38,7 @@ def tightvnc(folder: Path, wish: Wish) -> AbstractContextManager[Stage]:
 
 @contextmanager
 def x11vnc(folder: Path, wish: Wish) -> Iterator[Stage]:
-    """It changes its size by showing a part of the screen."""
+    """Yield x11vnc, which changes its size by showing a part of the screen."""
     blind = ["-viewonly"] if wish.view_only else []
     with _stage(vnc_servers.x11vnc(wish.size, _file(folder, wish), blind, wish.depth), folder, wish) as stage:
         whole = stage.truth
@@ -84,7 +84,7 @@ def _stage(starting: AbstractContextManager[VncServer], folder: Path, wish: Wish
 
 @contextmanager
 def _listening(server: VncServer, log: Path) -> Iterator[None]:
-    """xev at the root window, once it hears."""
+    """Run xev at the root window, once it hears."""
     listen = ["stdbuf", "-oL", "xev", "-root", "-event", "keyboard", "-event", "button", "-event", "property"]
     vnc_servers.require("xev")
     with log.open("wb") as out, server.run(*listen, stdout=out.fileno()):
@@ -119,7 +119,7 @@ def _told(event: str) -> Iterator[str]:
 
 
 def _truth(server: VncServer) -> Pixels:
-    """The screen as the X server hands it out, in true colours (X11/XWDFile.h)."""
+    """Return the screen as the X server hands it out, in true colours (X11/XWDFile.h)."""
     dump = server.output_of("xwd", "-root", "-silent")
     header = struct.unpack(">25I", dump[:100])
     header_size, width, height, line_bytes, colours = header[0], header[4], header[5], header[12], header[19]
