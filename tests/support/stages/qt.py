@@ -81,7 +81,7 @@ def _painting(canvas: Told) -> Callable[[], None]:
 
 @contextmanager
 def _sway(size: tuple[int, int]) -> Iterator[Mapping[str, str]]:
-    """Yield a running sway, by the environment that leads programs to it. Root may not run it, so the user `nobody` does."""
+    """Yield the environment of programs on a running sway. Root may not run it, so the user `nobody` does."""
     with _folder_of_its_own() as folder:
         config = folder / "config"
         config.write_text(f"output HEADLESS-1 resolution {size[0]}x{size[1]}\ndefault_border none\n")
@@ -95,7 +95,7 @@ def _sway(size: tuple[int, int]) -> Iterator[Mapping[str, str]]:
 
 @contextmanager
 def _folder_of_its_own() -> Iterator[Path]:
-    """Yield a folder for its sockets and configuration: a socket's path must be short. Under root, the user `nobody` owns it."""
+    """Yield a folder for its sockets and configuration, with a short path; under root, the user `nobody` owns it."""
     with tempfile.TemporaryDirectory(prefix="sway-") as name:
         if os.geteuid() == 0:
             shutil.chown(name, _NOBODY, _NOBODY)
