@@ -93,7 +93,7 @@ def pytest_runtest_makereport(
     if runs:
         _keep_logs(item, runs, report)
     if runs and item.config.getoption("htmlpath", None):
-        _add_extras(report, item.config, runs)
+        add_extras(report, item.config, runs)
     _note_what_it_came_to(item, report, figures)
     return report
 
@@ -186,7 +186,8 @@ def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -
         report.sections.append(("desktop's logs", f"not kept: {sanitize(str(exc), secrets_of(item.config).hide)}"))
 
 
-def _add_extras(report: Any, config: pytest.Config, runs: list[Path]) -> None:
+def add_extras(report: Any, config: pytest.Config, runs: list[Path]) -> None:
+    """Put the runs into pytest-html's report."""
     from pytest_vnc_use.report.assets import collecting, data_uri
     from pytest_vnc_use.report.html import run_html
 
