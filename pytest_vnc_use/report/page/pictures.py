@@ -50,7 +50,7 @@ class Screens:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        self._pixels = lru_cache(maxsize=4)(self._decode)
+        self.pixels = lru_cache(maxsize=4)(self._decode)
         self.compare = lru_cache(maxsize=8)(self._compare)
 
     def png(self, ref: FrameRef) -> bytes:
@@ -66,24 +66,23 @@ class Screens:
     def _decode(self, ref: FrameRef) -> Pixels:
         return read_pixels(self.png(ref))
 
-    def thumb(self, ref: FrameRef) -> bytes:
-        """Return a small picture of a frame as PNG. Raises RunFolderError."""
-        pixels = self._pixels(ref)
+    def thumb(self, ref: FrameRef) -> tuple[bytes, int, int]:
+        """Return a small picture of a frame as WebP, with its width and height. Raises RunFolderError."""
+        pixels = self.pixels(ref)
         step = max(pixels.shape[1] // (2 * THUMB[0]), 1)
-        image = Image.fromarray(
-            np.ascontiguousarray(pixels[::step, ::step])
-            .view(np.uint8)
-            .reshape(-1, -(-pixels.shape[1] // step), 4)[..., :3]
-        )
+        nearer = np.ascontiguousarray(pixels[::step, ::step])
+        image = Image.fromarray(nearer.view(np.uint8).reshape(*nearer.shape, 4)[..., :3])
         image.thumbnail(THUMB)
-        return _png(image)
+        content = BytesIO()
+        image.save(content, "WEBP", quality=80, method=0)
+        return content.getvalue(), *image.size
 
     def _compare(self, left: FrameRef, right: FrameRef, region: Region | None = None) -> Comparison | None:
         """Return what differs, within `region` if one is given; None for screens of different sizes.
 
         Raises RunFolderError.
         """
-        before, after = self._pixels(left), self._pixels(right)
+        before, after = self.pixels(left), self.pixels(right)
         if before.shape != after.shape:
             return None
         change = _change(before, after, region)
@@ -173,12 +172,6 @@ def _group(left: set[int], near: Sequence[int]) -> list[int]:
         left -= found
         group += found
     return group
-
-
-def _png(image: Image.Image) -> bytes:
-    png = BytesIO()
-    image.save(png, "PNG", compress_level=1)
-    return png.getvalue()
 
 
 def around(boxes: tuple[Box, ...], size: tuple[int, int]) -> Box | None:

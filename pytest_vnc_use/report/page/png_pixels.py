@@ -7,6 +7,7 @@ a damaged one, is left to Pillow.
 from __future__ import annotations
 
 from io import BytesIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ except ImportError:  # no wheel for this machine, or this Python
 Pixels = npt.NDArray[np.uint32]
 """Pixels of shape (height, width): red, green, blue and an unused byte each."""
 
-_DAMAGED: type[Exception] = inflate.error
+_DAMAGED: Any = inflate.error  # the stub of isal says that it is an instance
 _HEADER = b"\x08\x02\x00\x00\x00"
 """8 bits, RGB, and no choice in the rest."""
 _DATA = 41
