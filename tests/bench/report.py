@@ -36,7 +36,7 @@ import os
 from pathlib import Path
 
 import pytest
-from pytest_vnc_use.plugin import reporting
+from pytest_vnc_use.plugin import html_report
 
 
 @pytest.hookimpl(wrapper=True)
@@ -44,7 +44,7 @@ def pytest_runtest_makereport(item, call):
     report = yield
     if call.when == "call":
         run = Path(os.environ["RUNS"], f"run-{item.callspec.params['number']:04}")
-        reporting.add_extras(report, item.config, [run])
+        html_report.add_extras(report, item.config, [run])
     return report
 """
 TESTS = """

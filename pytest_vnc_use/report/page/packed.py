@@ -67,5 +67,5 @@ def _difference(key: Pixels, pixels: Pixels) -> Box | None:
 def _webp(pixels: Pixels) -> bytes:
     rgb = np.ascontiguousarray(pixels.view(np.uint8).reshape(*pixels.shape, 4)[..., :3])
     content = BytesIO()
-    Image.fromarray(rgb).save(content, "WEBP", lossless=True, method=1, quality=50)
+    Image.fromarray(rgb).save(content, "WEBP", lossless=True, method=4, quality=75)
     return content.getvalue()

@@ -85,7 +85,7 @@ class Shots:
         pair = Pair(left, right, *names)
         if action is not None and not left.problem:
             lines = action_lines(action, (left.width, left.height))
-            pair = replace(pair, mark=[" ".join(f"{x:.1f},{y:.1f}" for x, y in line) for line in lines])
+            pair = replace(pair, mark=[_points(line) for line in lines])
         if judged is not None and not right.problem:
             named = _box(judged, (right.width, right.height))
             return replace(pair, regions=[named], zoom=around((named,), (right.width, right.height)))
@@ -114,6 +114,11 @@ class Shots:
         address = f"{MADE}/{hashlib.sha256(content).hexdigest()[:32]}.{kind}"
         self.made[address] = content
         return address
+
+
+def _points(line: Sequence[tuple[float, float]]) -> str:
+    """Return a line for SVG; of a circle every second point is enough."""
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in (line[::2] if len(line) > 10 else line))
 
 
 def _box(region: Region, size: tuple[int, int]) -> Box:
