@@ -22,6 +22,7 @@ The hooks in the order of a session:
     pytest_runtest_setup          collecting         wrong markers; first
                                   triage             forgets the notes on earlier attempts at the test; first
                                   broken_calls       likewise; first
+                                  ended_tests        notes on a worker that the test has begun; first
     pytest_fixture_setup          proofs             notes which fixtures are set up; first
                                   broken_calls       errors that a fixture caught
     pytest_runtest_call           proofs             notes when the body begins; outermost
