@@ -19,7 +19,14 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Write index.html, a page for each run, and what they share. "
         "Nothing but the run folders, and vnc-results.json beside them, is read.",
     )
-    report.add_argument("path", nargs="+", metavar="PATH", help="a run folder, or a folder with run folders below it")
+    report.add_argument("path", nargs="*", metavar="PATH", help="a run folder, or a folder with run folders below it")
+    report.add_argument(
+        "--merge",
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        help="folders of a session's shards, each with its vnc-results.json; the page says which has none. Needs -o",
+    )
     report.add_argument(
         "-o",
         dest="folder",
@@ -31,12 +38,18 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.report.page.finding import find_runs, results_beside
+    from pytest_vnc_use.report.page.finding import find_runs, results_beside, results_of_shards
     from pytest_vnc_use.report.page.writing import write_report
 
-    paths = [Path(path) for path in arguments.path]
-    told = results_beside(paths)
-    runs = find_runs(paths, may_be_none=bool(told.results))
+    if bool(arguments.path) == bool(arguments.merge):
+        raise SettingsError("report needs either PATH or --merge DIR")
+    if arguments.merge and not arguments.folder:
+        raise SettingsError("--merge needs -o FOLDER: the pages go there")
+    paths = [Path(path) for path in arguments.path or arguments.merge]
+    told = results_of_shards(paths) if arguments.merge else results_beside(paths)
+    runs = find_runs(paths, may_be_none=bool(told.results or arguments.merge))
+    if not runs and not told.results:
+        raise SettingsError(f"--merge needs a folder with results or runs, got {', '.join(map(repr, arguments.merge))}")
     folder = Path(arguments.folder) if arguments.folder else _beside(paths, runs, one_file=arguments.one_file)
     if folder.exists() and not folder.is_dir():
         raise SettingsError(f"-o must be a folder, got the file {str(folder)!r}")

@@ -10,7 +10,7 @@ The hooks in the order of a session:
     pytest_addhooks               here               `pytest_vnc_step`, for a conftest.py
     pytest_configure              here               the marker, the layers of settings
                                   costs, recordings  the session's account; one person at one terminal
-                                  reporting          registers triage and session_results
+                                  reporting          registers triage, session_results and html_report
     pytest_sessionstart           redaction          live logs are redacted from here on; first
     pytest_collect_file           collecting         `test_*.vnc.toml`
     pytest_pycollect_makeitem     collecting         a marked test asks for `vnc_agent`; first, before its parameters
@@ -22,6 +22,7 @@ The hooks in the order of a session:
     pytest_runtest_setup          collecting         wrong markers; first
                                   triage             forgets the notes on earlier attempts at the test; first
                                   broken_calls       likewise; first
+                                  ended_tests        notes on a worker that the test has begun; first
     pytest_fixture_setup          proofs             notes which fixtures are set up; first
                                   broken_calls       errors that a fixture caught
     pytest_runtest_call           proofs             notes when the body begins; outermost
@@ -38,6 +39,7 @@ The hooks in the order of a session:
                                   ended_tests        then writes result.json; outermost
                                   kept_errors        then lets go of screens; outermost of all
     pytest_runtest_logreport      redaction          no secret in a report, whoever gets it; outermost
+                                  html_report        keeps pytest-html's report small; first
                                   session_results    on the controller, for all workers
     pytest_warning_recorded       redaction          no secret in a warning; first
     pytest_keyboard_interrupt     redaction          no secret in what ended the session; first

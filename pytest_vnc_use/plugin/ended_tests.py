@@ -6,6 +6,7 @@ A plugin, registered by on_demand.py.
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +39,15 @@ class _Attempt:
 
 
 _ATTEMPT = pytest.StashKey[_Attempt]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note on a worker that the test has begun: if the worker dies in its setup, nobody else tells of the test."""
+    told = getattr(item.config, "workerinput", {})
+    if session_results.BEGUN in told and is_ours(item):
+        with suppress(OSError):  # the worker may be on another machine, where there is no such folder
+            Path(told[session_results.BEGUN], told["workerid"]).write_text(item.nodeid, "utf-8", "replace")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

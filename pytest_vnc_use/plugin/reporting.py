@@ -5,15 +5,13 @@ A plugin, registered by on_demand.py.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import pytest
 
-from pytest_vnc_use.plugin import session_results, triage
+from pytest_vnc_use.plugin import html_report, session_results, triage
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import (
     FOUND,
@@ -26,14 +24,13 @@ from pytest_vnc_use.plugin.stash import (
     desktop_of,
     is_ours,
 )
-from pytest_vnc_use.plugin.triage import give_back, machine_of
+from pytest_vnc_use.plugin.triage import give_back
 
 if TYPE_CHECKING:
     from pytest_vnc_use.report.results import RunFigures
     from pytest_vnc_use.types import RunEvent
 
 PLANNER_PROPERTY, RUN_PROPERTY, PAGE_PROPERTY = "vnc_planner", "vnc_run", "vnc_page"
-ASSETS = "assets/"
 
 
 class ItemObserver:
@@ -93,7 +90,9 @@ def pytest_runtest_makereport(
     if runs:
         _keep_logs(item, runs, report)
     if runs and item.config.getoption("htmlpath", None):
-        _add_extras(report, item.config, runs)
+        html_report.add_extras(
+            report, item.config, runs, found.message if (found := item.stash.get(FOUND, None)) else ""
+        )
     _note_what_it_came_to(item, report, figures)
     return report
 
@@ -186,50 +185,11 @@ def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -
         report.sections.append(("desktop's logs", f"not kept: {sanitize(str(exc), secrets_of(item.config).hide)}"))
 
 
-def _add_extras(report: Any, config: pytest.Config, runs: list[Path]) -> None:
-    from pytest_vnc_use.report.assets import collecting, data_uri
-    from pytest_vnc_use.report.html import run_html
-
-    pictures: set[bytes] = set()
-    link = data_uri if config.getoption("self_contained_html") else collecting(pictures, ASSETS)
-    beside = Path(os.path.expandvars(config.getoption("htmlpath"))).expanduser().absolute().parent
-    blocks = [run_html(run, link=link, machine=machine_of(config), page=page_of(run, beside)) for run in runs]
-    fields = {"name": None, "format_type": "html", "mime_type": None, "extension": None}
-    report.extras = [*getattr(report, "extras", []), *({**fields, "content": block} for block in blocks)]
-    report.vnc_pictures = list(pictures)
-
-
-def page_of(run: Path, folder: Path) -> str:
-    """Return the address of a run's page in a page that lies in `folder`."""
-    try:
-        way = os.path.relpath(run.absolute() / "index.html", folder)
-    except ValueError:  # on Windows, another drive
-        return (run.absolute() / "index.html").as_uri()
-    return quote(way.replace(os.sep, "/"))
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the plugins for triage, for the session's results and for pictures beside pytest-html's report."""
+    """Register the plugins for triage, for the session's results and for pytest-html's report."""
     config.pluginmanager.register(triage, "vnc_use_triaging")
     config.pluginmanager.register(session_results, "vnc_use_session_results")
-    html_path = config.getoption("htmlpath", None)
-    if html_path and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_PicturesBesideReport(Path(html_path)))
-
-
-class _PicturesBesideReport:
-    """A writer of pictures beside pytest-html's report, from tests on any machine."""
-
-    def __init__(self, html_path: Path) -> None:
-        self._folder = Path(os.path.expandvars(html_path)).expanduser().absolute().parent / ASSETS
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Write the pictures that the report carries."""
-        from pytest_vnc_use.report.assets import asset_writer
-
-        write = asset_writer(self._folder, ASSETS)
-        for png in vars(report).pop("vnc_pictures", ()):
-            write(png)
+    config.pluginmanager.register(html_report, "vnc_use_html_report")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

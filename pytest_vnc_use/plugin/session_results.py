@@ -7,6 +7,7 @@ pytest-xdist, and prints nothing if no test had to do with a desktop.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 TRIAGE, RULE, DOLLARS = "vnc_triage", "vnc_rule", "vnc_dollars"
 """Properties of a test: the triage of its failure, the rule that decided it, and the cost of the test."""
 FILE = "vnc-results.json"
+BEGUN = "vnc_begun"
+"""In a worker's input: the folder with a file for each worker, the id of the test that it began last."""
 _TOLD = "vnc_told"
 _NOTHING: Mapping[str, Any] = {"runs": (), "dollars": None, "message": "", "rehearsals": ()}
 _NOT_ENDED = "the test did not end"
@@ -87,6 +90,13 @@ class _Session:
         self._tests: dict[str, ItemResult] = {}
         self._lines: list[str] = []
         self._results: SessionResults | None = None
+        self._begun: tempfile.TemporaryDirectory[str] | None = None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker of pytest-xdist where to write which test it has begun."""
+        self._begun = self._begun or tempfile.TemporaryDirectory(prefix="vnc-begun-", ignore_cleanup_errors=True)
+        node.workerinput[BEGUN] = self._begun.name
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add the report to the result of its test."""
@@ -95,11 +105,19 @@ class _Session:
         if hasattr(report, _TOLD):
             before = self._tests.pop(report.nodeid, None) or _begun(ItemResult(report.nodeid, "error"))
             self._tests[report.nodeid] = _after(before, report)
-        elif report.failed and report.nodeid in self._tests:
-            self._tests[report.nodeid] = _crashed(self._tests[report.nodeid], report)
+        elif report.failed and (report.nodeid in self._tests or self._has_begun(report)):
+            before = self._tests.get(report.nodeid) or _begun(ItemResult(report.nodeid, "error"))
+            self._tests[report.nodeid] = _crashed(before, report)
+
+    def _has_begun(self, report: pytest.TestReport) -> bool:
+        """Return whether a worker noted this test, and died before it could report on anything of it."""
+        noted = Path(self._begun.name).iterdir() if self._begun else ()
+        return any(path.read_text("utf-8", "replace") == report.nodeid for path in noted)
 
     def pytest_sessionfinish(self) -> None:
         """Write the results, unless every test with a desktop was skipped."""
+        if self._begun:
+            self._begun.cleanup()
         if all(test.result == "skipped" for test in self._tests.values()):
             return
         from pytest_vnc_use.report.reliability import reliabilities, reliability_lines

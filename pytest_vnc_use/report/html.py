@@ -54,7 +54,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture with its caption: badge and title, lines, and under them `transients`. `marks` stand over the lines."""
+    """A picture with its caption: badge and title, lines, and under them `transients`. `marks` stand over the lines.
+
+    `step` is the number of its step, 0 if it is of none.
+    """
 
     tone: Tone
     picture: Picture | None
@@ -63,6 +66,7 @@ class Figure:
     badge: Badge | None = None
     marks: Sequence[Badge] = ()
     transients: Sequence[Picture] = ()
+    step: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,20 +83,29 @@ Show = Callable[[FrameRef, Draw], Picture]
 """A function from a stored frame, and a drawing on it, to its picture."""
 
 
-def run_html(run_folder: Path, *, link: Link, machine: str = "", page: str = "") -> str:
+def run_html(
+    run_folder: Path, *, link: Link, machine: str = "", page: str = "", sentence: str = "", are_thumbs: bool = False
+) -> str:
     """Return the whole run: outcome, drifts, each step with its picture, the last frame, verdicts and readings.
 
     The block says what is missing or damaged in the run folder. `machine` is the machine that has the run folder, if
-    the reader may be on another. `page` is the address of the run's own page. Raises OSError if `link` writes files
-    and cannot (see `assets`).
+    the reader may be on another. `page` is the address of the run's own page, `sentence` what its test came to. With
+    `are_thumbs` the pictures are small, and lead to that page at their step. Raises OSError if `link` writes files and
+    cannot (see `assets`).
     """
     try:
         trace = read_trace(run_folder)
     except RunFolderError as exc:
         return render("run", style=_STYLE, problem=Badge("cannot be shown", "bad"), problem_text=str(exc))
     show = partial(_picture, RunFolder(run_folder), link)
-    decided = [*_drift_figures(trace, show)]
-    judged = [*_transient_figures(trace, show), *_verdict_figures(trace, show), *_reading_figures(trace, show)]
+    bad = [verdict for verdict in trace.verdicts if verdict.kind != "holds"]
+    held = [verdict for verdict in trace.verdicts if verdict.kind == "holds"]
+    decided = [*_drift_figures(trace, show), *(_verdict_figure(each, trace, show, is_first=True) for each in bad)]
+    judged = [
+        *_transient_figures(trace, show),
+        *(_verdict_figure(each, trace, show) for each in held),
+        *_reading_figures(trace, show),
+    ]
     verdicts = [Badge(f"claim {verdict.kind}", _VERDICT_TONES[verdict.kind]) for verdict in trace.verdicts]
     return render(
         "run",
@@ -108,6 +121,8 @@ def run_html(run_folder: Path, *, link: Link, machine: str = "", page: str = "")
             Group([_end_figure(trace, show), *judged]),
         ],
         page=page,
+        sentence=sentence,
+        are_thumbs=are_thumbs,
         printed=[(role, phrases.last_lines(text, _PRINTED_LINES)) for role, text in read_logs(run_folder).items()],
     )
 
@@ -171,6 +186,7 @@ def _step_figure(step: Step, reason: str, show: Show) -> Figure:
         _step_lines(step, reason),
         badge=Badge(state, tone) if state else None,
         transients=[show(frame, _undrawn) for frame in step.passed],
+        step=step.number,
     )
 
 
@@ -217,11 +233,12 @@ def _transient_figures(trace: Trace, show: Show) -> Iterator[Figure]:
         yield Figure("doubt", picture, "not when it was recorded", [("reason", transient.problem)], badge)
 
 
-def _verdict_figures(trace: Trace, show: Show) -> Iterator[Figure]:
-    for verdict in trace.verdicts:
-        badge = Badge(verdict.kind, _VERDICT_TONES[verdict.kind])
-        lines = [("reason", verdict.reason), ("small", phrases.judging_in_words(verdict))]
-        yield Figure(badge.tone, _judged_picture(verdict, trace.last_frame, show), verdict.claim, lines, badge)
+def _verdict_figure(verdict: Verdict, trace: Trace, show: Show, *, is_first: bool = False) -> Figure:
+    """Return a verdict with the judged screen. One that stands first always has it; a later one does not repeat it."""
+    badge = Badge(verdict.kind, _VERDICT_TONES[verdict.kind])
+    lines = [("reason", verdict.reason), ("small", phrases.judging_in_words(verdict))]
+    picture = _judged_picture(verdict, None if is_first else trace.last_frame, trace.last_frame, show)
+    return Figure(badge.tone, picture, verdict.claim, lines, badge)
 
 
 def _reading_figures(trace: Trace, show: Show) -> Iterator[Figure]:
@@ -234,12 +251,18 @@ def _reading_figures(trace: Trace, show: Show) -> Iterator[Figure]:
             ("reason", reading.reason),
             ("small", f"read by {reading.model}"),
         ]
-        yield Figure(badge.tone, _judged_picture(reading, trace.last_frame, show), reading.question, lines, badge)
+        yield Figure(
+            badge.tone,
+            _judged_picture(reading, trace.last_frame, trace.last_frame, show),
+            reading.question,
+            lines,
+            badge,
+        )
 
 
-def _judged_picture(judged: Verdict | Reading, last: FrameRef, show: Show) -> Picture | None:
-    """Return the picture of the judged region; None if it would repeat the last frame."""
+def _judged_picture(judged: Verdict | Reading, shown: FrameRef | None, last: FrameRef, show: Show) -> Picture | None:
+    """Return the picture of the judged region; None if it would repeat the frame that is `shown` already."""
     frame = judged.frame or last
     if judged.region:
         return show(frame, partial(mark_region, region=judged.region))
-    return show(frame, _undrawn) if frame != last else None
+    return show(frame, _undrawn) if frame != shown else None

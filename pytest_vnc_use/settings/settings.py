@@ -240,6 +240,12 @@ class Settings:
         _count_or_none,
         "most megabytes of the run folders; at the session's end the oldest passing runs go first (0: no limit)",
     )
+    report_megabytes: int = _setting(
+        40,
+        _count_or_none,
+        "most megabytes of a self-contained report of pytest-html; only where its pictures would pass it, tests that "
+        "passed keep thumbnails alone (0: no limit)",
+    )
     results: str = _setting(
         "", str, "how the tests ended, as JSON (default: vnc-results.json in the folder of the runs)", "FILE"
     )

@@ -56,6 +56,40 @@ def test_a_test_that_took_its_worker_along_did_not_end(ended: pytest.Pytester, e
     assert "1 failed: 1 infra" in Path("summary.md").read_text()
 
 
+IN_SETUP = """
+import os
+
+import pytest
+
+
+@pytest.fixture
+def dies():
+    os._exit(1)
+
+
+def test_before(vnc_desktop): ...
+
+
+def test_ends(dies, vnc_desktop): ...
+
+
+def test_of_no_desktop(dies): ...
+"""
+
+
+@pytest.mark.slow
+def test_a_test_whose_setup_took_its_worker_along_did_not_end(ended: pytest.Pytester) -> None:
+    ended.makepyfile(test_it=IN_SETUP)
+    ended.runpytest_subprocess(*QUIET, "-n1", timeout=100)
+    found = {test.test.rpartition("::")[2]: test for test in read_results(Path("runs/vnc-results.json")).tests}
+    assert {name: (test.result, test.triage) for name, test in found.items()} == {
+        "test_before": ("passed", None),
+        "test_ends": ("error", "infra"),
+    }
+    assert "crashed while running" in found["test_ends"].message
+    assert "test_ends" in Path("runs/index.html").read_text("utf-8")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-n2",)], ids=["alone", "on workers"])
 @pytest.mark.parametrize("end", OF_A_SESSION)

@@ -231,7 +231,8 @@ def test_one_file_holds_each_picture_once_and_nothing_else_is_needed(drifted, tm
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["index.html"]
     tags = Tags(page.read_text("utf-8")).tags
     names = [attrs["id"] for tag, attrs in tags if tag == "script" and str(attrs.get("id")).startswith("picture-")]
-    asked = {attrs.get("data-src") or attrs.get("data-href") for tag, attrs in tags if tag in ("img", "image")}
+    shown = [attrs for tag, attrs in tags if tag in ("img", "image")]
+    asked = {attrs[name] for attrs in shown for name in ("data-src", "data-href", "data-patch") if name in attrs}
     assert asked == {str(name).removeprefix("picture-") for name in names}
     assert len(set(names)) == len(names)
     assert not [attrs for tag, attrs in tags if tag in ("img", "image") and ("src" in attrs or "href" in attrs)]
@@ -258,6 +259,19 @@ def test_a_place_that_cannot_be_written_is_one_line_of_error(drifted, tmp_path: 
     with pytest.raises(RunFolderUnwritable, match="cannot write the report into"):
         write_report([drifted()], tmp_path / "file" / "out")
     assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "file")]) == 2
+
+
+def test_in_one_file_a_screen_is_a_key_picture_and_a_patch(drifted) -> None:
+    shown = show_run(drifted(), pack="patches")
+    assert shown.view.deciding is not None
+    recorded, seen = shown.view.deciding.left, shown.view.deciding.right
+    assert (recorded.patch, seen.address) == (None, recorded.address)
+    assert seen.patch is not None
+    key, patch = (Image.open(io.BytesIO(shown.shots.made[name])) for name in (seen.address, seen.patch.address))
+    box = seen.patch.box
+    assert (box.width, box.height) == patch.size
+    key.paste(patch, (box.x, box.y))
+    assert key.tobytes() == Image.open(io.BytesIO(framed(100).png)).tobytes()
 
 
 # --- what is missing --------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 import pytest
 
 from pytest_vnc_use.report.annotate import mark_action, mark_region
-from pytest_vnc_use.report.assets import asset_writer, data_uri
+from pytest_vnc_use.report.assets import asset_writer, data_uri, thumbnail
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.types import (
     ApprovalAsked,
@@ -160,14 +160,25 @@ def test_a_verdict_is_worded_coloured_and_its_region_drawn(write_run, frames):
         Verdict("sent", "unsure", "no model is configured"),
     ]
     page = page_of(write_run(end=DONE, events=[Judged(verdict) for verdict in verdicts]))
-    assert page.figures == ["vnc-plain", "vnc-bad", "vnc-good", "vnc-doubt"]
-    assert page.pictures[1:] == [
+    assert page.figures == ["vnc-bad", "vnc-doubt", "vnc-plain", "vnc-good"], "what decides comes first"
+    assert page.pictures == [
         data_uri(mark_region(frames[2].png, Region(20, 20, 90, 60))),
+        data_uri(frames[0].png),
+        data_uri(frames[0].png),
         data_uri(mark_region(frames[0].png, Region(5, 5, 30, 30))),
     ]
     assert "fails\ntwo apples\nthere is one\njudged by g-3\n" in page.text
     assert "unsure\nsent\nno model is configured\nno model judged\n" in page.text
     assert "claim fails\nclaim holds\nclaim unsure\n" in page.text
+
+
+def test_thumbnails_are_small_and_open_the_page_at_their_step(write_run, make_step):
+    run = write_run([make_step(1, Click(5, 5)), make_step(2, Click(6, 6))], DONE)
+    block = run_html(run, link=thumbnail, page="runs/run-1/index.html", sentence="all is well", are_thumbs=True)
+    assert [address.partition(";")[0] for address in Page(block).pictures] == ["data:image/webp"] * 3
+    links = re.findall(r'<a class="vnc-thumb" href="(.*?)"', block)
+    assert links == [f"runs/run-1/index.html{step}" for step in ("#step-1", "#step-2", "")]
+    assert "all is well" in Page(block).text
 
 
 def test_votes_and_looks_are_told(write_run):

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.cli import main
 from pytest_vnc_use.report.page.run_view import show_run
 from pytest_vnc_use.report.page.session_view import Told, session_view
 from pytest_vnc_use.report.page.writing import write_report
-from pytest_vnc_use.report.results import ItemResult, RunFigures
+from pytest_vnc_use.report.results import ItemResult, RunFigures, session_results, write_results
 from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import Click, Outcome, RunEnded, RunStarted
@@ -133,3 +134,36 @@ def test_an_attempt_that_failed_before_its_run_is_not_hidden_by_the_run_before(m
     result = ItemResult("test_it", "error", "infra", message="no desktop", retried_for=("product",), runs=figures(run))
     (test,) = session_view(shown(run), Told([result])).tests
     assert (test.is_bad, test.runs, len(test.aside)) == (True, [], 1)
+
+
+# --- shards -----------------------------------------------------------------------------------------------------------
+
+
+def test_shards_are_one_page_that_says_what_is_missing(made: Made, tmp_path: Path, capsys) -> None:
+    run = made("made-1", EndedTest("test_it", "passed"))
+    results = {
+        "shard-1": [ItemResult("test_it", "passed", runs=figures(run)), ItemResult("test_twice", "passed")],
+        "shard-2": [ItemResult("test_twice", "failed", "product", message="no basket")],
+        "shard-3": None,
+    }
+    for name, tests in results.items():
+        (tmp_path / name).mkdir()
+        if tests is not None:
+            write_results(tmp_path / name / "vnc-results.json", session_results("", "", tests))
+    run.rename(tmp_path / "shard-1" / "made-1")
+    shards = [str(tmp_path / name) for name in (*results, "shard-4")]
+    assert main(["report", "--merge", *shards, "-o", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "index.html").read_text("utf-8")
+    assert "1 of 3 tests did not pass" in page
+    assert page.count("one of 2 results of this test") == 3, "in its group too"
+    assert "shard shard-3: it has no vnc-results.json" in page
+    assert "shard shard-4: there is no such folder" in page
+    assert "made-1/index.html" in page
+    capsys.readouterr()
+    assert main(["report", "--merge", *shards]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_run_that_is_not_here_is_told_beside_its_test(tmp_path: Path) -> None:
+    lost = ItemResult("test_it", "passed", runs=(RunFigures("runs/lost"),))
+    assert session_view([], Told([lost])).tests[0].more == "1 of its runs is not here"

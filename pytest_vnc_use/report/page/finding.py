@@ -40,6 +40,19 @@ def results_beside(paths: Iterable[Path]) -> Told:
     return Told(results, problems)
 
 
+def results_of_shards(paths: Iterable[Path]) -> Told:
+    """Return the results of a session's shards. A shard without results, or that is not there, is a problem to tell."""
+    shards = [(path, results_beside([path])) for path in dict.fromkeys(paths)]
+    problems = [problem for _, told in shards for problem in told.problems]
+    for path, told in shards:
+        if not path.is_dir():
+            problems.append((f"shard {path.name}", "there is no such folder: its tests are missing here"))
+        elif not told.results and not told.problems:
+            missing = f"it has no {_RESULTS}: tests of it that left no run folder are missing here"
+            problems.append((f"shard {path.name}", missing))
+    return Told([result for _, told in shards for result in told.results], problems)
+
+
 def _results_below(path: Path) -> Iterator[Path]:
     for folder, inner, files in os.walk(path):
         if _TRACE in files:

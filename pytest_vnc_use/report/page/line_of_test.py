@@ -17,12 +17,18 @@ _BAD = frozenset({"failed", "error", *_OF_RUNS})
 _LARGEST = 1e9
 
 
-def line_of_result(result: ItemResult, shown: Sequence[Shown]) -> TestLine:
-    """Return the line of a test with its result in the session; `shown` are the runs of it that are there."""
+def line_of_result(result: ItemResult, shown: Sequence[Shown], of: int = 1) -> TestLine:
+    """Return the line of a test with its result in the session; `shown` are the runs of it that are there.
+
+    `of` is the number of results that sessions or shards have of the same test.
+    """
     attempt = len(result.retried_for) + 1
     last = [each for each in shown if attempt_of(each[0]) in (0, attempt) and not is_rehearsal(each[0])]
     more = [f"attempt {attempt}"] if attempt > 1 else []
     more += ["its rehearsal did not repeat"] if result.is_unrepeated else []
+    more += [f"one of {of} results of this test"] if of > 1 else []
+    gone = len(result.runs) - len(shown)
+    more += [f"{gone} of its runs {'is' if gone == 1 else 'are'} not here"] if gone > 0 else []
     runs = [run.line(page) for run, page in last]
     return TestLine(
         test=short(result.test, 500),

@@ -30,14 +30,26 @@ class Box:
 
 
 @dataclass(frozen=True)
+class Patch:
+    """A picture that covers a part of another."""
+
+    address: str
+    box: Box
+
+
+@dataclass(frozen=True)
 class Shot:
-    """A picture: its address and its size in pixels, or why there is none. `about` is its text for a screen reader."""
+    """A picture: its address and its size in pixels, or why there is none. `about` is its text for a screen reader.
+
+    With a `patch` the picture at the address is another one, which is the same but for that part.
+    """
 
     about: str
     address: str = ""
     width: int = 0
     height: int = 0
     problem: str = ""
+    patch: Patch | None = None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The report as one file: the session's page, and each run in a template that is inert until it is opened.
 
-Each picture is there once, as lossless WebP, however often it is shown; the script puts it where it belongs. A browser
-that runs no script shows the list of tests and says so: the folder form needs no script.
+Each picture is there once, however often it is shown: a screen as lossless WebP, whole or as a patch of another. The
+script puts it where it belongs once it comes into sight. A browser that runs no script shows the list of tests and says
+so: the folder form needs no script.
 """
 
 from __future__ import annotations
@@ -9,36 +10,37 @@ from __future__ import annotations
 import hashlib
 from base64 import b64encode
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from io import BytesIO
 from pathlib import Path
-
-from PIL import Image
 
 from pytest_vnc_use.report.page.model import RunLine
 from pytest_vnc_use.report.page.run_view import ShownRun, show_run
 from pytest_vnc_use.report.page.session_view import NOTHING_TOLD, Told, session_view
 from pytest_vnc_use.report.page.writing import Assets, Source, shared_text
 from pytest_vnc_use.report.templates import attribute, render_page
-from pytest_vnc_use.runs.folder import RunFolder, write_atomically
+from pytest_vnc_use.runs.folder import write_atomically
+
+
+@dataclass(frozen=True)
+class _Inert:
+    """A picture as text, and its kind: webp or png."""
+
+    kind: str
+    text: str
 
 
 class _Pictures:
     """The pictures of a file by name, each once."""
 
     def __init__(self) -> None:
-        self.encoded: dict[str, str] = {}
+        self.inert: dict[str, _Inert] = {}
         self._names: dict[str, str] = {}
 
-    def add(self, place: str, png: bytes) -> None:
-        """Keep a picture, which is known by `place` from now on; one that is damaged stays out."""
-        name = hashlib.sha256(png).hexdigest()[:20]
-        if name not in self.encoded:
-            try:
-                self.encoded[name] = b64encode(_webp(png)).decode("ascii")
-            except (OSError, SyntaxError, ValueError):  # the page says beside it that it is damaged
-                return
+    def add(self, place: str, content: bytes) -> None:
+        """Keep a picture, which is known by `place` from now on."""
+        name = hashlib.sha256(content).hexdigest()[:20]
+        self.inert[name] = _Inert(place.rpartition(".")[2], b64encode(content).decode("ascii"))
         self._names[place] = name
 
     def source(self, base: str, address: str, attribute_name: str = "src") -> str:
@@ -65,7 +67,7 @@ def write_one_file(runs: Iterable[Path], target: Path, told: Told = NOTHING_TOLD
         "one_file",
         view=session_view(shown, told),
         parts=parts,
-        pictures=pictures.encoded,
+        pictures=pictures.inert,
         assets=Assets(style=shared_text("report.css")),
         script=shared_text("report.js"),
         src_of=source_of,
@@ -76,18 +78,8 @@ def write_one_file(runs: Iterable[Path], target: Path, told: Told = NOTHING_TOLD
 
 
 def _show(path: Path, key: str, pictures: _Pictures) -> ShownRun:
-    run = show_run(path)
-    for address, png in run.shots.made.items():
-        pictures.add(f"{key}/{address}", png)
-    for ref in run.shots.used:
-        pictures.add(f"{key}/screens/{ref.digest}.png", RunFolder(path).load_png(ref))
+    run = show_run(path, pack="patches")
+    for address, content in run.shots.made.items():
+        pictures.add(f"{key}/{address}", content)
     run.shots.made.clear()
     return run
-
-
-def _webp(png: bytes) -> bytes:
-    with Image.open(BytesIO(png), formats=["PNG"]) as image:
-        content = BytesIO()
-        kind = "RGBA" if image.mode == "P" else "RGB"  # shading is the one picture with a palette
-        image.convert(kind).save(content, "WEBP", lossless=True, method=1, quality=50, exact=True)
-    return content.getvalue()

@@ -6,7 +6,7 @@ Pages are opened from files, where a browser lets no script read pixels. So it i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
@@ -17,12 +17,11 @@ from PIL import Image
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.page.model import Box
+from pytest_vnc_use.report.page.png_pixels import Pixels, read_pixels, size_of
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import FrameRef, Region
 
 Mask = npt.NDArray[np.bool_]
-Pixels = npt.NDArray[np.uint32]
-"""Pixels of shape (height, width): red, green, blue and an unused byte each."""
 
 MOST_PIXELS = 40_000_000
 """Larger pictures are not opened: a small file may claim a size that fills the memory."""
@@ -51,13 +50,13 @@ class Screens:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        self._pixels = lru_cache(maxsize=4)(self._decode)
+        self.pixels = lru_cache(maxsize=4)(self._decode)
         self.compare = lru_cache(maxsize=8)(self._compare)
 
     def png(self, ref: FrameRef) -> bytes:
         """Return the picture of a frame. Raises RunFolderError if it is missing, damaged or of another size."""
         png = self._folder.load_png(ref)
-        width, height = _size(png)
+        width, height = size_of(png)
         if (width, height) != (ref.width, ref.height):
             raise RunFolderError(f"the picture must be {ref.width}×{ref.height} pixels, got {width}×{height}")
         if width * height > MOST_PIXELS:
@@ -65,51 +64,31 @@ class Screens:
         return png
 
     def _decode(self, ref: FrameRef) -> Pixels:
-        with _opened(self.png(ref)) as image:
-            try:
-                return np.asarray(image.convert("RGBX")).view(np.uint32)[..., 0]
-            except (OSError, SyntaxError, ValueError) as exc:
-                raise RunFolderError(f"the picture is damaged: {exc}") from exc
+        return read_pixels(self.png(ref))
 
-    def thumb(self, ref: FrameRef) -> bytes:
-        """Return a small picture of a frame as PNG. Raises RunFolderError."""
-        pixels = self._pixels(ref)
+    def thumb(self, ref: FrameRef) -> tuple[bytes, int, int]:
+        """Return a small picture of a frame as WebP, with its width and height. Raises RunFolderError."""
+        pixels = self.pixels(ref)
         step = max(pixels.shape[1] // (2 * THUMB[0]), 1)
-        image = Image.fromarray(
-            np.ascontiguousarray(pixels[::step, ::step])
-            .view(np.uint8)
-            .reshape(-1, -(-pixels.shape[1] // step), 4)[..., :3]
-        )
+        nearer = np.ascontiguousarray(pixels[::step, ::step])
+        image = Image.fromarray(nearer.view(np.uint8).reshape(*nearer.shape, 4)[..., :3])
         image.thumbnail(THUMB)
-        return _png(image)
+        content = BytesIO()
+        image.save(content, "WEBP", quality=80, method=0)
+        return content.getvalue(), *image.size
 
     def _compare(self, left: FrameRef, right: FrameRef, region: Region | None = None) -> Comparison | None:
         """Return what differs, within `region` if one is given; None for screens of different sizes.
 
         Raises RunFolderError.
         """
-        before, after = self._pixels(left), self._pixels(right)
+        before, after = self.pixels(left), self.pixels(right)
         if before.shape != after.shape:
             return None
         change = _change(before, after, region)
         boxes = change.boxes()
         name = hashlib.sha256(b"".join(change.patches(before, after, boxes))).hexdigest() if region and boxes else ""
         return Comparison(int(np.count_nonzero(change.differs)), boxes, change.shade() if boxes else b"", name)
-
-
-def _size(png: bytes) -> tuple[int, int]:
-    """Return the width and height that a PNG claims. Raises RunFolderError if it is none."""
-    if png[:8] != b"\x89PNG\r\n\x1a\n" or png[12:16] != b"IHDR" or len(png) < 24:
-        raise RunFolderError("the picture is damaged: it is no PNG")
-    return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
-
-
-def _opened(png: bytes) -> Image.Image:
-    """Return the picture, of which only the header is read yet. Raises RunFolderError."""
-    try:
-        return Image.open(BytesIO(png), formats=["PNG"])
-    except (OSError, SyntaxError, ValueError) as exc:
-        raise RunFolderError(f"the picture is damaged: {exc}") from exc
 
 
 @dataclass(frozen=True)
@@ -123,16 +102,19 @@ class _Change:
 
     def boxes(self) -> tuple[Box, ...]:
         """Return boxes around changed pixels that lie near each other, the one with the most changed pixels first."""
-        left = {(int(row), int(column)) for row, column in np.argwhere(self._tiles())}
+        tiles = np.pad(self._tiles(), ((0, 0), (2, 2)))  # so that no neighbour is at the other end of a row
+        left, width = set(np.flatnonzero(tiles).tolist()), tiles.shape[1]
+        near = [down * width + right for down, right in _NEAR]
         found: list[tuple[int, Box]] = []
         while left:
-            group = _group(left)
-            rows, columns = [row for row, _ in group], [column for _, column in group]
-            top, start = min(rows) * _TILE, min(columns) * _TILE
-            part = self.differs[top : (max(rows) + 1) * _TILE, start : (max(columns) + 1) * _TILE]
+            group = _group(left, near)
+            rows, columns = np.divmod(group, width)
+            top, start = int(rows.min()) * _TILE, int(columns.min() - 2) * _TILE
+            part = self.differs[top : (rows.max() + 1) * _TILE, start : (columns.max() - 1) * _TILE]
             ys, xs = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
             place = self.left + start + int(xs[0]), self.top + top + int(ys[0])
-            found.append((int(part.sum()), Box(*place, int(xs[-1] - xs[0]) + 1, int(ys[-1] - ys[0]) + 1)))
+            size = int(xs[-1] - xs[0]) + 1, int(ys[-1] - ys[0]) + 1
+            found.append((int(np.count_nonzero(part)), Box(*place, *size)))
         return tuple(box for _, box in sorted(found, key=lambda each: -each[0]))
 
     def _tiles(self) -> Mask:
@@ -169,34 +151,27 @@ def _change(before: Pixels, after: Pixels, region: Region | None) -> _Change:
     limits = (0, height, 0, width) if region is None else (region.top, region.bottom, region.left, region.right)
     top, bottom, left, right = (max(each, 0) for each in limits)
     differs = before[top:bottom, left:right] != after[top:bottom, left:right]
-    rows = np.flatnonzero(differs.any(axis=1))
-    columns = np.flatnonzero(differs[rows].any(axis=0))
-    if not rows.size:
+    ys, xs = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
+    if not ys.size:
         return _Change(np.zeros((0, 0), np.bool_), 0, 0, (height, width))
-    within = np.s_[top + rows[0] : top + rows[-1] + 1, left + columns[0] : left + columns[-1] + 1]
-    one, other = (np.ascontiguousarray(pixels[within]) for pixels in (before, after))
-    sides = [pixels.view(np.uint8).reshape(*pixels.shape, 4)[..., :3] for pixels in (one, other)]
-    levels = np.maximum(*sides) - np.minimum(*sides)
-    differing = np.asarray((levels > _LEVELS).any(axis=2))
-    return _Change(differing, int(left + columns[0]), int(top + rows[0]), (height, width))
+    differs = np.ascontiguousarray(differs[ys[0] : ys[-1] + 1, xs[0] : xs[-1] + 1])
+    top, left = top + int(ys[0]), left + int(xs[0])
+    within = np.s_[top : top + differs.shape[0], left : left + differs.shape[1]]
+    # only what differs at all is looked at closely: on most steps that is a small part of the screen
+    one, other = (pixels[within][differs].view(np.uint8) for pixels in (before, after))
+    levels = np.maximum(one, other) - np.minimum(one, other)
+    differs[differs] = (levels > _LEVELS).view(np.uint32) != 0
+    return _Change(differs, left, top, (height, width))
 
 
-def _group(left: set[tuple[int, int]]) -> list[tuple[int, int]]:
+def _group(left: set[int], near: Sequence[int]) -> list[int]:
     """Take a tile and all that are near it, or near one of these, out of `left`."""
     group = [left.pop()]
-    for row, column in group:  # it grows as it is read
-        for down, right in _NEAR:
-            near = row + down, column + right
-            if near in left:
-                left.remove(near)
-                group.append(near)
+    for tile in group:  # it grows as it is read
+        found = left.intersection([tile + each for each in near])
+        left -= found
+        group += found
     return group
-
-
-def _png(image: Image.Image) -> bytes:
-    png = BytesIO()
-    image.save(png, "PNG", compress_level=4)
-    return png.getvalue()
 
 
 def around(boxes: tuple[Box, ...], size: tuple[int, int]) -> Box | None:

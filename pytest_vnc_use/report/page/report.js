@@ -107,15 +107,60 @@
 
   const opened = document.getElementById("opened");
 
-  function fill(within) {
-    for (const name of ["src", "href"]) {
-      for (const image of within.querySelectorAll(`[data-${name}]`)) {
-        const text = document.getElementById(`picture-${image.getAttribute(`data-${name}`)}`);
-        if (text) image.setAttribute(name, `data:image/webp;base64,${text.textContent}`);
-        image.removeAttribute(`data-${name}`);
-      }
+  const addresses = new Map();
+
+  function addressOf(name) {
+    const held = document.getElementById(`picture-${name}`);
+    if (held && !addresses.has(name)) {
+      const bytes = Uint8Array.from(atob(held.textContent), (letter) => letter.charCodeAt(0));
+      addresses.set(name, URL.createObjectURL(new Blob([bytes], { type: `image/${held.dataset.kind}` })));
     }
+    return addresses.get(name);
   }
+
+  function put(image) {
+    const name = image.dataset.src === undefined ? "href" : "src";
+    const address = addressOf(image.dataset[name]);
+    if (address) image.setAttribute(name, address);
+    image.removeAttribute(`data-${name}`);
+    const over = addressOf(image.dataset.patch);
+    if (!over) return;
+    const [x, y, width, height] = image.dataset.box.split(" ").map(Number);
+    const patch = image.cloneNode();
+    patch.setAttribute(name, over);
+    if (name === "href") {
+      for (const [side, size] of Object.entries({ x, y, width, height })) patch.setAttribute(side, size);
+    } else {
+      const whole = [Number(image.getAttribute("width")), Number(image.getAttribute("height"))];
+      patch.className = "patch";
+      patch.alt = "";
+      patch.style.left = `${(100 * x) / whole[0]}%`;
+      patch.style.top = `${(100 * y) / whole[1]}%`;
+      patch.style.width = `${(100 * width) / whole[0]}%`;
+      patch.style.height = `${(100 * height) / whole[1]}%`;
+    }
+    image.after(patch);
+  }
+
+  const sight = new IntersectionObserver(
+    (entries) => {
+      for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
+        sight.unobserve(target);
+        put(target);
+      }
+    },
+    { rootMargin: "100% 100%" },
+  );
+
+  // Pictures stay text until they come near the window. SVG images are few, and cannot be watched everywhere.
+  function fill(within) {
+    for (const image of within.querySelectorAll("[data-href]")) put(image);
+    for (const image of within.querySelectorAll("[data-src]")) sight.observe(image);
+  }
+
+  addEventListener("beforeprint", () => {
+    for (const image of document.querySelectorAll("[data-src]")) put(image);
+  });
 
   function open() {
     const [, key] = location.hash.match(/^#(run-\d+)/) || [];

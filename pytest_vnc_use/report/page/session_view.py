@@ -56,7 +56,9 @@ def session_view(shown: Sequence[Shown], told: Told = NOTHING_TOLD) -> SessionVi
 
 def _tests(shown: Sequence[Shown], results: Iterable[ItemResult]) -> list[TestLine]:
     told, rest = runs_of_results(results, shown)
-    return [*(line_of_result(result, runs) for result, runs in told), *map(line_of_runs, runs_together(rest))]
+    times = Counter(result.test for result, _ in told)
+    lines = [line_of_result(result, runs, of=times[result.test]) for result, runs in told]
+    return [*lines, *map(line_of_runs, runs_together(rest))]
 
 
 def _unwritten(shown: Sequence[Shown]) -> list[tuple[str, str]]:

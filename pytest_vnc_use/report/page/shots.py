@@ -6,14 +6,18 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.annotate import action_lines
 from pytest_vnc_use.report.page.model import Box, Pair, Shot
+from pytest_vnc_use.report.page.packed import PackedScreens
 from pytest_vnc_use.report.page.pictures import Comparison, Screens, around
 from pytest_vnc_use.report.page.text import without_place
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import Action, FrameRef, Region
+
+Pack = Literal["no", "whole", "patches"]
 
 MADE = "page"
 """The folder within a run folder for the pictures that the page adds."""
@@ -24,18 +28,19 @@ QUICK = "what changed is not marked here, as the test passed: `cua-vnc report` m
 class Shots:
     """The pictures that a page shows of one run.
 
-    `made` are the pictures that it adds, by address; `used` are the frames that it shows. `missing` says why a run
-    folder has no pictures at all, if it says so itself. With `quick` no picture is opened: nothing is compared.
+    `made` are the pictures that it adds, by address. `missing` says why a run folder has no pictures at all, if it says
+    so itself. With `quick` nothing is compared. `pack` says how the frames are added too: as `whole` pictures, or as
+    key pictures with `patches`; with `no` they are shown where they are.
     """
 
-    def __init__(self, run_folder: Path, missing: str = "", *, quick: bool = False) -> None:
+    def __init__(self, run_folder: Path, missing: str = "", *, quick: bool = False, pack: Pack = "no") -> None:
         self._quick = quick
         self._screens = Screens(RunFolder(run_folder))
         self._missing = missing
         self._folder = run_folder
         self._shots: dict[FrameRef, Shot] = {}
         self.made: dict[str, bytes] = {}
-        self.used: list[FrameRef] = []
+        self._packed = None if pack == "no" else PackedScreens(self.made, patches=pack == "patches")
 
     def shot(self, ref: FrameRef, about: str) -> Shot:
         """Return the picture of a frame, or why there is none."""
@@ -45,10 +50,11 @@ class Shots:
 
     def _shot(self, ref: FrameRef) -> Shot:
         try:
+            if self._packed:
+                return self._packed.add(ref, self._screens.pixels(ref))
             self._screens.png(ref)
         except RunFolderError as exc:
             return Shot("", problem=self._missing or f"no picture: {without_place(exc, self._folder)}")
-        self.used.append(ref)
         return Shot("", f"screens/{ref.digest}.png", ref.width, ref.height)
 
     def thumb(self, ref: FrameRef) -> Shot:
@@ -56,11 +62,10 @@ class Shots:
         if self._quick:
             return self.shot(ref, "")
         try:
-            png = self._screens.thumb(ref)
+            content, width, height = self._screens.thumb(ref)
         except RunFolderError:
             return Shot("", problem="no picture")
-        width, height = int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
-        return Shot("", self._keep(png), width, height)
+        return Shot("", self._keep(content, "webp"), width, height)
 
     def pair(
         self,
@@ -80,7 +85,7 @@ class Shots:
         pair = Pair(left, right, *names)
         if action is not None and not left.problem:
             lines = action_lines(action, (left.width, left.height))
-            pair = replace(pair, mark=[" ".join(f"{x:.1f},{y:.1f}" for x, y in line) for line in lines])
+            pair = replace(pair, mark=[_points(line) for line in lines])
         if judged is not None and not right.problem:
             named = _box(judged, (right.width, right.height))
             return replace(pair, regions=[named], zoom=around((named,), (right.width, right.height)))
@@ -102,13 +107,18 @@ class Shots:
             return replace(pair, note="no pixel changed")
         note = f"{compared.pixels:,} pixels differ, in {_places(len(compared.boxes))}"
         zoom = pair.zoom or around(_nearby(compared.boxes), (ref.width, ref.height))
-        boxes, shade = compared.boxes[:100], self._keep(compared.shade)
+        boxes, shade = compared.boxes[:100], self._keep(compared.shade, "png")
         return replace(pair, shade=shade, boxes=boxes, note=note, zoom=zoom, name=compared.name)
 
-    def _keep(self, png: bytes) -> str:
-        address = f"{MADE}/{hashlib.sha256(png).hexdigest()[:32]}.png"
-        self.made[address] = png
+    def _keep(self, content: bytes, kind: str) -> str:
+        address = f"{MADE}/{hashlib.sha256(content).hexdigest()[:32]}.{kind}"
+        self.made[address] = content
         return address
+
+
+def _points(line: Sequence[tuple[float, float]]) -> str:
+    """Return a line for SVG; of a circle every second point is enough."""
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in (line[::2] if len(line) > 10 else line))
 
 
 def _box(region: Region, size: tuple[int, int]) -> Box:

@@ -4,7 +4,8 @@
     FOLDER/report.css, .js      what all pages share
     FOLDER/RUN/index.html       a run; its pictures are RUN/screens/ (its own) and RUN/page/ (made for the page)
 
-If FOLDER is where the run folders are, nothing is copied. Every file is written whole or not at all, index.html last.
+If FOLDER is where the run folders are, nothing is copied; else their pictures are, as lossless WebP. Every file is
+written whole or not at all, index.html last.
 """
 
 from __future__ import annotations
@@ -22,10 +23,9 @@ from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
 from pytest_vnc_use.report.page.model import RunLine
 from pytest_vnc_use.report.page.run_view import ShownRun, show_run
 from pytest_vnc_use.report.page.session_view import NOTHING_TOLD, Told, session_view
-from pytest_vnc_use.report.page.shots import MADE
 from pytest_vnc_use.report.page.text import without_place
 from pytest_vnc_use.report.templates import attribute, render_page
-from pytest_vnc_use.runs.folder import RunFolder, write_atomically
+from pytest_vnc_use.runs.folder import write_atomically
 
 INDEX = "index.html"
 SHARED = ("report.css", "report.js")
@@ -104,7 +104,8 @@ def _write_run(run: Path, target: Path, *, quick: bool) -> ShownRun:
 
     A page that cannot be written does not stop the other pages: the returned run says why.
     """
-    shown = show_run(run, quick=quick)
+    is_elsewhere = target.resolve() != run.resolve()
+    shown = show_run(run, quick=quick, pack="whole" if is_elsewhere else "no")
     view = replace(shown.view, claims=(), printed=(), failure="")
     try:
         _write_files(shown, target)
@@ -117,12 +118,10 @@ def _write_run(run: Path, target: Path, *, quick: bool) -> ShownRun:
 def _write_files(shown: ShownRun, target: Path) -> None:
     """Write the page of one run and its pictures. Raises OSError, RunFolderError."""
     _make_own(target)
-    if shown.shots.made:
-        _make_own(target / MADE)
-    for address, png in shown.shots.made.items():
-        write_atomically(target / address, png)
-    if target.resolve() != shown.path.resolve():
-        _copy_screens(shown, target)
+    for inner in {Path(address).parent for address in shown.shots.made}:
+        _make_own(target / inner)
+    for address, content in shown.shots.made.items():
+        write_atomically(target / address, content)
     assets = Assets("../", f"../{INDEX}")
     page = render_page("run", view=shown.view, assets=assets, src=partial(_source, ""))
     write_atomically(target / INDEX, page.encode("utf-8", "replace"))
@@ -133,14 +132,6 @@ def _make_own(folder: Path) -> None:
     if folder.is_symlink():
         raise RunFolderUnwritable(f"{folder.name!r} must be a folder, it is a symbolic link")
     folder.mkdir(parents=True, exist_ok=True)
-
-
-def _copy_screens(shown: ShownRun, target: Path) -> None:
-    _make_own(target / "screens")
-    for ref in shown.shots.used:
-        name = f"screens/{ref.digest}.png"
-        if not (target / name).exists():
-            write_atomically(target / name, RunFolder(shown.path).load_png(ref))
 
 
 def _source(base: str, address: str, name: str = "src") -> str:

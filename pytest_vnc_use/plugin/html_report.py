@@ -1,0 +1,116 @@
+"""The runs of a test in pytest-html's report: beside it as files, or, in a self-contained report, within it.
+
+A plugin, registered by reporting.py. A self-contained report that would become too large (`vnc_report_megabytes`) keeps
+only thumbnails of the tests that passed.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from pytest_vnc_use.plugin.stash import SETTINGS
+from pytest_vnc_use.plugin.triage import machine_of
+
+ASSETS = "assets/"
+_SMALL = "vnc_small"
+"""In an extra of pytest-html: the same block with thumbnails. It is taken out before pytest-html sees it."""
+_MEGABYTE = 1_000_000
+
+
+def add_extras(report: Any, config: pytest.Config, runs: list[Path], sentence: str = "") -> None:
+    """Put the runs into pytest-html's report; `sentence` says what the test came to."""
+    from pytest_vnc_use.report.assets import collecting, data_uri, thumbnail
+    from pytest_vnc_use.report.html import run_html
+
+    pictures: set[bytes] = set()
+    is_whole = config.getoption("self_contained_html")
+    link = data_uri if is_whole else collecting(pictures, ASSETS)
+    beside = Path(os.path.expandvars(config.getoption("htmlpath"))).expanduser().absolute().parent
+    extras = []
+    for run in runs:
+        block = partial(run_html, run, machine=machine_of(config), page=page_of(run, beside), sentence=sentence)
+        fields = {"name": None, "format_type": "html", "mime_type": None, "extension": None}
+        extras.append({**fields, "content": block(link=link)})
+        if is_whole and report.passed and config.stash[SETTINGS].report_megabytes:
+            extras[-1][_SMALL] = block(link=thumbnail, are_thumbs=True)
+    report.extras = [*getattr(report, "extras", []), *extras]
+    report.vnc_pictures = list(pictures)
+
+
+def page_of(run: Path, folder: Path) -> str:
+    """Return the address of a run's page in a page that lies in `folder`."""
+    try:
+        way = os.path.relpath(run.absolute() / "index.html", folder)
+    except ValueError:  # on Windows, another drive
+        return (run.absolute() / "index.html").as_uri()
+    return quote(way.replace(os.sep, "/"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register what keeps the pictures, if there is a report and this process writes it."""
+    html_path = config.getoption("htmlpath", None)
+    if html_path and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_PicturesBesideReport(Path(html_path)))
+        config.pluginmanager.register(_SizeOfReport(config.stash[SETTINGS].report_megabytes))
+
+
+class _PicturesBesideReport:
+    """A writer of pictures beside pytest-html's report, from tests on any machine."""
+
+    def __init__(self, html_path: Path) -> None:
+        self._folder = Path(os.path.expandvars(html_path)).expanduser().absolute().parent / ASSETS
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write the pictures that the report carries."""
+        from pytest_vnc_use.report.assets import asset_writer
+
+        write = asset_writer(self._folder, ASSETS)
+        for png in vars(report).pop("vnc_pictures", ()):
+            write(png)
+
+
+class _SizeOfReport:
+    """A limit on a self-contained report: once it would pass it, tests that passed keep thumbnails alone.
+
+    pytest-html writes the report at the session's end, from the extras as they are then. So earlier ones are changed in
+    place.
+    """
+
+    def __init__(self, megabytes: int) -> None:
+        self._megabytes = megabytes
+        self._bytes = 0
+        self._whole: list[tuple[dict[str, Any], str]] = []
+        self._reduced = 0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count the blocks of a report, and reduce them and earlier ones if it must be."""
+        for extra in getattr(report, "extras", ()):
+            small = extra.pop(_SMALL, None) if isinstance(extra, dict) else None
+            self._bytes += len(str(extra.get("content", ""))) if isinstance(extra, dict) else 0
+            if small is not None:
+                self._whole.append((extra, small))
+        if self._megabytes and (self._reduced or self._bytes > self._megabytes * _MEGABYTE):
+            self._reduce()
+
+    def _reduce(self) -> None:
+        for extra, small in self._whole:
+            self._bytes += len(small) - len(extra["content"])
+            extra["content"] = small
+        self._reduced += len(self._whole)
+        self._whole.clear()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_summary(self, prefix: list[str]) -> None:
+        """Say at the report's head what is missing."""
+        if self._reduced:
+            prefix.append(
+                f"<p>With all pictures this report would be larger than {self._megabytes} MB (vnc_report_megabytes). "
+                f"The {self._reduced} runs of tests that passed have thumbnails alone, which lead to their pages.</p>"
+            )

@@ -1,0 +1,41 @@
+"""A self-contained report of pytest-html stays small: past its limit, tests that passed keep thumbnails alone."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+from pytest_vnc_use.plugin.html_report import _SizeOfReport
+
+HALF = "x" * 500_000
+
+
+def report(content: str, small: str | None = None) -> Any:
+    return SimpleNamespace(extras=[{"content": content, **({} if small is None else {"vnc_small": small})}])
+
+
+def test_below_the_limit_everything_stays() -> None:
+    size, passed = _SizeOfReport(1), report(HALF, "small")
+    size.pytest_runtest_logreport(passed)
+    assert passed.extras == [{"content": HALF}]
+    head: list[str] = []
+    size.pytest_html_results_summary(head)
+    assert head == []
+
+
+def test_past_the_limit_earlier_and_later_tests_that_passed_are_reduced_and_no_others() -> None:
+    size = _SizeOfReport(1)
+    reports = [report(HALF, "small"), report(HALF), report(HALF, "small"), report("", "small"), report(HALF)]
+    for each in reports:
+        size.pytest_runtest_logreport(each)
+    assert [each.extras[0]["content"] for each in reports] == ["small", HALF, "small", "small", HALF]
+    head: list[str] = []
+    size.pytest_html_results_summary(head)
+    assert re.search("larger than 1 MB .* The 3 runs of tests that passed have thumbnails alone", head[0])
+
+
+def test_a_limit_of_0_is_none() -> None:
+    size, passed = _SizeOfReport(0), report(HALF * 10)
+    size.pytest_runtest_logreport(passed)
+    assert passed.extras == [{"content": HALF * 10}]
