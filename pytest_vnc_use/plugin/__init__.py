@@ -38,7 +38,9 @@ The hooks in the order of a session:
                                   ended_tests        then writes result.json; outermost
                                   kept_errors        then lets go of screens; outermost of all
     pytest_runtest_logreport      redaction          no secret in a report, whoever gets it; outermost
+                                  live_line          erases its line on the terminal; first
                                   session_results    on the controller, for all workers
+    pytest_enter_pdb              live_line          leaves the terminal to the debugger
     pytest_warning_recorded       redaction          no secret in a warning; first
     pytest_keyboard_interrupt     redaction          no secret in what ended the session; first
     pytest_sessionfinish          session_results    vnc-results.json, the job summary

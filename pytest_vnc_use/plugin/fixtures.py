@@ -135,7 +135,17 @@ def vnc_agent(
     register_the_rest(request.config)
     from pytest_vnc_use import assembly
     from pytest_vnc_use.agent.agent import VncUseAgent
-    from pytest_vnc_use.plugin import costs, desktops_ahead, markers, proofs, recordings, redaction, reporting, stash
+    from pytest_vnc_use.plugin import (
+        costs,
+        desktops_ahead,
+        live_line,
+        markers,
+        proofs,
+        recordings,
+        redaction,
+        reporting,
+        stash,
+    )
     from pytest_vnc_use.settings.paths import absolute_files
 
     item, secrets = request.node, markers.declared_secrets(request.node)
@@ -152,7 +162,12 @@ def vnc_agent(
         functions=vnc_functions,
         secrets={**redaction.secrets_of(request.config).given, **secrets},
         other_secrets=redaction.secrets_of(request.config).declared,
-        observers=[reporting.ItemObserver(item), desktops_ahead.LastRun(item, replays=replays), follower],
+        observers=[
+            reporting.ItemObserver(item),
+            desktops_ahead.LastRun(item, replays=replays),
+            follower,
+            *live_line.open_line(item),
+        ],
         test_id=item.nodeid,
         check=True,
         desktop=vnc_desktop,
@@ -169,5 +184,6 @@ def vnc_agent(
         del item.stash[stash.AGENT]  # pytest keeps the item to the session's end, and with it the screens
         agent.close()
         follower.close()
+        live_line.close_line(item.config)
     if failed := agent.unmet():
         raise failed  # of a check made outside the test's call

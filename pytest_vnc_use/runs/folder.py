@@ -46,6 +46,7 @@ from pytest_vnc_use.types import (
     Extracted,
     Frame,
     FrameRef,
+    GateAwaited,
     JsonObject,
     Judged,
     ModelAsked,
@@ -343,7 +344,7 @@ class _Story:
                 self.open_step, self.asked, self.ended = None, None, None
             case ModelExchange():
                 self.exchanges.append(event)
-            case ModelAsked():  # observers get it, the trace does not
+            case ModelAsked() | GateAwaited():  # observers get them, the trace does not
                 pass
             case Judged(verdict=verdict):
                 self.verdicts.append(verdict)
