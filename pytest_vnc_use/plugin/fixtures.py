@@ -138,6 +138,7 @@ def vnc_agent(
     from pytest_vnc_use.plugin import (
         costs,
         desktops_ahead,
+        hooks,
         live_line,
         markers,
         proofs,
@@ -167,6 +168,7 @@ def vnc_agent(
             desktops_ahead.LastRun(item, replays=replays),
             follower,
             *live_line.open_line(item),
+            hooks.HookCalls(item),
         ],
         test_id=item.nodeid,
         check=True,
