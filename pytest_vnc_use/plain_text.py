@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 LONGEST = 2_000
 """The most characters of a reason or a message that are shown. The run folder's exchanges hold the full text."""
 
@@ -23,3 +25,32 @@ def cut(text: str, most: int = LONGEST) -> str:
 def line(text: object) -> str:
     """Return the text as one line that is safe for a terminal and limited in length."""
     return cut(plain(str(text)))
+
+
+def columns_of(text: str) -> int:
+    """Return the columns that a line of text takes on a terminal: two for a wide character, none for an accent."""
+    return sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    if character == "\N{VARIATION SELECTOR-16}":  # makes the character before it a wide picture, on some terminals
+        return 1
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def fit(text: str, columns: int) -> str:
+    """Return the text; if it takes more than `columns` on a terminal, its beginning and three dots."""
+    if columns_of(text) <= columns:
+        return text
+    kept, left = "", columns - len(_DOTS)
+    for character in text:
+        left -= _columns(character)
+        if left < 0:
+            break
+        kept += character
+    return f"{kept.rstrip()}{_DOTS}"[: max(0, columns)]
+
+
+_DOTS = "..."

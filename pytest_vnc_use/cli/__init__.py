@@ -272,9 +272,10 @@ def _run(arguments: argparse.Namespace) -> int:
     approver = approver_here()
     ask = approver is not None or arguments.wait_for_approval
     settings, secrets = _settings(arguments), _secrets(arguments.secret)
-    agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[StepPrinter()])
+    printer = StepPrinter(settings, secrets)
+    agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[printer])
     run = partial(agent.run, arguments.task, expect=arguments.expect, approver=approver)
-    return drive(agent, run, arguments.expect)
+    return drive(agent, run, arguments.expect, printer)
 
 
 def _secrets(names: Sequence[str]) -> dict[str, str]:
@@ -305,10 +306,11 @@ def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again]
     known = {**trace.started.settings, "server": trace.started.server or None, **place, "runs_dir": runs_dir}
     if arguments.planner and arguments.planner != known.get("planner"):
         known |= {"planner": arguments.planner, "model": "", "base_url": ""}  # these belong to the earlier planner
-    secrets = _secrets(arguments.secret)
-    agent = VncUseAgent(settings=assembly.settings_of(known), secrets=secrets, observers=[StepPrinter()])
+    settings, secrets = assembly.settings_of(known), _secrets(arguments.secret)
+    printer = StepPrinter(settings, secrets)
+    agent = VncUseAgent(settings=settings, secrets=secrets, observers=[printer])
     again = Again(trust=arguments.trust, planner=agent.planner if arguments.planner else None)
-    return drive(agent, lambda: advance(agent, again), trace.started.expect)
+    return drive(agent, lambda: advance(agent, again), trace.started.expect, printer)
 
 
 def _reenact(arguments: argparse.Namespace) -> int:
@@ -321,15 +323,16 @@ def _reenact(arguments: argparse.Namespace) -> int:
     planner, secrets = Reenactment(execution), secrets_of(execution, _typable(execution, arguments))
     if secrets:
         print(f"typed from the environment: {', '.join(secrets)}")
+    printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(
         settings=settings,
         planner=planner,
         secrets=secrets,
         hitl_mode=approver is not None,
-        observers=[StepPrinter()],
+        observers=[printer],
     )
     run = partial(agent.run, planner.task, limits=planner.limits(settings.seconds), approver=approver)
-    return drive(agent, run, ())
+    return drive(agent, run, (), printer)
 
 
 def _typable(execution: Execution, arguments: argparse.Namespace) -> Mapping[str, str]:

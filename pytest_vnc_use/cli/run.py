@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 
-from pytest_vnc_use import faults
+from pytest_vnc_use import assembly, faults
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.errors import InfraError, VncUseError
 from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.runs.progress import Progress, ShownProgress
+from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.runs.transcript import line, plain, step_line
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.terminal_line import can_show
 from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, sanitize
 from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
 from pytest_vnc_use.types.protocols import Approver
@@ -43,12 +48,41 @@ class TerminalApprover:
 
 
 class StepPrinter:
-    """An observer that prints each step when it is finished."""
+    """An observer that prints each step when it is finished; on a terminal a line below says where the run is.
+
+    The line shows neither the run's own `secrets` nor those that `settings` name.
+    """
+
+    def __init__(self, settings: Settings, secrets: Mapping[str, str]) -> None:
+        self._progress: ShownProgress | None = None
+        if (terminal := _terminal()) is not None:
+            known = Secrets.of(secrets, assembly.api_keys(), assembly.ambient_secrets(settings))
+            self._progress = ShownProgress(Progress("", known.everything.hide_pieces), terminal)
 
     def observe(self, event: RunEvent) -> None:
         """Print the step if the event finishes one."""
         if isinstance(event, StepFinished):
-            print(step_line(event.step), flush=True)
+            with self._progress.line.interrupted() if self._progress else nullcontext():
+                print(step_line(event.step), flush=True)
+        if self._progress:
+            self._progress.observe(event)
+
+    def __enter__(self) -> StepPrinter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Erase the line."""
+        if self._progress:
+            self._progress.line.close()
+
+
+def _terminal() -> int | None:
+    """Return the file descriptor of the terminal on which a line can be rewritten; None without one."""
+    try:
+        number = sys.stdout.fileno()
+    except (AttributeError, OSError):  # there is no standard output, or no file behind it
+        return None
+    return number if can_show(number) else None
 
 
 def approver_here() -> Approver | None:
@@ -56,13 +90,15 @@ def approver_here() -> Approver | None:
     return TerminalApprover() if sys.stdin is not None and sys.stdin.isatty() else None
 
 
-def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str]) -> int:
+def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str], printer: StepPrinter) -> int:
     """Run, judge, and print the results; the outcome and the run folder come last, whatever happens.
+
+    `printer` is one of the agent's observers.
 
     Returns the exit code. Raises VncUseError for wrong usage.
     """
     try:
-        with agent:
+        with printer, agent:
             return _conclude(agent, run(), claims)
     except InfraError as exc:
         return _broken(agent, "infra", f"infra: {type(exc).__name__}: {exc}", INFRA)

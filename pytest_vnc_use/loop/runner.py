@@ -32,6 +32,7 @@ from pytest_vnc_use.types import (
     CUAState,
     Extracted,
     Frame,
+    GateAwaited,
     Judged,
     Limits,
     ModelAsked,
@@ -299,11 +300,10 @@ class Runner:
 
     def _emit(self, logger: RunLogger | None, event: RunEvent) -> None:
         event = self._context.budget.hear(event)
-        if isinstance(event, ModelAsked):
-            return
-        self._reviewer.observe(event)
-        if logger:
-            logger.observe(event)
+        if not isinstance(event, (ModelAsked, GateAwaited)):  # these two are of the moment: nothing keeps them
+            self._reviewer.observe(event)
+            if logger:
+                logger.observe(event)
         for observer in self._context.observers:
             observer.observe(event)
 

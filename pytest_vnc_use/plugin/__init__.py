@@ -7,7 +7,7 @@ they are used.
 The hooks in the order of a session:
 
     pytest_addoption              options            the options, and their ini twins
-    pytest_addhooks               here               `pytest_vnc_step`, for a conftest.py
+    pytest_addhooks               here               those of hookspecs.py, for a conftest.py
     pytest_configure              here               the marker, the layers of settings
                                   costs, recordings  the session's account; one person at one terminal
                                   reporting          registers triage, session_results and html_report
@@ -40,11 +40,13 @@ The hooks in the order of a session:
                                   kept_errors        then lets go of screens; outermost of all
     pytest_runtest_logreport      redaction          no secret in a report, whoever gets it; outermost
                                   html_report        keeps pytest-html's report small; first
+                                  live_line          erases its line on the terminal; first
                                   session_results    on the controller, for all workers
+    pytest_enter_pdb              live_line          leaves the terminal to the debugger
     pytest_warning_recorded       redaction          no secret in a warning; first
     pytest_keyboard_interrupt     redaction          no secret in what ended the session; first
     pytest_sessionfinish          session_results    vnc-results.json, the job summary
-    pytest_terminal_summary       session_results, recordings, rehearsals, reporting, costs
+    pytest_terminal_summary       session_results, recordings, rehearsals, reporting, hooks, costs
 
 Of several `tryfirst` wrappers, the one that is registered last is the outermost.
 """
@@ -69,7 +71,7 @@ MARKER = (
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Declare the hook `pytest_vnc_step`."""
+    """Declare the hooks that a conftest.py may implement."""
     from pytest_vnc_use.plugin import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)

@@ -134,7 +134,7 @@ def vnc_agent(
     """
     register_the_rest(request.config)
     from pytest_vnc_use import assembly
-    from pytest_vnc_use.plugin import markers, proofs, recordings, redaction, stash
+    from pytest_vnc_use.plugin import live_line, markers, proofs, recordings, redaction, stash
     from pytest_vnc_use.settings.paths import absolute_files
 
     item, secrets = request.node, markers.declared_secrets(request.node)
@@ -152,6 +152,7 @@ def vnc_agent(
         del item.stash[stash.AGENT]  # pytest keeps the item to the session's end, and with it the screens
         agent.close()
         follower.close()
+        live_line.close_line(item.config)
     if failed := agent.unmet():
         raise failed  # of a check made outside the test's call
 
@@ -167,7 +168,7 @@ def _agent(
     follower: RunObserver,
 ) -> VncUseAgent:
     from pytest_vnc_use.agent.agent import VncUseAgent
-    from pytest_vnc_use.plugin import costs, desktops_ahead, markers, redaction, reporting
+    from pytest_vnc_use.plugin import costs, desktops_ahead, hooks, live_line, markers, redaction, reporting
 
     replays = recorded is not None and recorded.mode == "replay"
     return VncUseAgent(
@@ -179,7 +180,13 @@ def _agent(
         functions=functions,
         secrets={**redaction.secrets_of(item.config).given, **markers.declared_secrets(item)},
         other_secrets=redaction.secrets_of(item.config).declared,
-        observers=[reporting.ItemObserver(item), desktops_ahead.LastRun(item, replays=replays), follower],
+        observers=[
+            reporting.ItemObserver(item),
+            desktops_ahead.LastRun(item, replays=replays),
+            follower,
+            *live_line.open_line(item),
+            hooks.HookCalls(item),
+        ],
         test_id=item.nodeid,
         check=True,
         desktop=desktop,

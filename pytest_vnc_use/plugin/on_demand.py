@@ -14,7 +14,9 @@ def register_the_rest(config: pytest.Config) -> None:
         costs,
         desktops_ahead,
         ended_tests,
+        hooks,
         kept_errors,
+        live_line,
         proofs,
         recordings,
         redaction,
@@ -29,6 +31,8 @@ def register_the_rest(config: pytest.Config) -> None:
     config.pluginmanager.register(redaction, "vnc_use_redacting")
     config.pluginmanager.register(redaction.Redaction(config), "vnc_use_redaction")
     config.pluginmanager.register(reporting, "vnc_use_reporting")
+    config.pluginmanager.register(live_line.Eraser(config), "vnc_use_live_line")
+    config.pluginmanager.register(hooks, "vnc_use_hooks")
     config.pluginmanager.register(costs, "vnc_use_spending")
     config.pluginmanager.register(repeat, "vnc_use_repeating")
     config.pluginmanager.register(proofs, "vnc_use_proving")

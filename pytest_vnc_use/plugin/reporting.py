@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -28,13 +28,13 @@ from pytest_vnc_use.plugin.triage import give_back
 
 if TYPE_CHECKING:
     from pytest_vnc_use.report.results import RunFigures
-    from pytest_vnc_use.types import RunEvent
+    from pytest_vnc_use.types import RunEvent, Step
 
 PLANNER_PROPERTY, RUN_PROPERTY, PAGE_PROPERTY = "vnc_planner", "vnc_run", "vnc_page"
 
 
 class ItemObserver:
-    """An observer that gives a run's steps to the hook, its planner's name to reports, and its place to a failure."""
+    """An observer that shows a run's steps, and gives its planner's name to reports and its place to a failure."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
@@ -52,7 +52,7 @@ class ItemObserver:
                 self._item.stash[PLACE] = f"at step {event.number}"
             case StepFinished():
                 self._item.stash[PLACE] = f"after step {event.step.number}"
-                self._item.ihook.pytest_vnc_step(item=self._item, step=event.step)
+                _show(self._item, event.step)
             case RunEnded() if not event.error:
                 self._item.stash[PLACE] = ""
             case Judged():
@@ -61,8 +61,8 @@ class ItemObserver:
                 pass  # the run folder keeps the other events; pytest's reports do not show them
 
 
-def pytest_vnc_step(item: pytest.Item, step: Any) -> None:
-    """Show each step as it happens, with -v."""
+def _show(item: pytest.Item, step: Step) -> None:
+    """Show a step as it happens, with -v."""
     terminal = item.config.pluginmanager.get_plugin("terminalreporter")
     capture = item.config.pluginmanager.get_plugin("capturemanager")
     if terminal is None or capture is None or item.config.get_verbosity() < 1:

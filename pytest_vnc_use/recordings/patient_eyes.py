@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.recordings.gates import Gate, Mismatch
@@ -24,6 +25,8 @@ _LOOK_FOR_BLINK_S = 0.1
 """The same where a gate waits for each look of a blinking part."""
 _BACK_S = 2.0
 """The time that a difference at the end has to go away. A longer one was not there when the end was recorded."""
+_LONG_S = 2.0
+"""The time after which somebody who watches is told that a gate is waited for."""
 _NEAR_PX = 20
 """The distance within which two clicks are near each other.
 
@@ -49,10 +52,17 @@ class PatientEyes(ForwardingController):
     """The port Controller for a replay.
 
     `let_go` describes the last click before the replay, so that the replay's first click does not join it as a double
-    click.
+    click. `tell` receives the time that a long wait may still take.
     """
 
-    def __init__(self, desktop: Controller, replay: Replay, limit_s: float, let_go: LetGo | None = None) -> None:
+    def __init__(
+        self,
+        desktop: Controller,
+        replay: Replay,
+        limit_s: float,
+        let_go: LetGo | None = None,
+        tell: Callable[[float], None] = lambda _: None,
+    ) -> None:
         super().__init__(desktop)
         self._replay = replay
         self._limit_s = limit_s
@@ -60,6 +70,7 @@ class PatientEyes(ForwardingController):
         self._seen: Frame | None = None
         self._opened_s = 0.0
         self.let_go = let_go
+        self._tell = tell
 
     # --- eyes --------------------------------------------------------------------------------------------------------
 
@@ -93,7 +104,7 @@ class PatientEyes(ForwardingController):
 
     def _await(self, gate: Gate, limit_s: float) -> bool:
         """Wait until a gate is open; return whether it is."""
-        deadline, self._awaited = Deadline(limit_s), gate
+        deadline, self._awaited, is_told = Deadline(limit_s), gate, False
         again_s = _LOOK_FOR_CARET_S if gate.caret else _LOOK_FOR_BLINK_S if gate.blinking else _LOOK_AGAIN_S
         while True:
             seen = self.desktop.glance()
@@ -104,6 +115,9 @@ class PatientEyes(ForwardingController):
                     return True
             if not deadline.remaining_s:
                 return self._is_accepted()
+            if deadline.spent_s > _LONG_S and not is_told:
+                is_told = True
+                self._tell(deadline.remaining_s)
             self.desktop.wait_changed(seen.taken_s, min(again_s, deadline.remaining_s))
 
     def _is_accepted(self) -> bool:
@@ -128,6 +142,8 @@ class PatientEyes(ForwardingController):
             return None
         deadline = Deadline(quiet_s + self._limit_s)
         open_since_s = seen_s = self._opened_s
+        if quiet_s > _LONG_S:
+            self._tell(quiet_s)
         while deadline.remaining_s and self.desktop.wait_changed(
             seen_s, max(0.0, open_since_s + quiet_s - time.monotonic())
         ):

@@ -27,6 +27,7 @@ from pytest_vnc_use.types import (
     Extracted,
     Frame,
     FrameRef,
+    GateAwaited,
     Judged,
     Outcome,
     Reading,
@@ -123,7 +124,8 @@ class RecordedTest:
         run.replay = Replay(
             run.known, live, earlier=earlier, masks=self._masks, file=file, rehearsal=self._rehearsal, closed=told
         )
-        run.eyes = PatientEyes(desktop, run.replay, started.settings["gate_seconds"], let_go)
+        limit_s = started.settings["gate_seconds"]
+        run.eyes = PatientEyes(desktop, run.replay, limit_s, let_go, lambda left_s: emit(GateAwaited(left_s)))
         return run.replay, run.eyes
 
     def _let_go(self) -> LetGo | None:

@@ -20,6 +20,7 @@ from pytest_vnc_use.types import (
     Drifted,
     Extracted,
     FrameRef,
+    GateAwaited,
     JsonObject,
     Judged,
     ModelAsked,
@@ -188,7 +189,7 @@ class _Contents:
                 self.open_step, self.asked, self.ended = None, None, None
             case ModelExchange():
                 self.exchanges.append(event)
-            case ModelAsked():  # observers get it, the trace does not
+            case ModelAsked() | GateAwaited():  # observers get them, the trace does not
                 pass
             case Judged(verdict=verdict):
                 self.verdicts.append(verdict)

@@ -34,6 +34,7 @@ from pytest_vnc_use.types.frames import (
     EncodingChoice as EncodingChoice,
     Frame as Frame,
     FrameRef as FrameRef,
+    GateAwaited as GateAwaited,
     Glance as Glance,
     Region as Region,
     Settled as Settled,

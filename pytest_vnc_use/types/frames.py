@@ -106,5 +106,16 @@ class Transient:
     kind: Literal["transient"] = "transient"
 
 
+@dataclass(frozen=True)
+class GateAwaited:
+    """A wait for a recorded screen that already takes long, and takes `remaining_s` more at most.
+
+    Observers receive it; the trace does not.
+    """
+
+    remaining_s: float
+    kind: Literal["gate_awaited"] = "gate_awaited"
+
+
 NO_FRAME = FrameRef("", 0, 0)
 """The placeholder in a run's start until its first frame is there."""

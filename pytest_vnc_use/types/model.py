@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Union
 
 from pytest_vnc_use.types.actions import Action, JsonObject
-from pytest_vnc_use.types.frames import Drifted, FrameRef, SettledReason, Transient
+from pytest_vnc_use.types.frames import Drifted, FrameRef, GateAwaited, SettledReason, Transient
 from pytest_vnc_use.types.verdicts import Reading, Usage, Verdict
 
 DecisionKind = Literal["act", "finished", "gave_up"]
@@ -363,6 +363,7 @@ RunEvent = Union[
     Extracted,
     Drifted,
     Transient,
+    GateAwaited,
     RunEnded,
 ]
 

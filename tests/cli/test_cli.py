@@ -10,13 +10,16 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.runs.folder import read_trace
-from support.forked_python import run_python
+from support.forked_python import ForkedPython, run_python
+from support.gemini_rules import Request
 from support.gemini_server import GeminiServer, Reply, calls, daily_quota, text, wants_confirmation
+from support.terminal import Terminal
 
 CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
 RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
@@ -345,3 +348,33 @@ def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
             check=False,
         )
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.desktop
+def test_on_a_terminal_a_line_below_the_steps_says_where_the_run_is(
+    tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("CI", raising=False)
+    may_end, terminal = Event(), Terminal(110, 24)
+
+    def answer(request: Request) -> Reply:
+        if len(request.contents) > 1:
+            may_end.wait(30)
+        return CLICK if len(request.contents) == 1 else text("done")
+
+    options = ["run", "--vnc", pad.server, "--task", "Buy", "--runs-dir", str(tmp_path)]
+    with GeminiServer(answer) as server:
+        env = environment(server)
+        process = ForkedPython("pytest_vnc_use.cli", *options, cwd=tmp_path, env=env, stdout=terminal.slave)
+        try:
+            below = "step 1 of 40: asks gemini-3.8-flash, last: open the basket ("
+            assert terminal.read_until(lambda: any(row.startswith(below) for row in terminal.rows)), terminal.rows
+            assert terminal.rows[0].startswith("1 click(")
+            may_end.set()
+            assert terminal.read_until(lambda: any(row.startswith("done ") for row in terminal.rows)), terminal.rows
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+            terminal.close()
+    assert [row.split()[0] for row in terminal.rows] == ["1", "done", "done"]

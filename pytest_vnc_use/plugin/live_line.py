@@ -1,0 +1,77 @@
+"""The line on the terminal that says where a test's run is.
+
+The line is shown where nothing else can meet it on the terminal: by pytest's own
+reporter, without -v, -q, -s and live logs, while pytest captures what the test itself prints.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vnc_use.plugin.redaction import secrets_of
+from pytest_vnc_use.plugin.stash import SETTINGS
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.runs.progress import ShownProgress
+
+_STDOUT = 1
+SHOWN: pytest.StashKey[ShownProgress] = pytest.StashKey()
+"""The progress that the terminal shows, in the stash of the config."""
+
+
+def open_line(item: pytest.Item) -> list[ShownProgress]:
+    """Return the observer that shows the runs of a test on the terminal; none where that is not wanted."""
+    config = item.config
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if capture is None or not is_wanted(config):
+        return []
+    from pytest_vnc_use.runs.progress import Progress, ShownProgress
+    from pytest_vnc_use.terminal_line import can_show
+
+    close_line(config)
+    progress = Progress(item.name, secrets_of(config).hide)
+    with capture.global_and_fixture_disabled():  # standard output is the terminal only here
+        if can_show(_STDOUT):
+            config.stash[SHOWN] = ShownProgress(progress, _STDOUT, is_free=lambda: not os.isatty(_STDOUT))
+    return [config.stash[SHOWN]] if SHOWN in config.stash else []
+
+
+def is_wanted(config: pytest.Config) -> bool:
+    """Return whether a session shows the line, if standard output is a terminal."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if type(terminal) is not pytest.TerminalReporter or not terminal.isatty or config.get_verbosity() != 0:
+        return False
+    if config.getoption("capture", "") != "fd" or config.stash[SETTINGS].record == "demonstrate":
+        return False
+    has_logs = config.pluginmanager.has_plugin("logging-plugin")
+    return not (has_logs and (config.getini("log_cli") or config.getoption("log_cli_level", None)))
+
+
+def close_line(config: pytest.Config) -> None:
+    """Erase the line for good."""
+    if SHOWN in config.stash:
+        config.stash[SHOWN].line.close()
+        del config.stash[SHOWN]
+
+
+class Eraser:
+    """The hooks that erase the line before others write on the terminal, for one session."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self) -> None:
+        """Erase the line before a part of a test is reported, also where no event ended its run."""
+        self._erase()
+
+    def pytest_enter_pdb(self) -> None:
+        """Leave the terminal to the debugger."""
+        self._erase()
+
+    def _erase(self) -> None:
+        if SHOWN in self._config.stash:
+            self._config.stash[SHOWN].line.hide()

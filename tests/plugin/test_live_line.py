@@ -1,0 +1,126 @@
+"""The line that says where a test is, on the terminal of somebody who watches, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Event
+
+import pytest
+
+from pytest_vnc_use.plugin import live_line
+from pytest_vnc_use.plugin.stash import SETTINGS
+from pytest_vnc_use.settings.settings import Settings
+from support.forked_python import ForkedPython
+from support.gemini_rules import Request
+from support.gemini_server import GeminiServer, Reply, calls, text
+from support.paths import PAD_LINE
+from support.terminal import Terminal
+
+TESTS = """
+import pytest
+
+def test_first():
+    pass
+
+@pytest.mark.vnc_task("Click around", expect=None)
+def test_it(vnc_agent):
+    print("noise")
+    assert vnc_agent.runs
+"""
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    screen = Terminal(100, 24)
+    yield screen
+    screen.close()
+
+
+@pytest.fixture
+def slow_model() -> Iterator[tuple[GeminiServer, Event]]:
+    """A model that clicks, then thinks until the event."""
+    may_end = Event()
+
+    def answer(request: Request) -> Reply:
+        if len(request.contents) == 1:
+            return calls(("click", {"x": 5, "y": 5, "intent": "\x1b]0;no\x07open the basket"}))
+        may_end.wait(30)
+        return text("done")
+
+    with GeminiServer(answer) as server:
+        yield server, may_end
+
+
+@pytest.mark.desktop
+def test_a_live_test_says_where_it_is_and_leaves_nothing_behind(
+    pytester: pytest.Pytester,
+    terminal: Terminal,
+    slow_model: tuple[GeminiServer, Event],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, may_end = slow_model
+    monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("CI", raising=False)
+    file = pytester.makepyfile(TESTS)
+    options = ["--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-planner=gemini", "-p", "no:cacheprovider"]
+    session = ForkedPython("pytest", *options, stdout=terminal.slave)
+    try:
+        asks = "test_it: step 1 of 40: asks gemini-3.8-flash, last:  ]0;no open the basket ("
+        assert terminal.read_until(lambda: any(row.startswith(asks) for row in terminal.rows), 20), "\n".join(
+            terminal.rows
+        )
+        assert terminal.rows[-1].endswith(" cents)")
+        assert terminal.rows[-2] == f"{file.name} ."
+        may_end.set()
+        assert terminal.read_until(lambda: any(" passed" in row for row in terminal.rows))
+        assert session.wait(20) == 0
+    finally:
+        session.kill()
+    assert any(row.startswith(f"{file.name} ..") for row in terminal.rows)
+    assert not any("test_it: step" in row for row in terminal.rows)
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        (["-v"], {}),
+        (["-q"], {}),
+        (["-s"], {}),
+        (["--capture=sys"], {}),
+        (["--log-cli-level=INFO"], {}),
+        (["-o", "log_cli=true"], {}),
+        ([], {"record": "demonstrate"}),
+    ],
+)
+def test_where_others_write_on_the_terminal_it_is_not_shown(
+    pytester: pytest.Pytester, options: list[str], settings: dict[str, str]
+) -> None:
+    plain = session_of(pytester)
+    assert live_line.is_wanted(plain)
+    config = session_of(pytester, *options)
+    config.stash[SETTINGS] = Settings(**settings)  # type: ignore[arg-type]  # fields of text
+    assert not live_line.is_wanted(config)
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only pytest's own plugins, in this process."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
+def session_of(pytester: pytest.Pytester, *options: str) -> pytest.Config:
+    """The config of a session whose reporter believes that it writes to a terminal."""
+    config = pytester.parseconfigure("--capture=fd", *options)
+    config.stash[SETTINGS] = Settings()
+    config.pluginmanager.get_plugin("terminalreporter").isatty = True  # type: ignore[union-attr]  # it is there
+    return config
+
+
+@pytest.mark.usefixtures("alone")
+def test_on_a_worker_there_is_no_reporter(pytester: pytest.Pytester) -> None:
+    config = pytester.parseconfigure("-p", "no:terminal")
+    config.stash[SETTINGS] = Settings()
+    assert not live_line.is_wanted(config)
