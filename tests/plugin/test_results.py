@@ -439,7 +439,7 @@ def test_results_that_cannot_be_read_are_an_error_that_says_so(tmp_path: Path, t
 
 def test_a_job_without_tests_writes_results_if_a_file_is_named(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_without_a_desktop(): pass")
-    pytester.runpytest_inprocess(*QUIET, "-k", "nothing", "--vnc-results=told.json")
-    assert read_results(pytester.path / "told.json").tests == ()
     pytester.runpytest_inprocess(*QUIET, "-k", "nothing", "--vnc-record=replay")
     assert not (pytester.path / "runs").exists()
+    pytester.runpytest_inprocess(*QUIET, "-k", "nothing", "--vnc-results=told.json")
+    assert read_results(pytester.path / "told.json").tests == ()
