@@ -16,6 +16,7 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Decision, Observation
 from pytest_vnc_use.types.protocols import Judge, Planner
 
+collect_ignore = ["gallery"]  # a project of its own, whose programs need not be here: python -m pytest examples/gallery
 SHOP = Path(__file__).parent / "shop"
 WITH_A_MODEL = "run it with a key in GOOGLE_API_KEY and --vnc-planner=gemini"
 DEBIAN = "libegl1 libgl1 libglib2.0-0 libxkbcommon0 libfontconfig1 libdbus-1-3"

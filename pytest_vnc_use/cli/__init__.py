@@ -1,8 +1,8 @@
 """`cua-vnc`: run a task without pytest, answer a run that waits, resume one, read policy files, and check what works.
 
 `cua-vnc init` writes a first test into your project. `cua-vnc record` writes one of what you do in a VNC viewer.
-`cua-vnc report` writes the pages of runs for a reviewer. `cua-vnc mcp` offers a coding agent everything else, over the
-Model Context Protocol.
+`cua-vnc report` writes the pages of runs for a reviewer, `cua-vnc results` puts those of several jobs together.
+`cua-vnc mcp` offers a coding agent everything else, over the Model Context Protocol.
 
 Exit codes of run, approve, deny, resume and reenact:
 
@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
-from pytest_vnc_use.cli import init, record, report
+from pytest_vnc_use.cli import init, record, report, results
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.loop.resume import check_origin
@@ -147,6 +147,7 @@ def parser() -> argparse.ArgumentParser:
     _add_reenact(commands)
     record.add(commands, partial(_add_options, needs_server=not _server_from_outside()))
     report.add(commands)
+    results.add(commands)
     init.add(commands)
     _add_policy(commands)
     _add_doctor(commands)

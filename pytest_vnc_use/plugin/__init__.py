@@ -46,6 +46,7 @@ The hooks in the order of a session:
     pytest_warning_recorded       redaction          no secret in a warning; first
     pytest_keyboard_interrupt     redaction          no secret in what ended the session; first
     pytest_sessionfinish          session_results    vnc-results.json, the job summary
+                                  junit              pictures in JUnit's XML; after pytest wrote it
     pytest_terminal_summary       session_results, recordings, rehearsals, reporting, hooks, costs
 
 Of several `tryfirst` wrappers, the one that is registered last is the outermost.

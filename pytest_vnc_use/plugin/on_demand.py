@@ -15,6 +15,7 @@ def register_the_rest(config: pytest.Config) -> None:
         desktops_ahead,
         ended_tests,
         hooks,
+        junit,
         kept_errors,
         live_line,
         proofs,
@@ -42,3 +43,4 @@ def register_the_rest(config: pytest.Config) -> None:
     config.pluginmanager.register(broken_calls, "vnc_use_broken_calls")
     config.pluginmanager.register(ended_tests, "vnc_use_ended_tests")
     config.pluginmanager.register(kept_errors, "vnc_use_kept_errors")
+    config.pluginmanager.register(junit, "vnc_use_junit")

@@ -82,6 +82,7 @@ class _Session:
 
     def __init__(self, settings: Settings) -> None:
         self._shown = Path(settings.results or Path(settings.runs_dir, FILE))
+        self._is_given = bool(settings.results)
         self._file = self._shown.absolute()
         self._shown_runs_dir, self._max_megabytes = Path(settings.runs_dir), settings.max_megabytes
         self._runs_dir = self._shown_runs_dir.absolute()
@@ -115,10 +116,10 @@ class _Session:
         return any(path.read_text("utf-8", "replace") == report.nodeid for path in noted)
 
     def pytest_sessionfinish(self) -> None:
-        """Write the results, unless every test with a desktop was skipped."""
+        """Write the results; where no file for them is given, only if a test with a desktop was not skipped."""
         if self._begun:
             self._begun.cleanup()
-        if all(test.result == "skipped" for test in self._tests.values()):
+        if not self._is_given and all(test.result == "skipped" for test in self._tests.values()):
             return
         from pytest_vnc_use.report.reliability import reliabilities, reliability_lines
         from pytest_vnc_use.report.results import session_results
@@ -140,10 +141,11 @@ class _Session:
     def _written(self, results: SessionResults) -> str:
         from pytest_vnc_use.errors import RunFolderError
         from pytest_vnc_use.report.results import write_results
+        from pytest_vnc_use.report.summaries import tell_github
 
         try:
             write_results(self._file, results)
-            _tell_github(results)
+            tell_github(results)
         except (OSError, RunFolderError) as exc:
             return f"the results could not be written: {exc}"
         return f"results in {self._shown}"
@@ -175,15 +177,6 @@ class _Session:
 
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
-def _tell_github(results: SessionResults) -> None:
-    """Append the results to the file whose content GitHub shows for a job's step. Raises OSError."""
-    from pytest_vnc_use.report.summaries import markdown
-
-    if place := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with open(place, "a", encoding="utf-8", errors="replace") as file:
-            file.write(markdown(results))
 
 
 # --- one test ---------------------------------------------------------------------------------------------------------

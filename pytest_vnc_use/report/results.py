@@ -168,13 +168,17 @@ class Totals:
 
 @dataclass(frozen=True)
 class SessionResults:
-    """All tests of a session that have to do with a desktop, in the order in which they ended; times are UTC."""
+    """All tests of a session that have to do with a desktop, in the order in which they ended; times are UTC.
+
+    `problems` say what is missing where these are the results of several jobs together.
+    """
 
     started_at: str
     ended_at: str
     tests: tuple[ItemResult, ...]
     totals: Totals
     reliability: tuple[Reliability, ...] = ()
+    problems: tuple[str, ...] = ()
     format: str = FORMAT
     version: int = VERSION
 

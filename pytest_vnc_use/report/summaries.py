@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -43,13 +44,26 @@ def markdown(results: SessionResults) -> str:
     Text of a test or a model is never markup in it. Only the first 100 tests get a row; the rest are counted.
     """
     counts = ", ".join(f"{count} {result}" for result, count in results.totals.results.items())
-    told = ["### Tests of graphical programs", "", f"{counts}  ", *(f"{line}  " for line in lines(results)), ""]
+    told = [
+        "### Tests of graphical programs",
+        "",
+        f"{counts or 'no tests'}  ",
+        *(f"{line}  " for line in lines(results)),
+    ]
+    told += [*(f"{_cell(problem)}  " for problem in results.problems[:_MOST_ROWS]), ""]
     bad = [test for test in results.tests if test.is_bad]
     if bad:
         told += ["| test | triage | why | steps | tokens |", "|---|---|---|---:|---:|", *map(_row, bad[:_MOST_ROWS])]
     if bad[_MOST_ROWS:]:
         told += ["", f"and {len(bad) - _MOST_ROWS} more"]
     return "\n".join([*told, ""])
+
+
+def tell_github(results: SessionResults) -> None:
+    """Append the results to the file whose content GitHub shows for a job's step, if there is one. Raises OSError."""
+    if place := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with open(place, "a", encoding="utf-8", errors="replace") as file:
+            file.write(markdown(results))
 
 
 def _row(test: ItemResult) -> str:

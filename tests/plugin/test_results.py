@@ -6,6 +6,7 @@ One session under pytest-xdist, of tests that end in all ways, is looked at from
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -168,6 +169,17 @@ def test_junit_has_it_as_properties(session: Session) -> None:
     assert properties["test_teardown"]["vnc_triage"] == "inconclusive"
     assert "vnc_triage" not in {*properties["test_xfailed"], *properties["test_passed"]}
     assert properties["test_without_a_desktop"] == {}
+
+
+def test_junit_has_the_picture_of_a_test_that_failed(session: Session) -> None:
+    suite = ElementTree.parse(session.place / "junit.xml").getroot()
+    told = {case.get("name"): case.findtext("system-out") or "" for case in suite.iter("testcase")}
+    assert {name for name, text in told.items() if text} == {"test_product", "test_agent", "test_infra"}
+    picture, page = told["test_product"].splitlines()
+    named = re.fullmatch(r"\[\[ATTACHMENT\|(runs/[^\[\]|]+/screens/\w+\.png)\]\]", picture)
+    assert named
+    assert (session.place / named[1]).is_file()
+    assert (session.place / page.removeprefix("page of the run: ")).is_file()
 
 
 def test_the_html_report_has_a_column(session: Session) -> None:
@@ -423,3 +435,11 @@ def test_results_that_cannot_be_read_are_an_error_that_says_so(tmp_path: Path, t
     file.write_text(text, encoding="utf-8")
     with pytest.raises(RunFolderError, match=told):
         read_results(file)
+
+
+def test_a_job_without_tests_writes_results_if_a_file_is_named(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_without_a_desktop(): pass")
+    pytester.runpytest_inprocess(*QUIET, "-k", "nothing", "--vnc-record=replay")
+    assert not (pytester.path / "runs").exists()
+    pytester.runpytest_inprocess(*QUIET, "-k", "nothing", "--vnc-results=told.json")
+    assert read_results(pytester.path / "told.json").tests == ()

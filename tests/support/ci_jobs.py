@@ -23,16 +23,24 @@ import yaml
 TIMEOUT_S = 140
 BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
 SH = ("sh", "-e", "-c")
+HEAL_BRANCH = "${{ github.head_ref && format('heal-desktop-tests-{0}', github.event.number) || 'heal-desktop-tests' }}"
 STUB = '#!/bin/sh\necho "$(basename "$0") $*" >>"$CALLS"\ncase "$*" in "pr list"*) echo 0 ;; esac\n'
 
 
 @dataclass
 class Machine:
-    """A clean machine for one job: `clone` is the project, `said` all that its steps printed."""
+    """A clean machine for one job: `clone` is the project, `said` all that its steps printed.
+
+    `shard` is the number of a sharded job. `pull_request` is the number of the one whose label started the job, and
+    `branch` its branch.
+    """
 
     folder: Path
     origin: Path
     variables: Mapping[str, str] = field(default_factory=dict)
+    shard: int = 0
+    pull_request: int = 0
+    branch: str = "main"
     said: str = ""
 
     def __post_init__(self) -> None:
@@ -42,7 +50,11 @@ class Machine:
             stub = self.folder / "bin" / name
             stub.write_text(STUB)
             stub.chmod(0o755)
-        subprocess.run(["git", "clone", "-q", str(self.origin), str(self.clone)], check=True)
+        clone = ["git", "clone", "-q", "--branch", self.branch, str(self.origin), str(self.clone)]
+        subprocess.run(clone, check=True)
+        command = self.folder / "bin" / "cua-vnc"
+        command.write_text('#!/bin/sh\nexec python -m pytest_vnc_use.cli "$@"\n')
+        command.chmod(0o755)
         venv.create(self.folder / "venv", symlinks=True, with_pip=False)
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         packages = self.folder / "venv" / "lib" / version / "site-packages" / "tests.pth"
@@ -89,7 +101,15 @@ def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
 
     def value(text: object) -> str:
         expressions = {f"${{{{ secrets.{name} }}}}": secret for name, secret in secrets.items()}
-        known = {**expressions, "${{ github.token }}": "token", "${{ steps.report.outputs.artifact-url }}": "URL"}
+        number = f"-{machine.pull_request}" if machine.pull_request else ""
+        known = {
+            **expressions,
+            "${{ github.token }}": "token",
+            "${{ steps.report.outputs.artifact-url }}": "URL",
+            "${{ matrix.shard }}": str(machine.shard),
+            "${{ github.head_ref || github.ref_name }}": machine.branch,
+            HEAL_BRANCH: f"heal-desktop-tests{number}",
+        }
         return known.get(str(text), "" if "secrets." in str(text) else str(text))
 
     workflow = yaml.safe_load((machine.clone / file).read_text())
@@ -99,7 +119,7 @@ def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
         if "run" not in step or (condition and not outcomes[condition[1]]):
             continue
         variables = {name: value(text) for name, text in step.get("env", {}).items()}
-        variables |= {"GITHUB_REF_NAME": "main"}
+        variables |= {"GITHUB_STEP_SUMMARY": str(machine.folder / "summary.md")}
         code = machine.run(BASH if step.get("shell") == "bash" else SH, step["run"], variables)
         outcomes[step.get("id", "")] = code
         if code and not step.get("continue-on-error"):
@@ -108,13 +128,20 @@ def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
 
 
 def run_gitlab(machine: Machine, file: str, job: str, secrets: Mapping[str, str]) -> int:
-    """Run a job that extends another one, as the runner does: all lines are one script."""
+    """Run a job, and what it extends, as the runner does: all lines are one script."""
     jobs: dict[str, Any] = yaml.safe_load((machine.clone / file).read_text())
-    whole = {**jobs[jobs[job]["extends"]], **jobs[job]}
+    whole = {"before_script": [], **jobs.get(jobs[job].get("extends"), {}), **jobs[job]}
     variables = {
         "CI_SERVER_HOST": "gitlab.test",
         "CI_PROJECT_PATH": "team/shop",
         "CI_COMMIT_REF_NAME": "main",
+        "CI_NODE_INDEX": str(machine.shard),
+        "CI_NODE_TOTAL": str(whole.get("parallel", 1)),
+        **(
+            {"CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": machine.branch, "CI_MERGE_REQUEST_IID": str(machine.pull_request)}
+            if machine.pull_request
+            else {}
+        ),
         "CI_JOB_URL": "https://gitlab.test/team/shop/-/jobs/1",
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": f"url.{machine.origin}.insteadOf",
@@ -127,11 +154,14 @@ def run_jenkins(machine: Machine, file: str, stage: str, secrets: Mapping[str, s
     """Run the stage Install, and another one, or two with a comma; Groovy's backslashes are read.
 
     As in Jenkins, a credential that is missing fails its stage, unless the stage catches that; and a stage is left out
-    where its condition is a variable that no earlier one has set.
+    where its condition is a variable that no earlier one has set. Of a stage only the first script is run; the last one
+    of `Replay` is run as the stage `Merge`: it comes after all shards.
     """
     source = (machine.clone / file).read_text()
     known: dict[str, str] = {}
     stages = dict(zip(*[iter(re.split(r"stage\('([^']+)'\)", source)[1:])] * 2, strict=True))
+    scripts = {name: re.findall(r"sh '''\n(.*?)'''", text, re.DOTALL) for name, text in stages.items()}
+    stages["Merge"], scripts["Merge"] = "", scripts["Replay"][-1:]
     for name in ("Install", *stage.split(",")):
         needed = re.search(r"environment name: '(\w+)', value: '(\w+)'", stages[name])
         if needed and known.get(needed[1]) != needed[2]:
@@ -144,10 +174,11 @@ def run_jenkins(machine: Machine, file: str, stage: str, secrets: Mapping[str, s
             machine.said += "".join(re.findall(r"echo '(.*)'", stages[name]))
             continue
         known |= dict(re.findall(r"env\.(\w+) = '(\w+)'", stages[name]))
-        (script,) = re.findall(r"sh '''\n(.*?)'''", stages[name], re.DOTALL)
+        script = scripts[name][0]
         given = {key: secrets[key] for key in re.findall(r"(\w+) = credentials", stages[name]) if key in secrets}
         given |= {variable: secrets[key] for key, variable in bound}
-        code = machine.run(SH, textwrap.dedent(script).replace("\\\\", "\\"), {**given, "BUILD_URL": "URL"})
+        variables = {**given, "BUILD_URL": "URL", "SHARD": str(machine.shard)}
+        code = machine.run(SH, textwrap.dedent(script).replace("\\\\", "\\"), variables)
         if code and "catchError" not in stages[name]:
             return code
     return 0

@@ -53,11 +53,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--record", metavar="HOW", help="who records it: hand (you, in a VNC viewer) or model (needs a key)"
     )
     init.add_argument("--ci", metavar="WHICH", help="the CI file to write: none, github, gitlab or jenkins")
+    init.add_argument("--shards", metavar="N", help="how many jobs of the CI share the replays (default: 1)")
     init.set_defaults(command=_init)
 
 
 def _init(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.cli.init.questions import asked, given
+    from pytest_vnc_use.cli.init.questions import asked, given, with_shards
 
     try:
         folder = Path.cwd()
@@ -66,7 +67,7 @@ def _init(arguments: argparse.Namespace) -> int:
     words = (arguments.program, arguments.vnc, arguments.task, arguments.record, arguments.ci)
     try:
         at_terminal = sys.stdin is not None and sys.stdin.isatty()
-        answers = (asked if at_terminal else given)(*words, folder)
+        answers = with_shards((asked if at_terminal else given)(*words, folder), arguments.shards)
     except (KeyboardInterrupt, EOFError):
         return _left()
     return _carried_out(answers, folder)

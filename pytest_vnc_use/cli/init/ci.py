@@ -34,15 +34,19 @@ PACKAGES: dict[Kind, tuple[str, ...]] = {
 _DPKG_S = 10.0
 
 
-def ci_files(ci: str, target: Target, folder: Path) -> dict[str, str]:
-    """Return the files for a CI, by their path in the project."""
+def ci_files(ci: str, target: Target, folder: Path, shards: int = 1) -> dict[str, str]:
+    """Return the files for a CI, by their path in the project; `shards` is how many jobs share the replays."""
+    numbers = range(1, shards + 1)
     packages = (*PACKAGES[target.kind], *_packages_of(target))
     return {
         path: render(
             template,
             kind=target.kind,
             packages=" ".join(dict.fromkeys(packages)),
-            requirements=" ".join(_requirements(target, folder)),
+            requirements=" ".join([*_requirements(target, folder), *(["pytest-split"] if shards > 1 else [])]),
+            shards=shards,
+            shard_folders=" ".join(f"shards/{number}" for number in numbers),
+            shard_names=", ".join(f"'{number}'" for number in numbers),
             page=target.page if target.is_local_page else "",
             image=target.server.removeprefix("container:"),
         )

@@ -113,7 +113,7 @@ def plan(answers: Answers, project: Project) -> Plan:
     config, hints = _config(_settings(answers.target), project)
     files = [config, _whole(project, test, _test(answers)), _whole(project, Path(POLICY), render("policy"))]
     files += [_lines(project, ".gitignore", *IGNORED), _lines(project, ".gitattributes", *ATTRIBUTES)]
-    for path, text in ci_files(answers.ci, answers.target, project.folder).items():
+    for path, text in ci_files(answers.ci, answers.target, project.folder, answers.shards).items():
         files.append(_whole(project, Path(path), text))
     hints += tuple(_hints(answers, project))
     server = str(project.ini.options.get("vnc_server", answers.target.server))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -23,17 +23,23 @@ Which program do you test?
 TASK = "What does the first test do? One sentence, such as: Type Hello into the document\n"
 RECORD = "Who records it? hand: you do it once in a VNC viewer; model: needs a key, costs money [hand]\n"
 CI = "Which CI runs it? none, github, gitlab or jenkins [{default}]\n"
+MOST_SHARDS = 50
+"""GitLab lets a job need 50 others."""
 RECORDS, CIS = ("hand", "model"), ("none", "github", "gitlab", "jenkins")
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The four answers: program and desktop, the task, `hand` or `model`, and the CI or `none`."""
+    """The four answers: program and desktop, the task, `hand` or `model`, and the CI or `none`.
+
+    `shards` is how many jobs of the CI share the replays; nobody is asked for it.
+    """
 
     target: Target
     task: str
     record: str
     ci: str
+    shards: int = 1
 
 
 def given(
@@ -69,6 +75,19 @@ def asked(
         _answer(RECORD, record, lambda text: read_record(text or "hand")),
         _answer(CI.format(default=default), ci, lambda text: read_ci(text or default)),
     )
+
+
+def with_shards(answers: Answers, text: str | None) -> Answers:
+    """Return the answers with the number of jobs that an option gives. Raises SettingsError."""
+    if text is None:
+        return answers
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_SHARDS:
+        raise SettingsError(f"--shards must be a whole number from 1 to {MOST_SHARDS}, got {text!r}")
+    if int(text) > 1 and answers.ci == "none":
+        raise SettingsError(f"--shards {text} needs a CI: give --ci github, gitlab or jenkins too")
+    if int(text) > 1 and answers.target.kind == "address":
+        raise SettingsError(f"--shards must be 1 for an address, which is one desktop for all jobs, got {text!r}")
+    return replace(answers, shards=int(text))
 
 
 def likely_ci(folder: Path) -> str:

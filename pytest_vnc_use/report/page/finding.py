@@ -32,7 +32,7 @@ def results_beside(paths: Iterable[Path]) -> Told:
     """Return the results of the sessions whose files lie at the paths or below them, beside the run folders."""
     results: list[ItemResult] = []
     problems: list[tuple[str, str]] = []
-    for file in dict.fromkeys(file.resolve() for path in paths for file in _results_below(path)):
+    for file in dict.fromkeys(file.resolve() for path in paths for file in results_files(path)):
         try:
             results.extend(read_results(file).tests)
         except RunFolderError as exc:
@@ -47,13 +47,14 @@ def results_of_shards(paths: Iterable[Path]) -> Told:
     for path, told in shards:
         if not path.is_dir():
             problems.append((f"shard {path.name}", "there is no such folder: its tests are missing here"))
-        elif not told.results and not told.problems:
+        elif not any(results_files(path)):
             missing = f"it has no {_RESULTS}: tests of it that left no run folder are missing here"
             problems.append((f"shard {path.name}", missing))
     return Told([result for _, told in shards for result in told.results], problems)
 
 
-def _results_below(path: Path) -> Iterator[Path]:
+def results_files(path: Path) -> Iterator[Path]:
+    """Yield the files with the results of sessions that lie in a folder or below it."""
     for folder, inner, files in os.walk(path):
         if _TRACE in files:
             inner.clear()

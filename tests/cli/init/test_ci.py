@@ -15,6 +15,7 @@ import jsonschema
 import pytest
 import yaml
 
+from pytest_vnc_use import cli
 from pytest_vnc_use.cli.init.ci import PACKAGES, ci_files
 from pytest_vnc_use.cli.init.project import Project, plan
 from pytest_vnc_use.cli.init.questions import Answers
@@ -41,8 +42,8 @@ SCHEMAS = {
 DOCS = ROOT / "docs" / "ci.md"
 
 
-def files_of(ci: str, kind: str, folder: Path) -> dict[str, str]:
-    return ci_files(ci, read_target(PROGRAMS[kind], "qt" if kind == "qt" else "", folder), folder)
+def files_of(ci: str, kind: str, folder: Path, shards: int = 1) -> dict[str, str]:
+    return ci_files(ci, read_target(PROGRAMS[kind], "qt" if kind == "qt" else "", folder), folder, shards)
 
 
 def check_schema(document: object, name: str) -> None:
@@ -59,10 +60,11 @@ def parsed(source: str) -> object:
 # --- what they are ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("shards", [1, 4])
 @pytest.mark.parametrize("kind", PROGRAMS)
 @pytest.mark.parametrize("ci", ["github", "gitlab"])
-def test_yaml_is_valid_for_the_published_schema(tmp_path: Path, ci: str, kind: str) -> None:
-    for path, source in files_of(ci, kind, tmp_path).items():
+def test_yaml_is_valid_for_the_published_schema(tmp_path: Path, ci: str, kind: str, shards: int) -> None:
+    for path, source in files_of(ci, kind, tmp_path, shards).items():
         check_schema(parsed(source), SCHEMAS[path])
 
 
@@ -71,9 +73,10 @@ def test_the_composite_action_is_valid_for_the_published_schema() -> None:
     check_schema(yaml.safe_load(source), "github-actions")
 
 
+@pytest.mark.parametrize("shards", [1, 4])
 @pytest.mark.parametrize("kind", PROGRAMS)
-def test_a_jenkinsfile_is_balanced(tmp_path: Path, kind: str) -> None:
-    (source,) = files_of("jenkins", kind, tmp_path).values()
+def test_a_jenkinsfile_is_balanced(tmp_path: Path, kind: str, shards: int) -> None:
+    (source,) = files_of("jenkins", kind, tmp_path, shards).values()
     outside = "".join(re.split(r"'''.*?'''", re.sub(r"//.*", "", source), flags=re.DOTALL))
     assert outside.count("{") == outside.count("}")
     assert source.count("'''") % 2 == 0
@@ -84,6 +87,125 @@ def test_docs_show_what_is_written(tmp_path: Path, ci: str) -> None:
     path, source = next(iter(files_of(ci, "xvnc", tmp_path).items()))
     blocks = re.findall(r"^```\w+ title=\"([^\"]+)\"\n(.*?)^```$", DOCS.read_text(encoding="utf-8"), re.M | re.DOTALL)
     assert dict(blocks)[path] == source, f"docs/ci.md must show this as {path}:\n{source}"
+
+
+@pytest.mark.parametrize("ci", ["github", "gitlab", "jenkins"])
+def test_docs_show_the_jobs_of_four_shards(tmp_path: Path, ci: str) -> None:
+    path, source = next(iter(files_of(ci, "xvnc", tmp_path, 4).items()))
+    shown = re.findall(rf"^```\w+ title=\"{path}, 4 shards\"\n(.*?)^```$", DOCS.read_text("utf-8"), re.M | re.DOTALL)
+    assert len(shown) == 1
+    assert shown[0] in source, f"docs/ci.md must show a part of this:\n{source}"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--shards", "0", "--ci", "github"], "--shards must be a whole number from 1 to 50, got '0'"),
+        (["--shards", "4"], "--shards 4 needs a CI"),
+        (["--shards", "4", "--ci", "gitlab", "--vnc", "winbox::5900"], "one desktop for all jobs"),
+    ],
+)
+def test_a_number_of_shards_that_makes_no_sense_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", None)
+    assert cli.main(["init", "xterm", "--task", "Type it", *words]) == 2
+    assert told in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
+# --- when they run ---------------------------------------------------------------------------------------------------
+
+LABELLED = {"github.event_name": "pull_request", "github.event.action": "labeled", "github.repository": "us/shop"}
+EVENTS = {
+    "a push": ({"github.event_name": "push"}, {"replay"}),
+    "a night": ({"github.event_name": "schedule"}, {"heal"}),
+    "by hand": ({"github.event_name": "workflow_dispatch"}, {"heal"}),
+    "a pull request": ({"github.event_name": "pull_request", "github.event.action": "opened"}, {"replay"}),
+    "the label": (
+        {
+            **LABELLED,
+            "github.event.label.name": "heal-vnc",
+            "github.event.pull_request.head.repo.full_name": "us/shop",
+        },
+        {"heal"},
+    ),
+    "the label on a fork": (
+        {
+            **LABELLED,
+            "github.event.label.name": "heal-vnc",
+            "github.event.pull_request.head.repo.full_name": "them/shop",
+        },
+        set(),
+    ),
+    "another label": (
+        {**LABELLED, "github.event.label.name": "bug", "github.event.pull_request.head.repo.full_name": "us/shop"},
+        set(),
+    ),
+}
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_github_heals_at_night_by_hand_and_by_the_label_but_no_fork(tmp_path: Path, event: str) -> None:
+    known, jobs = EVENTS[event]
+    (source,) = files_of("github", "xvnc", tmp_path).values()
+    assert "pull_request_target" not in source  # it would give a fork's code the secrets
+    conditions = {name: job["if"] for name, job in yaml.safe_load(source)["jobs"].items()}
+    told = {
+        name: re.sub(r"github\.[\w.]+", lambda found: repr(known.get(found[0], "")), text)
+        for name, text in conditions.items()
+    }
+    run = {name for name, text in told.items() if eval(text.replace("&&", "and").replace("||", "or"))}
+    assert run == jobs
+
+
+MERGE_REQUEST = {"CI_PIPELINE_SOURCE": "merge_request_event", "CI_PROJECT_ID": "1"}
+PIPELINES = {
+    "a push": ({"CI_PIPELINE_SOURCE": "push"}, {"replay": "on_success", "heal": "manual"}),
+    "a night": ({"CI_PIPELINE_SOURCE": "schedule"}, {"heal": "on_success"}),
+    "a merge request": ({**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "1"}, {}),
+    "the label": (
+        {**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "1", "CI_MERGE_REQUEST_LABELS": "bug,heal-vnc"},
+        {"heal": "on_success"},
+    ),
+    "the label on a fork": (
+        {**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "2", "CI_MERGE_REQUEST_LABELS": "heal-vnc"},
+        {},
+    ),
+    "a longer label": (
+        {**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "1", "CI_MERGE_REQUEST_LABELS": "no-heal-vnc"},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_gitlab_heals_at_night_by_hand_and_by_the_label_but_no_fork(tmp_path: Path, pipeline: str) -> None:
+    known, jobs = PIPELINES[pipeline]
+
+    def holds(condition: str) -> bool:
+        text = re.sub(r"=~ /(.*?)/", r"in Matching(r'\1')", condition)
+        text = re.sub(r"\$(\w+)", lambda found: repr(known.get(found[1])), text)
+        return bool(eval(text.replace("&&", "and").replace("||", "or"), {"Matching": Matching}))
+
+    document = yaml.safe_load(files_of("gitlab", "xvnc", tmp_path)[".gitlab/desktop-tests.yml"])
+    run = {}
+    for name in ("replay", "heal"):
+        rules = document[f"{name}-desktop-tests"]["rules"]
+        first = next(rule.get("when", "on_success") for rule in rules if holds(rule.get("if", "True")))
+        run |= {name: first} if first != "never" else {}
+    assert run == jobs
+
+
+class Matching:
+    """All texts that match a pattern."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+
+    def __contains__(self, text: str | None) -> bool:
+        return bool(re.search(self._pattern, text or ""))
 
 
 def test_the_packages_are_debians() -> None:
@@ -119,11 +241,11 @@ RECIPES = [
 def origin(tmp_path: Path) -> Callable[[str], Path]:
     """A project of `cua-vnc init` with a Qt program, pushed to a repository of its own."""
 
-    def make(ci: str) -> Path:
+    def make(ci: str, shards: int = 1) -> Path:
         project, bare = tmp_path / "project", tmp_path / "origin.git"
         project.mkdir()
         target = read_target(PAD_LINE, "qt", project)
-        planned = plan(Answers(target, "Click into the middle", "model", ci), Project.read(project))
+        planned = plan(Answers(target, "Click into the middle", "model", ci, shards), Project.read(project))
         for file in planned.files:
             (project / file.path).parent.mkdir(parents=True, exist_ok=True)
             (project / file.path).write_text(file.text or "")
@@ -153,16 +275,20 @@ def test_heal_proposes_recordings_that_replay_without_a_key(
     bare = origin(recipe.ci)
     server = model(calls(("click", {"x": 500, "y": 500})), text("I clicked"))
     secrets = {"GOOGLE_API_KEY": server.api_key, "GH_TOKEN": "token", "HEAL_TOKEN": "token"}
-    healing = Machine(tmp_path / "healing", bare, {"GOOGLE_GEMINI_BASE_URL": server.url})
+    subprocess.run(["git", "branch", "buttons", "main"], cwd=bare, check=True)
+    by_label = {} if recipe.ci == "jenkins" else {"pull_request": 7, "branch": "buttons"}
+    healing = Machine(tmp_path / "healing", bare, {"GOOGLE_GEMINI_BASE_URL": server.url}, **by_label)
     assert recipe.run(healing, recipe.file, recipe.heal, secrets) == 0, healing.said
     assert "1 recording written" in healing.said
-    listed = ["git", "ls-tree", "-r", "--name-only", "heal-desktop-tests"]
+    branch = "heal-desktop-tests" if recipe.ci == "jenkins" else "heal-desktop-tests-7"
+    listed = ["git", "ls-tree", "-r", "--name-only", branch]
     pushed = subprocess.run(listed, cwd=bare, capture_output=True, text=True, check=True).stdout
     assert "tests/__vnc_recordings__/test_first/test_first.json" in pushed
     assert "runs/" not in pushed
     if recipe.ci != "gitlab":
-        assert any(call.startswith("gh pr create --head heal-desktop-tests") for call in healing.calls)
-    subprocess.run(["git", "update-ref", "refs/heads/main", "heal-desktop-tests"], cwd=bare, check=True)
+        base = " --base buttons " if by_label else " "
+        assert any(call.startswith(f"gh pr create --head {branch}{base}--title") for call in healing.calls)
+    subprocess.run(["git", "update-ref", "refs/heads/main", branch], cwd=bare, check=True)
 
     replaying = Machine(tmp_path / "replaying", bare)
     assert recipe.run(replaying, recipe.file, recipe.replay, {}) == 0, replaying.said
@@ -200,3 +326,34 @@ def test_a_test_that_cannot_be_healed_fails_the_job_after_the_others_were_propos
     secrets = {"GOOGLE_API_KEY": server.api_key}
     assert run_github(machine, RECIPES[0].file, "heal", secrets) == 1, machine.said
     assert "no recording has changed" in machine.said
+
+
+UNSHOWN = """
+import pytest
+
+@pytest.mark.skip("no desktop is needed to be counted")
+@pytest.mark.vnc_task("Click it")
+def test_it(vnc_desktop): ...
+"""
+MERGES = {"github": "merge", "gitlab": "merge-desktop-tests", "jenkins": "Merge"}
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.ci)
+def test_shards_are_put_together_and_a_missing_one_is_told(
+    tmp_path: Path, origin: Callable[..., Path], recipe: Recipe
+) -> None:
+    require("git")
+    pytest.importorskip("pytest_split")
+    bare = origin(recipe.ci, shards=2)
+    whole = Machine(tmp_path / "whole", bare)
+    for shard in (1, 2):  # one of them has no test
+        job = Machine(tmp_path / f"job-{shard}", bare, shard=shard)
+        (job.clone / "tests" / "test_first.py").write_text(UNSHOWN)
+        assert recipe.run(job, recipe.file, recipe.replay, {}) == 0, job.said
+        shutil.copytree(job.clone / "shards", whole.clone / "shards", dirs_exist_ok=True)
+    assert recipe.run(whole, recipe.file, MERGES[recipe.ci], {}) == 0, whole.said
+    assert "1 skipped in 2 of 2 jobs: report/vnc-results.json" in whole.said
+    assert (whole.clone / "report" / "index.html").exists()
+    shutil.rmtree(whole.clone / "shards" / "2")
+    assert recipe.run(whole, recipe.file, MERGES[recipe.ci], {}) == 1, whole.said
+    assert "'shards/2' must have one vnc-results.json below it, there is none" in whole.said

@@ -1,0 +1,33 @@
+"""What to do for each sentence of the gallery, a list for each turn: how its recordings are made without a model."""
+
+from __future__ import annotations
+
+from pytest_vnc_use.types import Action, Click, KeyCombo, TypeText
+
+SCRIPTS: dict[str, list[list[Action]]] = {
+    "Add the line 'see you on Monday.' at the end of the letter, and save it": [
+        [KeyCombo(("ctrl", "end"))],
+        [TypeText("see you on Monday.\n")],
+        [KeyCombo(("ctrl", "s"))],
+    ],
+    "Put bread below the apples on the list, save it and leave the editor": [
+        [KeyCombo(("down",)), TypeText("bread\n")],
+        [KeyCombo(("ctrl", "o")), KeyCombo(("enter",))],
+        [KeyCombo(("ctrl", "x"))],
+    ],
+    "Order 3 pears": [
+        [Click(150, 135)],
+        [TypeText("pears")],
+        [TypeText("3", 310, 135, clear_first=True, press_enter=True)],
+    ],
+    "Write 12 and 30 into the first two cells, and their sum below": [
+        [TypeText("12\n")],
+        [TypeText("30\n")],
+        [TypeText("=SUM(A1:A2)\n")],
+        [KeyCombo(("ctrl", "s"))],
+    ],
+    "Type 'hello, guest' into the machine": [[TypeText("hello, guest")]],
+    "Send the line 'the parcel is here' to the other desktop": [
+        [TypeText("the parcel is here\n")],
+    ],
+}

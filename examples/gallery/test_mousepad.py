@@ -1,0 +1,26 @@
+"""A GTK program: mousepad, with settings of its own, so that it looks the same for every user."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_vnc_use.types.protocols import Desktop
+
+START = """
+export HOME="$PWD" XDG_CONFIG_HOME="$PWD" GSETTINGS_BACKEND=keyfile GTK_THEME=Adwaita
+mkdir -p glib-2.0/settings
+printf '[org/xfce/mousepad/preferences/window]\\npath-in-title=false\\n' >glib-2.0/settings/keyfile
+echo "Dear all," >letter.txt
+exec mousepad letter.txt
+"""
+
+
+@pytest.fixture
+def vnc_app() -> list[str]:
+    return ["sh", "-c", START]
+
+
+@pytest.mark.needs("mousepad", package="mousepad")
+@pytest.mark.vnc_task("Add the line 'see you on Monday.' at the end of the letter, and save it")
+def test_a_letter_is_finished(vnc_desktop: Desktop) -> None:
+    assert vnc_desktop.read_file("letter.txt") == "Dear all,\nsee you on Monday.\n"

@@ -1,0 +1,88 @@
+"""`cua-vnc results`: the results of several jobs as one file, and whether all of them are there."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_vnc_use.errors import RunFolderError, SettingsError
+from pytest_vnc_use.plain_text import line
+from pytest_vnc_use.report.results import SessionResults
+
+_FILE = "vnc-results.json"
+EXIT_CODES = """\
+exit code: 0 where every test is there once and none failed, 1 where one failed, is in two jobs, or a job has no
+results, 2 for wrong usage
+"""
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    results = commands.add_parser(
+        "results",
+        help="put the results of several jobs together",
+        description=f"Read {_FILE} of each job, write one for all, and say which job has none. "
+        "`cua-vnc report` makes the pages.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    results.add_argument(
+        "path", nargs="+", metavar="PATH", help=f"what a job left: its {_FILE}, or a folder with it somewhere below"
+    )
+    results.add_argument(
+        "-o", dest="file", default=_FILE, metavar="FILE", help="the file for all results (default: %(default)s)"
+    )
+    results.add_argument("--jobs", metavar="N", help="how many jobs there were (default: as many as PATHs)")
+    results.set_defaults(command=_results)
+
+
+def _results(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.report.merging import merged
+    from pytest_vnc_use.report.results import write_results
+    from pytest_vnc_use.report.summaries import lines, tell_github
+
+    paths = [Path(path) for path in dict.fromkeys(arguments.path)]
+    jobs = _count(arguments.jobs) if arguments.jobs else len(paths)
+    parts, problems = _read(paths)
+    if not parts:
+        raise RunFolderError("; ".join(problems))
+    if len(paths) < jobs:
+        problems.append(f"{jobs - len(paths)} of {jobs} jobs are missing")
+    results = merged(parts, problems)
+    file = Path(arguments.file)
+    try:
+        write_results(file, results)
+        tell_github(results)
+    except OSError as exc:
+        raise SettingsError(f"-o must be a file that can be written, got {arguments.file!r}: {exc}") from exc
+    counts = ", ".join(f"{count} {result}" for result, count in results.totals.results.items())
+    for told in (f"{counts or 'no tests'} in {len(parts)} of {jobs} jobs: {file}", *lines(results), *results.problems):
+        print(line(told))
+    return 1 if results.problems or any(test.is_bad for test in results.tests) else 0
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise SettingsError(f"--jobs must be a whole number from 1, got {text!r}")
+    return int(text)
+
+
+def _read(paths: Sequence[Path]) -> tuple[dict[str, SessionResults], list[str]]:
+    """Return the results at each path, by the path, and what is wrong with the others."""
+    from pytest_vnc_use.report.page.finding import results_files
+    from pytest_vnc_use.report.results import read_results
+
+    parts: dict[str, SessionResults] = {}
+    problems: list[str] = []
+    for path in paths:
+        files = [path] if path.is_file() else list(results_files(path))
+        if len(files) != 1:
+            found = f"{len(files)} of them" if files else "none: its job did not end"
+            problems.append(f"{str(path)!r} must have one {_FILE} below it, there is {found}")
+            continue
+        try:
+            parts[str(path)] = read_results(files[0])
+        except RunFolderError as exc:
+            problems.append(str(exc))
+    return parts, problems

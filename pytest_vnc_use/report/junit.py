@@ -1,0 +1,76 @@
+"""Attachments in JUnit's XML, as GitLab and Jenkins look for them: a line `[[ATTACHMENT|path]]` in a test's system-out.
+
+GitLab takes the first one of a test that failed, as a path below the project's folder, and knows no path with a bracket
+or a bar. Jenkins' plugin "JUnit Attachments" takes all, as paths from the workspace. It copies each by its file name
+alone, so the page of a run, which is always index.html, is named on a line of its own instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+from pytest_vnc_use.atomic_file import write_atomically
+from pytest_vnc_use.report.page.run_view import show_run
+
+_RUN, _OUTPUT = "vnc_run", "system-out"
+_WORKSPACES = ("CI_PROJECT_DIR", "WORKSPACE", "GITHUB_WORKSPACE")
+_NOT_IN_A_PATH = frozenset("[]|\n")
+
+
+def workspace() -> Path:
+    """Return the folder that the CI's paths begin in; elsewhere the current one."""
+    named = (os.environ.get(name, "") for name in _WORKSPACES)
+    return Path(next(filter(None, named), ".")).absolute()
+
+
+def add_attachments(file: Path, folder: Path, hide: Callable[[str], str]) -> int:
+    """Add the deciding picture of each test that failed to the XML, and the page of its run; return how many pictures.
+
+    Paths are relative to `folder` where they are below it. A path that `hide` changes has a secret in it, and is left
+    out. Raises OSError, ElementTree.ParseError.
+    """
+    tree = ElementTree.parse(file)
+    pictures = 0
+    for case in tree.iter("testcase"):
+        lines = _lines(case, folder, hide)
+        if lines:
+            _append(case, "\n".join(lines))
+            pictures += lines[0].startswith("[[ATTACHMENT|")
+    if pictures:
+        write_atomically(file, ElementTree.tostring(tree.getroot(), "utf-8", xml_declaration=True))
+    return pictures
+
+
+def _lines(case: ElementTree.Element, folder: Path, hide: Callable[[str], str]) -> list[str]:
+    """Return the lines for a test: its picture, and the page of its run."""
+    runs = [each.get("value", "") for each in case.iter("property") if each.get("name") == _RUN]
+    if not runs or (case.find("failure") is None and case.find("error") is None):
+        return []
+    run = Path(runs[-1])
+    if not (run / "trace.jsonl").is_file():  # of a worker on another machine
+        return []
+    deciding = show_run(run).view.deciding
+    if deciding is None or not deciding.right.address:
+        return []
+    picture, page = (_path(run / name, folder) for name in (deciding.right.address, "index.html"))
+    return [
+        line
+        for path, line in ((picture, f"[[ATTACHMENT|{picture}]]"), (page, f"page of the run: {page}"))
+        if hide(path) == path and _NOT_IN_A_PATH.isdisjoint(path)
+    ]
+
+
+def _path(file: Path, folder: Path) -> str:
+    there = file.absolute()
+    return (there.relative_to(folder) if there.is_relative_to(folder) else there).as_posix()
+
+
+def _append(case: ElementTree.Element, text: str) -> None:
+    """Add text to the one system-out of a test: readers know one only."""
+    output = case.find(_OUTPUT)
+    if output is None:
+        output = ElementTree.SubElement(case, _OUTPUT)
+    output.text = f"{output.text}\n{text}\n" if output.text else f"{text}\n"

@@ -1,0 +1,24 @@
+"""The gallery is a project of its own: the README's first command leaves it out. .ci/run replays it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from support.paths import EXAMPLES, ROOT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("folder", "found"), [("examples", False), ("examples/gallery", True)])
+def test_the_gallery_is_collected_only_where_it_is_named(folder: str, found: bool) -> None:
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", folder]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout
+    assert ("test_mousepad.py" in done.stdout) == found
+
+
+def test_every_program_of_the_gallery_has_a_recording() -> None:
+    tests = {test.stem for test in (EXAMPLES / "gallery").glob("test_*.py")}
+    assert {folder.name for folder in (EXAMPLES / "gallery" / "__vnc_recordings__").iterdir()} == tests
