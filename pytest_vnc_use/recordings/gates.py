@@ -83,9 +83,9 @@ class Gate:
         differs = differing(self.expected, seen) & ~self.ignored
         found = differs & self.compared
         if found.any():
-            return _mismatch(self._place(found), found)
+            return _mismatch(self._place(found), found, self.targets)
         if differs.mean() > REST_MAY_DIFFER:
-            return _mismatch(f"{differs.mean():.0%} of the screen look different", differs)
+            return _mismatch(f"{differs.mean():.0%} of the screen look different", differs, self.targets)
         return None
 
     def _place(self, found: Mask) -> str:
@@ -229,11 +229,25 @@ def evidence_gate(expected: Pixels, parts: Iterable[Volatile] = (), masks: Itera
     return replace(whole, whole="it is not the screen that was judged")
 
 
-def _mismatch(problem: str, found: Mask) -> Mismatch:
-    """Return a mismatch whose problem says how many pixels differ, and where."""
+def _mismatch(problem: str, found: Mask, targets: Sequence[Region]) -> Mismatch:
+    """Return a mismatch whose problem says how many pixels differ, where, and how many near the step's targets."""
     box = box_of(found)
-    where = f"from ({box.left}, {box.top}) to ({box.right}, {box.bottom})"
-    return Mismatch(f"{problem} ({pixels_in_words(found)} {where})", box, tuple(boxes_of(found)))
+    count = f"{pixels_in_words(found)} {_place_in_words(box)}"
+    return Mismatch(f"{problem} ({count}){_near_in_words(found, targets)}", box, tuple(boxes_of(found)))
+
+
+def _near_in_words(found: Mask, targets: Sequence[Region]) -> str:
+    if not targets:
+        return ""
+    near = found & mask_of(targets, found.shape)
+    where = " and ".join(map(_place_in_words, targets))
+    if not near.any():
+        return f"; the surroundings of the step's target, {where}, are as recorded"
+    return f"; of these, {pixels_in_words(near)} in the surroundings, {where}"
+
+
+def _place_in_words(box: Region) -> str:
+    return f"from ({box.left}, {box.top}) to ({box.right}, {box.bottom})"
 
 
 def _other_size(seen: Pixels) -> Mismatch:

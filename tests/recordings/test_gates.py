@@ -55,14 +55,18 @@ def test_the_targets_surroundings_are_compared_though_no_step_changed_them() -> 
     closed = middle(drawn("Add"), drawn("Add"), *targets).mismatch(drawn("Sub"))
     assert closed is not None
     assert closed.problem.startswith("the surroundings of its target look different")
+    assert closed.problem.endswith(" pixels in the surroundings, from (0, 0) to (150, 75)")
     assert middle(drawn("Add"), drawn("Add"), *surroundings(Click(*FAR_AWAY), SIZE)).mismatch(drawn("Sub")) is None
 
 
 def test_what_an_earlier_step_changed_is_compared_still() -> None:
     touched = mask_of([Region(18, 30, 100, 50)], (SIZE[1], SIZE[0]))
-    closed = middle(drawn("Add"), drawn("Add"), touched=touched).mismatch(drawn("Adb"))
+    closed = middle(drawn("Add"), drawn("Add"), Region(200, 150, 320, 200), touched=touched).mismatch(drawn("Adb"))
     assert closed is not None
     assert "it is other where no step has changed it, or an earlier one" in closed.problem
+    assert closed.problem.endswith(
+        "; the surroundings of the step's target, from (200, 150) to (320, 200), are as recorded"
+    )
 
 
 def test_before_a_step_in_the_middle_the_rest_may_differ_up_to_a_limit_and_is_told() -> None:
