@@ -103,7 +103,7 @@ def program_of(settings: Settings) -> list[str]:
     except ValueError as exc:
         raise SettingsError(f"--vnc-app must be a command line, got {settings.app!r}: {exc}") from exc
     if settings.server == "qt" and not command:
-        raise SettingsError("--vnc-server=qt starts the program under test, and --vnc-app does not say which")
+        raise SettingsError("--vnc-server=qt starts the program under test: --vnc-app must name its command, got ''")
     if command and is_given(settings) and not settings.exec:
         raise SettingsError(
             f"--vnc-app={settings.app!r} cannot be started on the desktop at {settings.server!r}, which is reached "

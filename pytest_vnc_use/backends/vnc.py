@@ -213,7 +213,7 @@ class VNCController:
     def click(self, x: int, y: int, button: Button = "left", count: int = 1) -> None:
         """Move to a point, then press and release `button` there, `count` (1 to 3) times."""
         if count not in (1, 2, 3):
-            raise ActionError(f"a click is single, double or triple: count 1 to 3, got {count!r}")
+            raise ActionError(f"the count of a click must be 1 to 3, got {count!r}")
         with self._acting(clicks=True):
             self._pointer.move(x, y)
             self._pointer.click(button, count)
@@ -253,7 +253,7 @@ class VNCController:
         wheel (Qt's own), keys are used in any case.
         """
         if clicks < 1:
-            raise ActionError(f"scrolling takes at least 1 click of the wheel, got {clicks!r}")
+            raise ActionError(f"a scroll must be at least 1 click of the wheel, got {clicks!r}")
         with self._acting():
             self._pointer.move(x, y)
             if by == "wheel" and self._has_wheel:
@@ -347,7 +347,7 @@ class VNCController:
     def wait(self, duration_s: float) -> None:
         """Let time pass. Raises ConnectionLost as soon as the desktop is gone."""
         if not 0 <= duration_s < math.inf:
-            raise ActionError(f"a wait takes 0 seconds or more, got {duration_s!r}")
+            raise ActionError(f"a wait must be 0 seconds or more, got {duration_s!r}")
         self._screen.mark_began()
         try:
             self._screen.pause(duration_s)

@@ -76,7 +76,7 @@ def demonstrate(
     wanted.check()
     redactor = Redactor({name: os.environ.get(name, "") for name in wanted.secrets})
     if redactor.hide(settings.app) != settings.app:
-        raise SettingsError("--app holds a secret, and the test would tell it: let the program read it elsewhere")
+        raise SettingsError("--app holds a secret, which the test would contain: let the program read it elsewhere")
     shown = _shown(settings, redactor, listen, say)
     if not shown.steps:
         say("nothing was done, so nothing is written")

@@ -222,7 +222,7 @@ class Showing:
         if (found := self.ambient.hide(text)) != text:
             name = found.partition("<secret:")[2].partition(">")[0]
             raise SettingsError(
-                f"step {number} types what stands in {name!r}, so nothing is written: name it as a secret, with "
+                f"step {number} types the value of {name!r}, so nothing is written: name it as a secret, with "
                 f"--secret {name}, or as secrets={name!r} in the marker"
             )
         return replace(action, text=text)

@@ -254,9 +254,9 @@ def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:
     parts = [keys] if isinstance(keys, str) else keys
     names = [name for part in parts for word in _split(part) for name in split_words(word)]
     if not names:
-        raise ActionError(f"a key combination names at least one key, got {keys!r}")
+        raise ActionError(f"a key combination must name at least one key, got {keys!r}")
     if len(names) > MOST_KEYS:
-        raise ActionError(f"a key combination names at most {MOST_KEYS} keys, got {len(names)}")
+        raise ActionError(f"a key combination must name at most {MOST_KEYS} keys, got {len(names)}")
     return _as_meant([parse_key(name) for name in names], held)
 
 
@@ -266,7 +266,7 @@ def _split(part: str) -> list[str]:
     names = [*part[:-2].split("+"), "+"] if part.endswith("++") else part.split("+")
     names = [name.strip() or name for name in names]
     if "" in names:
-        raise ActionError(f"a key combination is keys joined by '+', as 'ctrl+a' or 'ctrl++', got {part!r}")
+        raise ActionError(f"a key combination must be keys joined by '+', as 'ctrl+a' or 'ctrl++', got {part!r}")
     return names
 
 

@@ -44,7 +44,7 @@ class SealedCheckpoints:
         if not self.trust and not is_seal_of(seal, *self._parts(kind, data[1])):
             raise RunFolderError(
                 f"the checkpoint of run {self.run_id!r} was not written by you here, or was changed since; "
-                "where you trust it, say --trust (trust=True)"
+                "if you trust it, pass --trust (trust=True)"
             )
         return self.serializer.loads_typed((kind, data[1]))
 

@@ -48,7 +48,7 @@ def check_origin(trace: Trace, *, trust: bool) -> None:
     named = ", ".join(_named_settings(trace.started)) or "nothing beside its task"
     raise SettingsError(
         f"run {plain(trace.path.name)!r} was not made by you on this machine, or was changed since; it names {named}; "
-        "where you trust that, and what it is about to do, say --trust (trust=True)"
+        "if you trust that, and what it is about to do, pass --trust (trust=True)"
     )
 
 

@@ -65,7 +65,7 @@ class Gate:
     parts: tuple[Volatile, ...] = ()
     targets: tuple[Region, ...] = ()
     is_first: bool = False
-    whole: str = "it is other before anything was done"
+    whole: str = "it differs before anything was done"
     tells: bool = True
     caret: Region | None = None
     hidden: Mask | None = None
@@ -94,8 +94,8 @@ class Gate:
         if self.is_first:
             return self.whole
         if (found & self.changed).any():
-            return "what the step before changed is not as it was then"
-        return "it is other where no step has changed it, or an earlier one"
+            return "a part that the step before changed differs"
+        return "it differs where no step has changed it, or an earlier one did"
 
     def _unknown_look(self, seen: Pixels) -> Mismatch | None:
         for part in self.parts:

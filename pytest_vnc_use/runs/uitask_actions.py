@@ -148,7 +148,7 @@ def _point(position: Any) -> Point:
 
 def _known(pointer: Point | None) -> Point:
     if pointer is None:
-        raise ValueError("where the pointer was is not known")
+        raise ValueError("nobody knows where the pointer was")
     return pointer
 
 

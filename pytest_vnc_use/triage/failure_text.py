@@ -74,7 +74,7 @@ def _fault_now(desktop: Desktop, *, stands_still: bool) -> Fault:
             return Fault("it runs, and answers nothing", of_program=True, hangs=True)
         return fault
     except Exception as exc:  # noqa: BLE001  # a user's own may raise anything; this only explains another failure
-        return Fault(f"what became of it cannot be told: {type(exc).__name__}: {exc}")
+        return Fault(f"its state is unknown: {type(exc).__name__}: {exc}")
 
 
 def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:

@@ -103,7 +103,7 @@ def test_a_server_that_stops_in_the_middle() -> None:
 
 def test_a_server_that_is_not_vnc() -> None:
     with listener(b"SSH-2.0-OpenSSH_9.2\r\n") as address:
-        assert_refused(address, DesktopRefused, "does not talk VNC")
+        assert_refused(address, DesktopRefused, "does not speak VNC")
 
 
 def test_an_address_that_swallows_packets() -> None:
@@ -112,7 +112,7 @@ def test_an_address_that_swallows_packets() -> None:
 
 @pytest.mark.parametrize("address", ["localhost:one", "a:1:2:3", "[::1:5", "/nonexistent/socket"])
 def test_an_address_that_makes_no_sense(address: str) -> None:
-    assert_refused(address, VncUseError, "unix socket|a VNC server is 'host::port'")
+    assert_refused(address, VncUseError, "unix socket|a VNC server must be 'host::port'")
 
 
 def test_a_password_beyond_ascii() -> None:

@@ -87,8 +87,8 @@ def test_an_update_that_answers_nothing_is_not_taken_for_an_answer(impatient: No
 # --- what makes no sense ---------------------------------------------------------------------------------------------
 
 SENSELESS_GREETINGS = {
-    "does not talk VNC": b"SSH-2.0-OpenSSH_9.2\r\n",
-    "does not talk VNC as known here: max": b"RFB 000.000\n",
+    "does not speak VNC": b"SSH-2.0-OpenSSH_9.2\r\n",
+    "does not speak VNC as expected: max": b"RFB 000.000\n",
     "unknown security types": b"RFB 003.008\n\x02\x63\x64",
     "Connection refused: b''": b"RFB 003.008\n\x00" + bytes(4),
     "a text of 4294967295 bytes": b"RFB 003.008\n\x00" + b"\xff" * 4,

@@ -189,10 +189,10 @@ def test_an_unknown_key_is_named(keys: str | list[str]) -> None:
 
 @pytest.mark.parametrize("keys", ["", "ctrl+", "+a", "a+++b"])
 def test_a_combination_with_a_gap(keys: str) -> None:
-    with pytest.raises(ActionError, match="a key combination is keys joined by"):
+    with pytest.raises(ActionError, match="a key combination must be keys joined by"):
         parse_combo(keys)
 
 
 def test_no_keys_at_all() -> None:
-    with pytest.raises(ActionError, match="names at least one key"):
+    with pytest.raises(ActionError, match="must name at least one key"):
         parse_combo([])

@@ -197,7 +197,7 @@ def test_a_server_that_is_no_vnc_server(doctor: Callable[..., Told]) -> None:
     with greeting(GREETS_OTHERWISE) as address:
         told = doctor("--vnc", address)
     assert told.code == 1
-    assert "does not talk VNC as known here: invalid initial server response" in told.out
+    assert "does not speak VNC as expected: invalid initial server response" in told.out
 
 
 def test_a_server_of_the_first_protocol_chooses_the_security_type_itself() -> None:
@@ -245,7 +245,7 @@ def test_every_given_server_is_looked_at(tigervnc: VncServer) -> None:
 def test_an_address_that_makes_no_sense_is_wrong_usage(doctor: Callable[..., Told]) -> None:
     told = doctor("--vnc", "host:first")
     assert told.code == 2
-    assert "a VNC server is 'host::port', 'host:display' or a socket's path, got 'host:first'" in told.err
+    assert "a VNC server must be 'host::port', 'host:display' or a socket's path, got 'host:first'" in told.err
 
 
 # --- typing on it ----------------------------------------------------------------------------------------------------

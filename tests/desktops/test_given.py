@@ -215,7 +215,7 @@ def test_a_given_desktop_goes_back_as_it_was_found_or_with_a_warning(tigervnc: V
     assert "program" in desktop.logs()
     desktop = leased()
     desktop.run(["xsetroot", "-solid", "red"])
-    with pytest.warns(UserWarning, match="is not as it was when it was leased.*the next test finds it so"):
+    with pytest.warns(UserWarning, match="is not as it was when it was leased.*the next test starts with it"):
         desktop.stop()
     desktop.stop()
     leased().stop()

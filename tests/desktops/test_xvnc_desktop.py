@@ -167,7 +167,7 @@ def test_nothing_of_it_is_open_to_others(start: Start) -> None:
 
 def test_an_x_client_needs_the_cookie(start: Start) -> None:
     number = int(start().display[1:])
-    with pytest.raises(ConnectionLost, match="did not let its own starter in"):
+    with pytest.raises(ConnectionLost, match="refused this process, which started it"):
         XDisplay(number, bytes(16), timeout_s=5)
 
 

@@ -28,7 +28,7 @@ def middle(before: Pixels, expected: Pixels, *targets: Region, touched: Mask | N
 def test_one_character_of_what_a_step_changed_is_seen(recorded: str, now: str) -> None:
     closed = middle(drawn(""), drawn(recorded)).mismatch(drawn(now))
     assert closed is not None
-    assert "what the step before changed is not as it was then" in closed.problem
+    assert "a part that the step before changed differs" in closed.problem
     assert closed.region.left >= 18
 
 
@@ -63,7 +63,7 @@ def test_what_an_earlier_step_changed_is_compared_still() -> None:
     touched = mask_of([Region(18, 30, 100, 50)], (SIZE[1], SIZE[0]))
     closed = middle(drawn("Add"), drawn("Add"), Region(200, 150, 320, 200), touched=touched).mismatch(drawn("Adb"))
     assert closed is not None
-    assert "it is other where no step has changed it, or an earlier one" in closed.problem
+    assert "it differs where no step has changed it, or an earlier one did" in closed.problem
     assert closed.problem.endswith(
         "; the surroundings of the step's target, from (200, 150) to (320, 200), are as recorded"
     )

@@ -187,5 +187,5 @@ class Keyboard:
 
 def _mask(button: Button) -> int:
     if button not in _BUTTONS:
-        raise ActionError(f"a button is 'left', 'middle' or 'right', got {button!r}")
+        raise ActionError(f"a button must be 'left', 'middle' or 'right', got {button!r}")
     return 1 << (_BUTTONS[button] - 1)

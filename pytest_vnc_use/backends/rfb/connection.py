@@ -199,7 +199,9 @@ def _endpoint(server: str, timeout_s: float) -> Any:  # mypy does not know zope'
     try:
         _, host, port = parse_server(server)
     except ValueError as exc:
-        raise SettingsError(f"a VNC server is 'host::port', 'host:display' or a socket's path, got {server!r}") from exc
+        raise SettingsError(
+            f"a VNC server must be 'host::port', 'host:display' or a socket's path, got {server!r}"
+        ) from exc
     return HostnameEndpoint(reactor, host, port, timeout=timeout_s)
 
 
@@ -211,4 +213,4 @@ def _socket_endpoint(path: str, timeout_s: float) -> Any:
 
 def _check_password(password: str | None) -> None:
     if password is not None and not password.isascii():
-        raise SettingsError("a VNC password holds ASCII characters only, and this one holds others")
+        raise SettingsError("a VNC password must hold ASCII characters only, and this one holds others")

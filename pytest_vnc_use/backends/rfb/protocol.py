@@ -169,7 +169,7 @@ class DesktopProtocol(VNCDoToolClient):
         if self.handshaken:
             self._end(ConnectionLost(f"{self.factory.server!r} sent what VNC does not allow: {reason}; it is left"))
         else:
-            self._end(DesktopRefused(f"{self.factory.server!r} does not talk VNC as known here: {reason}"))
+            self._end(DesktopRefused(f"{self.factory.server!r} does not speak VNC as expected: {reason}"))
 
     def _end(self, error: DesktopError) -> None:
         self._ended = True

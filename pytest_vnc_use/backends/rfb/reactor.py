@@ -23,8 +23,8 @@ def start_reactor() -> None:
     with _lock:
         if _started_in and _started_in != [os.getpid()]:
             raise InfraError(
-                f"process {os.getpid()!r} was forked from {_started_in[0]!r}, which talks VNC already, and cannot; "
-                "start processes with 'spawn' instead of 'fork'"
+                f"process {os.getpid()!r} cannot use VNC: process {_started_in[0]!r} used it, and then forked "
+                "this one; start processes with 'spawn' instead of 'fork'"
             )
         if not reactor.running:
             _start()

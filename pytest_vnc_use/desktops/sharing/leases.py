@@ -56,7 +56,7 @@ class LeasedDesktop(AddressDesktop):
             if self._remote:
                 self.reset()
         except DesktopError as exc:
-            warnings.warn(f"{exc}; the next test finds it so", stacklevel=3)
+            warnings.warn(f"{exc}; the next test starts with it", stacklevel=3)
         finally:
             self._program = program
             super().stop()

@@ -121,7 +121,7 @@ class XDisplay:
         body = self._receive(4 * length)
         if status != _ACCEPTED:
             reason = body.decode("latin-1").strip("\0\n ")
-            raise ConnectionLost(f"the X server did not let its own starter in: {reason}")
+            raise ConnectionLost(f"the X server refused this process, which started it: {reason}")
         vendor_length, formats, first_keycode, last_keycode = struct.unpack_from("<16xHxxxBxxxxBB", body)
         screen = 32 + vendor_length + -vendor_length % 4 + 8 * formats
         return int(struct.unpack_from("<I", body, screen)[0]), range(first_keycode, last_keycode + 1)
