@@ -116,8 +116,12 @@ class Consequences:
         if not depends:
             return NO_WAY
         match node:
-            case ast.Return() | ast.Break() | ast.Continue():
-                return frozenset({"return" if isinstance(node, ast.Return) else _name_of_jump(node)})
+            case ast.Return():
+                return frozenset({"return"})
+            case ast.Break():
+                return frozenset({"break"})
+            case ast.Continue():
+                return frozenset({"continue"})
             case ast.Expr(value=ast.Call() as call) if name_of(call) in _ENDS_TEST:
                 return frozenset({"return"})
         if not self._may_raise(node):
@@ -389,7 +393,3 @@ def _asks_truth(node: ast.stmt) -> bool:
 
 def _awaited(node: ast.Expr) -> ast.expr:
     return node.value.value if isinstance(node.value, ast.Await) else node.value
-
-
-def _name_of_jump(node: ast.Break | ast.Continue) -> Way:
-    return "break" if isinstance(node, ast.Break) else "continue"

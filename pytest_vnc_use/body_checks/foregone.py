@@ -137,7 +137,9 @@ def is_foregone(test: ast.Compare, facts_in: Callable[[ast.expr], Facts]) -> boo
     facts = [facts_in(side) for side in sides]
     if "picture" in facts[0] | facts[1] and any(isinstance(side, ast.Constant) or _is_begin(side) for side in sides):
         return True
-    if isinstance(op, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and any(_is_none(side) for side in sides):
+    if isinstance(op, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and any(
+        isinstance(side, ast.Constant) and side.value is None for side in sides
+    ):
         return any("there" in each for each in facts)
     if isinstance(op, (ast.In, ast.NotIn)):
         return _has_all(right, facts[0]) or _is_blank(left) or "blank" in facts[0]
@@ -176,10 +178,6 @@ def always_true(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         value is not None and not isinstance(value, ast.Constant) and "true" in facts_of(value, lambda _: NONE)
         for value in returned
     )
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_true_of_any_length(

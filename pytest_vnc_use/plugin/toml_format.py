@@ -136,7 +136,8 @@ def _tests_of(path: Path, text: str, number: int, file: _File, table: _TestTable
         given["policy"] = str(path.parent / given["policy"])
     try:
         _check_words(table, given)
-        for values in _combinations(table.parameters):
+        for combination in itertools.product(*table.parameters.values()):
+            values = dict(zip(table.parameters, combination, strict=True))
             shown = f"[{'-'.join(map(_shown, values.values()))}]" if values else ""
             yield FileTest(table.name + shown, line, _specs(table, given, values))
     except SettingsError as exc:
@@ -144,7 +145,8 @@ def _tests_of(path: Path, text: str, number: int, file: _File, table: _TestTable
 
 
 def _given(table: _Limits) -> dict[str, Any]:
-    return _present({name: getattr(table, name) for name in (*MARKER_SETTINGS, "secrets")})
+    values = {name: getattr(table, name) for name in (*MARKER_SETTINGS, "secrets")}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _shown(value: Scalar) -> str:
@@ -160,15 +162,6 @@ def _specs(table: _TestTable, given: Mapping[str, Any], values: Mapping[str, Sca
     claims = [_filled(claim, values) for claim in table.expect]
     *before, last = (_filled(task, values) for task in table.task)
     return (*(task_spec((task,), filled) for task in before), task_spec((last,), {**filled, "expect": claims}))
-
-
-def _present(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _combinations(parameters: Mapping[str, list[Scalar]]) -> Iterator[dict[str, Scalar]]:
-    for values in itertools.product(*parameters.values()):
-        yield dict(zip(parameters, values, strict=True))
 
 
 def _filled(text: str, values: Mapping[str, Scalar]) -> str:

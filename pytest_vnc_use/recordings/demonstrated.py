@@ -68,7 +68,9 @@ class ShownRun:
         if not shown.steps:
             return Decision("gave_up", NOTHING_DONE)
         self._screens = (*(step.screen for step in shown.steps), shown.end)
-        return Decision("act", proposals=tuple(_proposal(step.action) for step in shown.steps))
+        actions = (step.action for step in shown.steps)
+        proposals = (Proposal(action, as_proposed={"name": action.kind, "args": {}}) for action in actions)
+        return Decision("act", proposals=tuple(proposals))
 
     # --- the port Controller ---
 
@@ -104,10 +106,6 @@ class ShownRun:
     def transient_frames(self) -> tuple[Frame, ...]:
         """Return no frames."""
         return ()
-
-
-def _proposal(action: Action) -> Proposal:
-    return Proposal(action, as_proposed={"name": action.kind, "args": {}})
 
 
 def _ended(observation: Observation) -> Decision:

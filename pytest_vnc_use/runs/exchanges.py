@@ -32,7 +32,8 @@ class Exchanges:
         rest = {key: items[repeats[key] :] if key in repeats else items for key, items in request.items()}
         self._lines.append({**line, "request": rest, "repeats": repeats})
         self._requests[exchange.purpose] = request
-        return replace(exchange, request={"line": self._next_number()}, response=None)
+        self._written = self._lines.count() if self._written is None else self._written + 1
+        return replace(exchange, request={"line": self._written}, response=None)
 
     def read(self) -> Iterator[ModelExchange]:
         """Yield all exchanges in order, each with its whole request. Raises RunFolderError at a damaged line."""
@@ -44,10 +45,6 @@ class Exchanges:
             request = {key: [*repeated[key], *v] if key in repeated else v for key, v in exchange.request.items()}
             requests[exchange.purpose] = request
             yield replace(exchange, request=request)
-
-    def _next_number(self) -> int:
-        self._written = self._lines.count() if self._written is None else self._written + 1
-        return self._written
 
 
 def _shared(before: Any, now: Any) -> int:

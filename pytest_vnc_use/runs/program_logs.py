@@ -20,7 +20,8 @@ def keep_logs(run_folder: Path, logs: Mapping[str, str]) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         for role, text in logs.items():
             if text:
-                path = folder / f"{_file_name(role)}.txt"
+                name = re.sub(r"[^\w.-]+", "-", role)
+                path = folder / f"{name}.txt"
                 with open(path, "w", encoding="utf-8", errors="replace", opener=private) as file:
                     file.write(text)
     except OSError as exc:
@@ -42,7 +43,3 @@ def _read(path: Path) -> tuple[str, str]:
         return path.stem, f"(cannot be read: {exc.strerror})"
     left_out = f" (the last {len(end)} of {size} bytes)" if size > len(end) else ""
     return path.stem + left_out, end.decode("utf-8", "replace").replace("\r\n", "\n")
-
-
-def _file_name(role: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", role)

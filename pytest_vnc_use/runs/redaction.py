@@ -66,7 +66,8 @@ class Redactor:
         self._others = {mark: value for mark, value in marked if mark not in self._values}
         self._hidden = {form: mark for mark, value in [*marked, *self._values.items()] for form in _forms(value)}
         longest_first = sorted(self._hidden, key=len, reverse=True)
-        self._secrets = _any_of([*map(re.escape, {**self._values, **self._others}), *map(_pattern, longest_first)])
+        patterns = [*map(re.escape, {**self._values, **self._others}), *map(_pattern, longest_first)]
+        self._secrets = re.compile("|".join(patterns) or "(?!)")
         self._bare = {bare: form for form in longest_first if len(bare := _MARGINS.sub("", form)) >= _MIN_PIECE}
 
     def hide(self, text: str) -> str:
@@ -175,10 +176,6 @@ def _placeholder(name: str, value: str) -> str:
     if not value:
         raise SettingsError(f"the secret {name!r} must have a value, got {value!r}")
     return f"<secret:{name}>"
-
-
-def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(patterns) or "(?!)")
 
 
 def _pattern(form: str) -> str:

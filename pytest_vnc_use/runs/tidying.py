@@ -44,10 +44,11 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
         shutil.rmtree(path, ignore_errors=True)
         total -= sizes[path]
         removed, bad = removed + 1, bad + ended.is_bad
-    told = f"{_runs(removed)} removed, the oldest first" + (f", {bad} of them of tests that failed" if bad else "")
+    runs = "1 run was" if removed == 1 else f"{removed} runs were"
+    message = f"{runs} removed, the oldest first" + (f", {bad} of them of tests that failed" if bad else "")
     rest = "" if total <= most else f"; {total / _MEGABYTE:.0f} MB are left, in runs that stay"
     before = sum(sizes.values()) / _MEGABYTE
-    return f"{told}: all runs had {before:.0f} MB of at most {megabytes} (vnc_max_megabytes){rest}"
+    return f"{message}: all runs had {before:.0f} MB of at most {megabytes} (vnc_max_megabytes){rest}"
 
 
 def _in_order(paths: Collection[Path], kept: Collection[Path]) -> Iterator[tuple[Path, EndedTest]]:
@@ -69,7 +70,3 @@ def _size(folder: Path) -> int:
         with suppress(OSError):
             total += path.lstat().st_size
     return total
-
-
-def _runs(count: int) -> str:
-    return "1 run was" if count == 1 else f"{count} runs were"

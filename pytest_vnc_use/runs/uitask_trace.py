@@ -233,7 +233,8 @@ def secrets_of(execution: Execution, known: Mapping[str, str] = os.environ) -> d
 
     Raises SettingsError if one is unknown or empty.
     """
-    found = {name: step.number for step in execution.steps for name in _secrets_in(step.action)}
+    texts = [(step.number, json.dumps(to_json(step.action))) for step in execution.steps]
+    found = {name: number for number, text in texts for name in SECRET_MARK.findall(text)}
     for name, number in found.items():
         if not known.get(name):
             raise SettingsError(
@@ -241,7 +242,3 @@ def secrets_of(execution: Execution, known: Mapping[str, str] = os.environ) -> d
                 f"name, and name it: --secret {name} (secrets= in Python)"
             )
     return {name: known[name] for name in found}
-
-
-def _secrets_in(action: Action) -> list[str]:
-    return SECRET_MARK.findall(json.dumps(to_json(action)))

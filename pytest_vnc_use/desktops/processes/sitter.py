@@ -149,12 +149,9 @@ class Sitter:
                 if pid == 0:
                     return True
                 if pid == self._program:
-                    self._tell_exit(os.waitstatus_to_exitcode(status))
+                    self._drain()
+                    self._tell(b"exited %d\n" % os.waitstatus_to_exitcode(status))
         return False
-
-    def _tell_exit(self, code: int) -> None:
-        self._drain()
-        self._tell(b"exited %d\n" % code)
 
     def _drain(self) -> None:
         """Copy all output so far."""

@@ -141,16 +141,14 @@ def _size(geometry: bytes) -> tuple[int, int]:
 
 def _undo_of(name: str, start: Answers) -> Undo:
     if name.startswith(_PROPERTY) and name not in start:
-        return lambda display, _, __: _delete_property(display, name)
+        return lambda display, _, __: display.tell(
+            _DELETE_PROPERTY, struct.pack("<II", display.root, _atom(display, name))
+        )
     return _UNDO.get(name, _wait_only)
 
 
 def _wait_only(display: XDisplay, start: Answers, now: Answers) -> None:
     """Do nothing: nothing can be done, or something else changes it back."""
-
-
-def _delete_property(display: XDisplay, name: str) -> None:
-    display.tell(_DELETE_PROPERTY, struct.pack("<II", display.root, _atom(display, name)))
 
 
 def _ask_manager(name: str) -> Undo:

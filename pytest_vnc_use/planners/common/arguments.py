@@ -45,15 +45,13 @@ class Heeded(Mapping[str, Any]):
         `known` are the names of all calls. `takes` are the arguments of this one, for the message; without them it
         lists the names that were looked up.
         """
-        left = [name for name in self._values if self._is_given(name) and name not in (*self.asked, *REASONS)]
+        given = [name for name, value in self._values.items() if value not in (None, "", [], {})]
+        left = [name for name in given if name not in (*self.asked, *REASONS)]
         if not left:
             return
         names = ", ".join(takes or filter(None, self.asked)) or "none"
         told = ", ".join(f"{name}={self._values[name]!r:.60}" for name in left)
         raise Unreadable(f"{call!r:.100} does not take {told}; its arguments: {names}{self._other(known)}")
-
-    def _is_given(self, name: str) -> bool:
-        return self._values[name] is not None and self._values[name] not in ("", [], {})
 
     def _other(self, known: Collection[str]) -> str:
         """Return a hint at the call that clicks with the given button."""
