@@ -6,7 +6,6 @@ pytest-xdist, and prints nothing if no test had to do with a desktop.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

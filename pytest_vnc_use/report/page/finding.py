@@ -44,7 +44,7 @@ def results_of_shards(paths: Iterable[Path]) -> Told:
     """Return the results of a session's shards. A shard without results, or that is not there, is a problem to tell."""
     shards = [(path, results_beside([path])) for path in dict.fromkeys(paths)]
     problems = [problem for _, told in shards for problem in told.problems]
-    for path, told in shards:
+    for path, _ in shards:
         if not path.is_dir():
             problems.append((f"shard {path.name}", "there is no such folder: its tests are missing here"))
         elif not any(results_files(path)):
