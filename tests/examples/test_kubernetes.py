@@ -1,0 +1,104 @@
+"""The manifests for Kubernetes: valid for the API's schema, and their shell lines do what they say."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pytest_vnc_use.report.results import ItemResult, session_results, write_results
+from support.ci_jobs import Machine
+from support.paths import EXAMPLES
+
+FOLDER = EXAMPLES / "many_machines"
+MANIFESTS = sorted(FOLDER.glob("kubernetes*.yaml"))
+VERSION = "1.33"
+"""The oldest that has all of it without a feature gate: sidecars and the limit of retries for each index."""
+
+
+def documents(file: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+
+
+def job(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(each for each in documents(FOLDER / name) if each["kind"] == "Job")
+    return found
+
+
+@pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.stem)
+def test_a_manifest_is_valid_for_the_schema_of_the_api(file: Path) -> None:
+    validator = pytest.importorskip("kubernetes_validate", reason="pip install kubernetes-validate")
+    for document in documents(file):
+        validator.validate(document, VERSION, strict=True)
+
+
+def test_the_schema_sees_a_wrong_field() -> None:
+    validator = pytest.importorskip("kubernetes_validate", reason="pip install kubernetes-validate")
+    wrong = job("kubernetes.yaml")
+    wrong["spec"]["completion"] = 3
+    with pytest.raises(validator.ValidationError):
+        validator.validate(wrong, VERSION, strict=True)
+
+
+def test_the_number_of_pods_is_the_same_everywhere() -> None:
+    spec = job("kubernetes.yaml")["spec"]
+    (tests,) = spec["template"]["spec"]["containers"]
+    (pods,) = job("kubernetes-gather.yaml")["spec"]["template"]["spec"]["containers"][0]["env"]
+    splits = re.search(r"--splits (\d+)", tests["args"][0])
+    assert splits
+    assert {spec["completions"], spec["maxFailedIndexes"], int(splits[1]), int(pods["value"])} == {spec["parallelism"]}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """A pod: the folder of the results is the working folder."""
+    origin = tmp_path / "origin"
+    subprocess.run(["git", "init", "-q", "-b", "main", str(origin)], check=True)
+    commit = [
+        "git",
+        "-c",
+        "user.name=us",
+        "-c",
+        "user.email=us@example.com",
+        "commit",
+        "-q",
+        "--allow-empty",
+        "-m",
+        "1",
+    ]
+    subprocess.run(commit, cwd=origin, check=True)
+    return Machine(tmp_path / "machine", origin)
+
+
+def carried_out(machine: Machine, container: dict[str, Any], **variables: str) -> int:
+    """Run what a container does, with /results in the working folder."""
+    script = container["args"][0].replace("/results", "results")
+    return machine.run((*container["command"],), script, variables)
+
+
+@pytest.mark.slow
+def test_a_pod_runs_its_part_of_the_tests(machine: Machine) -> None:
+    pytest.importorskip("pytest_split")
+    (tests,) = job("kubernetes.yaml")["spec"]["template"]["spec"]["containers"]
+    lines = ["import pytest", "@pytest.mark.skip", "@pytest.mark.vnc_task('Click it')", "def test_a(vnc_desktop): ..."]
+    (machine.clone / "test_it.py").write_text("\n".join(lines))
+    for shard in ("0", "1"):  # the second has none
+        assert carried_out(machine, tests, SHARD=shard) == 0, machine.said
+        assert (machine.clone / "results" / "runs" / "vnc-results.json").exists()
+    assert "1 skipped" in machine.said
+
+
+def test_the_results_of_all_pods_are_gathered_and_a_missing_one_is_told(machine: Machine) -> None:
+    (report,) = job("kubernetes-gather.yaml")["spec"]["template"]["spec"]["containers"]
+    for pod in range(3):
+        results = session_results("2026-01-01", "2026-01-02", [ItemResult(f"t.py::test_{pod}", "passed")])
+        write_results(machine.clone / f"{pod}" / "runs" / "vnc-results.json", results)
+    assert carried_out(machine, report, PODS="3") == 0, machine.said
+    assert "3 passed in 3 of 3 jobs" in machine.said
+    assert (machine.clone / "report" / "index.html").exists()
+    assert carried_out(machine, report, PODS="4") == 1, machine.said
+    assert "'3' must have one vnc-results.json below it" in machine.said
