@@ -38,6 +38,7 @@ from pytest_vnc_use.types import (
     Region,
     RunEnded,
     StepFinished,
+    Times,
     TurnDecided,
     TypeText,
     Usage,
@@ -183,6 +184,21 @@ def test_requests_and_answers_are_folded_away_with_their_step(write_run, make_st
     assert [each.title for each in view.exchanges] == ["planner: m, attempt 1, 0.5 s"]
     assert ("cost", "$0.2500") in view.facts
     assert view.way == "live"
+
+
+def test_gate_model_and_judge_stand_apart_in_the_times_of_a_step(write_run, make_step) -> None:
+    healed = make_step(1, Click(5, 5), model="m", times=Times(3.0, 0.5, 1.0, 0.25))
+    replayed = make_step(2, Click(6, 6), times=Times(2.0, 0.5, 1.0))
+    asked, judged = (ModelExchange(who, 1, {}, {}, 1.25, model="m") for who in ("planner", "judge"))
+    path = write_run([], planner="recording", events=[asked])
+    folder = RunFolder.open(path)
+    for step in (healed, replayed):
+        folder.append(TurnDecided(step.turn, Decision("act", "", (step.proposal,)), 0.5))
+        folder.append(StepFinished(step))
+    folder.append(judged)
+    first, second = ([(bar.name, bar.seconds) for bar in step.bars] for step in show_run(path).view.steps)
+    assert first == [("gate", 1.75), ("model", 1.25), ("act", 0.5), ("settle", 1.0), ("capture", 0.25)]
+    assert second == [("gate", 2.0), ("act", 0.5), ("next gate", 1.0), ("judge", 1.25)]
 
 
 def test_a_run_without_result_and_times_is_shown(write_run, make_step, tmp_path: Path) -> None:
