@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.plugin import html_report, session_results, triage
+from pytest_vnc_use.plugin import allure_report, html_report, session_results, triage
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import (
     FOUND,
@@ -89,6 +89,7 @@ def pytest_runtest_makereport(
     runs = [Path(run.folder) for run in figures]
     if runs:
         _keep_logs(item, runs, report)
+        allure_report.add_steps(item.config, runs)
     if runs and item.config.getoption("htmlpath", None):
         html_report.add_extras(
             report, item.config, runs, found.message if (found := item.stash.get(FOUND, None)) else ""
