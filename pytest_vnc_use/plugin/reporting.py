@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.plugin import html_report, session_results, triage
+from pytest_vnc_use.plugin import allure_report, html_report, session_results, triage
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import (
     FOUND,
     PLACE,
     RUNS,
+    SETTINGS,
     TOLD,
     TOLD_DOLLARS,
     VERDICTS,
@@ -42,12 +43,14 @@ class ItemObserver:
     def observe(self, event: RunEvent) -> None:
         """Note the event on the test."""
         from pytest_vnc_use.body_checks.code_places import lines_now
+        from pytest_vnc_use.runs.shared_pictures import share_pictures
         from pytest_vnc_use.types import Judged, RunEnded, RunStarted, StepFinished, StepStarted
 
         match event:
             case RunStarted():
                 self._item.user_properties.append((PLANNER_PROPERTY, event.planner))
                 self._item.stash[PLACE] = "before the first step"
+                share_pictures(Path(self._item.config.stash[SETTINGS].runs_dir, event.run_id))
             case StepStarted():
                 self._item.stash[PLACE] = f"at step {event.number}"
             case StepFinished():
@@ -89,6 +92,7 @@ def pytest_runtest_makereport(
     runs = [Path(run.folder) for run in figures]
     if runs:
         _keep_logs(item, runs, report)
+        allure_report.add_steps(item.config, runs)
     if runs and item.config.getoption("htmlpath", None):
         html_report.add_extras(
             report, item.config, runs, found.message if (found := item.stash.get(FOUND, None)) else ""

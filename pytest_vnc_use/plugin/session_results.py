@@ -116,8 +116,11 @@ class _Session:
 
     def pytest_sessionfinish(self) -> None:
         """Write the results; where no file for them is given, only if a test with a desktop was not skipped."""
+        from pytest_vnc_use.runs.shared_pictures import end_sharing
+
         if self._begun:
             self._begun.cleanup()
+        end_sharing(self._runs_dir)
         if not self._is_given and all(test.result == "skipped" for test in self._tests.values()):
             return
         from pytest_vnc_use.report.reliability import reliabilities, reliability_lines

@@ -3,7 +3,7 @@
     runs/<run_id>/
       trace.jsonl         a header, then one event of `types.RunEvent` a line, each complete by itself
       exchanges.jsonl     one HTTP exchange with a model a line, complete; the trace has its line number
-      screens/            the picture of each frame, once, as <sha256>.png
+      screens/            the picture of each frame, once, as <sha256>.png; see runs/shared_pictures.py
       checkpoints.sqlite  the graph's own file, which this module never opens
       logs/               the output of the desktop's processes, see runs/program_logs.py
       result.json         how the test ended that made the run, see runs/ended_test.py
@@ -33,6 +33,7 @@ from pytest_vnc_use.runs.exchanges import Exchanges, read_exchanges as read_exch
 from pytest_vnc_use.runs.json_lines import JsonLines, from_json as from_json, private, to_json as to_json
 from pytest_vnc_use.runs.reading import LARGEST, read_whole
 from pytest_vnc_use.runs.seal import sealed
+from pytest_vnc_use.runs.shared_pictures import add_shared, take_shared
 from pytest_vnc_use.runs.trace import Header, Trace as Trace, open_trace, read_trace as read_trace
 from pytest_vnc_use.types import Frame, FrameRef, ModelExchange, RunEvent
 
@@ -95,8 +96,9 @@ class RunFolder:
     def store(self, frame: Frame) -> FrameRef:
         """Store a frame's picture, unless it is there already."""
         target = _screen_path(self.path, frame.ref)
-        if not target.exists():
+        if not target.exists() and not take_shared(target, frame.png):
             write_atomically(target, frame.png)
+            add_shared(target)
         return frame.ref
 
     def load_png(self, ref: FrameRef) -> bytes:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_vnc_use.errors import RunFolderError
@@ -33,22 +35,24 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
     The oldest runs of tests that did not fail go first, then the oldest of those that did. A run stays if it is one of
     `keep`, or if no test has ended that made it.
     """
-    sizes = {path: _size(path) for path in sorted(runs_dir.iterdir()) if (path / "trace.jsonl").is_file()}
-    total, most = sum(sizes.values()), megabytes * _MEGABYTE
+    files = {path: _files(path) for path in sorted(runs_dir.iterdir()) if (path / "trace.jsonl").is_file()}
+    links = Counter(file for of_run in files.values() for file in of_run)
+    before = total = sum(file.size for file in links)
+    most = megabytes * _MEGABYTE
     if total <= most:
         return ""
     kept, removed, bad = {path.resolve() for path in keep}, 0, 0
-    for path, ended in _in_order(sizes, kept):
+    for path, ended in _in_order(files, kept):
         if total <= most:
             break
         shutil.rmtree(path, ignore_errors=True)
-        total -= sizes[path]
+        links.subtract(files[path])
+        total -= sum(file.size for file in {*files[path]} if not links[file])
         removed, bad = removed + 1, bad + ended.is_bad
     runs = "1 run was" if removed == 1 else f"{removed} runs were"
     message = f"{runs} removed, the oldest first" + (f", {bad} of them of tests that failed" if bad else "")
     rest = "" if total <= most else f"; {total / _MEGABYTE:.0f} MB are left, in runs that stay"
-    before = sum(sizes.values()) / _MEGABYTE
-    return f"{message}: all runs had {before:.0f} MB of at most {megabytes} (vnc_max_megabytes){rest}"
+    return f"{message}: all runs had {before / _MEGABYTE:.0f} MB of at most {megabytes} (vnc_max_megabytes){rest}"
 
 
 def _in_order(paths: Collection[Path], kept: Collection[Path]) -> Iterator[tuple[Path, EndedTest]]:
@@ -64,9 +68,19 @@ def _ended(path: Path) -> EndedTest | None:
         return None
 
 
-def _size(folder: Path) -> int:
-    total = 0
+@dataclass(frozen=True)
+class _File:
+    """A file on the disk, which several runs may share."""
+
+    device: int
+    number: int
+    size: int
+
+
+def _files(folder: Path) -> list[_File]:
+    found = []
     for path in folder.rglob("*"):
         with suppress(OSError):
-            total += path.lstat().st_size
-    return total
+            status = path.lstat()
+            found.append(_File(status.st_dev, status.st_ino, status.st_size))
+    return found

@@ -9,6 +9,8 @@ import os
 import re
 import shutil
 import struct
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -24,6 +26,7 @@ from pytest_vnc_use.report.page.run_view import show_run
 from pytest_vnc_use.report.page.session_view import session_view
 from pytest_vnc_use.report.page.writing import write_report
 from pytest_vnc_use.report.results import ItemResult, RunFigures, session_results, write_results
+from pytest_vnc_use.runs.damaged import read_what_is_left
 from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import (
@@ -38,6 +41,7 @@ from pytest_vnc_use.types import (
     Region,
     RunEnded,
     StepFinished,
+    Times,
     TurnDecided,
     TypeText,
     Usage,
@@ -185,6 +189,21 @@ def test_requests_and_answers_are_folded_away_with_their_step(write_run, make_st
     assert view.way == "live"
 
 
+def test_gate_model_and_judge_stand_apart_in_the_times_of_a_step(write_run, make_step) -> None:
+    healed = make_step(1, Click(5, 5), model="m", times=Times(3.0, 0.5, 1.0, 0.25))
+    replayed = make_step(2, Click(6, 6), times=Times(2.0, 0.5, 1.0))
+    asked, judged = (ModelExchange(who, 1, {}, {}, 1.25, model="m") for who in ("planner", "judge"))
+    path = write_run([], planner="recording", events=[asked])
+    folder = RunFolder.open(path)
+    for step in (healed, replayed):
+        folder.append(TurnDecided(step.turn, Decision("act", "", (step.proposal,)), 0.5))
+        folder.append(StepFinished(step))
+    folder.append(judged)
+    first, second = ([(bar.name, bar.seconds) for bar in step.bars] for step in show_run(path).view.steps)
+    assert first == [("gate", 1.75), ("model", 1.25), ("act", 0.5), ("settle", 1.0), ("capture", 0.25)]
+    assert second == [("gate", 2.0), ("act", 0.5), ("next gate", 1.0), ("judge", 1.25)]
+
+
 def test_a_run_without_result_and_times_is_shown(write_run, make_step, tmp_path: Path) -> None:
     path = write_run([make_step(1, Click(5, 5))], DONE)
     lines = [json.loads(line) for line in (path / "trace.jsonl").read_text().splitlines()]
@@ -274,6 +293,25 @@ def test_in_one_file_a_screen_is_a_key_picture_and_a_patch(drifted) -> None:
     assert key.tobytes() == Image.open(io.BytesIO(framed(100).png)).tobytes()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="a limit on the size of files stands in for a full disk")
+@pytest.mark.parametrize("options", [(), ("--one-file",)], ids=["folder", "one file"])
+def test_a_full_disk_is_one_line_of_error_and_nothing_is_half_written(
+    drifted, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    command = [sys.executable, "-m", "pytest_vnc_use.cli", "report", str(drifted()), "-o", str(tmp_path / "out")]
+    limited = subprocess.run(
+        ["sh", "-c", 'ulimit -f 4; exec "$@"', "sh", *command, *options],
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # or half of its byte code would be left
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert limited.returncode == 2, limited
+    assert limited.stderr.count("\n") == 1
+    assert "cannot write" in limited.stderr
+    assert [*(tmp_path / "out").iterdir()] == []
+
+
 # --- what is missing --------------------------------------------------------------------------------------------------
 
 
@@ -291,6 +329,18 @@ def test_a_trace_that_is_cut_anywhere_gives_a_page(drifted, tmp_path: Path) -> N
             assert view.damage == [f"trace.jsonl ends in the middle of line {whole + 1}: that line is left out"]
     assert lines > 3
     html_of([run], tmp_path / "out")
+
+
+def test_a_trace_that_is_cut_at_any_byte_is_read_up_to_there(drifted) -> None:
+    run = drifted()
+    trace = (run / "trace.jsonl").read_bytes()
+    started = len(b"\n".join(trace.split(b"\n")[:2])) + 1
+    whole = read_what_is_left(run)[0].events
+    for size in range(started, len(trace)):
+        (run / "trace.jsonl").write_bytes(trace[:size])
+        left, told = read_what_is_left(run)
+        assert left.events == whole[: len(left.events)], f"cut at {size}"
+        assert len(told) == (not trace[:size].endswith(b"\n")), f"cut at {size}"
 
 
 def test_a_damaged_line_is_left_out_and_told(drifted) -> None:

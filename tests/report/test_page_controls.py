@@ -1,7 +1,8 @@
-"""The controls of the pages in Chromium: by mouse and keys, and without a script, under Jenkins' security policy."""
+"""The controls of the pages in Chromium: by mouse, keys and touch, and without a script under Jenkins' policy."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import shutil
 from collections.abc import Iterator
@@ -11,16 +12,19 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from pytest_vnc_use.report.page.writing import write_report
 from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
-from pytest_vnc_use.types import Click, Drifted, Outcome, Region, RunEnded
+from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.types import Click, Drifted, Frame, FrameRef, Outcome, Region, RunEnded
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 JENKINS = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self'"
 playwright = pytest.importorskip("playwright.sync_api", reason="the controls need the package playwright")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the package axe-playwright-python")
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="the controls need Chromium: apt-get install chromium"),
@@ -133,22 +137,100 @@ def test_the_ways_to_compare(opened: Any) -> None:
     assert (left.is_visible(), right.is_visible()) == (False, True)
 
 
-@pytest.mark.parametrize("width", [360, 1280, 3840])
-@pytest.mark.parametrize("ratio", [1, 2])
-def test_the_point_is_drawn_where_the_click_went(
-    browser: Any, runs: list[Path], tmp_path: Path, width: int, ratio: int
+@pytest.mark.parametrize(
+    ("screen", "width", "ratio"), [((800, 600), 360, 3), ((1440, 900), 1280, 1), ((3840, 2160), 3840, 2)]
+)
+def test_the_point_is_drawn_where_the_program_got_the_click(
+    browser: Any, write_run: Any, make_step: Any, tmp_path: Path, screen: tuple[int, int], width: int, ratio: int
 ) -> None:
-    write_report(runs, tmp_path / "out")
+    at = screen[0] * 5 // 8 + 1, screen[1] * 3 // 8 + 1
+    frame = dotted(screen, at)
+    run = write_run([make_step(1, Click(*at), frame_before=frame.ref, frame_after=frame.ref)], events=())
+    RunFolder.open(run).store(frame)
+    write_report([run], tmp_path / "out")
     page = browser.new_page(viewport={"width": width, "height": 900}, device_scale_factor=ratio)
-    page.goto((tmp_path / "out" / "run-1" / "index.html").as_uri() + "#step-2")
-    image = page.locator("#step-2 .left img >> nth=0").bounding_box()
-    points = page.locator("#step-2 .left .mark polyline >> nth=-1").get_attribute("points")
-    assert points == "80.0,60.0"
-    drawn = page.locator("#step-2 .left .canvas svg").bounding_box()
-    for name in ("x", "y", "width", "height"):
-        assert abs(drawn[name] - image[name]) < 1
+    page.goto((tmp_path / "out" / "run-1" / "index.html").as_uri() + "#step-1")
+    canvas = page.locator("#step-1 .left .canvas")
+    page.evaluate("document.querySelector('#step-1 .left img').decode()")
+    marked = screenshot(canvas)
+    page.uncheck("[name=mark]")
+    plain = screenshot(canvas)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.close()
+    ring = (np.abs(marked - plain).sum(axis=2) > 60).nonzero()
+    dot = (plain.sum(axis=2) < 200).nonzero()
+    for drawn, clicked in zip(ring, dot, strict=True):
+        assert abs((drawn.min() + drawn.max()) / 2 - (clicked.min() + clicked.max()) / 2) <= 1
+
+
+def dotted(size: tuple[int, int], at: tuple[int, int]) -> Frame:
+    """A white screen on which the program painted a square around the point of a click, as it got it."""
+    image = Image.new("RGB", size, "white")
+    image.paste("black", (at[0] - 6, at[1] - 6, at[0] + 7, at[1] + 7))
+    png = io.BytesIO()
+    image.save(png, "PNG")
+    return Frame(FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), *size), png.getvalue())
+
+
+def screenshot(part: Any) -> Any:
+    return np.asarray(Image.open(io.BytesIO(part.screenshot())).convert("RGB")).astype(int)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1600])
+def test_axe_finds_nothing(browser: Any, runs: list[Path], tmp_path: Path, scheme: str, width: int) -> None:
+    address = write_report(runs, tmp_path / "out").as_uri()
+    one_file = write_report(runs, tmp_path / "one", one_file=True).as_uri()
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    for place in (address, address.replace("index.html", "run-1/index.html"), f"{one_file}#run-2"):
+        page.goto(place)
+        found = axe.Axe().run(page)
+        assert not found.response["violations"], found.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+def test_each_control_by_touch(browser: Any, runs: list[Path], tmp_path: Path) -> None:
+    write_report(runs, tmp_path / "out")
+    context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto((tmp_path / "out" / "run-1" / "index.html").as_uri())
+    for name in ("mark", "shade", "boxes", "regions"):
+        before = page.locator(f"[name={name}]").is_checked()
+        page.tap(f"[name={name}]")
+        assert page.locator(f"[name={name}]").is_checked() != before, name
+    for value in ("slider", "blink", "difference", "side"):
+        page.tap(f"[value={value}]")
+        assert page.locator(f"[value={value}]").is_checked()
+        assert page.locator("[name=slide]").is_visible() == (value == "slider")
+    page.tap("[data-do=zoom]")
+    assert page.locator("[data-do=zoom]").get_attribute("aria-pressed") == "true"
+    page.tap("[data-do=help]")
+    page.tap("#help button")
+    page.tap(".film li >> nth=2")
+    assert page.url.endswith("#step-3")
+    context.close()
+
+
+def test_each_control_by_keys(opened: Any) -> None:
+    reached: list[str] = []
+    for _ in range(40):
+        opened.keyboard.press("Tab")
+        focus = "[document.activeElement.name, document.activeElement.dataset.do, document.activeElement.value]"
+        name, does, value = opened.evaluate(focus)
+        reached.append(does or name)
+        if name == "view":
+            opened.keyboard.press("ArrowRight")
+            assert opened.evaluate("document.activeElement.value") != value
+        elif name in ("mark", "shade", "boxes", "regions"):
+            before = opened.locator(f"[name={name}]").is_checked()
+            opened.keyboard.press("Space")
+            assert opened.locator(f"[name={name}]").is_checked() != before
+        elif does == "zoom":
+            before = opened.locator("[data-do=zoom]").get_attribute("aria-pressed")
+            opened.keyboard.press("Enter")
+            assert opened.locator("[data-do=zoom]").get_attribute("aria-pressed") != before
+    assert {"view", "slide", "mark", "shade", "boxes", "regions", "zoom", "help"} <= set(reached)
 
 
 def test_filters_are_kept_in_the_address(page: Any, runs: list[Path], tmp_path: Path) -> None:

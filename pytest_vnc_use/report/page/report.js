@@ -162,6 +162,12 @@
     for (const image of document.querySelectorAll("[data-src]")) put(image);
   });
 
+  // Steps get their height once they are near, so a step far down is found in a few frames.
+  function settle(target, frames = 4) {
+    target.scrollIntoView();
+    if (frames) requestAnimationFrame(() => settle(target, frames - 1));
+  }
+
   function open() {
     const [, key] = location.hash.match(/^#(run-\d+)/) || [];
     const template = key ? document.getElementById(key) : null;
@@ -174,8 +180,8 @@
       fill(opened);
     }
     const target = template && document.getElementById(location.hash.slice(1));
-    if (target && target !== template) target.scrollIntoView();
-    else scrollTo(0, 0);
+    if (!target || target === template) scrollTo(0, 0);
+    else settle(target);
   }
 
   if (opened) {

@@ -30,12 +30,17 @@ _PART = re.compile(r"[.;!?\n]+\s*|,\s+(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then
 
 @dataclass
 class _Before:
-    """The events before a step: exchanges by number, the healed drift, and the time of the step's end."""
+    """The events before a step: exchanges by number, the healed drift, and the time of the step's end.
+
+    `asked_s` is the time of the exchanges. `judged_s` is that of a judge's exchanges after the step.
+    """
 
     exchanges: list[int] = field(default_factory=list)
     healed: Drifted | None = None
     dollars: float | None = None
     at_s: float | None = None
+    asked_s: float = 0.0
+    judged_s: float = 0.0
 
 
 def step_views(trace: Trace, steps: Sequence[Step], shots: Shots, deciding: int) -> list[StepView]:
@@ -43,7 +48,8 @@ def step_views(trace: Trace, steps: Sequence[Step], shots: Shots, deciding: int)
     before, bodies = _before_each(trace), _bodies(trace)
     guessed = _guessed_parts(trace.started.task, steps)
     first_of = {step.turn: step.number for step in reversed(steps)}
-    longest = max((sum(seconds for _, seconds in _spans(step)) for step in steps), default=0.0)
+    spans = {step.number: _spans(trace, step, before.get(step.number, _Before())) for step in steps}
+    longest = max((sum(seconds for _, seconds in each) for each in spans.values()), default=0.0)
     views = []
     for step in steps:
         known = before.get(step.number, _Before())
@@ -60,7 +66,7 @@ def step_views(trace: Trace, steps: Sequence[Step], shots: Shots, deciding: int)
             lines=[(kind, short(text)) for kind, text in _lines(step) if text],
             pair=shots.pair(("before", "after"), (step.frame_before, step.frame_after), action=step.proposal.action),
             thumb=shots.thumb(step.frame_before),
-            bars=_bars(step, longest),
+            bars=_bars(spans[step.number], longest),
             facts=[(name, short(text, 500)) for name, text in _facts(step, known) if text],
             transients=[shots.shot(ref, "shown for a moment") for ref in step.passed],
             exchanges=[bodies[number] for number in known.exchanges if number < len(bodies)],
@@ -75,13 +81,18 @@ def _before_each(trace: Trace) -> dict[int, _Before]:
     of_turn: dict[int, list[int]] = {}
     waiting: list[int] = []
     costs: list[float | None] = []
+    times_s: list[float] = []
+    latest = _Before()
     healed: Drifted | None = None
     for timed in trace.events:
         match timed.event:
             case ModelExchange() as exchange:
                 if exchange.purpose == "planner":
                     waiting.append(len(costs))
+                else:
+                    latest.judged_s += exchange.duration_s
                 costs.append(exchange.dollars)
+                times_s.append(exchange.duration_s)
             case Drifted(healed=True) as drift:
                 healed = drift
             case TurnDecided(number=number):
@@ -89,7 +100,9 @@ def _before_each(trace: Trace) -> dict[int, _Before]:
             case StepFinished(step=step):
                 asked = of_turn.pop(step.turn, [])
                 known = [cost for each in asked if (cost := costs[each]) is not None]
-                found[step.number] = _Before(asked, healed, sum(known) if known else None, timed.at_s)
+                asked_s = sum(times_s[each] for each in asked)
+                latest = _Before(asked, healed, sum(known) if known else None, timed.at_s, asked_s)
+                found[step.number] = latest
     return found
 
 
@@ -147,17 +160,28 @@ def _facts(step: Step, known: _Before) -> Iterator[tuple[str, str]]:
     yield "address", step.url
 
 
-def _spans(step: Step) -> list[tuple[str, float]]:
-    times = step.times
-    # after a step of a recording the eyes wait for the gate of the next one
-    thinking, waiting = ("model", "settle") if step.model else ("recording", "gate")
-    spans = (thinking, times.model_s), ("act", times.act_s), (waiting, times.settle_s), ("capture", times.capture_s)
+def _spans(trace: Trace, step: Step, known: _Before) -> list[tuple[str, float]]:
+    """Return the activities of a step in their order, each with its seconds.
+
+    Before a step of a recording its gate is waited for. A model that heals it is asked after that. After a step of a
+    recording the eyes wait for the gate of the next one.
+    """
+    times, is_replay = step.times, trace.started.planner.startswith("recording")
+    asked_s = min(known.asked_s, times.model_s) if is_replay else times.model_s
+    spans = [
+        ("gate", times.model_s - asked_s),
+        ("model", asked_s),
+        ("act", times.act_s),
+        ("settle" if step.model or not is_replay else "next gate", times.settle_s),
+        ("capture", times.capture_s),
+        ("judge", known.judged_s),
+    ]
     return [(name, seconds) for name, seconds in spans if 0 < seconds < _LONGEST_S]
 
 
-def _bars(step: Step, longest: float) -> list[Bar]:
+def _bars(spans: Sequence[tuple[str, float]], longest: float) -> list[Bar]:
     bars, start = [], 0.0
-    for name, seconds in _spans(step):
+    for name, seconds in spans:
         bars.append(Bar(name, round(1000 * start / longest), max(round(1000 * seconds / longest), 2), seconds))
         start += seconds
     return bars

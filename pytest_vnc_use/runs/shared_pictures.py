@@ -1,0 +1,52 @@
+"""A picture that several runs of a session show is on disk once: their files are hard links to it.
+
+While a session goes on, `runs/.screens/` has a link to each picture so far, for the runs of all its processes. At its
+end that folder goes. Each run folder can be read, copied and removed by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+_FOLDER = ".screens"
+
+
+def share_pictures(run_folder: Path) -> None:
+    """Share the pictures of this run, and of all later ones beside it. Without hard links nothing is shared."""
+    index = run_folder.parent / _FOLDER
+    with suppress(OSError):
+        index.mkdir(mode=0o700, exist_ok=True)
+        for picture in (run_folder / "screens").glob("*.png"):
+            add_shared(picture)
+
+
+def add_shared(picture: Path) -> None:
+    """Let later runs share a picture of a run, if a session shares its pictures."""
+    with suppress(OSError):  # it is there already, nobody shares, or there are no hard links
+        os.link(picture, _shared(picture))
+
+
+def take_shared(picture: Path, content: bytes) -> bool:
+    """Make the picture of a run a link to the one that an earlier run left. Return whether there is such a one."""
+    shared = _shared(picture)
+    try:
+        if shared.is_symlink() or shared.read_bytes() != content:
+            return False
+        os.link(shared, picture)
+    except FileExistsError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def end_sharing(runs_dir: Path) -> None:
+    """Remove what only a session needs that goes on; the runs keep their pictures."""
+    shutil.rmtree(runs_dir / _FOLDER, ignore_errors=True)
+
+
+def _shared(picture: Path) -> Path:
+    return picture.parents[2] / _FOLDER / picture.name
