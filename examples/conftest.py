@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from scripts import SCRIPTS, Turn
 
+from pytest_vnc_use.desktops.kinds.qt import why_not_closable
 from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
 from pytest_vnc_use.planners.local.scripted import AT_ITS_END, ScriptedPlanner
 from pytest_vnc_use.settings.settings import Settings
@@ -20,6 +21,16 @@ collect_ignore = ["gallery"]  # a project of its own, whose programs need not be
 SHOP = Path(__file__).parent / "shop"
 WITH_A_MODEL = "run it with a key in GOOGLE_API_KEY and --vnc-planner=gemini"
 DEBIAN = "libegl1 libgl1 libglib2.0-0 libxkbcommon0 libfontconfig1 libdbus-1-3"
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say who reaches the shop while the tests run: only this user, where the machine allows a network of its own."""
+    if sys.platform != "linux" or config.getoption("--vnc-server") not in (None, "", "qt"):
+        return None
+    reason = why_not_closable()
+    if not reason:
+        return "Qt's VNC server: closed in a network of its own, only this user reaches it"
+    return f"Qt's VNC server: on all interfaces without a password, use a firewall; no network namespace here: {reason}"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -46,9 +57,11 @@ def vnc_settings(vnc_settings: Settings) -> Settings:
     shop = shlex.join([sys.executable, str(SHOP)]) if server in ("qt", "xvnc") else ""
     record = vnc_settings.record or ("" if server == "qt" else "off")
     settings = replace(vnc_settings, server=server, app=vnc_settings.app or shop, record=record, start_ahead=True)
-    if settings.server == "qt" and sys.platform != "linux":
+    if settings.server != "qt":
+        return settings
+    if sys.platform != "linux":
         pytest.skip("Qt's VNC platform needs Linux; show the shop on a VNC desktop and give --vnc-server=host::port")
-    return settings
+    return replace(settings, qt_open=settings.qt_open or bool(why_not_closable()))
 
 
 @pytest.fixture

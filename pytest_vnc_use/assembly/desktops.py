@@ -170,7 +170,9 @@ def _start_here(
     if settings.server == "qt":
         from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 
-        return QtDesktop(size=size, start_timeout_s=start_timeout_s, place=place, inherited=inherited)
+        return QtDesktop(
+            size=size, start_timeout_s=start_timeout_s, place=place, inherited=inherited, is_open=settings.qt_open
+        )
     from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 
     return XvncDesktop(

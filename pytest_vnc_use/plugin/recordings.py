@@ -36,6 +36,8 @@ PASSED, FAILED = pytest.StashKey[bool](), pytest.StashKey[bool]()
 """True if the test's call has passed; true if a part of it has failed, as a subtest may while the test goes on."""
 HEALED, TRANSIENT, WRITTEN = "vnc_healed", "vnc_transient", "vnc_recording"
 """Properties of a test: healed drifts, and transient frames, a line each; what became of its new recording."""
+SAVED_S, SAVED_DOLLARS = "vnc_saved_s", "vnc_saved_dollars"
+"""Properties of a test: what its replays saved against the runs that were recorded, at the prices of that day."""
 
 ONE_PERSON = (
     "--vnc-record=demonstrate needs one process, as there is one person at one terminal: run it without pytest-xdist's "
@@ -206,7 +208,7 @@ def pytest_runtest_makereport(
         _note(item, report, [(TRANSIENT, cut(plain(told))) for told in recorded.transients])
     elif call.when == "teardown":
         if report.passed and item.stash.get(PASSED, False):
-            _note(item, report, [(WRITTEN, told) for told in _written(recorded)])
+            _note(item, report, [*_saved(recorded), *((WRITTEN, told) for told in _written(recorded))])
         recorded.release()
         del item.stash[RECORDED]
     return report
@@ -215,6 +217,13 @@ def pytest_runtest_makereport(
 def _note(item: pytest.Item, report: pytest.TestReport, properties: list[tuple[str, object]]) -> None:
     for told in (item.user_properties, report.user_properties):
         told += [each for each in properties if each not in told]
+
+
+def _saved(recorded: RecordedTest) -> Iterator[tuple[str, object]]:
+    if saved := recorded.saved():
+        yield SAVED_S, round(saved.seconds, 1)
+        if saved.dollars is not None:
+            yield SAVED_DOLLARS, round(saved.dollars, 6)
 
 
 def _written(recorded: RecordedTest) -> Iterator[str]:
@@ -238,6 +247,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for told in sorted(set(written)):
         count = written.count(told)
         terminalreporter.write_line(line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {told}"))
+    _tell_savings(terminalreporter)
+
+
+def _tell_savings(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what replays saved, of the tests whose recordings say what their runs took."""
+    properties = [dict(report.user_properties) for report in _reports(terminalreporter, "teardown")]
+    seconds = [float(each[SAVED_S]) for each in properties if SAVED_S in each]
+    dollars = [float(each[SAVED_DOLLARS]) for each in properties if SAVED_DOLLARS in each]
+    if not seconds or sum(seconds) <= 0:
+        return
+    count = f"{len(seconds)} replayed {'test' if len(seconds) == 1 else 'tests'}"
+    told = f"vnc-use: {count} saved {sum(seconds):,.1f} s against the runs that were recorded"
+    if dollars:
+        unknown = len(seconds) - len(dollars)
+        rest = f", without {unknown} of unknown cost" if unknown else ""
+        told += f", and ${sum(dollars):.4f} at the prices when they were recorded{rest}"
+    terminalreporter.write_line(told)
 
 
 def _list(terminalreporter: pytest.TerminalReporter, name: str, title: str) -> None:

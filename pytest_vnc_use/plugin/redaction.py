@@ -24,7 +24,7 @@ _OWN = frozenset(
     "vnc_" + name
     for name in (
         *("planner", "run", "page", "outcome", "triage", "rule", "dollars", "told", "pictures", "rehearsal"),
-        *("healed", "transient", "recording", "calls", "calls_uncounted"),
+        *("healed", "transient", "recording", "calls", "calls_uncounted", "saved_s", "saved_dollars"),
         *("tokens_in", "tokens_cached", "tokens_out", "tokens_reckoned"),
     )
 )

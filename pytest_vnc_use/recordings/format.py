@@ -196,11 +196,23 @@ class Evidence(_Part):
         return region if min(region.right, region.bottom) > 0 else None
 
 
+class Live(_Part):
+    """The seconds that a planner's run took when it was recorded, and the dollars of its models at that day's prices.
+
+    `dollars` include those of the judges of its claims; they are None if a price was not known, if a service did not
+    count a call, or if the planner reported no calls. `seconds` are of the run alone.
+    """
+
+    seconds: float = Field(ge=0, allow_inf_nan=False)
+    dollars: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
 class RecordedRun(_Part):
     """One task: its steps, the screen at its end, and the answers of judges from there until the next task.
 
     `picture` shows the whole end, for a person who reads the recording. `stays` is true where the screen still showed
-    the end once the test's body was over.
+    the end once the test's body was over. `live` is None in older recordings, for a person's run, and for one that a
+    model only healed.
     """
 
     task: str
@@ -209,6 +221,7 @@ class RecordedRun(_Part):
     end: Screen
     picture: str = Field(default="", pattern=_PICTURE)
     stays: bool = False
+    live: Live | None = None
     claims: tuple[Evidence, ...] = ()
 
 

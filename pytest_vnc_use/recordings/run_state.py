@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pytest_vnc_use.recordings.format import Evidence, RecordedRun, RecordedStep, Screen
+from pytest_vnc_use.recordings.demonstrated import PERSON
+from pytest_vnc_use.recordings.format import Evidence, Live, RecordedRun, RecordedStep, Screen
 from pytest_vnc_use.recordings.gates import mask_of, other_than
 from pytest_vnc_use.recordings.patient_eyes import PatientEyes
 from pytest_vnc_use.recordings.pictures import Pixels, pixels_in, pixels_of
 from pytest_vnc_use.recordings.recorder import Recorder
 from pytest_vnc_use.recordings.replay import Replay
+from pytest_vnc_use.recordings.savings import Meter
 from pytest_vnc_use.recordings.transients import unknown_parts
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import FrameRef, RunEvent
@@ -38,6 +40,7 @@ class RunState:
     """True where the test's body was over after the run."""
     claims: list[Evidence] = field(default_factory=list)
     ended: RecordedRun | None = None
+    meter: Meter = field(default_factory=Meter)
 
     @property
     def is_live(self) -> bool:
@@ -48,6 +51,16 @@ class RunState:
     def is_replayed(self) -> bool:
         """Return whether the whole run was replayed."""
         return self.is_done and not self.is_live
+
+    @property
+    def live(self) -> Live | None:
+        """Return the figures of the run when it was recorded: the known ones if it was replayed, else its own.
+
+        A person's run has none, nor has one that was healed.
+        """
+        if self.known and not self.is_live:
+            return self.known.live
+        return None if self.replay or self.planner == PERSON else self.meter.live()
 
     def end(self) -> RecordedRun:
         """Return the recorded run: the known one where it was replayed whole, else one with the live steps.

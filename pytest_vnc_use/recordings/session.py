@@ -19,6 +19,7 @@ from pytest_vnc_use.recordings.recorder import Recorder, screen_at_rest
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.recordings.replay import WHAT_TO_DO, Closed, Earlier, Replay
 from pytest_vnc_use.recordings.run_state import RunState, frame_pixels, mark_staying
+from pytest_vnc_use.recordings.savings import Saved, saved_by
 from pytest_vnc_use.recordings.store import Key, load_of, masks_of, save
 from pytest_vnc_use.recordings.transient_watch import TransientWatch
 from pytest_vnc_use.runs.folder import RunFolder
@@ -29,6 +30,7 @@ from pytest_vnc_use.types import (
     FrameRef,
     GateAwaited,
     Judged,
+    ModelExchange,
     Outcome,
     Reading,
     Region,
@@ -209,6 +211,8 @@ class RecordedTest:
                 self._acts_unseen |= not begun
             case RunEnded():
                 self._end(event)
+            case ModelExchange() if self._runs:
+                self._runs[-1].meter.hear(event)
             case Judged(verdict=verdict):
                 self._keep(verdict.claim, verdict)
             case Extracted(reading=reading, problem=""):
@@ -227,6 +231,7 @@ class RecordedTest:
         run, self._current = self._current, None
         if run is None:
             return
+        run.meter.end()
         run.is_done = event.outcome is Outcome.DONE
         run.is_watched = run.replay is not None and not run.replay.is_watched_later
         if not self._records:
@@ -365,6 +370,10 @@ class RecordedTest:
             return False
         return save(self.key.path, recording)
 
+    def saved(self) -> Saved | None:
+        """Return what the replayed runs saved; None if nothing was replayed, or nobody knows what that once took."""
+        return saved_by(run for run in self._runs if run.is_replayed)
+
     def release(self) -> None:
         """Let go of the screens: whoever keeps the test, or its error, keeps this object too."""
         self._runs.clear()
@@ -373,8 +382,8 @@ class RecordedTest:
 
     def _made(self) -> Recording | None:
         """Return the recording of the whole test; None where there is nothing to record, or a run is not recorded."""
-        ended = [(run.ended, tuple(run.claims)) for run in self._runs]
-        runs = tuple(run.model_copy(update={"claims": claims}) for run, claims in ended if run)
+        ended = [(run.ended, {"claims": tuple(run.claims), "live": run.live}) for run in self._runs]
+        runs = tuple(run.model_copy(update=own) for run, own in ended if run)
         seen = [each.screen for each in self._opening] + [run.end for run in runs]
         if not seen or len(runs) < len(ended):
             return None

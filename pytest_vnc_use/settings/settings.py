@@ -84,6 +84,11 @@ class Settings:
         "start the next test's desktop, and its program, while a test ends, so before the next one's fixtures have "
         "prepared anything; with xvnc and qt, where the next test wants the same (not with --vnc-desktops)",
     )
+    qt_open: bool = _setting(
+        False,
+        _switch,
+        "with qt, leave the program on the machine's network, on which its VNC server then listens without a password",
+    )
     engine: str = _setting(
         "", _one_of("", "docker", "podman"), "what runs containers: docker or podman (the first of them that answers)"
     )

@@ -228,7 +228,7 @@ def test_a_qt_program_leaves_its_place_to_the_next_one(tmp_path: Path, qt_progra
     for _ in range(2):
         desktop = desktops.lease("me", timeout_s=60)
         desktop.launch(qt_program)
-        assert desktop.server.startswith("127.0.0.1::")
+        assert Path(desktop.server).is_socket()
         desktop.stop()
     assert qt_program[1] not in str(processes_naming(tmp_path))
     desktops.close()

@@ -7,6 +7,7 @@ import re
 import select
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -17,8 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.desktops.kinds import qt
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
-from pytest_vnc_use.errors import DesktopError, DesktopRefused, ProgramCrashed, ProgramMissing
+from pytest_vnc_use.desktops.processes.ports import greets_at, listening_ports
+from pytest_vnc_use.errors import DesktopError, DesktopRefused, ProgramCrashed, ProgramMissing, SettingsError
 from pytest_vnc_use.types.protocols import Desktop
 
 pytestmark = pytest.mark.desktop
@@ -27,7 +30,9 @@ Start = Callable[..., QtDesktop]
 
 PARENT = """
 import os, sys, time
+from pytest_vnc_use.desktops.kinds import qt
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.desktops.processes.ports import greets_at, listening_ports
 desktop = QtDesktop(sys.argv[1:])
 while "ready" not in desktop.output_tail():
     time.sleep(0.01)
@@ -61,8 +66,9 @@ def ended(pid: int, timeout_s: float = 30.0) -> bool:
 
 def screen_size(server: str) -> tuple[int, int]:
     """Width and height as the server's ServerInit says (RFC 6143 7.1 to 7.3, version 3.3)."""
-    host, port = server.split("::")
-    with socket.create_connection((host, int(port)), timeout=10) as connection, connection.makefile("rb") as answers:
+    with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as answers:
+        connection.settimeout(10)
+        connection.connect(server)
         assert answers.read(12).startswith(b"RFB 003.")
         connection.sendall(b"RFB 003.003\n")
         assert struct.unpack(">I", answers.read(4)) == (1,)
@@ -113,7 +119,7 @@ def test_files_are_written_and_read_in_the_working_folder(desktop: QtDesktop) ->
 def test_a_command_runs_beside_the_program(desktop: QtDesktop) -> None:
     ran = desktop.run(["sh", "-c", "cat pids.txt; echo $QT_QPA_PLATFORM >&2; exit 4"])
     assert ran.stdout == desktop.read_file("pids.txt")
-    assert (ran.exit_code, ran.stderr) == (4, "vnc:size=1440x900:port=0\n")
+    assert (ran.exit_code, ran.stderr) == (4, "offscreen\n")
 
 
 def test_stopping_ends_the_program_and_its_children_and_removes_the_folder(desktop: QtDesktop) -> None:
@@ -197,3 +203,56 @@ def test_nothing_outlives_the_process_that_started_it(qt_program: list[str], by:
             parent.kill()
     assert [ended(int(pid)) for pid in pids] == [True, True]
     wait_for(lambda: not Path(folder).parent.exists())
+
+
+# --- who can reach it ------------------------------------------------------------------------------------------------
+
+CLOSED = pytest.mark.skipif(bool(qt.why_not_closable()), reason=f"no network namespace: {qt.why_not_closable()}")
+
+
+@CLOSED
+def test_nobody_else_reaches_the_server(desktop: QtDesktop) -> None:
+    socket_file = Path(desktop.server)
+    assert stat.S_IMODE(socket_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(socket_file.parent.stat().st_mode) == 0o700
+    session = os.getsid(pids_of(desktop)[0])
+    assert listening_ports(session) == []  # none on this machine's network
+    own, here = (os.readlink(f"/proc/{pid}/ns/net") for pid in (pids_of(desktop)[0], "self"))
+    assert own != here
+
+
+@CLOSED
+def test_several_may_look_at_once_and_a_new_program_takes_the_place(start: Start, qt_program: list[str]) -> None:
+    desktop = start(qt_program)
+    with ThreadPoolExecutor(4) as clients:
+        assert set(clients.map(screen_size, [desktop.server] * 8)) == {(1440, 900)}
+    before = desktop.server
+    desktop.launch(qt_program)
+    assert screen_size(desktop.server) == (1440, 900)
+    assert desktop.server == before
+
+
+@CLOSED
+def test_the_relay_ends_with_the_program(desktop: QtDesktop) -> None:
+    os.kill(pids_of(desktop)[0], signal.SIGKILL)
+    wait_for(desktop.program_fault)
+    wait_for(lambda: not greets_at(desktop.server, 1.0))
+    assert "SIGKILL" in desktop.program_fault()
+
+
+def test_a_program_may_be_left_on_the_machines_network(start: Start, qt_program: list[str]) -> None:
+    desktop = start(qt_program, is_open=True)
+    host, _, port = desktop.server.partition("::")
+    assert (host, greets_at(desktop.server, 5.0)) == ("127.0.0.1", True)
+    assert int(port) in listening_ports(os.getsid(desktop._program.popen.pid))  # type: ignore[union-attr]  # it runs
+
+
+def test_where_it_cannot_be_closed_in_it_is_not_started_but_in_a_container(
+    start: Start, qt_program: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qt, "why_not_closable", lambda: "unshare: Operation not permitted")
+    monkeypatch.setattr(qt, "is_in_container", lambda: False)
+    with pytest.raises(SettingsError, match=r"unshare: Operation not permitted.*vnc_qt_open=true"):
+        start(qt_program)
+    monkeypatch.setattr(qt, "is_in_container", lambda: True)
+    assert start(qt_program).server.startswith("127.0.0.1::")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -68,6 +69,26 @@ def test_what_was_recorded_needs_no_planner(recorded: Project) -> None:
     replayed = recorded.run()
     assert replayed.code == 0, replayed.out
     assert "vnc-use: 1 run planned by recording" in replayed.out
+
+
+def test_what_replays_saved_is_told_where_the_recording_knows(recorded: Project) -> None:
+    text = recorded.file.read_text(encoding="utf-8")
+    live = re.search(r'"live": \{"seconds": [0-9.]+\}', text)  # this planner reports no calls, so no dollars
+    assert live, text
+    recorded.file.write_text(text.replace(live[0], '"live": {"seconds": 100.0, "dollars": 0.5}'), encoding="utf-8")
+    known = recorded.run("--junit-xml=junit.xml")
+    told = re.search(
+        r"vnc-use: 1 replayed test saved 9\d\.\d s against the runs that were recorded, and (.*)", known.out
+    )
+    assert told, known.out
+    assert told[1] == "$0.5000 at the prices when they were recorded"
+    assert 'name="vnc_saved_s" value="9' in (recorded.path / "junit.xml").read_text(encoding="utf-8")
+    older = text.replace(f",\n      {live[0]}", "")
+    assert older != text
+    recorded.file.write_text(older, encoding="utf-8")
+    unknown = recorded.run()
+    assert (unknown.code, "replayed test" in unknown.out) == (0, False), unknown.out
+    assert recorded.file.read_text(encoding="utf-8") == older
 
 
 def test_of_a_test_that_is_over_no_screen_is_kept(recorded: Project) -> None:

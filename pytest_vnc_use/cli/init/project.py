@@ -208,7 +208,7 @@ def _is_ignored(folder: Path, path: Path) -> bool:
 def _hints(answers: Answers, project: Project) -> Iterator[str]:
     target = answers.target
     if target.kind == "qt":
-        yield "Qt's VNC server listens on all interfaces without a password, while a test runs: use a firewall"
+        yield "the program has a network of its own; if it needs another one: vnc_qt_open = true, and a firewall"
     if target.kind == "page" and target.is_local_page:
         yield f"start the server of {target.page} before the tests, or in a fixture of {project.tests}/conftest.py"
     if target.kind == "address":

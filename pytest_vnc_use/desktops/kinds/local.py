@@ -112,13 +112,18 @@ class StartedDesktop:
         self._last_fault = self.program_fault()
         self._session.stop()
 
-    def _start_program(self, command: Sequence[str]) -> Process:
-        """Start the program under test and end the one before. Raises DesktopError, ProgramMissing."""
+    def _start_program(
+        self, command: Sequence[str], environment: Mapping[str, str] | None = None, closed_at: str = ""
+    ) -> Process:
+        """Start the program under test and end the one before. Raises DesktopError, ProgramMissing.
+
+        `environment` is the program's alone; `closed_at` as in `Session.start`.
+        """
         if self._program is not None:
             self._session.end(self._program)
             self._program = None
         with starting(command[0]):
-            self._program = self._session.start("program", command, attended=True)
+            self._program = self._session.start("program", command, environment, attended=True, closed_at=closed_at)
         return self._program
 
     def _ended_early(self, process: Process, undone: str) -> VncUseError:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.kinds.local import ANSWERS_WITHIN_S, StartedDesktop, check_linux, check_size
-from pytest_vnc_use.desktops.processes.ports import greets_with_rfb, vnc_port
+from pytest_vnc_use.desktops.processes import closed_network
+from pytest_vnc_use.desktops.processes.closed_network import PORT
+from pytest_vnc_use.desktops.processes.ports import greets_at, vnc_port
 from pytest_vnc_use.desktops.processes.process import Process
-from pytest_vnc_use.errors import DesktopError, DesktopRefused
+from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 
 _POLL_S = 0.02
 _GREETING_TIMEOUT_S = 1.0
+_COMMON = {"QT_FORCE_STDERR_LOGGING": "1"}  # else Qt's messages may go to the system's journal
 
 
 class QtDesktop(StartedDesktop):
@@ -24,16 +31,18 @@ class QtDesktop(StartedDesktop):
 
     `size` is in pixels. `environment` is added to `inherited`, this process's own by default. The desktop's private
     folder is made in `place`, the temporary folder by default. The program ends with `stop()`, and with this process,
-    however it dies. `run` starts a command beside the program, in the same environment. There is no display to share: a
-    Qt program that is started that way opens a VNC server of its own.
+    however it dies. `run` starts a command beside the program, on the machine's network. There is no display to share:
+    what a Qt program shows that is started that way is seen nowhere.
 
-    Qt's server listens on all interfaces, asks for no password, and encrypts nothing (Qt 6.6 to 6.12, measured). Where
-    the network is not trusted, run the tests in a container. The server ignores wheel buttons and takes Latin-1
-    characters only. Linux only: the wheels of PySide6 for macOS and Windows lack the `vnc` platform.
+    Qt's server listens on all interfaces, asks for no password, and encrypts nothing (Qt 6.6 to 6.12, measured). So the
+    program has a network of its own, with loopback only, and the server is reached at a unix socket that only this user
+    can open. With `is_open` the program has the machine's network, and everybody on it reaches the server; so it is too
+    in a container that allows no network of its own. The server ignores wheel buttons and takes Latin-1 characters
+    only. Linux only: the wheels of PySide6 for macOS and Windows lack the `vnc` platform.
 
     Raises ProgramCrashed where the program fails first, ProgramMissing where it cannot be run, DesktopError where it
     ends first without a fault, DesktopRefused where it does not greet within `start_timeout_s`, SettingsError for a
-    size that makes no sense.
+    size that makes no sense, and where the program cannot have a network of its own and is not to be open.
     """
 
     def __init__(
@@ -45,12 +54,16 @@ class QtDesktop(StartedDesktop):
         start_timeout_s: float = 20.0,
         place: Path | None = None,
         inherited: Mapping[str, str] | None = None,
+        is_open: bool = False,
     ) -> None:
         check_linux("qt", "where PySide6 brings Qt's VNC platform")
         check_size(size)
-        super().__init__({**(environment or {}), **_qt_environment(size)}, place, inherited)
+        is_closed = not is_open and _check_closable()
+        super().__init__({**(environment or {}), **_COMMON, "QT_QPA_PLATFORM": "offscreen"}, place, inherited)
         self._timeout_s = start_timeout_s
-        self._port: int | None = None
+        self._closed_at = str(self._session.folder / "vnc") if is_closed else ""
+        self._platform = f"vnc:size={size[0]}x{size[1]}:port={PORT if is_closed else 0}"  # 0: Qt takes a free port
+        self._server = ""
         try:
             if command:
                 self.launch(command)
@@ -61,47 +74,72 @@ class QtDesktop(StartedDesktop):
     def launch(self, command: Sequence[str]) -> None:
         """Start the program in place of the one before, and wait until it greets over VNC. Raises as the class does."""
         self._check_not_stopped(f"launch {shlex.join(command)!r}")
-        self._port = None
-        self._port = self._wait_for_greeting(self._start_program(command), Deadline(self._timeout_s))
+        self._server = ""
+        program = self._start_program(command, {"QT_QPA_PLATFORM": self._platform}, self._closed_at)
+        self._server = self._wait_for_greeting(program, Deadline(self._timeout_s))
 
     def reset(self) -> None:
         """End the program and everything else that was started, and empty the working folder. Raises DesktopError."""
-        self._port = None
+        self._server = ""
         super().reset()
 
     def program_hangs(self) -> bool:
         """Return whether the program runs but no longer greets over VNC: its server has no thread of its own."""
-        runs = self._port is not None and self.alive and not self.program_fault()
-        return runs and not greets_with_rfb(self._port or 0, ANSWERS_WITHIN_S)
+        runs = bool(self._server) and self.alive and not self.program_fault()
+        return runs and not greets_at(self._server, ANSWERS_WITHIN_S)
 
     @property
     def server(self) -> str:
-        """Return the address of the program's VNC server, as `host::port`.
+        """Return the address of the program's VNC server: the path of a unix socket, or `host::port` if it is open.
 
         Raises DesktopError before a program is launched.
         """
-        if self._port is None:
+        if not self._server:
             raise DesktopError("there is no screen: no program was launched, and with Qt the program is the desktop")
-        return f"127.0.0.1::{self._port}"
+        return self._server
 
     @property
     def password(self) -> None:
         """None, because Qt's server asks for none."""
         return None
 
-    def _wait_for_greeting(self, program: Process, deadline: Deadline) -> int:
+    def _wait_for_greeting(self, program: Process, deadline: Deadline) -> str:
         while deadline.remaining_s:
             if program.end:
                 raise self._ended_early(program, "had not shown a desktop")
-            if port := vnc_port(program.popen.pid, timeout_s=_GREETING_TIMEOUT_S):
-                return port
+            if self._closed_at and greets_at(self._closed_at, _GREETING_TIMEOUT_S):
+                return self._closed_at
+            if not self._closed_at and (port := vnc_port(program.popen.pid, timeout_s=_GREETING_TIMEOUT_S)):
+                return f"127.0.0.1::{port}"
             time.sleep(_POLL_S)
         raise DesktopRefused(program.message(f"opened no VNC server within {self._timeout_s:g} s; is it a Qt program?"))
 
 
-def _qt_environment(size: tuple[int, int]) -> dict[str, str]:
-    width, height = size
-    return {
-        "QT_QPA_PLATFORM": f"vnc:size={width}x{height}:port=0",  # 0: Qt takes a free port, found in ports.py
-        "QT_FORCE_STDERR_LOGGING": "1",  # else Qt's messages may go to the system's journal
-    }
+def _check_closable() -> bool:
+    """Return whether a program can have a network of its own; False in a container, which is one already.
+
+    Raises SettingsError elsewhere.
+    """
+    reason = why_not_closable()
+    if not reason or is_in_container():
+        return not reason
+    raise SettingsError(
+        "Qt's VNC server listens on all interfaces without a password, and this machine allows no network namespace to "
+        f"close it in ({reason}): allow unprivileged user namespaces, or run the tests in a container, or take "
+        "--vnc-server=xvnc; with a firewall before it, -o vnc_qt_open=true starts it as it is"
+    )
+
+
+@functools.cache
+def why_not_closable() -> str:
+    """Return why no program can have a network of its own on this machine; "" if it can."""
+    command = [sys.executable, "-I", "-S", closed_network.__file__]
+    tried = subprocess.run(command, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, check=False)
+    return "" if tried.returncode == 0 else tried.stdout.strip() or f"exit code {tried.returncode}"
+
+
+def is_in_container() -> bool:
+    """Return whether this process runs in a container of Docker, Podman or Kubernetes."""
+    if os.environ.get("container") or os.environ.get("KUBERNETES_SERVICE_HOST"):  # noqa: SIM112  # its name is so
+        return True
+    return any(map(os.path.exists, ("/.dockerenv", "/run/.containerenv")))

@@ -18,18 +18,25 @@ from pytest_vnc_use.desktops.processes import sitter
 class Attended:
     """A program that its sitter has started; `pid` is the id of the program and of its session.
 
-    Raises OSError where it cannot be started.
+    With `closed_at` it has a network of its own, and its VNC server is reached at that unix socket. Raises OSError
+    where it cannot be started.
     """
 
     def __init__(
-        self, command: Sequence[str], cwd: Path, env: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
+        self,
+        command: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+        closed_at: str = "",
     ) -> None:
         self._status, status = os.pipe()
         words = [sys.executable, "-I", "-S", sitter.__file__]
         files = (status, stdout.fileno(), stderr.fileno())
         try:
             self._sitter = subprocess.Popen(
-                [*words, *map(str, files), "--", *command],
+                [*words, *map(str, files), closed_at, "--", *command],
                 cwd=cwd,
                 env=env,
                 stdin=subprocess.DEVNULL,

@@ -65,8 +65,16 @@ def _listening_sockets() -> Iterator[tuple[int, str]]:
 
 def greets_with_rfb(port: int, timeout_s: float) -> bool:
     """Return whether a VNC server answers on loopback within `timeout_s`."""
+    return greets_at(f"127.0.0.1::{port}", timeout_s)
+
+
+def greets_at(address: str, timeout_s: float) -> bool:
+    """Return whether a VNC server answers at `host::port`, or at the path of a unix socket, within `timeout_s`."""
+    host, _, port = address.partition("::")
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
+        with socket.socket(socket.AF_INET if port else socket.AF_UNIX) as connection:
+            connection.settimeout(timeout_s)
+            connection.connect((host, int(port)) if port else address)
             return connection.recv(4) == b"RFB "
     except OSError:
         return False

@@ -18,6 +18,7 @@ import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 from weakref import WeakSet
 
@@ -80,19 +81,23 @@ class Session:
         pass_fds: Collection[int] = (),
         client_of: Sequence[str] = (),
         attended: bool = False,
+        closed_at: str = "",
     ) -> Process:
         """Start a process that runs until the session stops; `role` names it in messages and names its log.
 
         Words of the command that are relative paths with a slash, seen from here, are made absolute first, because the
         process starts elsewhere. An `attended` process has a sitter, which bounds its log and ends everything that it
-        started. Where the command is only a client, such as `docker exec`, `client_of` is the command that it runs
-        elsewhere: the one that messages name. Raises DesktopError where it cannot be started.
+        started; with `closed_at` it has a network of its own (see `Attended`). Where the command is only a client, such
+        as `docker exec`, `client_of` is the command that it runs elsewhere: the one that messages name. Raises
+        DesktopError where it cannot be started.
         """
         log = self._logs / f"{role.replace(' ', '-')}.txt"
         with self._new_log(log) as output:
             words = [seen_from_here(word) for word in command]
             if attended:
-                popen: Attended | subprocess.Popen[bytes] = self._attended(words, output, output)
+                popen: Attended | subprocess.Popen[bytes] = self._attended(
+                    words, output, output, environment or {}, closed_at
+                )
             else:
                 popen = self._popen(words, output, environment or {}, pass_fds)
         title = f"the {role} {_shown(client_of or command)!r}"
@@ -213,9 +218,17 @@ class Session:
         except OSError as exc:
             raise _not_started(command, exc) from exc
 
-    def _attended(self, command: Sequence[str], stdout: IO[bytes], stderr: IO[bytes]) -> Attended:
+    def _attended(
+        self,
+        command: Sequence[str],
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+        environment: Mapping[str, str] = MappingProxyType({}),
+        closed_at: str = "",
+    ) -> Attended:
         try:
-            return Attended(command, self.working_folder, self.environment, stdout, stderr)
+            environment = {**self.environment, **environment}
+            return Attended(command, self.working_folder, environment, stdout, stderr, closed_at)
         except OSError as exc:
             raise _not_started(command, exc) from exc
 

@@ -1,13 +1,14 @@
 """A script that starts one program of a desktop and stays with it. Standard library only.
 
-    python sitter.py STATUS OUT ERR -- COMMAND…
+    python sitter.py STATUS OUT ERR CLOSED -- COMMAND…
 
 STATUS, OUT and ERR are file descriptors; OUT and ERR may be the same file. The output of the program, and of everything
 that it starts, goes through the sitter. The sitter keeps the beginning and the end of it in the files, so that no disk
 is filled. A process that leaves the program's session, and loses its parent, becomes a child of the sitter
 (PR_SET_CHILD_SUBREAPER, prctl(2)). So nothing escapes, whatever its environment and its session are. At SIGTERM all of
 them are ended, children of children too, and the sitter ends last; at SIGUSR1 they are killed at once. The sitter ends
-by itself once none of them is left.
+by itself once none of them is left. With CLOSED, the path of a unix socket, the program has a network of its own, whose
+VNC server is reached at that socket (closed_network.py); else CLOSED is empty.
 
 STATUS gets these lines: `started PID`, or `failed ERRNO` and nothing more; then `exited CODE`, -n for signal n, once
 all output of the program is written.
@@ -18,6 +19,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import runpy
 import select
 import signal
 import sys
@@ -77,7 +79,7 @@ class Sitter:
         one = BoundedFile(out)
         self._out = self._pipe(one)
         self._err = self._out if os.path.sameopenfile(out, err) else self._pipe(BoundedFile(err))
-        self._program = 0
+        self.program = 0
         self._ending_since_s = 0.0
         self._asked = False
 
@@ -91,7 +93,7 @@ class Sitter:
     def start(self, command: list[str]) -> bool:
         """Start the program in a session of its own, and report it; return False if it cannot be started."""
         try:
-            self._program = os.posix_spawnp(
+            self.program = os.posix_spawnp(
                 command[0],
                 command,
                 os.environ,
@@ -101,12 +103,16 @@ class Sitter:
                 setsigmask=[],
             )
         except OSError as exc:
-            self._tell(b"failed %d\n" % (exc.errno or 0))
+            self.fail(exc)
             return False
         for descriptor in {self._out, self._err}:
             os.close(descriptor)
-        self._tell(b"started %d\n" % self._program)
+        self._tell(b"started %d\n" % self.program)
         return True
+
+    def fail(self, error: OSError) -> None:
+        """Report that the program cannot be started."""
+        self._tell(b"failed %d\n" % (error.errno or 0))
 
     def sit(self, wakeup: int) -> None:
         """Stay until no process is left, or the rest cannot be ended."""
@@ -139,7 +145,7 @@ class Sitter:
         """Send SIGTERM, once, to processes that have left the program's session."""
         if not self._asked:
             self._asked = True
-            _signal_all(signal.SIGTERM, spared_session=self._program)
+            _signal_all(signal.SIGTERM, spared_session=self.program)
 
     def _reap(self) -> bool:
         """Reap the children that have ended; return whether any are left."""
@@ -148,7 +154,7 @@ class Sitter:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
                     return True
-                if pid == self._program:
+                if pid == self.program:
                     self._drain()
                     self._tell(b"exited %d\n" % os.waitstatus_to_exitcode(status))
         return False
@@ -196,7 +202,7 @@ def _signal_all(number: signal.Signals, spared_session: int = -1) -> None:
                 os.kill(pid, number)
 
 
-def _main(status: int, out: int, err: int, command: list[str]) -> int:
+def _main(status: int, out: int, err: int, closed: str, command: list[str]) -> int:
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prctl(_PR_SET_NAME, NAME, 0, 0, 0)
@@ -210,11 +216,21 @@ def _main(status: int, out: int, err: int, command: list[str]) -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGTERM, sitter.end)
     signal.signal(signal.SIGUSR1, sitter.kill)
+    network = runpy.run_path(os.path.join(os.path.dirname(__file__), "closed_network.py")) if closed else {}
+    try:
+        listener = network["listen"](closed) if closed else None
+        if closed:
+            network["enter"]()
+    except OSError as exc:
+        sitter.fail(exc)
+        return 1
     if not sitter.start(command):
         return 1
+    if closed:
+        network["start_relay"](listener, sitter.program)
     sitter.sit(wakeup)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(_main(*map(int, sys.argv[1:4]), sys.argv[5:]))  # type: ignore[call-arg,arg-type]
+    sys.exit(_main(*map(int, sys.argv[1:4]), sys.argv[4], sys.argv[6:]))  # type: ignore[call-arg,arg-type]

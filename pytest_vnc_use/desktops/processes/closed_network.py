@@ -1,0 +1,137 @@
+"""A network of its own for a program whose VNC server would listen on all interfaces. Standard library only; Linux.
+
+sitter.py runs this file. In the network, which has loopback only, the server listens on `PORT`; a relay beside it hands
+on what comes to a unix socket, which only this user can open. As a script, it tells whether this machine allows that:
+the exit code is 0, or 1 with the reason on standard output. See network_namespaces(7), user_namespaces(7) and
+netdevice(7).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+from contextlib import suppress
+
+PORT = 5900
+_CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
+_PR_SET_PDEATHSIG = 1
+_CHUNK = 1 << 16
+
+
+def enter() -> None:
+    """Move this process, and those that it starts from now on, into a network of their own. Raises OSError.
+
+    Root needs no user namespace for that, in which root may do less. Others are the same user as before in theirs, but
+    programs that run as somebody else, such as sudo, do not work there.
+    """
+    try:
+        _unshare(_CLONE_NEWNET)
+        _switch_loopback_on()
+    except OSError:
+        user, group = os.geteuid(), os.getegid()
+        _unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
+        for name, text in ("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1"):
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                file.write(text)
+        _switch_loopback_on()
+
+
+def _unshare(flags: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).unshare(flags):
+        number = ctypes.get_errno()
+        raise OSError(number, f"unshare: {os.strerror(number)}")
+
+
+def _switch_loopback_on() -> None:
+    import fcntl  # Windows has none
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
+
+
+def listen(path: str) -> socket.socket:
+    """Return a unix socket that listens at a path, for this user only. Raises OSError."""
+    with suppress(FileNotFoundError):  # of the program before
+        os.unlink(path)
+    listener = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        listener.bind(path)
+    finally:
+        os.umask(before)
+    listener.listen()
+    return listener
+
+
+def start_relay(listener: socket.socket, program: int) -> None:
+    """Fork a process that hands on what comes to the listener until the program ends; close the listener here."""
+    watched = os.pidfd_open(program)
+    if os.fork() == 0:
+        try:
+            _relay(listener, watched)
+        finally:
+            os._exit(0)
+    os.close(watched)
+    listener.close()
+
+
+def _relay(listener: socket.socket, watched: int) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    signal.set_wakeup_fd(-1)
+    for number in signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1:
+        signal.signal(number, signal.SIG_DFL)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) not in (listener.fileno(), watched):
+            with suppress(OSError):  # that of the folder itself
+                os.close(int(name))
+    threading.Thread(target=_accept, args=(listener,), daemon=True).start()
+    select.select([watched], [], [])
+
+
+def _accept(listener: socket.socket) -> None:
+    while True:
+        client, _ = listener.accept()
+        threading.Thread(target=_serve, args=(client,), daemon=True).start()
+
+
+def _serve(client: socket.socket) -> None:
+    try:
+        server = socket.create_connection(("127.0.0.1", PORT), timeout=5)
+    except OSError:  # it does not listen yet
+        client.close()
+        return
+    server.settimeout(None)
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    threading.Thread(target=_copy, args=(server, client), daemon=True).start()
+    _copy(client, server)
+    for end in (client, server):
+        end.close()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):  # one end is gone: then the other goes too
+        while data := source.recv(_CHUNK):
+            target.sendall(data)
+    for end in (source, target):
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
+def _main() -> int:
+    try:
+        enter()
+    except (OSError, AttributeError) as exc:  # AttributeError: a C library without unshare
+        print(exc)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

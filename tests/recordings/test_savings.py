@@ -1,0 +1,54 @@
+"""What replays save against the runs that were recorded: measured figures only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from pytest_vnc_use.recordings.format import Live
+from pytest_vnc_use.recordings.savings import Meter, Saved, saved_by
+from pytest_vnc_use.types import ModelExchange, Usage
+
+
+@dataclass
+class Run:
+    """A replayed run."""
+
+    live: Live | None
+    meter: Meter
+
+
+def call(dollars: float | None, *, tokens: int = 9, uncounted: bool = False) -> ModelExchange:
+    return ModelExchange("planner", 1, {}, {}, 1.0, usage=Usage(tokens), dollars=dollars, uncounted=uncounted)
+
+
+def metered(*calls: ModelExchange) -> Meter:
+    meter = Meter()
+    for each in calls:
+        meter.hear(each)
+    meter.seconds = 2.04
+    return meter
+
+
+def test_dollars_are_kept_only_where_each_call_was_counted() -> None:
+    assert metered(call(0.1), call(0.2)).live() == Live(seconds=2.0, dollars=0.3)
+    assert metered(call(0.1), call(None, tokens=0)).live() == Live(seconds=2.0, dollars=0.1)
+    for meter in metered(), metered(call(None), call(0.1)), metered(call(0.1), call(0.1, uncounted=True)):
+        assert meter.live() == Live(seconds=2.0)
+
+
+def test_what_the_replay_took_is_no_saving() -> None:
+    saved = saved_by(
+        [Run(Live(seconds=20, dollars=0.5), metered(call(0.1))), Run(Live(seconds=10, dollars=1), metered())]
+    )
+    assert saved is not None
+    assert saved.seconds == pytest.approx(30 - 2 * 2.04)
+    assert saved.dollars == pytest.approx(1.4)
+
+
+def test_what_is_not_known_is_not_guessed() -> None:
+    known = Run(Live(seconds=20, dollars=0.5), metered())
+    assert saved_by([]) is None
+    assert saved_by([known, Run(None, metered())]) is None
+    assert saved_by([known, Run(Live(seconds=2.04), metered())]) == Saved(pytest.approx(17.96), None)
