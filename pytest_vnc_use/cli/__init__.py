@@ -345,14 +345,16 @@ def _typable(execution: Execution, arguments: argparse.Namespace) -> Mapping[str
 
 
 def _policy_check(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.safety.policy_file import explain, load_policy
+    from pytest_vnc_use.safety.policy_file import load_policy
+    from pytest_vnc_use.safety.policy_words import explain
 
     print(sanitize(explain(load_policy(arguments.file)), hide=str))
     return 0
 
 
 def _policy_test(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.safety.policy_file import load_policy, replay_rulings
+    from pytest_vnc_use.safety.policy_file import load_policy
+    from pytest_vnc_use.safety.policy_replay import replay_rulings
 
     rulings = replay_rulings(load_policy(arguments.file), [Path(run) for run in arguments.run])
     print(sanitize(rulings, hide=str))

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from pytest_vnc_use.keyboard.keystrokes import TellsMeans
 from pytest_vnc_use.safety.keyboard_state import KeyboardState
-from pytest_vnc_use.safety.rules import Policy, ReviewContext, deny_unasked
+from pytest_vnc_use.safety.rules import Policy, ReviewContext
+from pytest_vnc_use.safety.rulings import deny_unasked
 from pytest_vnc_use.types import Proposal, Ruling, RunEvent, Step, StepFinished
 from pytest_vnc_use.types.protocols import Controller
 
