@@ -29,13 +29,19 @@ from pytest_vnc_use.types import (
 )
 
 Point = tuple[int, int]
+_CLICKS = {1: "click", 2: "double_click", 3: "triple_click"}
 
 
 def names_of(proposal: Proposal) -> set[str]:
     """Return the names that a rule may call an action by."""
     names = {proposal.action.kind, str(proposal.as_proposed.get("name", ""))}
-    if isinstance(proposal.action, (CallFunction, InvalidAction)):
-        names.add(proposal.action.name)
+    match proposal.action:
+        case CallFunction(name=name) | InvalidAction(name=name):
+            names.add(name)
+        case Click(button=button, count=count):
+            names.add(f"{button}_click" if button != "left" else _CLICKS[count])
+        case _:
+            pass
     return names
 
 

@@ -26,6 +26,9 @@
 All conditions of a rule must hold. Where no rule matches, an action that the model wants confirmed is denied (or a
 person is asked, where one is there), and any other action is allowed. See `safety.Rule` for the exact meaning of each
 field.
+
+    extends = "strict"               # the preset: its rules on addresses come first, the others last
+    addresses = ["shop.example"]     # the hosts that a browser may go to
 """
 
 from __future__ import annotations
@@ -33,15 +36,19 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 from pydantic_core import ErrorDetails
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.safety import strict
+from pytest_vnc_use.safety.addresses import Addresses
 from pytest_vnc_use.safety.rules import OnDeny, Policy, Rule, Unmatched, key_set, rule_title, unknown_keys
+from pytest_vnc_use.settings.paths import POLICY_PRESETS
 from pytest_vnc_use.types import Region, RulingKind
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -72,6 +79,14 @@ def _region(value: Any) -> Region:
             raise ValueError("must be [left, top, right, bottom] in whole pixels, left < right and top < bottom")
 
 
+def _addresses(value: Any) -> Addresses:
+    match value:
+        case list() if all(isinstance(each, str) for each in value):
+            return Addresses(tuple(value))
+        case _:
+            raise ValueError("must be a list of hosts, such as ['shop.example', 'localhost:8080']")
+
+
 Glob = Annotated[str, Field(min_length=1)]
 Regex = Annotated[re.Pattern[str], PlainValidator(_regex)]
 
@@ -95,15 +110,19 @@ class _RuleTable(BaseModel):
 class _PolicyFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
+    extends: Literal["strict"] | None = None
+    addresses: Annotated[Addresses, PlainValidator(_addresses)] | None = None
     on_deny: OnDeny = "end"
     rule: list[_RuleTable] = []
 
 
 def load_policy(path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
-    """Return the policy in a TOML file; `unmatched` is "ask" where a person can be asked.
+    """Return the policy in a TOML file, or the preset "strict"; `unmatched` is "ask" where a person can be asked.
 
     Raises SettingsError, which names the file, and every wrong rule and field.
     """
+    if str(path) in POLICY_PRESETS:
+        return replace(strict.strict_policy(), unmatched=unmatched)
     path = Path(path)
     tables = _read_toml(path)
     try:
@@ -111,8 +130,11 @@ def load_policy(path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
     except ValidationError as exc:
         complaints = [_complaint(error, tables) for error in exc.errors(include_url=False)]
         raise SettingsError("\n".join(f"{path}: {complaint}" for complaint in complaints)) from exc
-    rules = tuple(_rule(path, number, table) for number, table in enumerate(file.rule, start=1))
-    return Policy(rules, unmatched=unmatched, on_deny=file.on_deny, source=str(path))
+    if file.addresses and not file.extends:
+        raise SettingsError(f'{path}: `addresses` needs extends = "strict", which is missing')
+    rules = tuple(_rule(path, number, table, file) for number, table in enumerate(file.rule, start=1))
+    preset = strict.strict_policy(file.addresses) if file.extends else Policy()
+    return replace(preset, rules=rules, unmatched=unmatched, on_deny=file.on_deny, source=str(path))
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -125,11 +147,23 @@ def _read_toml(path: Path) -> dict[str, Any]:
     return tables
 
 
-def _rule(path: Path, number: int, table: _RuleTable) -> Rule:
+def _rule(path: Path, number: int, table: _RuleTable, file: _PolicyFile) -> Rule:
     try:
-        return Rule(**vars(table))
+        rule = Rule(**vars(table))
+        if file.extends and rule.decision != "deny":
+            _check_exception(rule, file.extends)
+        return rule
     except SettingsError as exc:
         raise SettingsError(f"{path}: {rule_title(number, table.name)}: {exc}") from exc
+
+
+def _check_exception(rule: Rule, extends: str) -> None:
+    """Raise SettingsError where a rule would open the preset for whatever a model explains well."""
+    if rule.action is None and rule.keys is None and rule.text is None:
+        raise SettingsError(
+            f"a rule that allows or asks comes before those of {extends!r}, so it must name `action`, `keys` or "
+            '`text`, such as action = "click"'
+        )
 
 
 def _complaint(error: ErrorDetails, tables: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pytest_vnc_use.runs.folder import read_trace
@@ -62,7 +63,9 @@ def replay(policy: Policy, run_folders: Iterable[Path]) -> Iterator[Replayed]:
             now = policy.review(step.proposal, context)
             yield Replayed(run, step.number, step.proposal, step.ruling, now, _keys_of(step.proposal, context))
             if isinstance(step, Step):
-                context = replace(context, keyboard=context.keyboard.after_steps([step]))
+                context = replace(
+                    context, keyboard=context.keyboard.after_steps([step]), page_url=partial(str, step.url)
+                )
 
 
 def _keys_of(proposal: Proposal, context: ReviewContext) -> tuple[frozenset[str], ...]:

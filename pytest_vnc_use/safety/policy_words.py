@@ -7,13 +7,13 @@ import re
 from typing_extensions import assert_never
 
 from pytest_vnc_use.safety.patterns import MOST_SEARCH_S, in_slashes, slow_character
-from pytest_vnc_use.safety.rules import CONDITIONS, OnDeny, Policy, Rule, rule_title
+from pytest_vnc_use.safety.rules import CONDITIONS, OnDeny, Policy, PresetRule, Rule
 from pytest_vnc_use.types import Region
 
 
 def explain(policy: Policy) -> str:
     """Return the policy in sentences: one line for each rule, and one for actions that no rule matches."""
-    rules = [_rule_line(number, rule, policy) for number, rule in enumerate(policy.rules, start=1)]
+    rules = [_rule_line(title, rule, policy) for title, rule in policy.titled()]
     answer = "denied" if policy.unmatched == "deny" else "asked of a person"
     rest = f"no rule matches: what the model wants confirmed is {answer}, all else allowed; {_NO[policy.on_deny]}"
     return "\n".join([*rules, rest])
@@ -25,11 +25,13 @@ _NO: dict[OnDeny, str] = {
 }
 
 
-def _rule_line(number: int, rule: Rule, policy: Policy) -> str:
+def _rule_line(title: str, rule: Rule | PresetRule, policy: Policy) -> str:
+    if not isinstance(rule, Rule):
+        return f"{title}: {rule.sentence}; {_NO[rule.on_deny or policy.on_deny]}"
     given = ((condition, getattr(rule, condition)) for condition in CONDITIONS)
     conditions = " and ".join(f"{condition} {_readable(value)}" for condition, value in given if value is not None)
     no = "" if rule.decision == "allow" else f"; {_NO[rule.on_deny or policy.on_deny]}"
-    return f"{rule_title(number, rule.name)}: {rule.decision} where {conditions}{no}{_slowness(rule)}"
+    return f"{title}: {rule.decision} where {conditions}{no}{_slowness(rule)}"
 
 
 def _slowness(rule: Rule) -> str:

@@ -7,11 +7,11 @@ in proposals as placeholders: no rule sees their values.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
-from typing import Literal
+from typing import Literal, Protocol
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.keyboard.names import key_set as key_set, on_us_keyboard, unknown_keys as unknown_keys
@@ -47,12 +47,14 @@ CONDITIONS = ("action", "category", "explanation", "text", "keys", "region", "te
 class ReviewContext:
     """The origin of a proposal: the test's pytest id (empty outside pytest) and the task's sentence.
 
-    `keyboard` is the keyboard's state before it.
+    `keyboard` is the keyboard's state before it. `page_url` returns the address of the browser's page now, "" where
+    nobody knows.
     """
 
     test_id: str = ""
     task: str = ""
     keyboard: KeyboardState = field(default_factory=KeyboardState)
+    page_url: Callable[[], str] = str
 
     def sight_of(self, action: Action) -> Sight:
         """Return the policy's view of the next action. Raises NotReviewed where it exceeds a limit."""
@@ -63,7 +65,8 @@ class ReviewContext:
 class Rule:
     """One rule of a policy; it applies where every given condition holds.
 
-    - `action`: a glob on the action's kind, on the name that the model gave it, or on the name of a user's function;
+    - `action`: a glob on the action's kind, on the name that the model gave it, or on the name of a user's function; a
+      click is also a right_click, middle_click, double_click or triple_click;
     - `category`: a glob on the category of the model's wish for confirmation;
     - `explanation`: found in the model's reason for that wish;
     - `text`: found in the typed or pasted text, in the opened address, or in the arguments of a function. For a rule
@@ -140,19 +143,44 @@ class Rule:
         return any(within) if self.decision != "allow" else bool(within) and all(within)
 
 
+class PresetRule(Protocol):
+    """A rule of a preset, which may ask what no condition of a rule can."""
+
+    @property
+    def name(self) -> str:
+        """The name of the rule in rulings."""
+
+    @property
+    def decision(self) -> RulingKind:
+        """The ruling where it applies."""
+
+    @property
+    def on_deny(self) -> OnDeny | None:
+        """Override the policy's `on_deny`, where it is given."""
+
+    @property
+    def sentence(self) -> str:
+        """Return the rule in words, for a person who reads the policy."""
+
+    def matches(self, proposal: Proposal, context: ReviewContext, see: Callable[[], Sight] | None = None) -> bool:
+        """Return whether the rule applies, as a `Rule` does. Raises NotReviewed."""
+
+
 @dataclass(frozen=True)
 class Policy:
     """Rules, read in order; the first that matches decides, on harmless actions too.
 
-    Where none matches, the ruling is `unmatched` for an action that the model wants confirmed; any other is allowed.
-    `on_deny` says whether a denial ends the run or is only reported to the planner. `source` names the origin of the
-    rules, for messages.
+    A preset's rules come `first` and `last`, with those of the file between. Where none matches, the ruling is
+    `unmatched` for an action that the model wants confirmed; any other is allowed. `on_deny` says whether a denial ends
+    the run or is only reported to the planner. `source` names the origin of the rules, for messages.
     """
 
     rules: tuple[Rule, ...] = ()
     unmatched: Unmatched = "deny"
     on_deny: OnDeny = "end"
     source: str = ""
+    first: tuple[PresetRule, ...] = ()
+    last: tuple[PresetRule, ...] = ()
 
     @classmethod
     def interactive(cls, rules: tuple[Rule, ...] = ()) -> Policy:
@@ -167,8 +195,7 @@ class Policy:
         if is_blocked(proposal):
             return self._ruling("deny", BLOCKED, proposal)
         see = cache(lambda: context.sight_of(proposal.action))
-        for number, rule in enumerate(self.rules, start=1):
-            title = rule_title(number, rule.name)
+        for title, rule in self.titled():
             try:
                 if rule.matches(proposal, context, see):
                     return self._ruling(rule.decision, title, proposal, rule.on_deny)
@@ -177,6 +204,12 @@ class Policy:
         if proposal.confirmation is None:
             return Ruling("allow", "harmless", "the model asks for no confirmation, and no rule forbids it")
         return self._ruling(self.unmatched, "no rule matches", proposal)
+
+    def titled(self) -> Iterator[tuple[str, Rule | PresetRule]]:
+        """Yield the rules in their order, each with its title. The rules of the file are numbered."""
+        yield from ((rule.name, rule) for rule in self.first)
+        yield from ((rule_title(number, rule.name), rule) for number, rule in enumerate(self.rules, start=1))
+        yield from ((rule.name, rule) for rule in self.last)
 
     def _ruling(self, kind: RulingKind, rule: str, proposal: Proposal, on_deny: OnDeny | None = None) -> Ruling:
         origin = f"{rule} (in {self.source})" if self.source else rule

@@ -171,7 +171,9 @@ class Settings:
     judge_model: str = _setting("", str, "the model that judges claims (the planner's, where not given)")
     votes: int = _setting(1, _odd, "so many votes decide a claim, an odd number", "N")
     exclude: tuple[str, ...] = _setting((), _words, "actions of the model's that it may not use, comma-separated")
-    policy: str = _setting("", str, "TOML file that says which actions are allowed without a person", "FILE")
+    policy: str = _setting(
+        "", str, "TOML file that says which actions are allowed without a person, or strict, a preset", "FILE"
+    )
     steps: int = _setting(40, _count, "most actions of one run", "N")
     seconds: float = _setting(300.0, _seconds, "most seconds of one run", "S")
     settle_first_seconds: float = _setting(

@@ -125,7 +125,7 @@ def test_a_bad_rule_is_named(tmp_path: Path, fields: str, complaint: str) -> Non
     ("text", "complaint"),
     [
         ("on_deny = 'stop'", "`on_deny` must be 'end' or 'continue', got 'stop'"),
-        ("on_denial = 'end'", "`on_denial` is not known; must be one of on_deny, rule"),
+        ("on_denial = 'end'", "`on_denial` is not known; must be one of extends, addresses, on_deny, rule"),
         ("[rule]\ndecision = 'deny'", r"`rule` must be written \[\[rule\]\], in two pairs of brackets"),
         ("[[rule]]\ndecision = deny\n", r"must be a TOML file in UTF-8: .*line 2"),
         ("[[rule]]\ndecision = 'deny'\ndecision = 'ask'\n", r"must be a TOML file in UTF-8: .*line 3"),
