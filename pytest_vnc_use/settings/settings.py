@@ -152,7 +152,11 @@ class Settings:
         "with --vnc-planner=anthropic: the computer use tool that the model takes",
     )
     include_thoughts: bool = _setting(False, _switch, "ask the model for summaries of its thoughts")
-    detect_prompt_injection: bool = _setting(False, _switch, "have the model's service look for prompt injection")
+    detect_prompt_injection: bool | None = _setting(
+        None,
+        _switch,
+        "have the model's service look for prompt injection (default: where the model can, as Gemini 3.5)",
+    )
     disabled_safety_policies: tuple[str, ...] = _setting(
         (), _words, "categories for which the model need not ask for confirmation, comma-separated"
     )
