@@ -226,10 +226,10 @@ def _add_policy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     policy = commands.add_parser("policy", help="check a policy file, or try it on recorded runs")
     kinds = policy.add_subparsers(required=True, metavar="check|test")
     check = kinds.add_parser("check", help="explain a policy file")
-    check.add_argument("file")
+    check.add_argument("file", help="policy file, or strict")
     check.set_defaults(command=_policy_check)
     test = kinds.add_parser("test", help="say what a policy file would have ruled on recorded steps")
-    test.add_argument("file")
+    test.add_argument("file", help="policy file, or strict")
     test.add_argument("run", nargs="+", help="run folder")
     test.set_defaults(command=_policy_test)
 
@@ -345,14 +345,16 @@ def _typable(execution: Execution, arguments: argparse.Namespace) -> Mapping[str
 
 
 def _policy_check(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.safety.policy_file import explain, load_policy
+    from pytest_vnc_use.safety.policy_file import load_policy
+    from pytest_vnc_use.safety.policy_words import explain
 
     print(sanitize(explain(load_policy(arguments.file)), hide=str))
     return 0
 
 
 def _policy_test(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.safety.policy_file import load_policy, replay_rulings
+    from pytest_vnc_use.safety.policy_file import load_policy
+    from pytest_vnc_use.safety.policy_replay import replay_rulings
 
     rulings = replay_rulings(load_policy(arguments.file), [Path(run) for run in arguments.run])
     print(sanitize(rulings, hide=str))

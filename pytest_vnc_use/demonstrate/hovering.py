@@ -14,7 +14,7 @@ from pytest_vnc_use.demonstrate.gestures import near
 from pytest_vnc_use.recordings.format import Screen, merged
 from pytest_vnc_use.recordings.gates import mask_of, surroundings
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing as pixels_differing
-from pytest_vnc_use.safety.rules import points
+from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import Action, Move
 
 

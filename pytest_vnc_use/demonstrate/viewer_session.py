@@ -23,7 +23,7 @@ from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.recordings.recorder import Moving, screen_at_rest
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import format_action
-from pytest_vnc_use.safety.rules import points
+from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import Action, DesktopAction, Frame, KeyDown, KeyUp, Move, Scroll, TypeText
 
 Say = Callable[[str], None]

@@ -27,7 +27,7 @@ from pytest_vnc_use.loop.checkpoints import SealedCheckpoints, damage_as_error
 from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.nodes import Nodes, Parts
 from pytest_vnc_use.runs.folder import from_json, to_json
-from pytest_vnc_use.safety import rules
+from pytest_vnc_use.safety import rulings
 from pytest_vnc_use.types import ApprovalAsked, CUAState, Proposal, Ruling
 
 CHECKPOINTS = "checkpoints.sqlite"
@@ -138,7 +138,7 @@ class TaskGraph:
 def answered(state: CUAState, answer: bool) -> dict[str, Any]:
     """Return the ruling on the next call after a person's yes or no, as JSON."""
     ruling = from_json(Ruling, state["ruling"])
-    after: dict[str, Any] = to_json(rules.approve(ruling) if answer else rules.deny(ruling))
+    after: dict[str, Any] = to_json(rulings.approve(ruling) if answer else rulings.deny(ruling))
     return after
 
 

@@ -18,7 +18,7 @@ from pytest_vnc_use.loop.staleness import RUN_ENDS, STALE, TimelyAnswer, answer_
 from pytest_vnc_use.loop.stall import STALLED, fingerprint, repeats
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import from_json, to_json
-from pytest_vnc_use.safety import rules
+from pytest_vnc_use.safety import rulings
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.types import (
     CUAState,
@@ -206,7 +206,7 @@ class Nodes:
             number=state["step"] + 1,
             turn=state["turn"],
             proposal=proposal,
-            ruling=rules.final_ruling(proposal, from_json(Ruling, state["ruling"])),
+            ruling=rulings.final_ruling(proposal, from_json(Ruling, state["ruling"])),
             frame_before=frame,
             frame_after=frame,
             words=decision.words,

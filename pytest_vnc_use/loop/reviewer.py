@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from pytest_vnc_use.keyboard.keystrokes import TellsMeans
 from pytest_vnc_use.safety.keyboard_state import KeyboardState
-from pytest_vnc_use.safety.rules import Policy, ReviewContext, deny_unasked
+from pytest_vnc_use.safety.rules import Policy, ReviewContext
+from pytest_vnc_use.safety.rulings import deny_unasked
 from pytest_vnc_use.types import Proposal, Ruling, RunEvent, Step, StepFinished
-from pytest_vnc_use.types.protocols import Controller
+from pytest_vnc_use.types.protocols import Controller, TellsUrl
 
 
 class Reviewer:
@@ -18,10 +19,12 @@ class Reviewer:
     def __init__(self, *, hitl_mode: bool) -> None:
         self._hitl_mode = hitl_mode
         self._keyboard = KeyboardState()
+        self._page_url: Callable[[], str] = str
         self._runs: set[str] = set()
 
     def begin(self, run_id: str, controller: Controller, before: Iterable[Step]) -> None:
         """Note that a run begins or goes on; `controller` acts in it, `before` are its steps so far."""
+        self._page_url = controller.page_url if isinstance(controller, TellsUrl) else str
         if isinstance(controller, TellsMeans):
             self._keyboard = replace(self._keyboard, means=controller.means)
         if run_id not in self._runs:  # of the others it has heard
@@ -35,5 +38,5 @@ class Reviewer:
 
     def review(self, policy: Policy, context: ReviewContext, proposal: Proposal) -> Ruling:
         """Rule on a proposal."""
-        ruling = policy.review(proposal, replace(context, keyboard=self._keyboard))
+        ruling = policy.review(proposal, replace(context, keyboard=self._keyboard, page_url=self._page_url))
         return ruling if self._hitl_mode or ruling.kind != "ask" else deny_unasked(ruling)

@@ -15,6 +15,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import SECRETS, SPECS
 from pytest_vnc_use.plugin.task_spec import TaskSpec, task_spec
+from pytest_vnc_use.settings.paths import policy_path
 
 OF_A_TEST = ("app", "tokens", "dollars", "record")
 """Arguments that one of several markers sets for all of them."""
@@ -65,7 +66,7 @@ def tasks_of(item: pytest.Item) -> tuple[TaskSpec, ...]:
 
 def _seen_from(base: Path, spec: TaskSpec) -> TaskSpec:
     policy = spec.settings.get("policy")
-    return replace(spec, settings={**spec.settings, "policy": str(base / str(policy))}) if policy else spec
+    return replace(spec, settings={**spec.settings, "policy": policy_path(base, str(policy))}) if policy else spec
 
 
 def error_of(item: pytest.Item) -> SettingsError | None:

@@ -26,6 +26,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.task_spec import MARKER_SETTINGS, TaskSpec, task_spec
+from pytest_vnc_use.settings.paths import POLICY_PRESETS, policy_path
 from pytest_vnc_use.settings.settings import read_value
 from pytest_vnc_use.types import SECRET_MARK
 
@@ -133,7 +134,7 @@ def _tests_of(path: Path, text: str, number: int, file: _File, table: _TestTable
     line = line_of(text, ("test", number))
     given = {**_given(file), **_given(table)}
     if "policy" in given:
-        given["policy"] = str(path.parent / given["policy"])
+        given["policy"] = policy_path(path.parent, given["policy"])
     try:
         _check_words(table, given)
         for combination in itertools.product(*table.parameters.values()):
@@ -185,7 +186,7 @@ def _check_limits(path: Path, text: str, table: _Limits, place: Place) -> None:
         if value is None:
             continue
         read_value(name, value, at)
-        if name == "policy" and not (path.parent / value).is_file():
+        if name == "policy" and value not in POLICY_PRESETS and not (path.parent / value).is_file():
             raise SettingsError(f"{at} must be a file, named from the folder of this one, got {value!r}")
 
 

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from pytest_vnc_use.recordings.pictures import Pixels
-from pytest_vnc_use.safety.rules import points
+from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import (
     CallFunction,
     Click,

@@ -10,7 +10,7 @@ import numpy as np
 
 from pytest_vnc_use.recordings.format import Volatile, is_part_of
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, differing
-from pytest_vnc_use.safety.rules import points
+from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.same_screen import CARET_PX
 from pytest_vnc_use.types import Action, Region
 

@@ -208,6 +208,9 @@ class Editor:
         guess = self.guess.move(selects=selecting)
         if where == "all":
             return replace(self, anchor=0, caret=len(self.text), guess=guess, primary=self.text or self.primary)
+        low, high = self._selection()
+        if low < high and not selecting and where in ("left", "right"):  # the caret goes to an end of the selection
+            return replace(self, caret=low if where == "left" else high, anchor=None, guess=guess)
         moved = replace(self, caret=self._place(where), anchor=anchor if selecting else None, guess=guess)
         low, high = moved._selection()
         return replace(moved, primary=self.text[low:high] or self.primary)

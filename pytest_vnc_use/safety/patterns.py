@@ -58,6 +58,13 @@ def in_slashes(pattern: re.Pattern[str]) -> str:
     return f"/{cut(plain(pattern.pattern), _LONGEST)}/"
 
 
+class Finds(Protocol):
+    """A search for something in texts."""
+
+    def find(self, text: str, at: int = 0) -> Found | None:
+        """Return the first place from `at`; None where there is none."""
+
+
 class Search:
     """A search for one pattern in many texts, which ends `limit_s` after it is made."""
 
@@ -88,16 +95,17 @@ class Joined(NamedTuple):
     start: int
     end: int
 
-    def shows(self, search: Search) -> bool:
+    def shows(self, search: Finds) -> bool:
         """Return whether the pattern is found in the new part, so that it was not there before.
 
         Raises PatternTooSlow.
         """
         at = 0
+        edge = int(self.start == self.end)  # what was removed stood beside both of its neighbours
         while at <= len(self.text) and (found := search.find(self.text, at)):
-            if found.start() >= self.end:
+            if found.start() >= self.end + edge:
                 return False
-            if found.end() > self.start:
+            if found.end() + edge > self.start:
                 return True
             at = found.start() + 1
         return False

@@ -1,4 +1,4 @@
-"""Policy files: the functions that load them, explain them, and try them on recorded runs.
+"""Policy files: their form, and the function that loads them.
 
     on_deny = "end"                  # or "continue": the planner is told no, and the run goes on
 
@@ -26,37 +26,30 @@
 All conditions of a rule must hold. Where no rule matches, an action that the model wants confirmed is denied (or a
 person is asked, where one is there), and any other action is allowed. See `safety.Rule` for the exact meaning of each
 field.
+
+    extends = "strict"               # the preset: its rules on addresses come first, the others last
+    addresses = ["shop.example"]     # the hosts that a browser may go to
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 from pydantic_core import ErrorDetails
-from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.runs.folder import read_trace
-from pytest_vnc_use.safety.patterns import MOST_SEARCH_S, NotReviewed, in_slashes, slow_character
-from pytest_vnc_use.safety.rules import (
-    CONDITIONS,
-    OnDeny,
-    Policy,
-    ReviewContext,
-    Rule,
-    Unmatched,
-    key_set,
-    rule_title,
-    unknown_keys,
-)
-from pytest_vnc_use.types import Proposal, Region, Ruling, RulingKind, Step
+from pytest_vnc_use.safety import strict
+from pytest_vnc_use.safety.addresses import Addresses
+from pytest_vnc_use.safety.rules import OnDeny, Policy, Rule, Unmatched, key_set, rule_title, unknown_keys
+from pytest_vnc_use.settings.paths import POLICY_PRESETS
+from pytest_vnc_use.types import Region, RulingKind
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
@@ -86,6 +79,14 @@ def _region(value: Any) -> Region:
             raise ValueError("must be [left, top, right, bottom] in whole pixels, left < right and top < bottom")
 
 
+def _addresses(value: Any) -> Addresses:
+    match value:
+        case list() if all(isinstance(each, str) for each in value):
+            return Addresses(tuple(value))
+        case _:
+            raise ValueError("must be a list of hosts, such as ['shop.example', 'localhost:8080']")
+
+
 Glob = Annotated[str, Field(min_length=1)]
 Regex = Annotated[re.Pattern[str], PlainValidator(_regex)]
 
@@ -109,15 +110,19 @@ class _RuleTable(BaseModel):
 class _PolicyFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
+    extends: Literal["strict"] | None = None
+    addresses: Annotated[Addresses, PlainValidator(_addresses)] | None = None
     on_deny: OnDeny = "end"
     rule: list[_RuleTable] = []
 
 
 def load_policy(path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
-    """Return the policy in a TOML file; `unmatched` is "ask" where a person can be asked.
+    """Return the policy in a TOML file, or the preset "strict"; `unmatched` is "ask" where a person can be asked.
 
     Raises SettingsError, which names the file, and every wrong rule and field.
     """
+    if str(path) in POLICY_PRESETS:
+        return replace(strict.strict_policy(), unmatched=unmatched)
     path = Path(path)
     tables = _read_toml(path)
     try:
@@ -125,8 +130,11 @@ def load_policy(path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
     except ValidationError as exc:
         complaints = [_complaint(error, tables) for error in exc.errors(include_url=False)]
         raise SettingsError("\n".join(f"{path}: {complaint}" for complaint in complaints)) from exc
-    rules = tuple(_rule(path, number, table) for number, table in enumerate(file.rule, start=1))
-    return Policy(rules, unmatched=unmatched, on_deny=file.on_deny, source=str(path))
+    if file.addresses and not file.extends:
+        raise SettingsError(f'{path}: `addresses` needs extends = "strict", which is missing')
+    rules = tuple(_rule(path, number, table, file) for number, table in enumerate(file.rule, start=1))
+    preset = strict.strict_policy(file.addresses) if file.extends else Policy()
+    return replace(preset, rules=rules, unmatched=unmatched, on_deny=file.on_deny, source=str(path))
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -139,11 +147,23 @@ def _read_toml(path: Path) -> dict[str, Any]:
     return tables
 
 
-def _rule(path: Path, number: int, table: _RuleTable) -> Rule:
+def _rule(path: Path, number: int, table: _RuleTable, file: _PolicyFile) -> Rule:
     try:
-        return Rule(**vars(table))
+        rule = Rule(**vars(table))
+        if file.extends and rule.decision != "deny":
+            _check_exception(rule, file.extends)
+        return rule
     except SettingsError as exc:
         raise SettingsError(f"{path}: {rule_title(number, table.name)}: {exc}") from exc
+
+
+def _check_exception(rule: Rule, extends: str) -> None:
+    """Raise SettingsError where a rule would open the preset for whatever a model explains well."""
+    if rule.action is None and rule.keys is None and rule.text is None:
+        raise SettingsError(
+            f"a rule that allows or asks comes before those of {extends!r}, so it must name `action`, `keys` or "
+            '`text`, such as action = "click"'
+        )
 
 
 def _complaint(error: ErrorDetails, tables: dict[str, Any]) -> str:
@@ -176,129 +196,3 @@ def _fault(error: ErrorDetails, form: type[BaseModel]) -> str:
                 .replace("String should", "must")
             )
             return f"{wrong}, got {error['input']!r}"
-
-
-# --- explained -------------------------------------------------------------------------------------------------------
-
-
-def explain(policy: Policy) -> str:
-    """Return the policy in sentences: one line for each rule, and one for actions that no rule matches."""
-    rules = [_rule_line(number, rule, policy) for number, rule in enumerate(policy.rules, start=1)]
-    answer = "denied" if policy.unmatched == "deny" else "asked of a person"
-    rest = f"no rule matches: what the model wants confirmed is {answer}, all else allowed; {_NO[policy.on_deny]}"
-    return "\n".join([*rules, rest])
-
-
-_NO: dict[OnDeny, str] = {
-    "end": "a no ends the run",
-    "continue": "the planner is told of a no, and the run goes on",
-}
-
-
-def _rule_line(number: int, rule: Rule, policy: Policy) -> str:
-    given = ((condition, getattr(rule, condition)) for condition in CONDITIONS)
-    conditions = " and ".join(f"{condition} {_readable(value)}" for condition, value in given if value is not None)
-    no = "" if rule.decision == "allow" else f"; {_NO[rule.on_deny or policy.on_deny]}"
-    return f"{rule_title(number, rule.name)}: {rule.decision} where {conditions}{no}{_slowness(rule)}"
-
-
-def _slowness(rule: Rule) -> str:
-    patterns = (pattern for pattern in (rule.explanation, rule.text, rule.task) if pattern is not None)
-    slow = ((pattern, slow_character(pattern)) for pattern in patterns)
-    return "".join(
-        f"; too slow: {in_slashes(pattern)} is not searched to the end in {character!r} many times over, "
-        f"and an action that is not ruled on within {MOST_SEARCH_S:g} s is denied"
-        for pattern, character in slow
-        if character
-    )
-
-
-def _readable(value: str | re.Pattern[str] | frozenset[str] | Region) -> str:
-    match value:
-        case str():
-            return f"is like {value!r}"
-        case re.Pattern():
-            return f"matches /{value.pattern}/"
-        case frozenset():
-            return f"are {_combination(value)}"
-        case Region():
-            return f"is x {value.left} to {value.right}, y {value.top} to {value.bottom}"
-        case _:
-            assert_never(value)
-
-
-def _combination(keys: frozenset[str]) -> str:
-    return "+".join(sorted(keys, key=_modifiers_first))
-
-
-def _modifiers_first(key: str) -> tuple[bool, str]:
-    return key not in ("ctrl", "alt", "shift", "super"), key
-
-
-MOST_KEYS = 20
-"""The most combinations of keys that are listed for one step."""
-
-# --- tried on recorded runs ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Replayed:
-    """A recorded step: its ruling `then`, and the policy's ruling `now`. As text, one line for a person.
-
-    `keys` are the combinations that it presses: each time the keys that are down together.
-    """
-
-    run: Path
-    number: int
-    proposal: Proposal
-    then: Ruling
-    now: Ruling
-    keys: tuple[frozenset[str], ...] = ()
-
-    @property
-    def differs(self) -> bool:
-        """Return whether the rulings differ. A person's answer then is no difference from asking now."""
-        return self.now.kind != ("ask" if self.then.by == "person" else self.then.kind)
-
-    def __str__(self) -> str:
-        was = f"   <-- was {self.then.kind} ({self.then.rule})" if self.differs else ""
-        step = f"{self.run.name} step {self.number} {self.proposal.action.kind} {self.proposal.intent!r}"
-        return f"{step}{self._pressing}: {self.now.kind} ({self.now.rule}){was}"
-
-    @property
-    def _pressing(self) -> str:
-        if not self.keys:
-            return ""
-        more = len(self.keys) - MOST_KEYS
-        named = [_combination(keys) for keys in self.keys[:MOST_KEYS]]
-        return f" pressing {', '.join(named)}{f' and {more} more' if more > 0 else ''}"
-
-
-def replay(policy: Policy, run_folders: Iterable[Path]) -> Iterator[Replayed]:
-    """Yield the policy's ruling on every step of recorded runs, and on the step that waits for an answer.
-
-    The run folder does not hold the desktop's way of typing: text beyond ASCII counts as pasted, scrolling as done by
-    the wheel. Raises RunFolderError where a folder cannot be read.
-    """
-    for run in run_folders:
-        trace = read_trace(run)
-        context = ReviewContext(trace.started.test_id, trace.started.task)
-        for step in (*trace.steps, *([trace.asked] if trace.asked else ())):
-            now = policy.review(step.proposal, context)
-            yield Replayed(run, step.number, step.proposal, step.ruling, now, _keys_of(step.proposal, context))
-            if isinstance(step, Step):
-                context = replace(context, keyboard=context.keyboard.after_steps([step]))
-
-
-def _keys_of(proposal: Proposal, context: ReviewContext) -> tuple[frozenset[str], ...]:
-    try:
-        return context.sight_of(proposal.action).keys
-    except NotReviewed:  # the ruling says so, where a rule looks at keys
-        return ()
-
-
-def replay_rulings(policy: Policy, run_folders: Iterable[Path]) -> str:
-    """Return the lines of `replay`, one for each step, and the number of rulings that differ. Raises RunFolderError."""
-    steps = list(replay(policy, run_folders))
-    changed = sum(step.differs for step in steps)
-    return "\n".join([*map(str, steps), f"{changed} of {len(steps)} steps are ruled otherwise than they were"])

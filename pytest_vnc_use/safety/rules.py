@@ -1,4 +1,4 @@
-"""Rules for when nobody is at the keyboard, the policy that reads them in order, and rulings after a person's answer.
+"""Rules for when nobody is at the keyboard, and the policy that reads them in order.
 
 A proposal is reviewed with the actions before it: they hold keys, and typed the text that it continues. Secrets appear
 in proposals as placeholders: no rule sees their values.
@@ -7,94 +7,23 @@ in proposals as placeholders: no rule sees their values.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
-from typing import Literal
-
-from typing_extensions import assert_never
+from typing import Literal, Protocol
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.keyboard.names import key_set as key_set, on_us_keyboard, unknown_keys as unknown_keys
+from pytest_vnc_use.safety.action_parts import Point, is_like, is_within, names_of, points
 from pytest_vnc_use.safety.keyboard_state import KeyboardState
 from pytest_vnc_use.safety.patterns import NotReviewed, Search, check
+from pytest_vnc_use.safety.rulings import BLOCKED, CONSEQUENCE, is_blocked, wish_in_words
 from pytest_vnc_use.safety.sight import Sight
-from pytest_vnc_use.types import (
-    Action,
-    CallFunction,
-    Click,
-    Confirmation,
-    Drag,
-    InvalidAction,
-    KeyCombo,
-    KeyDown,
-    KeyUp,
-    MouseDown,
-    MouseUp,
-    Move,
-    OpenAddress,
-    Proposal,
-    Region,
-    Ruling,
-    RulingKind,
-    Scroll,
-    TakeScreenshot,
-    TraverseHistory,
-    TypeText,
-    Wait,
-)
-
-BLOCKED = "blocked by the model's service"
-"""The rule named in a ruling where the model's service blocked the action."""
+from pytest_vnc_use.types import Action, Proposal, Region, Ruling, RulingKind
 
 Unmatched = Literal["deny", "ask"]
 OnDeny = Literal["end", "continue"]
-Point = tuple[int, int]
-
-# --- the parts of an action that a rule looks at ---------------------------------------------------------------------
-
-
-def _names(proposal: Proposal) -> set[str]:
-    names = {proposal.action.kind, str(proposal.as_proposed.get("name", ""))}
-    if isinstance(proposal.action, (CallFunction, InvalidAction)):
-        names.add(proposal.action.name)
-    return names
-
-
-def points(action: Action) -> tuple[Point, ...]:
-    """Return the points on the screen where an action takes place, in pixels; of a drag both ends."""
-    match action:
-        case Click() | MouseDown() | MouseUp() | Move() | Scroll():
-            return ((action.x, action.y),)
-        case Drag():
-            return ((action.x, action.y), (action.to_x, action.to_y))
-        case TypeText(x=int(x), y=int(y)):
-            return ((x, y),)
-        case TypeText() | KeyCombo() | KeyDown() | KeyUp():
-            return ()
-        case OpenAddress() | TraverseHistory() | Wait() | TakeScreenshot():
-            return ()
-        case CallFunction() | InvalidAction():
-            return ()
-        case _:
-            assert_never(action)
-
-
-def _within(region: Region, point: Point) -> bool:
-    return region.left <= point[0] < region.right and region.top <= point[1] < region.bottom
-
-
-def _like(glob: str | None, *values: str) -> bool:
-    """Return whether a glob matches one of the values, whatever their case; None matches all.
-
-    A parametrised test id, `test_it[a]`, also matches itself, though brackets mean a choice in a glob.
-    """
-    if glob is None:
-        return True
-    wanted = glob.lower()
-    return any(wanted == value or fnmatchcase(value, wanted) for value in map(str.lower, values))
 
 
 def _check(pattern: re.Pattern[str]) -> None:
@@ -118,12 +47,14 @@ CONDITIONS = ("action", "category", "explanation", "text", "keys", "region", "te
 class ReviewContext:
     """The origin of a proposal: the test's pytest id (empty outside pytest) and the task's sentence.
 
-    `keyboard` is the keyboard's state before it.
+    `keyboard` is the keyboard's state before it. `page_url` returns the address of the browser's page now, "" where
+    nobody knows.
     """
 
     test_id: str = ""
     task: str = ""
     keyboard: KeyboardState = field(default_factory=KeyboardState)
+    page_url: Callable[[], str] = str
 
     def sight_of(self, action: Action) -> Sight:
         """Return the policy's view of the next action. Raises NotReviewed where it exceeds a limit."""
@@ -134,7 +65,8 @@ class ReviewContext:
 class Rule:
     """One rule of a policy; it applies where every given condition holds.
 
-    - `action`: a glob on the action's kind, on the name that the model gave it, or on the name of a user's function;
+    - `action`: a glob on the action's kind, on the name that the model gave it, or on the name of a user's function; a
+      click is also a right_click, middle_click, double_click or triple_click;
     - `category`: a glob on the category of the model's wish for confirmation;
     - `explanation`: found in the model's reason for that wish;
     - `text`: found in the typed or pasted text, in the opened address, or in the arguments of a function. For a rule
@@ -176,11 +108,11 @@ class Rule:
         """
         action, wish = proposal.action, proposal.confirmation
         return (
-            _like(self.action, *_names(proposal))
-            and _like(self.category, *([wish.category] if wish else ()))
+            is_like(self.action, *names_of(proposal))
+            and is_like(self.category, *([wish.category] if wish else ()))
             and _found(self.explanation, wish.explanation if wish else None)
             and self._covers(points(action))
-            and _like(self.test, context.test_id)
+            and is_like(self.test, context.test_id)
             and _found(self.task, context.task)
             and ((self.keys is None and self.text is None) or self._sees(see() if see else context.sight_of(action)))
         )
@@ -207,23 +139,48 @@ class Rule:
     def _covers(self, points: tuple[Point, ...]) -> bool:
         if self.region is None:
             return True
-        within = [_within(self.region, point) for point in points]
+        within = [is_within(self.region, point) for point in points]
         return any(within) if self.decision != "allow" else bool(within) and all(within)
+
+
+class PresetRule(Protocol):
+    """A rule of a preset, which may ask what no condition of a rule can."""
+
+    @property
+    def name(self) -> str:
+        """The name of the rule in rulings."""
+
+    @property
+    def decision(self) -> RulingKind:
+        """The ruling where it applies."""
+
+    @property
+    def on_deny(self) -> OnDeny | None:
+        """Override the policy's `on_deny`, where it is given."""
+
+    @property
+    def sentence(self) -> str:
+        """Return the rule in words, for a person who reads the policy."""
+
+    def matches(self, proposal: Proposal, context: ReviewContext, see: Callable[[], Sight] | None = None) -> bool:
+        """Return whether the rule applies, as a `Rule` does. Raises NotReviewed."""
 
 
 @dataclass(frozen=True)
 class Policy:
     """Rules, read in order; the first that matches decides, on harmless actions too.
 
-    Where none matches, the ruling is `unmatched` for an action that the model wants confirmed; any other is allowed.
-    `on_deny` says whether a denial ends the run or is only reported to the planner. `source` names the origin of the
-    rules, for messages.
+    A preset's rules come `first` and `last`, with those of the file between. Where none matches, the ruling is
+    `unmatched` for an action that the model wants confirmed; any other is allowed. `on_deny` says whether a denial ends
+    the run or is only reported to the planner. `source` names the origin of the rules, for messages.
     """
 
     rules: tuple[Rule, ...] = ()
     unmatched: Unmatched = "deny"
     on_deny: OnDeny = "end"
     source: str = ""
+    first: tuple[PresetRule, ...] = ()
+    last: tuple[PresetRule, ...] = ()
 
     @classmethod
     def interactive(cls, rules: tuple[Rule, ...] = ()) -> Policy:
@@ -238,8 +195,7 @@ class Policy:
         if is_blocked(proposal):
             return self._ruling("deny", BLOCKED, proposal)
         see = cache(lambda: context.sight_of(proposal.action))
-        for number, rule in enumerate(self.rules, start=1):
-            title = rule_title(number, rule.name)
+        for title, rule in self.titled():
             try:
                 if rule.matches(proposal, context, see):
                     return self._ruling(rule.decision, title, proposal, rule.on_deny)
@@ -249,57 +205,18 @@ class Policy:
             return Ruling("allow", "harmless", "the model asks for no confirmation, and no rule forbids it")
         return self._ruling(self.unmatched, "no rule matches", proposal)
 
+    def titled(self) -> Iterator[tuple[str, Rule | PresetRule]]:
+        """Yield the rules in their order, each with its title. The rules of the file are numbered."""
+        yield from ((rule.name, rule) for rule in self.first)
+        yield from ((rule_title(number, rule.name), rule) for number, rule in enumerate(self.rules, start=1))
+        yield from ((rule.name, rule) for rule in self.last)
+
     def _ruling(self, kind: RulingKind, rule: str, proposal: Proposal, on_deny: OnDeny | None = None) -> Ruling:
         origin = f"{rule} (in {self.source})" if self.source else rule
-        explanation = f"{origin}: {_CONSEQUENCE[kind]}{_wish(proposal.confirmation)}"
+        explanation = f"{origin}: {CONSEQUENCE[kind]}{wish_in_words(proposal.confirmation)}"
         return Ruling(kind, rule, explanation, ends_run=(on_deny or self.on_deny) == "end")
-
-
-def is_blocked(proposal: Proposal) -> bool:
-    """Return whether the model's service forbids the action, whatever a rule or a person says."""
-    return proposal.confirmation is not None and proposal.confirmation.blocks
-
-
-_CONSEQUENCE: dict[RulingKind, str] = {
-    "allow": "the action is allowed",
-    "deny": "the action is denied",
-    "ask": "a person must say yes first",
-}
-
-
-def _wish(confirmation: Confirmation | None) -> str:
-    if confirmation is None:
-        return ""
-    wish = "the model's service blocks it" if confirmation.blocks else "the model asks for confirmation"
-    return f"; {wish} because {confirmation.explanation!r}"
 
 
 def rule_title(number: int, name: str) -> str:
     """Return a rule's title for rulings and messages: "rule 3 'no destructive keys'"; `number` counts from 1."""
     return f"rule {number} {name!r}" if name else f"rule {number}"
-
-
-# --- the answer to an "ask" ------------------------------------------------------------------------------------------
-
-
-def approve(asked: Ruling) -> Ruling:
-    """Return the ruling after a person's yes."""
-    return replace(asked, kind="allow", by="person", explanation=f"a person said yes ({asked.explanation})")
-
-
-def deny(asked: Ruling) -> Ruling:
-    """Return the ruling after a person's no."""
-    return replace(asked, kind="deny", by="person", explanation=f"a person said no ({asked.explanation})")
-
-
-def final_ruling(proposal: Proposal, ruling: Ruling) -> Ruling:
-    """Return the ruling; a denial where the model's service blocks the action, whatever a rule or a person said."""
-    if ruling.kind != "allow" or not is_blocked(proposal):
-        return ruling
-    told = f"{BLOCKED}: the action is denied{_wish(proposal.confirmation)}"
-    return replace(ruling, kind="deny", rule=BLOCKED, explanation=told)
-
-
-def deny_unasked(asked: Ruling) -> Ruling:
-    """Return the ruling where there is nobody to ask: a denial."""
-    return replace(asked, kind="deny", explanation=f"there is nobody to ask, so the answer is no ({asked.explanation})")

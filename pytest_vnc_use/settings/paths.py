@@ -10,13 +10,16 @@ from typing import Any
 
 from pytest_vnc_use.settings.settings import Settings
 
-_FILES = ("policy", "prices", "runs_dir", "results")
+POLICY_PRESETS = ("strict",)
+"""The words that name a policy of this package in place of a file."""
+_FILES = ("prices", "runs_dir", "results")
 
 
 def absolute_files(settings: Settings, base: Path) -> Settings:
     """Return the settings with the tests' own files and folders resolved against `base`."""
     given: dict[str, Any] = {name: str(base / value) for name in _FILES if (value := getattr(settings, name))}
-    return dataclasses.replace(settings, **given)
+    policy = policy_path(base, settings.policy) if settings.policy else ""
+    return dataclasses.replace(settings, policy=policy, **given)
 
 
 def absolute_desktop(settings: Settings, base: Path) -> Settings:
@@ -47,3 +50,8 @@ def _socket(address: str, base: Path) -> str:
 def _volume(volume: str, base: Path) -> str:
     here, colon, there = volume.partition(":")
     return f"{base / here}{colon}{there}" if colon and (base / here).exists() else volume
+
+
+def policy_path(base: Path, policy: str) -> str:
+    """Return the path of a policy file that is named from the folder `base`; the name of a preset as it is."""
+    return policy if policy in POLICY_PRESETS else str(base / policy)

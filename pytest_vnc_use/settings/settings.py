@@ -157,7 +157,11 @@ class Settings:
         "with --vnc-planner=anthropic: the computer use tool that the model takes",
     )
     include_thoughts: bool = _setting(False, _switch, "ask the model for summaries of its thoughts")
-    detect_prompt_injection: bool = _setting(False, _switch, "have the model's service look for prompt injection")
+    detect_prompt_injection: bool | None = _setting(
+        None,
+        _switch,
+        "have the model's service look for prompt injection (default: where the model can, as Gemini 3.5)",
+    )
     disabled_safety_policies: tuple[str, ...] = _setting(
         (), _words, "categories for which the model need not ask for confirmation, comma-separated"
     )
@@ -176,7 +180,9 @@ class Settings:
     judge_model: str = _setting("", str, "the model that judges claims (the planner's, where not given)")
     votes: int = _setting(1, _odd, "so many votes decide a claim, an odd number", "N")
     exclude: tuple[str, ...] = _setting((), _words, "actions of the model's that it may not use, comma-separated")
-    policy: str = _setting("", str, "TOML file that says which actions are allowed without a person", "FILE")
+    policy: str = _setting(
+        "", str, "TOML file that says which actions are allowed without a person, or strict, a preset", "FILE"
+    )
     steps: int = _setting(40, _count, "most actions of one run", "N")
     seconds: float = _setting(300.0, _seconds, "most seconds of one run", "S")
     settle_first_seconds: float = _setting(

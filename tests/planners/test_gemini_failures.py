@@ -89,7 +89,7 @@ MALFORMED = (
     ],
 )
 def test_what_may_pass_is_asked_again(converse: Converse, failure: Reply) -> None:
-    talk = converse([failure, failure, CLICK])
+    talk = converse([failure, failure, CLICK], detect_prompt_injection=False)
     assert talk.decide().kind == "act"
     assert [exchange.attempt for exchange in talk.exchanges] == [1, 2, 3]
     assert [bool(exchange.error) for exchange in talk.exchanges] == [True, True, False]
@@ -110,7 +110,7 @@ def test_what_may_pass_is_asked_again(converse: Converse, failure: Reply) -> Non
     ],
 )
 def test_five_attempts_and_no_more(converse: Converse, failure: Reply, error: type[PlannerError], message: str) -> None:
-    talk = converse(lambda request: failure)
+    talk = converse(lambda request: failure, detect_prompt_injection=False)
     with pytest.raises(error, match=message):
         talk.decide()
     assert len(talk.server.requests) == 5
@@ -146,15 +146,21 @@ def test_what_will_not_pass_is_not_asked_again(
     assert talk.exchanges[0].error
 
 
-WITHHELD = [gemini.stopped("OTHER"), gemini.candidate([CLICKS], "OTHER"), gemini.empty(), gemini.Reply({})]
-
-
-@pytest.mark.parametrize("answer", WITHHELD)
-def test_silence_is_a_refusal_where_injections_are_detected(converse: Converse, answer: Reply) -> None:
+@pytest.mark.parametrize("answer", [gemini.stopped("OTHER"), gemini.candidate([CLICKS], "OTHER")])
+def test_a_withheld_answer_is_a_refusal_where_injections_are_detected(converse: Converse, answer: Reply) -> None:
     talk = converse([answer, CLICK], detect_prompt_injection=True)
     with pytest.raises(AnswerRefused, match="withheld its answer, as on a prompt injection: "):
         talk.decide()
     assert len(talk.server.requests) == 1
+
+
+@pytest.mark.parametrize("answer", [gemini.empty(), gemini.Reply({})])
+def test_silence_is_a_refusal_if_it_stays(converse: Converse, answer: Reply) -> None:
+    assert converse([answer, CLICK], detect_prompt_injection=True).decide().kind == "act"
+    talk = converse(lambda request: answer, detect_prompt_injection=True)
+    with pytest.raises(AnswerRefused, match="withheld its answer, as on a prompt injection: "):
+        talk.decide()
+    assert len(talk.server.requests) == 5
 
 
 @pytest.mark.parametrize("answer", [gemini.stopped("MALFORMED_FUNCTION_CALL"), gemini.stopped("MAX_TOKENS")])

@@ -15,6 +15,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common.calls import FunctionCall
 from pytest_vnc_use.planners.common.prompts import MOST_TOLD_STEPS
 from pytest_vnc_use.planners.common.turn_results import KEPT_TURNS
+from pytest_vnc_use.planners.gemini.dialects import can_detect_injection
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse, build_function_response, start_contents
 from pytest_vnc_use.types import (
     CallFunction,
@@ -64,7 +65,7 @@ def test_the_first_request(converse: Converse) -> None:
     [content] = request.contents
     assert content["parts"][0] == {"text": "Open the basket"}
     assert request.images == (talk.history.pngs[talk.history.first.digest],)
-    assert request.computer_use == {"environment": "ENVIRONMENT_DESKTOP"}
+    assert request.computer_use == {"environment": "ENVIRONMENT_DESKTOP", "enablePromptInjectionDetection": True}
     assert request.body["generationConfig"] == {"maxOutputTokens": 8192}
     assert "screenshot" in request.body["systemInstruction"]["parts"][0]["text"]
     assert talk.planner.name == "gemini (gemini-3.8-flash)"
@@ -346,6 +347,7 @@ def test_an_excluded_action_is_not_offered_and_refused_if_it_comes(converse: Con
     assert talk.server.requests[0].computer_use == {
         "environment": "ENVIRONMENT_DESKTOP",
         "excludedPredefinedFunctions": ["key_up"],
+        "enablePromptInjectionDetection": True,
     }
 
 
@@ -414,6 +416,24 @@ def test_injection_detection_and_safety_policies(converse: Converse) -> None:
         "enablePromptInjectionDetection": True,
         "disabledSafetyPolicies": ["ACCOUNT_CREATION", "DATA_MODIFICATION"],
     }
+
+
+@pytest.mark.parametrize(
+    ("model", "can"),
+    [
+        *[(f"gemini-{version}", True) for version in ("3.5-flash", "3.5-flash-lite", "3.8-flash", "4-argon", "10-pro")],
+        *[(f"gemini-{version}", False) for version in ("2.5-computer-use-preview-10-2025", "3-flash-preview")],
+        *[(model, False) for model in ("gemini-3.1-pro-preview", "gemini-flash-latest", "mine", "gemini-3.5x")],
+    ],
+)
+def test_detection_is_on_where_the_model_can(model: str, can: bool) -> None:
+    assert can_detect_injection(model) is can
+
+
+def test_detection_can_be_turned_off(converse: Converse) -> None:
+    talk = converse([CLICK], detect_prompt_injection=False)
+    talk.decide()
+    assert talk.server.requests[0].computer_use == {"environment": "ENVIRONMENT_DESKTOP"}
 
 
 def test_the_older_dialect(converse: Converse) -> None:

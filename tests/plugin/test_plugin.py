@@ -598,8 +598,9 @@ def test_a_program_that_dies_is_not_taken_for_a_broken_tool(
 
 
 @pytest.mark.slow
-def test_a_path_in_the_ini_file_is_relative_to_it(pytester: pytest.Pytester) -> None:
-    pytester.makeini("[pytest]\nvnc_policy = policy.toml\n")
+@pytest.mark.parametrize("policy", ["policy.toml", "strict"])
+def test_a_path_in_the_ini_file_is_relative_to_it(pytester: pytest.Pytester, policy: str) -> None:
+    pytester.makeini(f"[pytest]\nvnc_policy = {policy}\n")
     pytester.makefile(".toml", policy="[[rule]]\ndecision = 'allow'\naction = 'click'\n")
     folder = pytester.mkdir("below")
     (folder / "test_it.py").write_text("def test_it(): ...", encoding="utf-8")

@@ -10,8 +10,9 @@ from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import TaskFailed
 from pytest_vnc_use.plugin.task_spec import TaskSpec
 from pytest_vnc_use.plugin.tasks import carry_out
+from pytest_vnc_use.settings.paths import policy_path
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Click, Confirmation, Proposal
+from pytest_vnc_use.types import Click, Confirmation, KeyCombo, Proposal
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
 
 CLICK = Proposal(Click(10, 10), "open the basket")
@@ -39,6 +40,13 @@ def test_a_policy_holds_for_the_task_that_names_it_only(tmp_path: Path, lax: str
     with pytest.raises(TaskFailed, match=r"ended as denied(.|\n)*task: under the default"):
         carry_out(agent, specs, judge_end_state=False)
     assert len(controller.performed) == [1, -1].index(order)
+
+
+def test_a_task_may_name_the_preset_strict(tmp_path: Path) -> None:
+    agent = agent_of(ListPlanner([act(Proposal(KeyCombo(("ctrl", "t")))), finished()]), PaintedController(), tmp_path)
+    spec = TaskSpec("Open a tab", settings={"policy": policy_path(tmp_path, "strict")})
+    with pytest.raises(TaskFailed, match="ended as denied: strict: only keys that type, edit and move"):
+        carry_out(agent, [spec], judge_end_state=False)
 
 
 def test_limits_hold_for_the_task_that_names_them_only(tmp_path: Path) -> None:

@@ -107,6 +107,11 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, line: int, t
     assert (f"test_shop.vnc.toml:{line}:" in first, more) == (True, [])
 
 
+def test_the_preset_strict_is_no_file(tmp_path: Path) -> None:
+    [test] = read(tmp_path, TEST + 'policy = "strict"')
+    assert test.specs[0].settings["policy"] == "strict"
+
+
 def test_each_mistake_is_told_once(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         read(tmp_path, '[[test]]\nname = "a"\ntask = 5\nexpct = 3\nparameters = { it = [[1], {}] }\n')

@@ -12,8 +12,11 @@ import pytest
 from pytest_vnc_use.errors import RunFolderError, SettingsError
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.safety import policy_file
-from pytest_vnc_use.safety.policy_file import explain, load_policy, replay, replay_rulings
-from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, approve, key_set
+from pytest_vnc_use.safety.policy_file import load_policy
+from pytest_vnc_use.safety.policy_replay import replay, replay_rulings
+from pytest_vnc_use.safety.policy_words import explain
+from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, key_set
+from pytest_vnc_use.safety.rulings import approve
 from pytest_vnc_use.types import (
     Action,
     ApprovalAsked,
@@ -122,7 +125,7 @@ def test_a_bad_rule_is_named(tmp_path: Path, fields: str, complaint: str) -> Non
     ("text", "complaint"),
     [
         ("on_deny = 'stop'", "`on_deny` must be 'end' or 'continue', got 'stop'"),
-        ("on_denial = 'end'", "`on_denial` is not known; must be one of on_deny, rule"),
+        ("on_denial = 'end'", "`on_denial` is not known; must be one of extends, addresses, on_deny, rule"),
         ("[rule]\ndecision = 'deny'", r"`rule` must be written \[\[rule\]\], in two pairs of brackets"),
         ("[[rule]]\ndecision = deny\n", r"must be a TOML file in UTF-8: .*line 2"),
         ("[[rule]]\ndecision = 'deny'\ndecision = 'ask'\n", r"must be a TOML file in UTF-8: .*line 3"),

@@ -14,13 +14,10 @@ from pytest_vnc_use.safety.rules import (
     Policy,
     ReviewContext,
     Rule,
-    approve,
-    deny,
-    deny_unasked,
-    final_ruling,
     key_set,
     unknown_keys,
 )
+from pytest_vnc_use.safety.rulings import approve, deny, deny_unasked, final_ruling
 from pytest_vnc_use.types import (
     Action,
     CallFunction,

@@ -89,15 +89,16 @@ def extract_function_calls(content: JsonObject) -> tuple[FunctionCall, ...]:
 def answer_failure(answer: GeminiAnswer, *, detects_injection: bool = False) -> Failure | None:
     """Return why an answer with status 200 cannot be used; None if it can.
 
-    It was refused by the service, or is worth asking again at once. With `detects_injection`, an answer without content
-    is a refusal too: how the service reports an injection is undocumented.
+    It was refused by the service, or is worth asking again. With `detects_injection`, an answer that is still without
+    content in the end is a refusal too: how the service reports an injection is undocumented.
     """
     why = answer.block_reason or answer.finish_reason or "no candidate"
     if answer.block_reason or answer.finish_reason in REFUSED:
         what = "prompt" if answer.block_reason else "answer"
         return Failure(AnswerRefused(f"the model's service blocked the {what}: {why}"))
     if detects_injection and _is_withheld(answer):
-        return Failure(AnswerRefused(f"the model's service withheld its answer, as on a prompt injection: {why}"))
+        refused = AnswerRefused(f"the model's service withheld its answer, as on a prompt injection: {why}")
+        return Failure(refused, again=answer.finish_reason != "OTHER")  # services also fall silent for no reason
     if answer.finish_reason in WHOLE and (answer.calls or answer.words) and all(call.name for call in answer.calls):
         return None
     return malformed(why)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from pytest_vnc_use.errors import SettingsError
@@ -47,3 +48,9 @@ def offered_names(environment: str, excluded: Collection[str], *, older: bool) -
     predefined = in_dialect(tuple(READERS), environment, older=older)
     left = [name for name in predefined if excluding_name(name, TakeScreenshot(), excluded) is None]
     return (*left, DONE.name, GIVE_UP.name)
+
+
+def can_detect_injection(model: str) -> bool:
+    """Return whether the model's service can look for orders on the screen: from Gemini 3.5 on, by its name."""
+    found = re.match(r"gemini-(\d+)(?:\.(\d+))?-", model)
+    return found is not None and (int(found[1]), int(found[2] or 0)) >= (3, 5)

@@ -28,6 +28,7 @@ from pytest_vnc_use.planners.common.json_answers import NotJson, malformed, read
 from pytest_vnc_use.planners.common.retry import Attempt, Backoff, Failure, ask, request_size
 from pytest_vnc_use.planners.common.turn_results import KEPT_TURNS, newest_pictured, removed_of
 from pytest_vnc_use.planners.common.vocabulary import check_at_least_one
+from pytest_vnc_use.planners.gemini import dialects
 from pytest_vnc_use.planners.gemini.actions import PREDEFINED_FUNCTIONS, Known, denorm_x, denorm_y, read_proposal
 from pytest_vnc_use.planners.gemini.answers import (
     GeminiAnswer,
@@ -39,7 +40,6 @@ from pytest_vnc_use.planners.gemini.answers import (
     usage_of,
     without,
 )
-from pytest_vnc_use.planners.gemini.dialects import dialect_of, excluded_names, in_dialect, offered_names
 from pytest_vnc_use.types import Decision, FrameRef, JsonObject, Observation, Report, Step, Turn
 
 __all__ = [
@@ -283,7 +283,8 @@ class GeminiComputerUse:
     """A planner that asks Gemini with its Computer Use tool.
 
     `environment` is desktop, browser or mobile; a model that knows no desktop gets a browser. `excluded_actions` are
-    names of predefined functions of either dialect. `functions` are Python callables with docstrings and type hints;
+    names of predefined functions of either dialect. `detect_prompt_injection` has the service look for orders on the
+    screen; by default it does where the model can. `functions` are Python callables with docstrings and type hints;
     the model may call them by name, and the agent carries out the call. `base_url` and `api_key` default to the SDK's
     environment variables. Raises SettingsError, and KeyMissing if no key is set.
     """
@@ -298,7 +299,7 @@ class GeminiComputerUse:
         excluded_actions: Sequence[str] = (),
         functions: Sequence[Callable[..., object]] = (),
         include_thoughts: bool = False,
-        detect_prompt_injection: bool = False,
+        detect_prompt_injection: bool | None = None,
         disabled_safety_policies: Sequence[str] = (),
         include_initial_screenshot: bool = True,
         keep_screenshots: int = 3,
@@ -307,9 +308,9 @@ class GeminiComputerUse:
         backoff: Backoff | None = None,
     ) -> None:
         check_at_least_one(keep_screenshots=keep_screenshots)
-        older, environment = dialect_of(model, environment)
+        older, environment = dialects.dialect_of(model, environment)
         self._model, self._endpoint = model, Endpoint(found_key(api_key), found_url(base_url), backoff or Backoff())
-        self._excluded = excluded_names(excluded_actions)
+        self._excluded = dialects.excluded_names(excluded_actions)
         self._rebuild_contents = partial(
             rebuild_contents,
             keep_screenshots=keep_screenshots,
@@ -318,9 +319,13 @@ class GeminiComputerUse:
         )
         declarations = declare_all(functions, taken=(*PREDEFINED_FUNCTIONS, DONE.name, GIVE_UP.name))
         self._functions = frozenset(declaration.name for declaration in declarations)
-        computer = _computer(environment, detect_prompt_injection, disabled_safety_policies)
-        computer.excluded_predefined_functions = in_dialect(self._excluded, environment, older=older) or None
-        self._offered = (*offered_names(environment, self._excluded, older=older), *(d.name for d in declarations))
+        detect = dialects.can_detect_injection(model) if detect_prompt_injection is None else detect_prompt_injection
+        computer = _computer(environment, detect, disabled_safety_policies)
+        computer.excluded_predefined_functions = dialects.in_dialect(self._excluded, environment, older=older) or None
+        self._offered = (
+            *dialects.offered_names(environment, self._excluded, older=older),
+            *(d.name for d in declarations),
+        )
         tools = types.Tool(computer_use=computer), _declared(DONE, GIVE_UP, *declarations)
         self._config = _config(system_instruction, max_output_tokens, *tools, include_thoughts=include_thoughts)
 

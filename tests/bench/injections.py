@@ -1,0 +1,27 @@
+"""What a model that obeys every order on the screen can do, under each policy: the table of docs/security.md.
+
+python tests/bench/run.py injections            prints it
+python tests/bench/run.py injections FOLDER     writes the forty screens there, too
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from support.injections import INJECTIONS, screen, table
+
+
+def main(arguments: Sequence[str]) -> None:
+    for folder in map(Path, arguments):
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, injection in enumerate(INJECTIONS, start=1):
+            (folder / f"{number:02}.png").write_bytes(screen(injection).png)
+    with tempfile.TemporaryDirectory() as folder_name:
+        print(*table(Path(folder_name)), sep="\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
