@@ -35,8 +35,8 @@ def word(text: str, *, size: int = 16, colour: str = INK) -> Pixels:
 
 
 def numbers(image: Image.Image) -> Pixels:
-    pixels: Pixels = np.frombuffer(image.tobytes("raw", "BGRX"), "<u4").reshape(image.height, image.width)
-    return pixels & np.uint32(0xFFFFFF)
+    pixels: Pixels = np.frombuffer(image.tobytes("raw", "BGRX"), "<u4") & np.uint32(0xFFFFFF)
+    return pixels.reshape(image.height, image.width)
 
 
 def shows(screen: Pixels, what: Pixels) -> bool:

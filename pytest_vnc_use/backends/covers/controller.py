@@ -34,6 +34,7 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import ClickRules, Controller, TellsUrl
+from pytest_vnc_use.types.secret_text import SecretText
 
 _SHOWS_S = 1.0
 """The time that a program has to show something of a secret; a prompt for a password never does."""
@@ -133,7 +134,8 @@ class CoveringController(ForwardingController):
         before = self._look()
         typing = self._unlearnt = Typing(secret, before, [], self._restless(before))
         for piece in filter(None, (secret.text[:-1], secret.text[-1:])):
-            self.desktop.perform(TypeText(piece, clear_first=clear_first and not typing.looks))
+            text = SecretText(piece, secret.mark)
+            self.desktop.perform(TypeText(text, clear_first=clear_first and not typing.looks))
             typing.looks.append(self._answer(typing))
         if self._covers.learn(typing, self._caret_in):
             self._unlearnt = None
