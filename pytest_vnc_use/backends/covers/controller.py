@@ -57,6 +57,7 @@ class CoveringController(ForwardingController):
         self._covers = covers
         self._hide = hide
         self._moving: tuple[Region, ...] = ()
+        self._may_watch = False
         self._unlearnt: Typing | None = None
         """A secret that was typed, or begun, and of which nothing has been seen yet."""
 
@@ -65,18 +66,29 @@ class CoveringController(ForwardingController):
     def frame(self) -> Frame:
         """Return the screen now, covered. Raises DesktopError."""
         frame = self.desktop.frame()
+        if self._has_watched(_pixels_in(frame)):
+            frame = self.desktop.frame()
         self._moving = frame.moving
         return self._covered_frame(frame)
 
     def glance(self) -> Glance:
         """Return the pixels of the screen now, covered. Raises DesktopError."""
         glance = self.desktop.glance()
+        if self._has_watched(_pixels_in(glance)):
+            glance = self.desktop.glance()
         covered = self._covered(_pixels_in(glance))
         return glance if covered is None else replace(glance, pixels=covered)
 
     def transient_frames(self) -> tuple[Frame, ...]:
         """Return the transient frames since the last call, covered, oldest first."""
         return tuple(map(self._covered_frame, self.desktop.transient_frames()))
+
+    def _has_watched(self, screen: Pixels) -> bool:
+        """Watch for a caret beneath a cover, once after each action that changed the text there."""
+        if self._may_watch and self._covers.watch(screen, self._caret_in):
+            self._may_watch = False
+            return True
+        return False
 
     def _covered_frame(self, frame: Frame) -> Frame:
         covered = self._covered(_pixels_in(frame))
@@ -105,7 +117,7 @@ class CoveringController(ForwardingController):
             case _:
                 parts = []
         if not isinstance(action, (Wait, TakeScreenshot)):
-            self._unlearnt = None
+            self._unlearnt, self._may_watch = None, True
         if not any(part.mark for part in parts):
             self.desktop.perform(action)
         elif isinstance(action, OpenAddress):

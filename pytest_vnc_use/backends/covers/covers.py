@@ -9,7 +9,7 @@ import numpy as np
 
 from pytest_vnc_use.backends.covers.changes import Appeared, Mask, appeared, differing
 from pytest_vnc_use.backends.covers.cover_look import CODE_KEY, key_of, paint
-from pytest_vnc_use.backends.covers.glyphs import Columns, Line, dot_of
+from pytest_vnc_use.backends.covers.glyphs import Line, dot_of, drawings_on
 from pytest_vnc_use.backends.covers.places import Dots, Place, sides_of
 from pytest_vnc_use.backends.covers.typed_text import Part
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
@@ -65,7 +65,8 @@ class Covers:
         if dots is not None:
             looks = tuple(seen.field.part_of(each).copy() for each in (typing.before, after))
             dots = Dots(looks, dots.dot, dots.paper)
-        place = Place(seen.field, after.shape, sides_of(seen.field, after), key, dots, caret)
+        place = Place(seen.field, after.shape, sides_of(seen.field, after), key, dots)
+        place.note(after, caret)
         self._places = [*(each for each in self._places if not place.holds(each.field)), place]
         line = Line.of(seen, after, len(text)) if dots is None else None
         if line and not any(known == key and line.is_in(other) for other, known in self._lines):
@@ -74,6 +75,15 @@ class Covers:
     def _dots(self, seen: Appeared, screen: Pixels, text: str) -> Dots | None:
         dot = dot_of(seen.box.part_of(screen), seen.paper, text)
         return None if dot is None else Dots((), dot, seen.paper)
+
+    def watch(self, screen: Pixels, find_caret: FindCaret) -> bool:
+        """Look for the caret anew where the text beneath a cover has changed; return whether that was so."""
+        changed = [each for each in self._places if each.is_covered(screen) and each.has_changed(screen)]
+        caret = find_caret([each.field for each in changed]) if changed else None
+        for each in changed:
+            each.note(screen, caret)
+            self._newest = None
+        return bool(changed)
 
     def covered(self, screen: Pixels) -> Pixels | None:
         """Return a copy of a screen with its covers; None where it needs none."""
@@ -89,20 +99,19 @@ class Covers:
         regions = [*self._found(screen), *((each.field, each.key) for each in places)]
         if not regions:
             return None
-        beneath: Pixels = screen.copy()
-        painted: Pixels = screen.copy()
+        beneath = screen
         for place in places:
-            if place.caret:
-                place.caret.part_of(beneath)[:] = 0
+            beneath = place.beneath(beneath)
+        painted: Pixels = screen.copy()
         for region, key in regions:
             paint(painted, beneath, region, key)
         return painted
 
     def _found(self, screen: Pixels) -> Iterator[tuple[Region, bytes]]:
-        columns = Columns(screen)
-        for line, key in self._lines:
-            for region in line.places(columns):
-                yield region, key
+        for (x, y), drawing in drawings_on(screen) if self._lines else ():
+            for line, key in self._lines:
+                for found in line.places(drawing):
+                    yield Region(found.left + x, found.top + y, found.right + x, found.bottom + y), key
 
 
 def _without(caret: Region, screen: Pixels, seen: Sequence[Appeared]) -> Pixels:

@@ -1,6 +1,7 @@
 """A line of typed text as pixels, and the search for the same pixels elsewhere on a screen.
 
-This reads no text: what is found is, pixel by pixel, what appeared while the text was typed, or a piece of it.
+This reads no text: what is found is, pixel by pixel, what appeared while the text was typed, or a piece of it. Only
+what is paper and what is ink is compared, so that other colours do not matter.
 """
 
 from __future__ import annotations
@@ -20,6 +21,14 @@ LEAST_CHARACTERS = 4
 """The fewest characters of a longer secret that are found; fewer would be in many words by chance."""
 _CHARACTER_WIDTH = 0.35, 0.8
 """The least and the largest width of a character, as a share of its line's height."""
+_SAMPLE_PX = 4
+"""Every so many pixels are looked at, across and down, to know the colours of a screen."""
+_MOST_PAPERS, _FEWEST_SAMPLES = 24, 12
+"""The most colours of a screen on which text is looked for, and the fewest samples of one."""
+_MAY_DIFFER = 0.1
+"""The share of a column's pixels that may differ: the faint edge of a letter comes out as paper on some colours."""
+_ENOUGH = 0.5
+"""The share of a piece's columns that are exactly as they were."""
 _BASE = 0x9E3779B97F4A7C15
 _BITS = 64
 _TABLE_BITS = 18
@@ -27,89 +36,100 @@ _TABLE_BITS = 18
 Numbers = npt.NDArray[np.uint64]
 
 
-class Columns:
-    """The columns of a screen as numbers: each of a few rows, one below the other, is one number."""
+class Drawing:
+    """What is drawn on the paper of one colour: marks, and their columns as numbers."""
 
-    def __init__(self, screen: Pixels) -> None:
-        self.screen = screen & COLOUR_BITS
+    def __init__(self, marks: Mask) -> None:
+        self.marks = marks
 
     @cached_property
     def _sums(self) -> Numbers:
-        """The number of each column from the top of the screen down to each row."""
-        height, width = self.screen.shape
+        """The number of each column from the top down to each row."""
+        height, width = self.marks.shape
         sums = np.zeros((height + 1, width), np.uint64)
         for row in range(height):
             np.multiply(sums[row], np.uint64(_BASE), out=sums[row + 1])
-            sums[row + 1] += self.screen[row]
+            sums[row + 1] += self.marks[row]
         return sums
 
     def numbers(self, rows: int) -> Numbers:
-        """Return the number of the `rows` pixels below each pixel."""
+        """Return the number of the `rows` marks below each pixel."""
         power = np.uint64(pow(_BASE, rows, 1 << _BITS))
         numbers: Numbers = self._sums[rows:] - self._sums[:-rows] * power
         return numbers
 
 
-class Line:
-    """A line of text as it was typed, with a row of paper above and below it. `characters` may be on it, or fewer."""
+def drawings_on(screen: Pixels) -> Iterator[tuple[tuple[int, int], Drawing]]:
+    """Yield what is drawn on each common colour of a screen, and the top left corner of the part that has the colour.
 
-    def __init__(self, pixels: Pixels, paper: int, characters: int) -> None:
-        self.pixels = pixels & COLOUR_BITS
-        height, width = pixels.shape
-        self._blank: Mask = (self.pixels == paper).all(axis=0)
+    So text is found in any colour, on paper of any other.
+    """
+    sample = screen[::_SAMPLE_PX, ::_SAMPLE_PX]
+    colours, counts = np.unique(sample, return_counts=True)
+    common = counts.argsort()[::-1][:_MOST_PAPERS]
+    for paper in colours[common[counts[common] >= _FEWEST_SAMPLES]]:
+        rows, columns = (np.flatnonzero((sample == paper).any(axis=axis)) for axis in (1, 0))
+        top, left = (max(0, (int(found[0]) - 1) * _SAMPLE_PX) for found in (rows, columns))
+        bottom, right = ((int(found[-1]) + 2) * _SAMPLE_PX for found in (rows, columns))
+        yield (left, top), Drawing(screen[top:bottom, left:right] != paper)
+
+
+class Line:
+    """A line of text as it was drawn, with a free row above and below it. `characters` may be on it, or fewer."""
+
+    def __init__(self, marks: Mask, characters: int) -> None:
+        self.marks = marks
+        height, width = marks.shape
+        self._drawn = np.asarray(marks.any(axis=0))
         narrow, wide = (share * height for share in _CHARACTER_WIDTH)
         a_character = min(max(width / characters, narrow), wide)
         self._least = min(width, int(LEAST_CHARACTERS * a_character))
-        self._numbers = Columns(self.pixels).numbers(height)[0]
+        self._numbers = Drawing(marks).numbers(height)[0]
 
     @classmethod
-    def of(cls, seen: Appeared, screen: Pixels, characters: int) -> Line | None:
-        """Return the line that appeared on a screen; None where it touches the screen's upper or lower edge."""
-        box = seen.box
-        if box.top == 0 or box.bottom == screen.shape[0]:
-            return None
-        rows = Region(box.left, box.top - 1, box.right, box.bottom + 1).part_of(screen) & COLOUR_BITS
-        rows[[0, -1]] = seen.paper
-        return cls(rows, seen.paper, characters)
+    def of(cls, seen: Appeared, screen: Pixels, characters: int) -> Line:
+        """Return the line that appeared on a screen."""
+        marks = (seen.box.part_of(screen) & COLOUR_BITS) != seen.paper
+        return cls(np.pad(marks, ((1, 1), (0, 0))), characters)
 
     def is_in(self, other: Line) -> bool:
         """Return whether another line shows all of this one."""
-        return next(self.places(Columns(other.pixels), self.pixels.shape[1]), None) is not None
+        return next(self.places(Drawing(other.marks), self.marks.shape[1]), None) is not None
 
-    def places(self, columns: Columns, least: int | None = None) -> Iterator[Region]:
-        """Yield where a screen shows the line, or a piece of it of at least four characters."""
+    def places(self, drawing: Drawing, least: int | None = None) -> Iterator[Region]:
+        """Yield where a drawing shows the line, or a piece of it of at least four characters."""
         least = least or self._least
-        height, width = self.pixels.shape
-        screen = columns.screen
-        if height > screen.shape[0]:
+        height, width = self.marks.shape
+        if height > drawing.marks.shape[0]:
             return
-        for top, left in self._candidates(columns.numbers(height), least):
-            first, last = max(0, left), min(left + width, screen.shape[1])
-            there = screen[top : top + height, first:last] == self.pixels[:, first - left : last - left]
-            for start, end in _runs(there.all(axis=0), least):
-                if not self._blank[first - left + start : first - left + end].all():
+        for top, left in self._candidates(drawing.numbers(height), least):
+            first, last = max(0, left), min(left + width, drawing.marks.shape[1])
+            other = drawing.marks[top : top + height, first:last] != self.marks[:, first - left : last - left]
+            for start, end in _runs(other.sum(axis=0) <= _MAY_DIFFER * height, least):
+                if self._drawn[first - left + start : first - left + end].any():
                     yield Region(first + start, top, first + end, top + height)
 
     def _candidates(self, numbers: Numbers, least: int) -> Iterator[tuple[int, int]]:
         """Yield the top left corners that the line may have: there enough of its columns are at their places."""
-        drawn = np.flatnonzero(~self._blank)
+        drawn = np.flatnonzero(self._drawn)
         wanted = self._numbers[drawn]
         table = np.zeros(1 << _TABLE_BITS, np.bool_)
         table[wanted >> np.uint64(_BITS - _TABLE_BITS)] = True
         found = np.flatnonzero(table[numbers >> np.uint64(_BITS - _TABLE_BITS)])
         values, width = numbers.ravel()[found], numbers.shape[1]
         tops, lefts = np.divmod(found, width)
+        stride = width + self.marks.shape[1]
         corners = []
         for column, number in zip(drawn, wanted, strict=True):
             same = values == number
-            corners.append(tops[same] * 2 * width + lefts[same] - column + width)
+            corners.append(tops[same] * stride + lefts[same] - column + self.marks.shape[1])
         places, counts = np.unique(np.concatenate(corners), return_counts=True)
-        for place in places[counts >= self._fewest_drawn(least)]:
-            yield int(place) // (2 * width), int(place) % (2 * width) - width
+        for place in places[counts >= _ENOUGH * self._fewest_drawn(least)]:
+            yield int(place) // stride, int(place) % stride - self.marks.shape[1]
 
     def _fewest_drawn(self, least: int) -> int:
         """Return the fewest columns with ink that a piece of the least width has."""
-        drawn = np.concatenate([[0], np.cumsum(~self._blank)])
+        drawn = np.concatenate([[0], np.cumsum(self._drawn)])
         return max(1, int((drawn[least:] - drawn[:-least]).min()))
 
 

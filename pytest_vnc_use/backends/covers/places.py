@@ -76,11 +76,11 @@ class Dots:
         return all(is_dot(each, self.dot, self.paper) for each in glyphs_in(field, self.paper))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Place:
     """A field where a secret was typed: it is covered while it is there, and shows more than `dots`.
 
-    `caret` is where a caret blinked when the secret was typed. `key` is that of the secret's cover, see cover_look.
+    `key` is that of the secret's cover, see cover_look. `caret` is where a caret was seen to blink last.
     """
 
     field: Region
@@ -89,6 +89,24 @@ class Place:
     key: bytes
     dots: Dots | None = None
     caret: Region | None = None
+    _content: Pixels | None = None
+    """The field's pixels, without the caret, when that was looked for last."""
+
+    def note(self, screen: Pixels, caret: Region | None) -> None:
+        """Note that the field was watched: it is as on the screen, and a caret blinks there, or none in it."""
+        self.caret = caret if caret and caret.meets(self.field) else None
+        self._content = self.field.part_of(self.beneath(screen))
+
+    def has_changed(self, screen: Pixels) -> bool:
+        """Return whether the field shows something else than when a caret was looked for last."""
+        return self._content is None or not np.array_equal(self._content, self.field.part_of(self.beneath(screen)))
+
+    def beneath(self, screen: Pixels) -> Pixels:
+        """Return a copy of a screen without the caret, which comes and goes by itself."""
+        shown: Pixels = screen & COLOUR_BITS
+        if self.caret:
+            self.caret.part_of(shown)[:] = 0
+        return shown
 
     def is_covered(self, screen: Pixels) -> bool:
         """Return whether the field is to be covered on a screen."""
