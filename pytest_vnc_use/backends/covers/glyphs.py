@@ -29,6 +29,8 @@ _MAY_DIFFER = 0.1
 """The share of a column's pixels that may differ: the faint edge of a letter comes out as paper on some colours."""
 _ENOUGH = 0.5
 """The share of a piece's columns that are exactly as they were."""
+_DOTS_MAY_DIFFER = 0.04
+"""The share of its darkest row by which a row of a dot may differ from another dot's."""
 _BASE = 0x9E3779B97F4A7C15
 _BITS = 64
 _TABLE_BITS = 18
@@ -145,22 +147,41 @@ def dot_of(pixels: Pixels, paper: int, text: str) -> Pixels | None:
     There are as many dots as characters, and perhaps a caret. A text of one character only is never known as hidden.
     """
     glyphs = glyphs_in(pixels, paper)
-    if len(glyphs) == len(text) + 1:
-        carets = [number for number, glyph in enumerate(glyphs) if _is_caret(glyph, paper)]
-        glyphs = [glyph for number, glyph in enumerate(glyphs) if number not in carets[-1:]]
-    alike = all(np.array_equal(glyphs[0], other) for other in glyphs[1:])
-    return glyphs[0] if alike and len(glyphs) == len(text) and len(set(text)) > 1 else None
+    if len(set(text)) < 2 or not glyphs:
+        return None
+    carets = [number for number, glyph in enumerate(glyphs) if is_caret(glyph, paper)]
+    without = [glyph for number, glyph in enumerate(glyphs) if number not in carets[-1:]]
+    for each in (glyphs, without):
+        dot = min(each, key=lambda glyph: _darkness(glyph, paper).sum(), default=glyphs[0])
+        dots = [dots_in(glyph, dot, paper) for glyph in each]
+        if all(dots) and sum(dots) == len(text) and dot.shape[1] >= _without_paper(dot, paper).shape[0] / 2:
+            return dot
+    return None
 
 
-def _is_caret(glyph: Pixels, paper: int) -> bool:
+def is_caret(glyph: Pixels, paper: int) -> bool:
     """Return whether a piece may be a caret: no larger than one, and of one colour."""
     drawn = _without_paper(glyph, paper)
     return drawn.shape[1] <= CARET_PX[0] and drawn.shape[0] <= CARET_PX[1] and bool((drawn == drawn[0, 0]).all())
 
 
-def is_dot(glyph: Pixels, dot: Pixels, paper: int) -> bool:
-    """Return whether a piece is a dot, wherever it is from top to bottom."""
-    return np.array_equal(_without_paper(glyph, paper), _without_paper(dot, paper))
+def dots_in(glyph: Pixels, dot: Pixels, paper: int) -> int:
+    """Return how many dots a piece is, wherever they are from top to bottom; 0 where it is something else.
+
+    Dots may touch, or be drawn between two pixels: so their rows are compared by how dark they are.
+    """
+    rows, rows_of_dot = (_darkness(_without_paper(each, paper), paper) for each in (glyph, dot))
+    if rows.size != rows_of_dot.size:
+        return 0
+    count = round(float(rows.sum() / rows_of_dot.sum()))
+    is_so_many = np.abs(rows - count * rows_of_dot).max() <= _DOTS_MAY_DIFFER * count * rows_of_dot.max()
+    return count if is_so_many else 0
+
+
+def _darkness(glyph: Pixels, paper: int) -> npt.NDArray[np.int64]:
+    """Return how much each row of a piece differs from the paper."""
+    levels = [np.abs((glyph >> shift & 0xFF).astype(np.int64) - (paper >> shift & 0xFF)) for shift in (0, 8, 16)]
+    return np.asarray(np.sum(levels, axis=(0, 2)))
 
 
 def _without_paper(glyph: Pixels, paper: int) -> Pixels:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_vnc_use.backends.covers.changes import Mask, differing
-from pytest_vnc_use.backends.covers.glyphs import glyphs_in, is_dot
+from pytest_vnc_use.backends.covers.glyphs import dots_in, glyphs_in, is_caret
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
 from pytest_vnc_use.same_screen import within_caret
 from pytest_vnc_use.types import Region
@@ -73,7 +73,8 @@ class Dots:
         """Return whether a field shows dots only, or nothing, and perhaps a caret."""
         if any(within_caret(differing(look, field)) for look in self.looks):
             return True
-        return all(is_dot(each, self.dot, self.paper) for each in glyphs_in(field, self.paper))
+        others = [each for each in glyphs_in(field, self.paper) if not dots_in(each, self.dot, self.paper)]
+        return not others or (len(others) == 1 and is_caret(others[0], self.paper))
 
 
 @dataclass(eq=False)
