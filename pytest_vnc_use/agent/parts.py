@@ -53,7 +53,8 @@ class AgentParts:
         self._settings, self._own = settings, own
         ambient = assembly.ambient_secrets(settings(), password)
         self.secrets = Secrets.of(own.secrets, assembly.api_keys(), ambient, own.other_secrets)
-        self.connection = assembly.Connection(settings, password, own.desktop, own.controller)
+        hide = self.secrets.everything.hide if own.secrets or own.other_secrets else None
+        self.connection = assembly.Connection(settings, password, own.desktop, own.controller, hide)
         functions = own.functions
         if functions is None:
             functions = assembly.desktop_functions(settings(), self.connection.place)

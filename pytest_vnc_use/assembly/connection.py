@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from pytest_vnc_use.assembly.covers import covering
 from pytest_vnc_use.assembly.desktops import connect, given_desktop, same_connection
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import failure_text
@@ -15,7 +16,8 @@ class Connection:
     """The eyes and hands on a desktop, connected on first use.
 
     They are connected anew where the settings, or a `desktop` that was reset, name another place by then. A given
-    `controller` replaces the first of them.
+    `controller` replaces the first of them. `hide` takes secrets out of what is typed: with it, their pictures have
+    covers over typed secrets, unless the settings say otherwise.
     """
 
     def __init__(
@@ -24,11 +26,13 @@ class Connection:
         password: str | None,
         desktop: Desktop | None,
         controller: Controller | None,
+        hide: Callable[[str], str] | None = None,
     ) -> None:
         self._settings, self._password, self._desktop = settings, password, desktop
         self.place = desktop or given_desktop(settings())
         """The desktop whose files and commands are used."""
-        self._controller = controller
+        self._hide = hide
+        self._controller = self._covered(controller) if controller else None
         self._connected_as: Settings | None = None
         self._is_at_rest = False
 
@@ -47,8 +51,12 @@ class Connection:
         if self._controller is None:
             self._connected_as, self._is_at_rest = there, False
             read_file = self.place.read_file
-            self._controller = connect(there, self._password, program_fault=self._fault, read_file=read_file)
+            eyes = connect(there, self._password, program_fault=self._fault, read_file=read_file)
+            self._controller = self._covered(eyes, there.server if there.scope != "test" else "")
         return self._controller
+
+    def _covered(self, eyes: Controller, kept_for: str = "") -> Controller:
+        return covering(eyes, self._hide, kept_for) if self._hide and not self._settings().show_secrets else eyes
 
     def await_rest(self, acting: Controller) -> None:
         """Wait before the first action until the screen is quiet, as after any action. Raises DesktopError.

@@ -36,7 +36,7 @@ START_SETTINGS = (
 """What makes one desktop another, its program apart."""
 
 CONNECTION_SETTINGS = (
-    *("server", "password_env", "cdp", "scroll", "typing", "encoding", "show_pointer"),
+    *("server", "password_env", "cdp", "scroll", "typing", "encoding", "show_pointer", "show_secrets"),
     *("settle_first_seconds", "settle_quiet_seconds", "blank_seconds", "frozen_seconds"),
 )
 """What makes eyes and hands on one desktop others."""
@@ -331,11 +331,12 @@ def connect(
 def vnc_behind(controller: Controller) -> VNCController:
     """Return the VNC connection of these eyes and hands. Raises SettingsError if they have none."""
     from pytest_vnc_use.backends.browser.controller import BrowsingController
+    from pytest_vnc_use.backends.covers.controller import CoveringController
     from pytest_vnc_use.backends.vnc import VNCController
     from pytest_vnc_use.backends.watchdog import Watchdog
 
     match controller:
-        case BrowsingController():
+        case BrowsingController() | CoveringController():
             return vnc_behind(controller.desktop)
         case Watchdog():
             return vnc_behind(controller.watched)

@@ -12,7 +12,7 @@ from pytest_vnc_use.recordings.format import Volatile, is_part_of
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, differing
 from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.same_screen import CARET_PX
-from pytest_vnc_use.types import Action, Region
+from pytest_vnc_use.types import COVER_COLOURS, Action, Region
 
 AROUND_PX = (120, 40)
 """The reach of a target's surroundings: to each side, and up and down."""
@@ -26,6 +26,9 @@ APART_PX = 16
 
 
 MOST_MASKS = 4
+BENEATH_A_COVER = (
+    "beneath the cover of a secret it is not as recorded: another text is there, or the secret has another value by now"
+)
 
 
 @dataclass(frozen=True)
@@ -83,12 +86,14 @@ class Gate:
         differs = differing(self.expected, seen) & ~self.ignored
         found = differs & self.compared
         if found.any():
-            return _mismatch(self._place(found), found, self.targets)
+            return _mismatch(self._place(found, seen), found, self.targets)
         if differs.mean() > REST_MAY_DIFFER:
             return _mismatch(f"{differs.mean():.0%} of the screen look different", differs, self.targets)
         return None
 
-    def _place(self, found: Mask) -> str:
+    def _place(self, found: Mask, seen: Pixels) -> str:
+        if all(np.isin(screen[found], COVER_COLOURS).all() for screen in (self.expected, seen)):
+            return BENEATH_A_COVER
         if any(target.part_of(found).any() for target in self.targets):
             return "the surroundings of its target look different"
         if self.is_first:

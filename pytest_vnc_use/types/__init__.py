@@ -29,6 +29,7 @@ from pytest_vnc_use.types.actions import (
     Wait as Wait,
 )
 from pytest_vnc_use.types.frames import (
+    COVER_COLOURS as COVER_COLOURS,
     NO_FRAME as NO_FRAME,
     Drifted as Drifted,
     EncodingChoice as EncodingChoice,

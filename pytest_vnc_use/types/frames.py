@@ -117,5 +117,7 @@ class GateAwaited:
     kind: Literal["gate_awaited"] = "gate_awaited"
 
 
+COVER_COLOURS = (0x565A72, 0x868AA2)
+"""The two colours of a cover, `0xRRGGBB`, which hides a typed secret. They are too unlike to pass for one another."""
 NO_FRAME = FrameRef("", 0, 0)
 """The placeholder in a run's start until its first frame is there."""

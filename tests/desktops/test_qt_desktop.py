@@ -217,7 +217,7 @@ def test_nobody_else_reaches_the_server(desktop: QtDesktop) -> None:
     assert stat.S_IMODE(socket_file.parent.stat().st_mode) == 0o700
     session = os.getsid(pids_of(desktop)[0])
     assert listening_ports(session) == []  # none on this machine's network
-    own, here = (os.readlink(f"/proc/{pid}/ns/net") for pid in (pids_of(desktop)[0], "self"))
+    own, here = (Path(f"/proc/{pid}/ns/net").readlink() for pid in (pids_of(desktop)[0], "self"))
     assert own != here
 
 

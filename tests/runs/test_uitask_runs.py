@@ -115,7 +115,7 @@ def test_an_agent_carries_a_run_out_again_without_its_planner(tmp_path: Path) ->
     folder = first.run("Order").run_folder
     second, controller = agent(tmp_path, secret="pear-8")
     result = second.reenact(folder / "execution.json")
-    assert controller.performed == [Click(10, 20), TypeText("pin pear-8")]
+    assert (controller.performed[0], controller.typed) == (Click(10, 20), "pin pear-8")
     assert result.message == "carried out 2 actions again; nothing was judged"
     assert result.task == "Order"
     undeclared, _ = agent(tmp_path, secret="")

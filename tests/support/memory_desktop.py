@@ -22,6 +22,7 @@ from pytest_vnc_use.types import (
     Proposal,
     Settled,
     TakeScreenshot,
+    TypeText,
 )
 
 SIZE = (320, 200)
@@ -47,6 +48,10 @@ class PaintedController:
     @property
     def shade(self) -> int:
         return self.other_than_painted or (len(self.performed) if self._repaint else 0)
+
+    @property
+    def typed(self) -> str:
+        return "".join(action.text for action in self.performed if isinstance(action, TypeText))
 
     def perform(self, action: DesktopAction) -> None:
         if self.closed:

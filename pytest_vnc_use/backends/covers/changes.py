@@ -1,0 +1,153 @@
+"""What appeared on a screen while text was typed: boxes around it, its ink, and the field around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
+from pytest_vnc_use.types import Region
+
+Mask = npt.NDArray[np.bool_]
+
+_APART_PX = (4, 24)
+"""The number of equal rows, and of equal columns, between two changes that makes them two."""
+_SAME_DRAWING = 0.95
+"""The share of a drawing's edges that are edges before, where it only took another colour: a button that is enabled."""
+_BESIDE_PX = 3
+_MARGIN_PX = 8
+"""The most rows of a field above and below the text."""
+
+
+@dataclass(frozen=True, eq=False)
+class Appeared:
+    """A part of the screen in which something new is drawn.
+
+    `box` holds the ink, `field` also the plain space around it, up to what is drawn there. `ink` are the pixels of the
+    box that are not of the `paper`, the colour of most of it.
+    """
+
+    box: Region
+    field: Region
+    ink: Mask
+    paper: int
+
+
+def differing(one: Pixels, other: Pixels) -> Mask:
+    """Mark the pixels that differ in colour."""
+    marked: Mask = ((one ^ other) & COLOUR_BITS) != 0
+    return marked
+
+
+def appeared(before: Pixels, after: Pixels, left_out: Mask) -> Iterator[Appeared]:
+    """Yield what is drawn on the screen `after` and was not `before`, except the pixels `left_out`.
+
+    What only took another colour, or went away, is left out too.
+    """
+    changed = differing(before, after) & ~left_out
+    for box in boxes_of(changed):
+        around = _grown(box, after.shape)
+        if _is_recoloured(around.part_of(before), around.part_of(after)):
+            continue
+        paper = _most_common(around.part_of(after))
+        ink = box.part_of(changed) & (box.part_of(after) & COLOUR_BITS != paper)
+        if ink.any():
+            inner = _moved(next(_tight(ink)), box)
+            yield Appeared(inner, field_around(inner, after, paper), _cut(ink, inner, box), paper)
+
+
+def _grown(box: Region, shape: tuple[int, ...]) -> Region:
+    """Return the box and a little around it, where the paper shows also beside a single stroke."""
+    right, bottom = min(shape[1], box.right + _BESIDE_PX), min(shape[0], box.bottom + _BESIDE_PX)
+    return Region(max(0, box.left - _BESIDE_PX), max(0, box.top - _BESIDE_PX), right, bottom)
+
+
+def _cut(ink: Mask, inner: Region, box: Region) -> Mask:
+    cut: Mask = Region(
+        inner.left - box.left, inner.top - box.top, inner.right - box.left, inner.bottom - box.top
+    ).part_of(ink)
+    return cut
+
+
+def _moved(inner: Region, box: Region) -> Region:
+    return Region(inner.left + box.left, inner.top + box.top, inner.right + box.left, inner.bottom + box.top)
+
+
+def _most_common(pixels: Pixels) -> int:
+    colours, counts = np.unique(pixels & COLOUR_BITS, return_counts=True)
+    return int(colours[counts.argmax()])
+
+
+# --- boxes -----------------------------------------------------------------------------------------------------------
+
+
+def boxes_of(marked: Mask) -> Iterator[Region]:
+    """Yield a box around each group of marked pixels that is apart from the others."""
+    for box in _tight(marked):
+        inside = box.part_of(marked)
+        for axis, apart_px in enumerate(_APART_PX):
+            lines = np.flatnonzero(inside.any(axis=1 - axis))
+            if (gaps := np.flatnonzero(np.diff(lines) > apart_px)).size:
+                cut = int(lines[gaps[0]]) + 1
+                height, width = inside.shape
+                halves = (
+                    (Region(0, 0, width, cut), Region(0, cut, width, height)),
+                    (Region(0, 0, cut, height), Region(cut, 0, width, height)),
+                )[axis]
+                for half in halves:
+                    for each in boxes_of(half.part_of(inside)):
+                        yield _moved(_moved(each, half), box)
+                return
+        yield box
+
+
+def _tight(marked: Mask) -> Iterator[Region]:
+    """Yield the smallest box that holds all marked pixels; nothing where none is marked."""
+    rows, columns = np.flatnonzero(marked.any(axis=1)), np.flatnonzero(marked.any(axis=0))
+    if rows.size:
+        yield Region(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+
+
+# --- the same drawing in another colour ------------------------------------------------------------------------------
+
+
+def _is_recoloured(before: Pixels, after: Pixels) -> bool:
+    now, then = _edges(after), _edges(before)
+    if not now.any():
+        return not then.any()  # one colour, before as after
+    known = then.copy()
+    for axis in (0, 1):
+        for step in (-1, 1):
+            known |= np.roll(then, step, axis)
+    return bool((now & known).sum() >= _SAME_DRAWING * now.sum())
+
+
+def _edges(pixels: Pixels) -> Mask:
+    """Mark the pixels that differ from the one to the left or above."""
+    edges = np.zeros(pixels.shape, np.bool_)
+    edges[:, 1:] |= differing(pixels[:, 1:], pixels[:, :-1])
+    edges[1:] |= differing(pixels[1:], pixels[:-1])
+    return edges
+
+
+# --- fields ----------------------------------------------------------------------------------------------------------
+
+
+def field_around(box: Region, screen: Pixels, paper: int) -> Region:
+    """Return the box with all plain space to its sides, and a few plain rows above and below it."""
+    plain = (screen & COLOUR_BITS) == paper
+    columns = plain[box.top : box.bottom].all(axis=0)
+    left = box.left - _run(columns[: box.left][::-1])
+    right = box.right + _run(columns[box.right :])
+    rows = plain[:, left:right].all(axis=1)
+    top = box.top - min(_MARGIN_PX, _run(rows[: box.top][::-1]))
+    bottom = box.bottom + min(_MARGIN_PX, _run(rows[box.bottom :]))
+    return Region(left, top, right, bottom)
+
+
+def _run(marked: Mask) -> int:
+    """Return how many elements are marked at the beginning."""
+    return int(marked.size if marked.all() else np.argmin(marked))

@@ -1,0 +1,125 @@
+"""A place where a secret was typed. It is covered as long as what is around it shows that it is still that field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_vnc_use.backends.covers.changes import Mask, differing
+from pytest_vnc_use.backends.covers.glyphs import dots_in, glyphs_in, is_caret
+from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
+from pytest_vnc_use.same_screen import within_caret
+from pytest_vnc_use.types import Region
+
+_NEAR_PX, _FAR_PX = 6, 40
+"""The surroundings of a field begin and end so far from it. Its frame, which shows the focus, is no part of them."""
+_FEWEST_PX = 12
+"""The fewest drawn pixels by which a side is known again."""
+_SAME = 0.8
+"""The share of a side's drawn pixels that must be as they were."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """What is drawn on one side of a field: the pixels of a region that are not of its most common colour."""
+
+    region: Region
+    pixels: Pixels
+    drawn: Mask
+
+    @classmethod
+    def of(cls, region: Region, screen: Pixels) -> Side:
+        """Return the side of a field on a screen."""
+        pixels = region.part_of(screen) & COLOUR_BITS
+        colours, counts = np.unique(pixels, return_counts=True)
+        return cls(region, pixels, pixels != (colours[counts.argmax()] if colours.size else 0))
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether enough is drawn there to know it again."""
+        return bool(self.drawn.sum() >= _FEWEST_PX)
+
+    def is_on(self, screen: Pixels) -> bool:
+        """Return whether a screen shows the side as it was."""
+        there = ~differing(self.pixels, self.region.part_of(screen))
+        return bool(there[self.drawn].mean() >= _SAME)
+
+
+def sides_of(field: Region, screen: Pixels) -> tuple[Side, ...]:
+    """Return the sides of a field by which it is known again."""
+    height, width = screen.shape
+    left, top = max(0, field.left - _FAR_PX), max(0, field.top - _FAR_PX)
+    right, bottom = min(width, field.right + _FAR_PX), min(height, field.bottom + _FAR_PX)
+    regions = (
+        Region(left, top, right, max(top, field.top - _NEAR_PX)),
+        Region(left, min(bottom, field.bottom + _NEAR_PX), right, bottom),
+        Region(left, field.top, max(left, field.left - _NEAR_PX), field.bottom),
+        Region(min(right, field.right + _NEAR_PX), field.top, right, field.bottom),
+    )
+    sides = (Side.of(region, screen) for region in regions)
+    return tuple(side for side in sides if side.is_known)
+
+
+@dataclass(frozen=True, eq=False)
+class Dots:
+    """The look of a field that hides its text, and the `dot` that stands for each character."""
+
+    looks: tuple[Pixels, ...]
+    dot: Pixels
+    paper: int
+
+    def are_all(self, field: Pixels) -> bool:
+        """Return whether a field shows dots only, or nothing, and perhaps a caret."""
+        if any(within_caret(differing(look, field)) for look in self.looks):
+            return True
+        others = [each for each in glyphs_in(field, self.paper) if not dots_in(each, self.dot, self.paper)]
+        return not others or (len(others) == 1 and is_caret(others[0], self.paper))
+
+
+@dataclass(eq=False)
+class Place:
+    """A field where a secret was typed: it is covered while it is there, and shows more than `dots`.
+
+    `key` is that of the secret's cover, see cover_look. `caret` is where a caret was seen to blink last.
+    """
+
+    field: Region
+    screen_shape: tuple[int, ...]
+    sides: tuple[Side, ...]
+    key: bytes
+    dots: Dots | None = None
+    caret: Region | None = None
+    _content: Pixels | None = None
+    """The field's pixels, without the caret, when that was looked for last."""
+
+    def note(self, screen: Pixels, caret: Region | None) -> None:
+        """Note that the field was watched: it is as on the screen, and a caret blinks there, or none in it."""
+        self.caret = caret if caret and caret.meets(self.field) else None
+        self._content = self.field.part_of(self.beneath(screen))
+
+    def has_changed(self, screen: Pixels) -> bool:
+        """Return whether the field shows something else than when a caret was looked for last."""
+        return self._content is None or not np.array_equal(self._content, self.field.part_of(self.beneath(screen)))
+
+    def beneath(self, screen: Pixels) -> Pixels:
+        """Return a copy of a screen without the caret, which comes and goes by itself."""
+        shown: Pixels = screen & COLOUR_BITS
+        if self.caret:
+            self.caret.part_of(shown)[:] = 0
+        return shown
+
+    def is_covered(self, screen: Pixels) -> bool:
+        """Return whether the field is to be covered on a screen."""
+        if screen.shape != self.screen_shape or not self._is_there(screen):
+            return False
+        return self.dots is None or not self.dots.are_all(self.field.part_of(screen))
+
+    def _is_there(self, screen: Pixels) -> bool:
+        """Return whether at least half of the sides are as they were; a field with nothing around it always is."""
+        return 2 * sum(side.is_on(screen) for side in self.sides) >= len(self.sides)
+
+    def holds(self, other: Region) -> bool:
+        """Return whether a region lies within the field."""
+        across = self.field.left <= other.left and other.right <= self.field.right
+        return across and self.field.top <= other.top and other.bottom <= self.field.bottom

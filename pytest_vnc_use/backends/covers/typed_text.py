@@ -1,0 +1,51 @@
+"""The parts of a text that is typed: those that are secrets, and those between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pytest_vnc_use.types import SECRET_MARK
+from pytest_vnc_use.types.secret_text import SecretText
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a typed text. `mark` is the placeholder of a secret, "" for text that is none."""
+
+    text: str
+    mark: str = ""
+
+    def __repr__(self) -> str:
+        return f"Part({self.mark or self.text!r})"
+
+    @property
+    def is_code(self) -> bool:
+        """Return whether it is a one-time code, which is another each time."""
+        return self.mark.startswith("<totp:")
+
+
+def parts_of(text: str, hide: Callable[[str], str]) -> list[Part]:
+    """Return the parts of a text, in order. `hide` puts the placeholder of each secret in the place of its value.
+
+    Where it is not clear which characters stand for a placeholder, the whole text is a secret.
+    """
+    shown = hide(text.shown if isinstance(text, SecretText) else text)
+    marks = [found.group() for found in SECRET_MARK.finditer(shown)]
+    if not marks or shown == str(text):
+        return [Part(str(text))]
+    between = _between(shown)
+    values = re.fullmatch("(.+?)".join(map(re.escape, between)), text, re.DOTALL)
+    if values is None:
+        return [Part(str(text), marks[0])]
+    parts = [Part(between[0])]
+    for mark, value, after in zip(marks, values.groups(), between[1:], strict=True):
+        parts += [Part(value, mark), Part(after)]
+    return [part for part in parts if part.text]
+
+
+def _between(shown: str) -> list[str]:
+    """Return the text before, between and after the placeholders."""
+    ends = [0, *(end for found in SECRET_MARK.finditer(shown) for end in found.span()), len(shown)]
+    return [shown[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True)]
