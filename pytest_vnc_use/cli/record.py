@@ -17,6 +17,8 @@ OPTIONS = {
     "--app": "app",
     "--password-env": "password_env",
     "--exec": "exec",
+    "--cdp": "cdp",
+    "--elements": "elements",
 }
 ABOUT = {
     "server": "the VNC desktop: host::port, host:display or a unix socket; or xvnc, container:IMAGE, or qt with --app",
