@@ -46,7 +46,10 @@ def nothing_told(action: Action) -> Elements:
 
 
 class Asker:
-    """Asks for the elements of actions. It never raises, never waits longer than `ASK_S`, and gives up on slow trees."""
+    """Asks for the elements of actions.
+
+    It never raises, never waits longer than `ASK_S`, and gives up on a tree that is slow again and again.
+    """
 
     def __init__(self, ask: ElementsOf) -> None:
         self._ask = ask

@@ -28,7 +28,7 @@ def text_of(recording: Recording) -> str:
     told = recording.model_dump(mode="json", exclude_defaults=True)
     has_elements = any(step.elements for run in recording.runs for step in run.steps)
     version = VERSION if has_elements else WITHOUT_ELEMENTS
-    return _object({**told, "format": FORMAT, "version": version}, "") + "\n"
+    return _object({"format": FORMAT, "version": version, **told}, "") + "\n"
 
 
 def _object(fields: JsonObject, indent: str) -> str:

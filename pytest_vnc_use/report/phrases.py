@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from pytest_vnc_use.runs.captions import action_in_words as action_in_words
+from pytest_vnc_use.runs.captions import (
+    Caption,
+    action_in_words as action_in_words,
+    caption,
+    is_named as is_named,
+)
 from pytest_vnc_use.runs.folder import Trace
 from pytest_vnc_use.types import Outcome, Ruling, RulingKind, SettledReason, Step, Usage, Verdict
 
@@ -32,6 +37,11 @@ _OUTCOMES: dict[Outcome, tuple[str, Tone]] = {
 }
 _REPLAYED: tuple[str, Tone] = ("carried out as recorded", "plain")
 _SHOWN: tuple[str, Tone] = ("done by a person", "plain")
+
+
+def caption_of(step: Step) -> Caption:
+    """Return the caption of a step in parts, so that the names in it can be told from the words."""
+    return caption(step.proposal.action, step.elements)
 
 
 def ruling_in_words(ruling: Ruling) -> str:

@@ -161,7 +161,7 @@ def main() -> None:
     elif asked == ["focus"]:
         told = [bus.focus()]
     else:
-        told = [bus.at(int(x), int(y)) for x, y in zip(asked[::2], asked[1::2])]
+        told = [bus.at(int(asked[each]), int(asked[each + 1])) for each in range(0, len(asked), 2)]
     sys.stdout.write(json.dumps(told))
 
 

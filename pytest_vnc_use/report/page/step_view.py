@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report import phrases
-from pytest_vnc_use.report.page.model import Badge, Bar, Exchange, StepView
+from pytest_vnc_use.report.page.model import Badge, Bar, Exchange, Shot, StepView
 from pytest_vnc_use.report.page.shots import Shots
 from pytest_vnc_use.report.page.text import as_json, short
 from pytest_vnc_use.runs.folder import Trace, read_exchanges
+from pytest_vnc_use.safety.rules import points
 from pytest_vnc_use.types import (
     Drifted,
     ModelExchange,
@@ -51,7 +52,8 @@ def step_views(trace: Trace, steps: Sequence[Step], shots: Shots, deciding: int)
         way, why = _way(trace, step, known)
         view = StepView(
             number=step.number,
-            title=short(phrases.action_in_words(step.proposal.action), 300),
+            title=short(phrases.action_in_words(step.proposal.action, step.elements), 600),
+            caption=tuple(replace(part, text=short(part.text, 300)) for part in phrases.caption_of(step)),
             words=short(words or guessed.get(step.number, "")),
             words_are_guessed=not words and step.number in guessed,
             badges=list(_badges(step)),
@@ -65,9 +67,16 @@ def step_views(trace: Trace, steps: Sequence[Step], shots: Shots, deciding: int)
             transients=[shots.shot(ref, "shown for a moment") for ref in step.passed],
             exchanges=[bodies[number] for number in known.exchanges if number < len(bodies)],
             is_deciding=step.number == deciding,
+            crop=_crop(step, shots),
         )
         views.append(view)
     return views
+
+
+def _crop(step: Step, shots: Shots) -> Shot | None:
+    """Return the picture of the place of a step that nothing names; None if there is none."""
+    shot = shots.shot(step.crop, "the place of the step") if step.crop and not phrases.is_named(step) else None
+    return None if shot is None or shot.problem else shot
 
 
 def _before_each(trace: Trace) -> dict[int, _Before]:
@@ -140,6 +149,7 @@ def _lines(step: Step) -> Iterator[tuple[str, str]]:
 
 def _facts(step: Step, known: _Before) -> Iterator[tuple[str, str]]:
     yield "screen", phrases.settled_in_words(step)
+    yield "point", " to ".join(map(str, points(step.proposal.action))) if phrases.is_named(step) else ""
     yield "at", "" if known.at_s is None else f"{known.at_s:.1f} s"
     yield "tokens", "" if step.usage == Usage() else phrases.tokens_in_words(step.usage)
     yield "cost", "" if known.dollars is None else f"${known.dollars:.4f}"
