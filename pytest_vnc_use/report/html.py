@@ -57,8 +57,8 @@ class Picture:
 class Figure:
     """A picture with its caption: badge and title, lines, and under them `transients`. `marks` stand over the lines.
 
-    `step` is the number of its step, 0 if it is of none.
-    `crop` is a picture of the place of a step that nothing names; it stands beside the title.
+    `step` is the number of its step, 0 if it is of none. `crop` is a picture of the place of a step that
+    nothing names; it stands beside the title.
     """
 
     tone: Tone

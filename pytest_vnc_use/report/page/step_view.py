@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report import phrases
-from pytest_vnc_use.report.page.model import Badge, Bar, Exchange, Shot, StepView
+from pytest_vnc_use.report.page.model import Badge, Bar, Exchange, StepView
 from pytest_vnc_use.report.page.shots import Shots
 from pytest_vnc_use.report.page.text import as_json, short
 from pytest_vnc_use.runs.folder import Trace, read_exchanges
@@ -67,16 +67,10 @@ def step_views(trace: Trace, steps: Sequence[Step], shots: Shots, deciding: int)
             transients=[shots.shot(ref, "shown for a moment") for ref in step.passed],
             exchanges=[bodies[number] for number in known.exchanges if number < len(bodies)],
             is_deciding=step.number == deciding,
-            crop=_crop(step, shots),
+            crop=shots.crop(step.crop) if step.crop and not phrases.is_named(step) else None,
         )
         views.append(view)
     return views
-
-
-def _crop(step: Step, shots: Shots) -> Shot | None:
-    """Return the picture of the place of a step that nothing names; None if there is none."""
-    shot = shots.shot(step.crop, "the place of the step") if step.crop and not phrases.is_named(step) else None
-    return None if shot is None or shot.problem else shot
 
 
 def _before_each(trace: Trace) -> dict[int, _Before]:
