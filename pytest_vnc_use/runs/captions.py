@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, Union
 
 from typing_extensions import assert_never
 
@@ -40,10 +41,15 @@ _COUNTS = {1: "click", 2: "double-click", 3: "triple-click"}
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a caption: words, or the name of an element."""
+    """A part of a caption: words of this package, the `name` of an element, or a `quote` from anybody else."""
 
     text: str
-    is_name: bool = False
+    kind: Literal["words", "name", "quote"] = "words"
+
+    @property
+    def is_name(self) -> bool:
+        """Return whether it is the name of an element."""
+        return self.kind == "name"
 
 
 Caption = tuple[Part, ...]
@@ -67,65 +73,71 @@ def is_named(step: Step) -> bool:
 def _parts(action: Action, elements: Elements) -> Iterator[Part]:
     first, second = (*elements, None, None)[:2]
     match action:
-        case Click(x=x, y=y, button=button, count=count):
-            verb = _COUNTS.get(count, f"click {count} times")
-            yield Part(verb if button == "left" else f"{button} {verb}")
-            yield from _target(first, (x, y), "", "at")
-        case MouseDown(x=x, y=y, button=button):
-            yield Part(f"press the {button} button")
-            yield from _target(first, (x, y), "on", "at")
-        case MouseUp(x=x, y=y, button=button):
-            yield Part(f"release the {button} button")
-            yield from _target(first, (x, y), "on", "at")
-        case Move(x=x, y=y):
-            yield Part("move")
-            yield from _target(first, (x, y), "to", "to")
+        case Click() | MouseDown() | MouseUp() | Move() | Scroll():
+            yield from _at_a_point(action, first)
         case Drag():
             yield Part("drag")
             yield from _target(first, (action.x, action.y), "", "from")
             yield from _target(second, (action.to_x, action.to_y), "to", "to")
-        case Scroll():
-            yield Part(f"scroll {action.direction} by {action.clicks}")
-            yield from _target(first, (action.x, action.y), "in", "at")
-            yield Part("" if action.by == "wheel" else ", by keys")
         case TypeText(x=x, y=y):
-            yield Part(f"type {_quoted(action.text)}{' over what was there' if action.clear_first else ''}")
+            yield from (Part("type "), Part(_quoted(action.text), "quote"))
+            yield Part(" over what was there" if action.clear_first else "")
             yield from _target(first, None if x is None or y is None else (x, y), "in", "at")
             yield Part(", then press Enter" if action.press_enter else "")
         case _:
-            yield Part(_without_place(action))
+            yield from _without_place(action)
 
 
-def _without_place(
-    action: KeyCombo
-    | KeyDown
-    | KeyUp
-    | OpenAddress
-    | TraverseHistory
-    | Wait
-    | TakeScreenshot
-    | CallFunction
-    | InvalidAction,
-) -> str:
+def _at_a_point(action: Click | MouseDown | MouseUp | Move | Scroll, element: Element | None) -> Iterator[Part]:
+    at = action.x, action.y
+    match action:
+        case Click(button=button, count=count):
+            verb = _COUNTS.get(count, f"click {count} times")
+            yield Part(verb if button == "left" else f"{button} {verb}")
+            yield from _target(element, at, "", "at")
+        case MouseDown(button=button):
+            yield Part(f"press the {button} button")
+            yield from _target(element, at, "on", "at")
+        case MouseUp(button=button):
+            yield Part(f"release the {button} button")
+            yield from _target(element, at, "on", "at")
+        case Move():
+            yield Part("move")
+            yield from _target(element, at, "to", "to")
+        case Scroll():
+            yield Part(f"scroll {action.direction} by {action.clicks}")
+            yield from _target(element, at, "in", "at")
+            yield Part("" if action.by == "wheel" else ", by keys")
+        case _:
+            assert_never(action)
+
+
+_Placeless = Union[
+    KeyCombo, KeyDown, KeyUp, OpenAddress, TraverseHistory, Wait, TakeScreenshot, CallFunction, InvalidAction
+]
+
+
+def _without_place(action: _Placeless) -> Iterator[Part]:
     match action:
         case KeyCombo(keys=keys):
-            return f"press {'+'.join(keys)}"
+            yield from (Part("press "), Part("+".join(keys), "quote"))
         case KeyDown(key=key):
-            return f"hold down {key}"
+            yield from (Part("hold down "), Part(key, "quote"))
         case KeyUp(key=key):
-            return f"release {key}"
+            yield from (Part("release "), Part(key, "quote"))
         case OpenAddress(address=address):
-            return f"open the address {_quoted(address)}"
+            yield from (Part("open the address "), Part(_quoted(address), "quote"))
         case TraverseHistory(direction=direction):
-            return f"go {direction} in the browser's history"
+            yield Part(f"go {direction} in the browser's history")
         case Wait(duration_s=duration_s):
-            return f"wait {duration_s:g} s"
+            yield Part(f"wait {duration_s:g} s")
         case TakeScreenshot():
-            return "look again"
+            yield Part("look again")
         case CallFunction(name=name, arguments=arguments):
-            return f"call {name}({', '.join(f'{key}={_quoted(value)}' for key, value in arguments.items())})"
+            given = ", ".join(f"{key}={_quoted(value)}" for key, value in arguments.items())
+            yield from (Part("call "), Part(f"{name}({given})", "quote"))
         case InvalidAction(name=name, problem=problem):
-            return f"{name}, which cannot be done: {problem}"
+            yield from (Part(name, "quote"), Part(", which cannot be done: "), Part(problem, "quote"))
         case _:
             assert_never(action)
 
@@ -135,9 +147,9 @@ def _target(element: Element | None, at: tuple[int, int] | None, joint: str, joi
     name, role = (_on_one_line(element.name), _on_one_line(element.role) or "element") if element else ("", "")
     before, point = f" {joint} " if joint else " ", f" ({at[0]}, {at[1]})" if at else ""
     if name:
-        yield from (Part(before), Part(name, is_name=True), Part(f" ({role})"))
+        yield from (Part(before), Part(name, "name"), Part(" ("), Part(role, "quote"), Part(")"))
     elif role:
-        yield Part(f"{before}the {role}{f' at{point}' if at else ''}")
+        yield from (Part(f"{before}the "), Part(role, "quote"), Part(f" at{point}" if at else ""))
     elif at:
         yield Part(f" {joint_of_point}{point}")
 

@@ -43,8 +43,10 @@ def test_a_name_is_a_part_of_its_own_and_is_cut() -> None:
     assert caption(Click(1, 2), (BUTTON,)) == (
         Part("click"),
         Part(" "),
-        Part("Sign in", is_name=True),
-        Part(" (button)"),
+        Part("Sign in", "name"),
+        Part(" ("),
+        Part("button", "quote"),
+        Part(")"),
     )
     name = caption(Click(1, 2), (Element("b", "x" * 10_000_000, BOX),))[2].text
     assert name.startswith("(the first 200 of 10000000 characters) xxx")
