@@ -27,7 +27,7 @@ CROP_PX = (160, 60)
 ASK_S = 1.0
 """The longest time that a step waits for its elements."""
 _SLOW_S, _MOST_SLOW = 0.5, 3
-"""After so many failures in a row that took so long, nobody is asked any more."""
+"""After so many questions in a row that took so long, nobody is asked any more: a heavy page would be held up."""
 FIELDS = frozenset(
     {"textbox", "searchbox", "combobox", "spinbutton"}  # ARIA's roles
     | {"text", "entry", "password text", "terminal", "combo box", "spin button"}  # AT-SPI's
@@ -48,7 +48,7 @@ def nothing_told(action: Action) -> Elements:
 class Asker:
     """Asks for the elements of actions.
 
-    It never raises, never waits longer than `ASK_S`, and gives up on a tree that is slow again and again.
+    It never raises, never waits longer than `ASK_S`, and asks no more once a tree was slow again and again.
     """
 
     def __init__(self, ask: ElementsOf) -> None:
@@ -63,9 +63,8 @@ class Asker:
         try:
             found = deadline.call(lambda: self._ask(action))
         except Exception:  # noqa: BLE001  # a name is only told: whatever a page or a program answers fails no step
-            self._slow = self._slow + 1 if deadline.spent_s >= _SLOW_S else 0
-            return ()
-        self._slow = 0
+            found = ()
+        self._slow = self._slow + 1 if deadline.spent_s >= _SLOW_S else 0
         return found if any(found) else ()
 
 
