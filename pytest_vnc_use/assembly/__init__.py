@@ -9,6 +9,7 @@ from pytest_vnc_use.assembly.desktops import (
     browsable as browsable,
     connect as connect,
     desktop_functions as desktop_functions,
+    elements_asker as elements_asker,
     given_desktop as given_desktop,
     given_password as given_password,
     lease_desktop as lease_desktop,

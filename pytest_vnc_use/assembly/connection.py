@@ -6,9 +6,11 @@ import dataclasses
 from collections.abc import Callable
 
 from pytest_vnc_use.assembly.covers import covering
-from pytest_vnc_use.assembly.desktops import connect, given_desktop, same_connection
+from pytest_vnc_use.assembly.desktops import connect, elements_asker, given_desktop, same_connection
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import failure_text
+from pytest_vnc_use.types import Action
+from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Controller, Desktop
 
 
@@ -70,6 +72,10 @@ class Connection:
     def crash(self) -> str:
         """Return how a signal ended the program under test; "" while it runs."""
         return failure_text.crash_of(self._desktop) if self._desktop else ""
+
+    def elements_of(self, action: Action) -> Elements:
+        """Ask the page, or the programs, what an action will act on. It may be slow, and may raise anything."""
+        return elements_asker(self._settings(), self.place)(action)
 
     def _fault(self) -> str:
         return failure_text.fault_of(self._desktop).text if self._desktop else ""

@@ -15,7 +15,8 @@ from pytest_vnc_use.assembly.models import counted_in
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Frame
+from pytest_vnc_use.types import Action, Frame
+from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Controller, Desktop
 
 if TYPE_CHECKING:
@@ -280,6 +281,22 @@ def _elements_in_view(settings: Settings, desktop: Desktop) -> tuple[list[Elemen
 
     found, screen = desktop_elements(desktop.run), _seen(settings, desktop).ref
     return found, (screen.width, screen.height)
+
+
+def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], Elements]:
+    """Return the function that asks what an action will act on: the browser with `cdp`, programs with `elements`."""
+    from pytest_vnc_use.loop.targets import ASK_S
+
+    if settings.cdp:
+        from pytest_vnc_use.backends.browser.acted_on import acted_on as on_page
+        from pytest_vnc_use.backends.browser.devtools import browser_at
+
+        return lambda action: on_page(browser_at(settings.cdp, desktop.read_file, timeout_s=ASK_S), action)
+    if settings.elements:
+        from pytest_vnc_use.backends.accessibility.acted_on import acted_on as in_program
+
+        return lambda action: in_program(partial(desktop.run, timeout_s=ASK_S), action)
+    return lambda _: ()
 
 
 def _seen(settings: Settings, desktop: Desktop) -> Frame:

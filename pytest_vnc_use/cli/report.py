@@ -34,6 +34,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help=f"where the pages go (default: beside the run folders, or {_DEFAULT} if they lie in several places)",
     )
     report.add_argument("--one-file", action="store_true", help="one HTML file with all pictures, which needs a script")
+    report.add_argument(
+        "--markdown",
+        action="store_true",
+        help="print the runs as Markdown, for a bug report or a coding agent; with -o, a file RUN.md for each",
+    )
     report.set_defaults(command=_report)
 
 
@@ -45,16 +50,37 @@ def _report(arguments: argparse.Namespace) -> int:
         raise SettingsError("report needs either PATH or --merge DIR")
     if arguments.merge and not arguments.folder:
         raise SettingsError("--merge needs -o FOLDER: the pages go there")
+    if arguments.markdown and (arguments.merge or arguments.one_file):
+        raise SettingsError("--markdown writes text: it goes neither with --merge nor with --one-file")
     paths = [Path(path) for path in arguments.path or arguments.merge]
+    if arguments.markdown:
+        return _markdown(find_runs(paths), arguments.folder)
     told = results_of_shards(paths) if arguments.merge else results_beside(paths)
     runs = find_runs(paths, may_be_none=bool(told.results or arguments.merge))
     if not runs and not told.results:
         raise SettingsError(f"--merge needs a folder with results or runs, got {', '.join(map(repr, arguments.merge))}")
     folder = Path(arguments.folder) if arguments.folder else _beside(paths, runs, one_file=arguments.one_file)
-    if folder.exists() and not folder.is_dir():
-        raise SettingsError(f"-o must be a folder, got the file {str(folder)!r}")
+    _check_folder(folder)
     page = write_report(runs, folder, told, one_file=arguments.one_file)
     print(plain(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
+    return 0
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise SettingsError(f"-o must be a folder, got the file {str(folder)!r}")
+
+
+def _markdown(runs: list[Path], folder: str | None) -> int:
+    """Print the runs as Markdown, or write a file for each into the folder; links lead from there."""
+    from pytest_vnc_use.report.markdown import run_markdown, write_markdown
+
+    if folder is None:
+        print("\n---\n\n".join(run_markdown(run, Path.cwd()) for run in runs), end="")
+        return 0
+    _check_folder(Path(folder))
+    for run in runs:
+        print(plain(str(write_markdown(run, Path(folder)))))
     return 0
 
 

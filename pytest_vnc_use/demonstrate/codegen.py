@@ -89,7 +89,10 @@ def _recording(wanted: CodegenRequest, shown: Shown, claims: Sequence[str], chan
         task=wanted.task,
         planner=PERSON,
         steps=tuple(
-            RecordedStep.model_validate({"action": to_json(step.action), "screen": step.screen}) for step in shown.steps
+            RecordedStep.model_validate(
+                {"action": to_json(step.action), "screen": step.screen, "elements": step.elements}
+            )
+            for step in shown.steps
         ),
         end=shown.end,
         claims=tuple(

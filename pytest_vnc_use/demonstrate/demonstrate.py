@@ -16,6 +16,7 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
 from pytest_vnc_use.demonstrate.viewer_session import Say, Showing, ViewerSession
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.loop.targets import ElementsOf, nothing_told
 from pytest_vnc_use.recordings.demonstrated import Shown
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import plain
@@ -36,13 +37,15 @@ So nothing is done or printed after the limit.
 class ShownTasks:
     """A `Show` (see recordings/demonstrated.py): it has a person do a test's tasks, each on its run's connection.
 
-    `secrets` are those that the test declares; `password` is the desktop's.
+    `secrets` are those that the test declares; `password` is the desktop's. `elements_of` asks what an action will act
+    on.
     """
 
     settings: Settings
     secrets: Mapping[str, str]
     password: str | None
     say: Say
+    elements_of: ElementsOf = nothing_told
 
     def __call__(self, task: str, controller: Controller, limit_s: float) -> Shown:
         """Let a person do the task in a viewer within `limit_s` seconds; return what they did."""
@@ -58,6 +61,7 @@ class ShownTasks:
             Redactor(self.secrets),
             Redactor(assembly.ambient_secrets(self.settings, self.password)),
             password=assembly.given_password(self.settings),
+            elements_of=self.elements_of,
         )
         return showing.of(desktop, limit_s - _SOONER_S)
 
@@ -96,7 +100,8 @@ def _shown(settings: Settings, redactor: Redactor, listen: str, say: Say) -> Sho
         password = desktop.password or asked_for
         ambient = Redactor(assembly.ambient_secrets(settings, password))
         invitation = "do the task in a VNC viewer, then close it, or press Ctrl-C here"
-        showing = Showing(say, invitation, redactor, ambient, listen, asked_for)
+        ask = assembly.elements_asker(settings, desktop)
+        showing = Showing(say, invitation, redactor, ambient, listen, asked_for, ask)
         rules, by = assembly.settle_rules(settings), settings.typing
         with closing(
             vnc.connect(desktop.server, password, settle_rules=rules, type_by=by, encoding=settings.encoding)

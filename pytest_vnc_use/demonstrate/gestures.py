@@ -27,6 +27,7 @@ from pytest_vnc_use.types import (
     Scroll,
     TypeText,
 )
+from pytest_vnc_use.types.elements import Elements
 
 Motion = Union[MouseDown, MouseUp, Move, Scroll, KeyDown, KeyUp]
 NEAR_PX = 4
@@ -49,11 +50,12 @@ _LOCKS = frozenset(("capslock", "numlock", "scrolllock"))
 
 @dataclass
 class Demonstrated:
-    """An action, as far as it is known by now, and the screen before it, None until it was looked at."""
+    """An action, as far as it is known by now, the screen before it, None until it was looked at, and its elements."""
 
     action: Action
     at_s: float
     screen: Screen | None = None
+    elements: Elements = ()
 
 
 @dataclass(frozen=True)

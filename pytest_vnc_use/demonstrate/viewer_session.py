@@ -17,14 +17,16 @@ from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.demonstrate.gestures import Demonstrated, Demonstration, GestureAction, Motion, near
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.errors import ActionError, SettingsError
+from pytest_vnc_use.loop.targets import Asker, ElementsOf, cut_names, nothing_told
 from pytest_vnc_use.recordings.demonstrated import Shown, ShownStep
 from pytest_vnc_use.recordings.format import Screen
 from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.recordings.recorder import Moving, screen_at_rest
 from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.runs.transcript import format_action
+from pytest_vnc_use.runs.transcript import action_line
 from pytest_vnc_use.safety.action_parts import points
-from pytest_vnc_use.types import Action, DesktopAction, Frame, KeyDown, KeyUp, Move, Scroll, TypeText
+from pytest_vnc_use.types import Action, DesktopAction, Drag, Frame, KeyDown, KeyUp, MouseUp, Move, Scroll, TypeText
+from pytest_vnc_use.types.elements import Elements
 
 Say = Callable[[str], None]
 _INEXACT = "  which was not straight, or came with a click, and is recorded as a plain drag: look at its replay"
@@ -43,8 +45,11 @@ _LOOKS = 8
 class ViewerSession:
     """A session that carries out a viewer's events on a desktop, and keeps the actions that they make."""
 
-    def __init__(self, desktop: VNCController, say: Say, limit_s: float) -> None:
+    def __init__(
+        self, desktop: VNCController, say: Say, limit_s: float, elements_of: ElementsOf = nothing_told
+    ) -> None:
         self.shown = Demonstration()
+        self._elements_of = Asker(elements_of)
         self._desktop, self._say = desktop, say
         self._deadline = Deadline(limit_s)
         self._size = desktop.size
@@ -105,6 +110,10 @@ class ViewerSession:
         for gesture in gestures:
             if gesture.begins:
                 gesture.begins.screen = self._look(gesture.action, self._screen)
+                gesture.begins.elements = self._elements_of(gesture.action)
+            elif isinstance(gesture.action, MouseUp) and isinstance((drag := self.shown.steps[-1]).action, Drag):
+                both = drag.elements or (None,), self._elements_of(gesture.action) or (None,)
+                drag.elements = both[0] + both[1] if both != ((None,), (None,)) else ()
             try:
                 self._perform(gesture.action)
             except ActionError as exc:
@@ -173,7 +182,7 @@ class Showing:
     """The terms of a demonstration: the viewer's address and password, and the secrets that must not be written.
 
     The `declared` secrets may be typed, the `ambient` ones may not. The `invitation` is printed with the viewer's
-    address.
+    address. `elements_of` asks what an action is about to act on.
     """
 
     say: Say
@@ -182,6 +191,7 @@ class Showing:
     ambient: Redactor
     listen: str = "localhost::0"
     password: str | None = None
+    elements_of: ElementsOf = nothing_told
 
     def of(
         self,
@@ -193,7 +203,7 @@ class Showing:
 
         Each recorded action is printed. Raises as ViewerSession.run does.
         """
-        session = ViewerSession(desktop, self.say, limit_s)
+        session = ViewerSession(desktop, self.say, limit_s, self.elements_of)
         screen_at_rest(desktop)  # so that moving parts are known from the start
         stage = ViewerServer(desktop.screen, desktop.name, self.listen, self.password, session.hear)
         with closing(stage), until(session):
@@ -203,16 +213,19 @@ class Showing:
 
     def _steps_of(self, shown: Demonstration) -> tuple[ShownStep, ...]:
         steps = tuple(
-            ShownStep(self._hidden(number, step.action), step.screen)
+            ShownStep(self._hidden(number, step.action), step.screen, self._without_secrets(step.elements))
             for number, step in enumerate(shown.steps, 1)
             if step.screen is not None
         )
         self._check_pieces(steps)
         for number, step in enumerate(steps, 1):
-            self.say(f"{number} {format_action(step.action)}")
+            self.say(f"{number} {action_line(step.action, step.elements)}")
             if number in shown.inexact:
                 self.say(_INEXACT)
         return steps
+
+    def _without_secrets(self, elements: Elements) -> Elements:
+        return cut_names(self.ambient.hide_in(self.declared.hide_in(elements)))
 
     def _hidden(self, number: int, action: Action) -> Action:
         """Return the action without secrets. Raises SettingsError where it holds one that was not declared."""

@@ -13,6 +13,7 @@ from typing_extensions import assert_never
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ActionError, ActionInterrupted, PlannerError, SettingsError
 from pytest_vnc_use.faults import chain
+from pytest_vnc_use.loop.targets import Target, Targets, cut_names
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.runs.json_lines import TOO_DEEP, is_shallow
@@ -44,6 +45,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
+from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Controller, TellsUrl
 from pytest_vnc_use.types.secret_text import SecretText
 
@@ -56,6 +58,7 @@ class Effect:
     """The result of an action: the screen after it, the output of a user's function, or why it was not done.
 
     `passed` are the frames that came and went since the step before it ended, `url` is where a browser is by now.
+    `elements` and `crop` are what it acted on, as in Step.
     """
 
     frame_after: FrameRef
@@ -65,6 +68,8 @@ class Effect:
     times: Times = Times()
     passed: tuple[FrameRef, ...] = ()
     url: str = ""
+    elements: Elements = ()
+    crop: FrameRef | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class Actor:
     """Hands, eyes and the user's functions. `reveal` puts the values of declared secrets into what is typed.
 
     `step_delay_s` is waited after each step, once the screen has settled. `url` tells where a browser is, "" where
-    nobody knows.
+    nobody knows. `targets` finds out what a step acts on.
     """
 
     controller: Controller
@@ -81,6 +86,7 @@ class Actor:
     reveal: Callable[[str], str]
     step_delay_s: float = 0.0
     url: Callable[[], str] = str
+    targets: Targets | None = None
 
     def first_look(self) -> FrameRef:
         """Store and return the screen as a run begins; forget transient frames from before. Raises DesktopError."""
@@ -91,8 +97,9 @@ class Actor:
     def capture(self) -> FrameRef:
         """Store and return the screen now. Raises DesktopError."""
         frame = self.controller.frame()
-        self.folder.store(frame)
-        return frame.ref
+        if self.targets:
+            self.targets.see(frame)
+        return self.folder.store(frame)
 
     def watch(self) -> None:
         """Raise DesktopError if the desktop is gone."""
@@ -116,6 +123,7 @@ class Actor:
 
         `watched` where the screen is watched after the look. Raises DesktopError.
         """
+        target = self.targets.of(action, frame_before, deadline.remaining_s) if self.targets else Target()
         started = time.monotonic()
         try:
             output, error = deadline.call(lambda: self._do(action, deadline)), ""
@@ -124,7 +132,8 @@ class Actor:
         except DeadlineExceeded:
             if not isinstance(action, CallFunction):
                 self.controller.close()
-            return Effect(frame_before, error="the run's time was up before it was done")
+            error, told = "the run's time was up before it was done", (target.elements, target.crop)
+            return Effect(frame_before, "", error, None, Times(), (), "", *told)
         acted = time.monotonic()
         try:
             settled = None if error else self._settle(action, deadline, briefly=watched)
@@ -133,8 +142,9 @@ class Actor:
             error = str(exc)
             settled, quiet, frame = None, time.monotonic(), self.capture()
         passed = self._passed(frame_before, frame)
-        times = Times(0.0, acted - started, quiet - acted, time.monotonic() - quiet)
-        return Effect(frame, output, error, settled, times, passed, self._url_after(action, error, deadline))
+        times = Times(0.0, acted - started, quiet - acted, time.monotonic() - quiet + target.asked_s)
+        url = self._url_after(action, error, deadline)
+        return Effect(frame, output, error, settled, times, passed, url, target.elements, target.crop)
 
     def _url_after(self, action: Action, error: str, deadline: Deadline) -> str:
         """Return where a browser is. Without one that says so, an address that was opened counts."""
@@ -245,6 +255,7 @@ def truncated(step: Step) -> Step:
         words=cut(step.words, LONGEST_TOLD),
         output=cut(step.output, LONGEST_TOLD),
         error=cut(step.error, LONGEST_TOLD),
+        elements=cut_names(step.elements),
     )
 
 

@@ -19,6 +19,7 @@ from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.lock import only_driver
 from pytest_vnc_use.loop.nodes import Parts
 from pytest_vnc_use.loop.reviewer import Reviewer
+from pytest_vnc_use.loop.targets import Targets, elements_of
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import RunFolder, new_run_id, path_of, read_trace, to_json
 from pytest_vnc_use.runs.logger import RunLogger
@@ -29,6 +30,7 @@ from pytest_vnc_use.safety.rules import Policy, ReviewContext
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     NO_FRAME,
+    Action,
     CUAState,
     Extracted,
     Frame,
@@ -45,6 +47,7 @@ from pytest_vnc_use.types import (
     Step,
     Usage,
 )
+from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Approver, Controller, Judge, Planner, RunObserver
 
 
@@ -64,6 +67,9 @@ class DesktopAccess(Protocol):
 
     def crash(self) -> str:
         """Return how a signal ended the program under test; "" while it runs."""
+
+    def elements_of(self, action: Action) -> Elements:
+        """Ask the page, or the programs, what an action will act on. It may be slow, and may raise anything."""
 
 
 class ModelAccess(Protocol):
@@ -263,8 +269,9 @@ class Runner:
         context.desktop.await_rest(acting)
         functions = {"verify": context.verify(controller.frame, emit), **context.functions}
         reveal, page_url = secrets.declared.reveal, page_url_of(controller)
+        targets = Targets(elements_of(acting, context.desktop.elements_of), folder)
         return Parts(
-            actor=Actor(acting, folder, functions, reveal, settings.step_delay, page_url),
+            actor=Actor(acting, folder, functions, reveal, settings.step_delay, page_url, targets),
             planner=planner,
             review=partial(self._reviewer.review, policy, review_context),
             announce=lambda screen: emit(dataclasses.replace(started, screen=screen, planner=planner.name)),

@@ -139,7 +139,7 @@ def vnc_agent(
 
     item, secrets = request.node, markers.declared_secrets(request.node)
     vnc_settings = absolute_files(vnc_settings, request.config.invocation_params.dir)
-    recorded = recordings.recorded_test(item, vnc_settings, vnc_planner, secrets, vnc_desktop.password)
+    recorded = recordings.recorded_test(item, vnc_settings, vnc_planner, secrets, vnc_desktop)
     follower = proofs.Follower(item)
     agent = _agent(item, vnc_settings, vnc_desktop, vnc_planner, vnc_judge, vnc_functions, recorded, follower)
     item.stash[stash.RUNS], item.stash[stash.ENDS] = agent.runs, agent.ends

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.recordings.rehearsal import Rehearsal
     from pytest_vnc_use.recordings.session import Mode, RecordedTest
     from pytest_vnc_use.recordings.store import Key
-    from pytest_vnc_use.types.protocols import Judge, Planner
+    from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 
 RECORDED = pytest.StashKey["RecordedTest | None"]()
 """The test as its recording has it; None if it is neither replayed nor recorded."""
@@ -76,11 +76,11 @@ def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planne
 
 
 def recorded_test(
-    item: pytest.Item, settings: Settings, planner: Planner, secrets: Mapping[str, str], password: str | None
+    item: pytest.Item, settings: Settings, planner: Planner, secrets: Mapping[str, str], desktop: Desktop
 ) -> RecordedTest | None:
     """Return the test as its recording has it; None if it is neither replayed nor recorded. Raises RecordingError.
 
-    `secrets` are those that the test declares; `password` is the desktop's password.
+    `secrets` are those that the test declares.
     """
     from pytest_vnc_use.recordings.replay import NoPlanner
     from pytest_vnc_use.recordings.session import RecordedTest
@@ -91,7 +91,7 @@ def recorded_test(
         item.stash[RECORDED] = RecordedTest(key, "replay", rehearsal=rehearsal)
         return item.stash[RECORDED]
     mode = _mode(key, settings, has_planner=not isinstance(planner, NoPlanner))
-    show = _show(item, settings, secrets, password) if mode == "demonstrate" else None
+    show = _show(item, settings, secrets, desktop) if mode == "demonstrate" else None
     item.stash[RECORDED] = None if mode == "off" else RecordedTest(key, mode, show)
     return item.stash[RECORDED]
 
@@ -136,10 +136,11 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
     return AtTheKeyboard(ask)
 
 
-def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], password: str | None) -> Show:
+def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], desktop: Desktop) -> Show:
     """Return a way to have a person do tasks. Raises SettingsError if there is no terminal for instructions."""
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
+    from pytest_vnc_use import assembly
     from pytest_vnc_use.demonstrate.demonstrate import ShownTasks
     from pytest_vnc_use.triage.failure_text import sanitize
 
@@ -148,7 +149,7 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], pas
             sys.stdout.write(f"{sanitize(line, str)}\n")
             sys.stdout.flush()
 
-    return ShownTasks(settings, secrets, password, say)
+    return ShownTasks(settings, secrets, desktop.password, say, assembly.elements_asker(settings, desktop))
 
 
 @contextmanager

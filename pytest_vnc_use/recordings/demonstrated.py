@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pytest_vnc_use.recordings.format import Screen
 from pytest_vnc_use.recordings.pictures import frame_of
 from pytest_vnc_use.types import Action, Decision, DesktopAction, Frame, Glance, Observation, Proposal, Settled, Wait
+from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Controller
 
 PERSON = "a person"
@@ -16,10 +17,11 @@ NOTHING_DONE = "the viewer was closed, and nothing was done there, so nothing is
 
 @dataclass(frozen=True)
 class ShownStep:
-    """An action that a person did, and the screen before it."""
+    """An action that a person did, the screen before it, and the elements that it acted on, where a tree told."""
 
     action: Action
     screen: Screen
+    elements: Elements = ()
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,12 @@ class ShownRun:
         self._show, self._desktop = show, desktop
         self._screens: tuple[Screen, ...] = ()
         """The screen before each step, then the screen at the end. Empty before the demonstration."""
+        self._elements: tuple[Elements, ...] = ()
         self._told = 0
+
+    def elements_of(self, action: Action) -> Elements:
+        """Return what the step acted on that is told next."""
+        return self._elements[self._told]
 
     def screen(self) -> Screen:
         """Return the screen before the next step, or at the end. There is none before the demonstration."""
@@ -68,6 +75,7 @@ class ShownRun:
         if not shown.steps:
             return Decision("gave_up", NOTHING_DONE)
         self._screens = (*(step.screen for step in shown.steps), shown.end)
+        self._elements = tuple(step.elements for step in shown.steps)
         actions = (step.action for step in shown.steps)
         proposals = (Proposal(action, as_proposed={"name": action.kind, "args": {}}) for action in actions)
         return Decision("act", proposals=tuple(proposals))

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.plain_text import cut
-from pytest_vnc_use.recordings.format import FORMAT, VERSION, Recording
+from pytest_vnc_use.recordings.format import FORMAT, VERSION, WITHOUT_ELEMENTS, Recording
 from pytest_vnc_use.runs.json_lines import DEEPEST, is_shallow
 from pytest_vnc_use.same_screen import CARET_PX
 from pytest_vnc_use.types import JsonObject, Region
@@ -26,7 +26,9 @@ _QUIET_OF_1_S = 1.2
 def text_of(recording: Recording) -> str:
     """Return the text of a recording's file: JSON, with one line for each step and each claim."""
     told = recording.model_dump(mode="json", exclude_defaults=True)
-    return _object({"format": FORMAT, "version": VERSION, **told}, "") + "\n"
+    has_elements = any(step.elements for run in recording.runs for step in run.steps)
+    version = VERSION if has_elements else WITHOUT_ELEMENTS
+    return _object({"format": FORMAT, "version": version, **told}, "") + "\n"
 
 
 def _object(fields: JsonObject, indent: str) -> str:
@@ -86,7 +88,7 @@ def _upgraded(data: Any, where: str) -> JsonObject:
             f"{where} was written by a newer pytest-vnc-use: its version is {version}, this one reads up to {VERSION}; "
             "upgrade pytest-vnc-use, or record the test anew with --vnc-record=rewrite"
         )
-    return _upgraded_from_1(data) if version == 1 else data
+    return _upgraded_from_1(data) if version == 1 else {**data, "version": VERSION}
 
 
 def _upgraded_from_1(data: Any) -> JsonObject:

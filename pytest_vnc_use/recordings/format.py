@@ -43,9 +43,12 @@ from pytest_vnc_use.types import (
     TraverseHistory,
     TypeText,
 )
+from pytest_vnc_use.types.elements import Elements
 
 FORMAT: Literal["pytest-vnc-use recording"] = "pytest-vnc-use recording"
-VERSION = 2
+VERSION = 3
+WITHOUT_ELEMENTS = 2
+"""The version of a recording in which no step has elements: what reads version 2 reads it too."""
 
 Repeatable = Union[
     Click,
@@ -153,6 +156,7 @@ class RecordedStep(_Part):
 
     `near` is a picture of the target's surroundings, for a person who reads the recording. `answer` is the return value
     of a user's function; None where no function was called. `transients` are the transient frames after the action.
+    `elements` are what it acted on, if a tree told: they are for readers, and no replay reads them.
     """
 
     action: Annotated[Repeatable, BeforeValidator(_known_fields), Field(discriminator="kind")]
@@ -163,6 +167,7 @@ class RecordedStep(_Part):
     screen: Screen
     answer: str | None = None
     transients: tuple[Screen, ...] = ()
+    elements: Elements = ()
 
     @field_serializer("action")
     def _as_given(self, action: Any) -> JsonObject:

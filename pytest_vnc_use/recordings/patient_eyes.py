@@ -10,7 +10,8 @@ from pytest_vnc_use.recordings.gates import Gate, Mismatch
 from pytest_vnc_use.recordings.pictures import pixels_in
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.safety.action_parts import Point, points
-from pytest_vnc_use.types import Click, DesktopAction, Drag, Frame, MouseDown, MouseUp, Settled, TypeText, Wait
+from pytest_vnc_use.types import Action, Click, DesktopAction, Drag, Frame, MouseDown, MouseUp, Settled, TypeText, Wait
+from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import ClickRules, Controller
 
@@ -71,6 +72,13 @@ class PatientEyes(ForwardingController):
         self._opened_s = 0.0
         self.let_go = let_go
         self._tell = tell
+
+    # --- for readers -------------------------------------------------------------------------------------------------
+
+    def elements_of(self, action: Action) -> Elements | None:
+        """Return what the step acted on when it was recorded; None where the live planner has taken over."""
+        step = self._replay.newest_step if self._replay.taken_over_at is None else None
+        return step.elements if step else None
 
     # --- eyes --------------------------------------------------------------------------------------------------------
 

@@ -281,5 +281,6 @@ def _recorded(step: Step, screen: Screen) -> RecordedStep:
             "confirmation": proposal.confirmation,
             "screen": screen,
             "answer": step.output if _is_answered(proposal.action) else None,
+            "elements": step.elements,
         }
     )

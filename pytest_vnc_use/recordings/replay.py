@@ -289,9 +289,12 @@ def _last_step(observation: Observation) -> Step | None:
 
 
 def _from_here(observation: Observation, replayed: int) -> Observation:
-    """Return the live planner's observation: its own turns, and the replayed steps as text in the task."""
+    """Return the live planner's observation: its own turns, and the replayed steps as text in the task.
+
+    The text has no names of elements: those of a recording are told to readers only.
+    """
     before, own = observation.turns[:replayed], observation.turns[replayed:]
-    done = [step_line(step) for turn in before for step in turn.steps]
+    done = [step_line(replace(step, elements=())) for turn in before for step in turn.steps]
     first = own[0].steps[0].frame_before if own and own[0].steps else observation.frame
     return replace(observation, task=_with_done(observation.task, done), first_frame=first, turns=own)
 

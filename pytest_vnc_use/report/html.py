@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from itertools import groupby
@@ -22,6 +22,7 @@ from pytest_vnc_use.report.annotate import mark_action, mark_region
 from pytest_vnc_use.report.assets import Link
 from pytest_vnc_use.report.phrases import Tone
 from pytest_vnc_use.report.templates import render
+from pytest_vnc_use.runs.captions import Caption, Part
 from pytest_vnc_use.runs.folder import RunFolder, Trace, read_trace
 from pytest_vnc_use.runs.program_logs import read_logs
 from pytest_vnc_use.types import FrameRef, Reading, Step, Verdict, VerdictKind
@@ -56,17 +57,19 @@ class Picture:
 class Figure:
     """A picture with its caption: badge and title, lines, and under them `transients`. `marks` stand over the lines.
 
-    `step` is the number of its step, 0 if it is of none.
+    `step` is the number of its step, 0 if it is of none. `crop` is a picture of the place of a step that
+    nothing names; it stands beside the title.
     """
 
     tone: Tone
     picture: Picture | None
-    title: str
+    title: str | Caption
     lines: Sequence[Line]
     badge: Badge | None = None
     marks: Sequence[Badge] = ()
     transients: Sequence[Picture] = ()
     step: int = 0
+    crop: Picture | None = None
 
 
 @dataclass(frozen=True)
@@ -182,11 +185,12 @@ def _step_figure(step: Step, reason: str, show: Show) -> Figure:
     return Figure(
         tone,
         show(step.frame_before, partial(mark_action, action=step.proposal.action)),
-        f"{step.number}. {cut(phrases.action_in_words(step.proposal.action))}",
+        (Part(f"{step.number}. "), *(replace(part, text=cut(part.text)) for part in phrases.caption_of(step))),
         _step_lines(step, reason),
         badge=Badge(state, tone) if state else None,
         transients=[show(frame, _undrawn) for frame in step.passed],
         step=step.number,
+        crop=show(step.crop, _undrawn) if step.crop and not phrases.is_named(step) else None,
     )
 
 

@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Literal
 
-from typing_extensions import assert_never
-
-from pytest_vnc_use.runs.folder import Trace
-from pytest_vnc_use.types import (
-    Action,
-    CallFunction,
-    Click,
-    Drag,
-    InvalidAction,
-    KeyCombo,
-    KeyDown,
-    KeyUp,
-    MouseDown,
-    MouseUp,
-    Move,
-    OpenAddress,
-    Outcome,
-    Ruling,
-    RulingKind,
-    Scroll,
-    SettledReason,
-    Step,
-    TakeScreenshot,
-    TraverseHistory,
-    TypeText,
-    Usage,
-    Verdict,
-    Wait,
+from pytest_vnc_use.runs.captions import (
+    Caption,
+    action_in_words as action_in_words,
+    caption,
+    is_named as is_named,
 )
+from pytest_vnc_use.runs.folder import Trace
+from pytest_vnc_use.types import Outcome, Ruling, RulingKind, SettledReason, Step, Usage, Verdict
 
 Tone = Literal["good", "bad", "doubt", "plain"]
 """The colour of a word. No outcome is good: only a verdict or the test's body can say that the task was achieved."""
 
 _LONGEST_REASON = 300
-_COUNTS = {1: "click", 2: "double-click", 3: "triple-click"}
 _RULINGS: dict[RulingKind, str] = {"allow": "allowed", "deny": "denied", "ask": "waits for a yes"}
 _SETTLED: dict[SettledReason, str] = {
     "settled": "the screen changed and came to rest",
@@ -62,62 +39,9 @@ _REPLAYED: tuple[str, Tone] = ("carried out as recorded", "plain")
 _SHOWN: tuple[str, Tone] = ("done by a person", "plain")
 
 
-def action_in_words(action: Action) -> str:
-    """Return words such as `double-click at (10, 20)`, `type "apples", then press Enter`; text is a JSON string."""
-    match action:
-        case Click() | MouseDown() | MouseUp() | Move() | Drag() | Scroll():
-            return _pointing(action)
-        case TypeText():
-            return _typing(action)
-        case KeyCombo(keys=keys):
-            return f"press {'+'.join(keys)}"
-        case KeyDown(key=key):
-            return f"hold down {key}"
-        case KeyUp(key=key):
-            return f"release {key}"
-        case OpenAddress(address=address):
-            return f"open the address {_quoted(address)}"
-        case TraverseHistory(direction=direction):
-            return f"go {direction} in the browser's history"
-        case Wait(duration_s=duration_s):
-            return f"wait {duration_s:g} s"
-        case TakeScreenshot():
-            return "look again"
-        case CallFunction(name=name, arguments=arguments):
-            return f"call {name}({', '.join(f'{key}={_quoted(value)}' for key, value in arguments.items())})"
-        case InvalidAction(name=name, problem=problem):
-            return f"{name}, which cannot be done: {problem}"
-        case _:
-            assert_never(action)
-
-
-def _pointing(action: Click | MouseDown | MouseUp | Move | Drag | Scroll) -> str:
-    at = f"({action.x}, {action.y})"
-    match action:
-        case Click(button=button, count=count):
-            return f"{'' if button == 'left' else button + ' '}{_COUNTS.get(count, f'click {count} times')} at {at}"
-        case MouseDown(button=button):
-            return f"press the {button} button at {at}"
-        case MouseUp(button=button):
-            return f"release the {button} button at {at}"
-        case Move():
-            return f"move to {at}"
-        case Drag(to_x=to_x, to_y=to_y):
-            return f"drag from {at} to ({to_x}, {to_y})"
-        case Scroll(direction=direction, clicks=clicks, by=by):
-            return f"scroll {direction} by {clicks} at {at}{'' if by == 'wheel' else ', by keys'}"
-        case _:
-            assert_never(action)
-
-
-def _typing(action: TypeText) -> str:
-    place = "" if action.x is None or action.y is None else f" at ({action.x}, {action.y})"
-    over = " over what was there" if action.clear_first else ""
-    return f"type {_quoted(action.text)}{over}{place}{', then press Enter' if action.press_enter else ''}"
-
-
-def _quoted(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+def caption_of(step: Step) -> Caption:
+    """Return the caption of a step in parts, so that the names in it can be told from the words."""
+    return caption(step.proposal.action, step.elements)
 
 
 def ruling_in_words(ruling: Ruling) -> str:

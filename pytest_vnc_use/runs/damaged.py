@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.runs.json_lines import JsonLines
+from pytest_vnc_use.runs.seal import are_sealed
 from pytest_vnc_use.runs.trace import TimedEvent, Trace, event_of, header_of, is_event, trace_lines, trace_of
 from pytest_vnc_use.types import ModelExchange
 
@@ -30,7 +31,8 @@ def read_what_is_left(path: Path) -> tuple[Trace, list[str]]:
         damage.append(f"{file.path.name} ends in the middle of line {len(written) + 1}: that line is left out")
     if damage[_MOST:]:
         damage[_MOST:] = [f"and {len(damage) - _MOST} more damaged lines"]
-    return trace_of(path, header, events, is_own=False), damage
+    is_own = not damage and are_sealed(written) and header.run_id == path.name
+    return trace_of(path, header, events, is_own=is_own), damage
 
 
 def _add(file: JsonLines, number: int, line: bytes, events: list[TimedEvent], damage: list[str]) -> None:

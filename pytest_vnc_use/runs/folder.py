@@ -106,7 +106,7 @@ class RunFolder:
         source = _screen_path(self.path, ref)
         try:
             png = read_whole(source, LARGEST)
-        except OSError as exc:
+        except (OSError, ValueError) as exc:  # ValueError is raised for a NUL in the name
             raise RunFolderError(f"the screen {ref.digest!r} cannot be read from {str(self.path)!r}: {exc}") from exc
         if hashlib.sha256(png).hexdigest() != ref.digest:
             raise RunFolderError(f"{str(source)!r} is damaged: its SHA-256 is not its name")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_vnc_use.plain_text import line as line, plain as plain
+from pytest_vnc_use.runs.captions import action_in_words, caption
 from pytest_vnc_use.types import Action, Outcome, RunResult, Step
+from pytest_vnc_use.types.elements import Elements
 
 LAST_STEPS = 5
 
@@ -17,10 +19,17 @@ def format_action(action: Action) -> str:
     return f"{action.kind}({line(given)})"
 
 
+def action_line(action: Action, elements: Elements) -> str:
+    """Return an action by the names of its elements, or, where there are none, as `format_action` does."""
+    if any(part.is_name for part in caption(action, elements)):
+        return line(action_in_words(action, elements))
+    return format_action(action)
+
+
 def step_line(step: Step) -> str:
-    """Return a step as text: `3 click(x=10, y=20): open the basket`, and the error, if there is one."""
+    """Return a step as text: `3 click "Basket" (button): open the basket`, and the error, if there is one."""
     reason = line(step.proposal.intent or step.words)
-    told = f"{step.number} {format_action(step.proposal.action)}" + (f": {reason}" if reason else "")
+    told = f"{step.number} {action_line(step.proposal.action, step.elements)}" + (f": {reason}" if reason else "")
     if step.asked_again:
         told += f"\n  asked again {times(step.asked_again)}: the screen changed while the model thought"
     return told + (f"\n  failed: {line(step.error)}" if step.error else "")

@@ -114,9 +114,9 @@ class Settings:
     elements: bool = _setting(
         False,
         _switch,
-        "offer the model list_elements, what programs on an X desktop show and where; needs python3-gi, x11-utils and "
-        "at-spi2-core there, its at-spi-bus-launcher started before the program (with vnc_cdp it has the page's "
-        "anyway)",
+        "offer the model list_elements, what programs on an X desktop show and where, and call each step by what it "
+        "acted on; needs python3-gi, x11-utils and at-spi2-core there, its at-spi-bus-launcher "
+        "started before the program (with vnc_cdp it has the page's anyway)",
     )
     encoding: EncodingChoice = _setting(
         "auto",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Union
 
 from pytest_vnc_use.types.actions import Action, JsonObject
+from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.frames import Drifted, FrameRef, GateAwaited, SettledReason, Transient
 from pytest_vnc_use.types.verdicts import Reading, Usage, Verdict
 
@@ -98,7 +99,8 @@ class Step:
     `words`, `model`, `usage` and `asked_again` are the turn's. The last two are set on the turn's first step only, so
     that sums are right. `error` is empty if the action was carried out. `output` is the result of a user function, as
     text. `note` is a message to the planner beside the result. `passed` are the transient frames since the previous
-    step ended, oldest first. `url` is the browser's address after the step, if it is known.
+    step ended, oldest first. `url` is the browser's address after the step, if it is known. `elements` are what it
+    acted on, if a tree tells; `crop` is a picture of the place. Both are for readers: nothing is found by them.
     """
 
     number: int
@@ -118,6 +120,8 @@ class Step:
     passed: tuple[FrameRef, ...] = ()
     asked_again: int = 0
     url: str = ""
+    elements: Elements = ()
+    crop: FrameRef | None = None
 
 
 @dataclass(frozen=True)

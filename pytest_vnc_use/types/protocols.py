@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from pytest_vnc_use.types import (
+    Action,
     ApprovalAsked,
     Decision,
     DesktopAction,
@@ -20,6 +21,7 @@ from pytest_vnc_use.types import (
     Settled,
     Verdict,
 )
+from pytest_vnc_use.types.elements import Elements
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,14 @@ class TellsUrl(Protocol):
 
     def page_url(self) -> str:
         """Return the address of the browser's page; "" if the browser cannot be asked."""
+
+
+@runtime_checkable
+class TellsElements(Protocol):
+    """A Controller that knows what an action acts on without asking the desktop, as a recording tells it."""
+
+    def elements_of(self, action: Action) -> Elements | None:
+        """Return the elements that an action acts on; None if the desktop is to be asked."""
 
 
 @runtime_checkable

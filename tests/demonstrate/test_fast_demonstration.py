@@ -15,7 +15,8 @@ from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.demonstrate.viewer_session import HOVER_S, ViewerSession
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.recordings.recorder import QUIET_S
-from pytest_vnc_use.types import Frame, KeyDown, KeyUp, MouseDown, MouseUp, Move
+from pytest_vnc_use.types import Action, Frame, KeyDown, KeyUp, MouseDown, MouseUp, Move, Region
+from pytest_vnc_use.types.elements import Element, Elements
 from support import vnc_servers
 from support.tills import TILL
 
@@ -43,7 +44,13 @@ def known_to_blink(frame: Frame) -> bool:
 
 
 def test_a_caret_is_one_however_fast_somebody_works(till: VNCController) -> None:
-    session = ViewerSession(till, print, 60)
+    asked: list[Action] = []
+
+    def elements_of(action: Action) -> Elements:
+        asked.append(action)
+        return (Element("button", f"{len(asked)}", Region(0, 0, 9, 9)),)
+
+    session = ViewerSession(till, print, 60, elements_of)
     for at_s, key in zip(count(), ("a", "l", "tab"), strict=False):
         session.hear(KeyDown(key), at_s)
         session.hear(KeyUp(key), at_s)
@@ -56,6 +63,9 @@ def test_a_caret_is_one_however_fast_somebody_works(till: VNCController) -> None
     assert len(screens) == 4
     assert {part.kind for screen in (*screens, end) for part in screen.volatile} == {"caret"}
     assert screens[0].volatile
+    names = [each.name for step in session.shown.steps for each in step.elements if each]
+    assert names == ["1", "2", "3"]
+    assert [each.kind for each in asked] == ["type_text", "mouse_down", "mouse_down"]
 
 
 def test_the_end_is_watched_where_the_pointer_came_to_rest_before_it_too(till: VNCController) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -17,14 +18,17 @@ _PYTHON = "/usr/bin/python3"
 """The system's Python: another one does not find the system's GLib."""
 
 
-class _Node(BaseModel):
+class Node(BaseModel):
+    """An element as the probe prints it. `box` is left, top, width and height on the screen."""
+
     role: str
     name: str
     focusable: bool
     box: tuple[int, int, int, int]
 
 
-_NODES = TypeAdapter(list[_Node])
+_NODES = TypeAdapter(list[Node])
+Nodes = TypeVar("Nodes")
 
 
 def desktop_elements(run: Callable[[list[str]], Ran]) -> list[Element]:
@@ -37,17 +41,23 @@ def desktop_elements(run: Callable[[list[str]], Ran]) -> list[Element]:
     missing.
     """
     run([_PYTHON, "--version"])  # if nothing can be run there, the error names this short command
-    ran = run([_PYTHON, "-c", _PROBE.read_text(encoding="utf-8")])
+    nodes = probe(run, _NODES)
+    return [element_of(node) for node in nodes if (node.name or node.focusable) and min(node.box[2:]) > 0]
+
+
+def probe(run: Callable[[list[str]], Ran], form: TypeAdapter[Nodes], *asked: str) -> Nodes:
+    """Run the probe on the desktop, and return the nodes that it prints. Raises DesktopError."""
+    ran = run([_PYTHON, "-c", _PROBE.read_text(encoding="utf-8"), *asked])
     if ran.exit_code:
         reason = (ran.stderr.strip().splitlines() or [f"exit code {ran.exit_code}"])[-1]
         raise DesktopError(f"the programs on this desktop cannot be asked for their elements: {reason}")
     try:
-        nodes = _NODES.validate_json(ran.stdout)
+        return form.validate_json(ran.stdout)
     except ValidationError as exc:
         raise DesktopError(f"the programs on this desktop told of elements that make no sense: {exc}") from exc
-    return [_element(node) for node in nodes if (node.name or node.focusable) and min(node.box[2:]) > 0]
 
 
-def _element(node: _Node) -> Element:
+def element_of(node: Node) -> Element:
+    """Return a node as an element."""
     left, top, width, height = node.box
     return Element(node.role, node.name, Region(left, top, left + width, top + height))

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pytest_vnc_use.errors import DesktopError
-from pytest_vnc_use.types import Region
+from pytest_vnc_use.types.elements import Element as Element
 
 MOST_NAME = 200
 """The most characters of a name that a model gets."""
+MOST_READ = 10_000
+"""The most characters of a name that are read for a step. It is cut shorter once it holds no secret."""
 MOST_ELEMENTS = 150
 Size = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Element:
-    """An element on the screen: its `role`, its accessible `name`, and the `box` of its visible part."""
-
-    role: str
-    name: str
-    box: Region
-
-    @property
-    def centre(self) -> tuple[int, int]:
-        """The pixel of the screen to click."""
-        return (self.box.left + self.box.right) // 2, (self.box.top + self.box.bottom) // 2
 
 
 def same_size(width: int, height: int) -> Size:

@@ -1,7 +1,9 @@
 """A script that prints the elements of the programs on this X display, from AT-SPI, as JSON. It runs on the desktop.
 
-It is alone there: it has the system's Python with its GLib, and nothing of this package. Source of the interfaces and
-the numbers of states: `xml/` and `atspi/atspi-constants.h` of https://gitlab.gnome.org/GNOME/at-spi2-core.
+Without arguments it prints all, with `focus` the one that has the focus, with numbers the ones at these points (x y x y
+…); null stands for none. It is alone there: it has the system's Python with its GLib, and nothing of this package.
+Source of the interfaces, and of the numbers of states and relations: `xml/` and `atspi/atspi-constants.h` of
+https://gitlab.gnome.org/GNOME/at-spi2-core.
 """
 
 from __future__ import annotations
@@ -13,10 +15,19 @@ import subprocess
 import sys
 from typing import Any
 
-ACCESSIBLE = "org.a11y.atspi.Accessible"
+ACCESSIBLE, COMPONENT = "org.a11y.atspi.Accessible", "org.a11y.atspi.Component"
+PROPERTIES = "org.freedesktop.DBus.Properties"
 ROOT = ("org.a11y.atspi.Registry", "/org/a11y/atspi/accessible/root")
-FOCUSABLE, SHOWING = 1 << 11, 1 << 25
+ACTIVE, FOCUSABLE, FOCUSED, SHOWING = 1 << 1, 1 << 11, 1 << 12, 1 << 25
+LABELLED_BY = 2
 ON_SCREEN = 0
+WINDOWS = frozenset({"application", "frame", "window", "dialog", "alert", "file chooser", "color chooser"})
+OPEN_ELSEWHERE = frozenset({"menu bar", "menu", "combo box", "page tab list", "list box", "filler"})
+"""Roles of nodes that may show a part of theirs outside their own box, such as a menu."""
+FIELDS = frozenset({"text", "entry", "password text", "terminal", "spin button", "document text", "paragraph"})
+"""Roles of fields: what stands within one is what it holds, and is never asked for."""
+NAMED_BY_VALUE = frozenset({"combo box"})
+"""Roles that some programs, such as those of GTK 3, give what is chosen as their name."""
 MOST = 2000
 CALL_MS = 1000
 
@@ -51,10 +62,76 @@ class Bus:
         """Return one node as it is printed; its box is left, top, width and height on the screen."""
         return {
             "role": self.ask(node, ACCESSIBLE, "GetRoleName"),
-            "name": self.ask(node, "org.freedesktop.DBus.Properties", "Get", "(ss)", ACCESSIBLE, "Name"),
+            "name": self.ask(node, PROPERTIES, "Get", "(ss)", ACCESSIBLE, "Name"),
             "focusable": bool(states & FOCUSABLE),
-            "box": self.ask(node, "org.a11y.atspi.Component", "GetExtents", "(u)", ON_SCREEN),
+            "box": self.ask(node, COMPONENT, "GetExtents", "(u)", ON_SCREEN),
         }
+
+    def at(self, x: int, y: int) -> dict[str, object] | None:
+        """Return the node at a point: of the active window before others, a control before what only has a name."""
+        found = [*self._around(x, y)]
+        inside = [each for each in found if each["active"]] or found
+        inside.sort(key=lambda each: each["box"][2] * each["box"][3])
+        fields = [each for each in inside if each["role"] in FIELDS and each["focusable"]]
+        controls = [each for each in inside if each["focusable"] and each["name"]]
+        named = [each for each in inside if each["name"]]
+        return next((self._labelled(each) for each in [*fields, *controls, *named]), None)
+
+    def focus(self) -> dict[str, object] | None:
+        """Return the node that has the focus."""
+        for node, states, _ in self._walk(lambda node, role: True):
+            if states & FOCUSED and self.ask(node, ACCESSIBLE, "GetRoleName") not in WINDOWS:
+                return self._labelled({**self.described(node, states), "node": node})
+        return None
+
+    def _around(self, x: int, y: int) -> Any:
+        """Yield the nodes that have a point within their box, with the window's state."""
+
+        def may_hold(node: tuple[str, str], role: str) -> bool:
+            return role in WINDOWS or role in OPEN_ELSEWHERE or self._holds(node, x, y)
+
+        for node, states, active in self._walk(may_hold):
+            if self._holds(node, x, y):
+                told = {**self.described(node, states), "active": active, "node": node}
+                if told["role"] not in WINDOWS:
+                    yield told
+
+    def _holds(self, node: tuple[str, str], x: int, y: int) -> bool:
+        left, top, width, height = self.ask(node, COMPONENT, "GetExtents", "(u)", ON_SCREEN)
+        return bool(left <= x < left + width and top <= y < top + height)
+
+    def _walk(self, enters: Any) -> Any:
+        """Yield each showing node that is entered, its states, and whether its window is active."""
+        programs = {tuple(node) for node in self.ask(ROOT, ACCESSIBLE, "GetChildren")}
+        pending = [(node, False) for node in programs]
+        for _ in range(MOST):
+            if not pending:
+                return
+            node, active = pending.pop()
+            try:
+                states = self.ask(node, ACCESSIBLE, "GetState")[0]
+                role = "application" if node in programs else self.ask(node, ACCESSIBLE, "GetRoleName")
+                if node not in programs and not (states & SHOWING and enters(node, role)):
+                    continue
+                active = active or bool(states & ACTIVE)
+                if node not in programs:
+                    yield node, states, active
+                if role not in FIELDS:
+                    inner = map(tuple, self.ask(node, ACCESSIBLE, "GetChildren"))
+                    pending += [(each, active) for each in inner]
+            except self._glib.Error:
+                continue
+
+    def _labelled(self, told: dict[str, Any]) -> dict[str, object]:
+        """Return a node; one without a name has that of its label."""
+        name = "" if told["role"] in NAMED_BY_VALUE else told["name"]
+        try:
+            relations = [] if name else self.ask(told["node"], ACCESSIBLE, "GetRelationSet")
+            labels = [tuple(node) for kind, nodes in relations if kind == LABELLED_BY for node in nodes]
+            name = self.ask(labels[0], PROPERTIES, "Get", "(ss)", ACCESSIBLE, "Name") if labels else name
+        except self._glib.Error:
+            pass
+        return {key: told[key] for key in ("role", "focusable", "box")} | {"name": name}
 
     def shown(self) -> Any:
         """Yield the showing nodes of each program, in the order of the tree; nodes that do not answer are left out."""
@@ -78,7 +155,14 @@ def main() -> None:
         from gi.repository import Gio, GLib  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         sys.exit("the system's Python has no GLib there (apt-get install python3-gi)")
-    sys.stdout.write(json.dumps(list(itertools.islice(Bus(Gio, GLib).shown(), MOST))))
+    bus, asked = Bus(Gio, GLib), sys.argv[1:]
+    if not asked:
+        told = list(itertools.islice(bus.shown(), MOST))
+    elif asked == ["focus"]:
+        told = [bus.focus()]
+    else:
+        told = [bus.at(int(asked[each]), int(asked[each + 1])) for each in range(0, len(asked), 2)]
+    sys.stdout.write(json.dumps(told))
 
 
 if __name__ == "__main__":

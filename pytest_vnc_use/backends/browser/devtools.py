@@ -162,6 +162,12 @@ class Browser:
 
     # --- the choice of the page ---
 
+    @contextmanager
+    def open_shown_page(self) -> Iterator[Page]:
+        """Open the page that is shown, for questions of this package: they are no look of a test at the page."""
+        with self._shown_page(Deadline(self._timeout_s)) as page:
+            yield page
+
     def _read(self, ask: Callable[[Page], T]) -> T:
         """Return the shown page's answer; if the page closes, ask the one shown then. So `ask` must change nothing."""
         deadline = Deadline(self._timeout_s)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pytest_vnc_use.report.phrases import Tone
+from pytest_vnc_use.runs.captions import Caption
 
 
 @dataclass(frozen=True)
@@ -101,10 +102,14 @@ class Exchange:
 
 @dataclass(frozen=True)
 class StepView:
-    """A step. `way` is live, replayed, healed, scripted or by a person, and `way_why` its reason."""
+    """A step. `way` is live, replayed, healed, scripted or by a person, and `way_why` its reason.
+
+    `title` is its caption as plain text. `crop` is a picture of the place of a step without a name.
+    """
 
     number: int
     title: str
+    caption: Caption
     words: str
     words_are_guessed: bool
     badges: Sequence[Badge]
@@ -118,6 +123,7 @@ class StepView:
     transients: Sequence[Shot] = ()
     exchanges: Sequence[Exchange] = ()
     is_deciding: bool = False
+    crop: Shot | None = None
 
 
 @dataclass(frozen=True)

@@ -223,7 +223,7 @@ def _by_step(trace: Trace, steps: tuple[Step, ...], shots: Shots) -> _Deciding |
     last = steps[-1]
     refs = last.frame_before, last.frame_after
     pair = shots.pair(("before", "after"), refs, action=last.proposal.action)
-    text = f"the last step: {phrases.action_in_words(last.proposal.action)}"
+    text = f"the last step: {phrases.action_in_words(last.proposal.action, last.elements)}"
     return _Deciding(pair, f"{text}; {last.error}" if last.error else text, last.number)
 
 

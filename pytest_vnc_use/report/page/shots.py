@@ -57,6 +57,15 @@ class Shots:
             return Shot("", problem=self._missing or f"no picture: {without_place(exc, self._folder)}")
         return Shot("", f"screens/{ref.digest}.png", ref.width, ref.height)
 
+    def crop(self, ref: FrameRef) -> Shot | None:
+        """Return the picture of a step's place as it is; None if there is none."""
+        try:
+            png = self._screens.png(ref)
+        except RunFolderError:
+            return None
+        address = self._keep(png, "png") if self._packed else f"screens/{ref.digest}.png"
+        return Shot("the place of the step", address, ref.width, ref.height)
+
     def thumb(self, ref: FrameRef) -> Shot:
         """Return a small picture of a frame, or that there is none; its place says what it is about."""
         if self._quick:

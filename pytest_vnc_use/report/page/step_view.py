@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report import phrases
@@ -12,6 +12,7 @@ from pytest_vnc_use.report.page.model import Badge, Bar, Exchange, StepView
 from pytest_vnc_use.report.page.shots import Shots
 from pytest_vnc_use.report.page.text import as_json, short
 from pytest_vnc_use.runs.folder import Trace, read_exchanges
+from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import (
     Drifted,
     ModelExchange,
@@ -57,7 +58,8 @@ def step_views(trace: Trace, steps: Sequence[Step], shots: Shots, deciding: int)
         way, why = _way(trace, step, known)
         view = StepView(
             number=step.number,
-            title=short(phrases.action_in_words(step.proposal.action), 300),
+            title=short(phrases.action_in_words(step.proposal.action, step.elements), 600),
+            caption=tuple(replace(part, text=short(part.text, 300)) for part in phrases.caption_of(step)),
             words=short(words or guessed.get(step.number, "")),
             words_are_guessed=not words and step.number in guessed,
             badges=list(_badges(step)),
@@ -71,6 +73,7 @@ def step_views(trace: Trace, steps: Sequence[Step], shots: Shots, deciding: int)
             transients=[shots.shot(ref, "shown for a moment") for ref in step.passed],
             exchanges=[bodies[number] for number in known.exchanges if number < len(bodies)],
             is_deciding=step.number == deciding,
+            crop=shots.crop(step.crop) if step.crop and not phrases.is_named(step) else None,
         )
         views.append(view)
     return views
@@ -153,6 +156,7 @@ def _lines(step: Step) -> Iterator[tuple[str, str]]:
 
 def _facts(step: Step, known: _Before) -> Iterator[tuple[str, str]]:
     yield "screen", phrases.settled_in_words(step)
+    yield "point", " to ".join(map(str, points(step.proposal.action))) if phrases.is_named(step) else ""
     yield "at", "" if known.at_s is None else f"{known.at_s:.1f} s"
     yield "tokens", "" if step.usage == Usage() else phrases.tokens_in_words(step.usage)
     yield "cost", "" if known.dollars is None else f"${known.dollars:.4f}"

@@ -1,0 +1,159 @@
+"""What a step acts on, for who reads about it: its elements where a tree tells them, and a picture of the place.
+
+It is asked just before the action, within a limit. Nothing is found by it: no replay, gate or policy reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from PIL import Image
+
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.safety.action_parts import Point, points
+from pytest_vnc_use.types import Action, Frame, FrameRef, Region, TakeScreenshot, TypeText, Wait
+from pytest_vnc_use.types.elements import Element, Elements
+from pytest_vnc_use.types.protocols import Controller, TellsElements
+
+CROP_PX = (160, 60)
+"""Width and height of the picture of the place."""
+ASK_S = 1.0
+"""The longest time that a step waits for its elements."""
+_SLOW_S, _MOST_SLOW = 0.5, 3
+"""After so many questions in a row that took so long, nobody is asked any more: a heavy page would be held up."""
+FIELDS = frozenset(
+    {"textbox", "searchbox", "combobox", "spinbutton"}  # ARIA's roles
+    | {"text", "entry", "password text", "terminal", "combo box", "spin button"}  # AT-SPI's
+)
+"""The roles of elements that take text."""
+LONGEST_NAME = 200
+"""The most characters of a name, or of a role, that a step keeps."""
+
+ElementsOf = Callable[[Action], Elements]
+"""A function that asks a desktop's trees what an action will act on. It may be slow, and may raise anything."""
+
+
+def nothing_told(action: Action) -> Elements:
+    """Return no elements: there is no tree."""
+    return ()
+
+
+class Asker:
+    """Asks for the elements of actions.
+
+    It never raises, never waits longer than `ASK_S`, and asks no more once a tree was slow again and again.
+    """
+
+    def __init__(self, ask: ElementsOf) -> None:
+        self._ask = ask
+        self._slow = 0
+
+    def __call__(self, action: Action, limit_s: float = ASK_S) -> Elements:
+        """Return the elements that an action is about to act on; none where nobody knows."""
+        if self._slow >= _MOST_SLOW or not (points(action) or isinstance(action, TypeText)):
+            return ()
+        deadline = Deadline(min(ASK_S, limit_s))
+        try:
+            found = deadline.call(lambda: self._ask(action))
+        except Exception:  # noqa: BLE001  # a name is only told: whatever a page or a program answers fails no step
+            found = ()
+        self._slow = self._slow + 1 if deadline.spent_s >= _SLOW_S else 0
+        return found if any(found) else ()
+
+
+def elements_of(acting: Controller, ask: ElementsOf) -> ElementsOf:
+    """Return the function that knows the elements: the eyes and hands that act, or else the desktop."""
+
+    def known(action: Action) -> Elements:
+        told = acting.elements_of(action) if isinstance(acting, TellsElements) else None
+        return ask(action) if told is None else told
+
+    return known
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a step acts on, and how long it took to find out. `crop` is None where the step has no place."""
+
+    elements: Elements = ()
+    crop: FrameRef | None = None
+    asked_s: float = 0.0
+
+
+class Targets:
+    """Finds out what the steps of one run act on."""
+
+    def __init__(self, ask: ElementsOf, folder: RunFolder) -> None:
+        self._ask = Asker(ask)
+        self._folder = folder
+        self._seen: Frame | None = None
+        self._clicked: tuple[Point, ...] = ()
+        self._field: Elements = ()
+
+    def see(self, frame: Frame) -> None:
+        """Keep the newest frame: its pixels need not be read again."""
+        self._seen = frame
+
+    def of(self, action: Action, frame: FrameRef, limit_s: float) -> Target:
+        """Return what an action is about to act on, on the screen that `frame` shows.
+
+        Text without a place goes to what has the focus, or else to the field that the action before clicked.
+        """
+        started = time.monotonic()
+        elements, places = self._ask(action, limit_s), points(action)[:1]
+        if isinstance(action, TypeText) and not places:
+            elements, places = elements or self._field, self._clicked
+        elif not isinstance(action, (Wait, TakeScreenshot)):
+            self._field, self._clicked = _fields(elements[-1:]), points(action)[-1:]
+        crop = self._crop(frame, places[0]) if places else None
+        return Target(elements, crop, time.monotonic() - started)
+
+    def _crop(self, frame: FrameRef, at: Point) -> FrameRef | None:
+        region = around(at, (frame.width, frame.height))
+        seen = self._seen if self._seen and self._seen.ref == frame else None
+        try:
+            png = _cropped(seen.png if seen else self._folder.load_png(frame), seen.pixels if seen else None, region)
+        except (OSError, ValueError):  # a user's own controller may give a picture that nobody can read
+            return None
+        size = region.right - region.left, region.bottom - region.top
+        return self._folder.store(Frame(FrameRef(hashlib.sha256(png).hexdigest(), *size), png))
+
+
+def _fields(elements: Elements) -> Elements:
+    return elements if elements and elements[0] and elements[0].role in FIELDS else ()
+
+
+def around(at: Point, screen: tuple[int, int]) -> Region:
+    """Return the region of `CROP_PX` around a point, moved onto a screen of that size."""
+    width, height = (min(crop, most) for crop, most in zip(CROP_PX, screen, strict=True))
+    left = min(max(at[0] - width // 2, 0), screen[0] - width)
+    top = min(max(at[1] - height // 2, 0), screen[1] - height)
+    return Region(left, top, left + width, top + height)
+
+
+def _cropped(png: bytes, pixels: object, region: Region) -> bytes:
+    if isinstance(pixels, np.ndarray):
+        size = region.right - region.left, region.bottom - region.top
+        image = Image.frombytes("RGB", size, region.part_of(pixels).astype("<u4").tobytes(), "raw", "BGRX")
+    else:
+        whole = Image.open(io.BytesIO(png))
+        image = whole.crop((region.left, region.top, region.right, region.bottom)).convert("RGB")
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
+def cut_names(elements: Elements) -> Elements:
+    """Return the elements with names and roles of limited length, which say how long they were."""
+    return tuple(each and _cut(each) for each in elements)
+
+
+def _cut(element: Element) -> Element:
+    return replace(element, role=cut(element.role, LONGEST_NAME), name=cut(element.name, LONGEST_NAME))

@@ -1,0 +1,29 @@
+"""The elements of pages and programs, as their trees tell them. No replay, gate or policy imports this module.
+
+A step keeps what it acted on, for who reads about it. Nothing is found by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+from pytest_vnc_use.types.frames import Region
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element on the screen: its `role`, its accessible `name`, and the `box` of its visible part."""
+
+    role: str
+    name: str
+    box: Region
+
+    @property
+    def centre(self) -> tuple[int, int]:
+        """The pixel of the screen to click."""
+        return (self.box.left + self.box.right) // 2, (self.box.top + self.box.bottom) // 2
+
+
+Elements = tuple[Union[Element, None], ...]
+"""The elements that an action acts on: one for each of its points, None where nobody knows; for typing, the focus."""

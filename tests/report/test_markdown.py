@@ -1,0 +1,179 @@
+"""A run as Markdown: what it tells, and that text of anybody stays within its quote."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use.cli import main
+from pytest_vnc_use.report.markdown import block, code, run_markdown
+from pytest_vnc_use.report.page.writing import write_report
+from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
+from pytest_vnc_use.runs.folder import RunFolder, read_trace
+from pytest_vnc_use.types import (
+    CallFunction,
+    Click,
+    Drifted,
+    Judged,
+    KeyCombo,
+    Outcome,
+    Region,
+    RunEnded,
+    Transient,
+    TypeText,
+    Verdict,
+)
+from pytest_vnc_use.types.elements import Element
+
+BOX = Region(1, 2, 30, 40)
+EVIL = (
+    "EVIL`` ``` ````\n\n# EVIL heading\n\n[EVIL](https://evil.example) <https://evil.example> https://evil.example "
+    "<img src=x onerror=alert(1)><!-- EVIL @everyone #1 www.evil.example\r\n```\n~~~\n> EVIL\n- EVIL\n\n"
+    "    EVIL\n\n***\n\nEVIL\n===\n&#35; \\` \u202e\u0000 $`EVIL`$ | EVIL |\n|---|---|"
+)
+HEADINGS = ["What was to be done", "What decided it", "Steps", "Claims", "pytest's words", "Repeat it", "About the run"]
+
+
+def tokens(text: str) -> list[Any]:
+    """Return what a parser of Markdown makes of a text, flat."""
+    parser = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    return [each for token in parser.parse(text) for each in (token, *(token.children or ()))]
+
+
+@pytest.fixture
+def told(write_run, make_step, frames) -> Path:
+    """Return the folder of a replay that drifted after its second step."""
+    steps = [
+        make_step(1, Click(5, 6), "open it", elements=(Element("button", "Basket", BOX),)),
+        make_step(2, TypeText("alice"), elements=(Element("textbox", "User", BOX),)),
+    ]
+    drift = Drifted("312 pixels differ", frames[0].ref, frames[1].ref, Region(3, 4, 50, 60))
+    claim = Judged(Verdict("two apples", "fails", "there are three", region=BOX, frame=frames[1].ref))
+    end = RunEnded(None, "the run broke", "RecordingDrifted: 312 pixels differ")
+    path: Path = write_run(steps, end, events=[drift, claim], planner="recording", task="Buy <secret:CARD> apples")
+    write_ended_test(
+        path, EndedTest("tests/test_shop.py::test_buy[a b]", "failed", triage="inconclusive", rule="a gate")
+    )
+    return path
+
+
+def test_a_run_is_told_with_links_and_commands(told: Path) -> None:
+    write_report([told], told.parent)
+    text = run_markdown(told, told.parent.parent)
+    assert "# `tests/test_shop.py::test_buy[a b]`" in text
+    assert "Rule: `a gate`" in text
+    assert "```text\nBuy <secret:CARD> apples\n```" in text
+    assert "[step 1](runs/run-1/index.html#step-1): click **`Basket`** (`button`) (replayed)" in text
+    assert 'type `"alice"` in **`User`** (`textbox`)' in text
+    assert "  - intent: `open it`" in text
+    recorded, now = (step.frame_before.digest for step in (read_trace(told).steps[0], read_trace(told).steps[0]))
+    assert f"[recorded](runs/run-1/screens/{recorded}.png) and [now](runs/run-1/screens/" in text
+    assert now
+    assert "- differs: (" in text
+    assert "- after [step 2](runs/run-1/index.html#step-2)" in text
+    assert "- `fails`: `two apples`\n  - reason: `there are three`" in text
+    assert "python -m pytest 'tests/test_shop.py::test_buy[a b]' --vnc-record=replay" in text
+    assert "Secrets are needed" in text
+    assert [each for each in text.splitlines() if each.startswith("## ")] == [
+        f"## {each}" for each in HEADINGS if each != "pytest's words"
+    ]
+    for link in (each.attrs["href"] for each in tokens(text) if each.type == "link_open"):
+        assert (told.parent.parent / link.partition("#")[0]).exists()
+
+
+def test_without_a_page_there_are_no_links_to_it(told: Path) -> None:
+    text = run_markdown(told, told)
+    assert "index.html" not in text
+    assert "- step 1: click" in text
+
+
+def test_text_of_anybody_stays_within_its_quote(write_run, make_step, frames) -> None:
+    steps = [
+        make_step(1, Click(5, 6), EVIL, elements=(Element(EVIL, EVIL, BOX),), words=EVIL, error=EVIL),
+        make_step(2, TypeText(EVIL), EVIL, elements=(Element(EVIL, "", BOX),), output=EVIL, note=EVIL),
+        make_step(3, CallFunction(EVIL, {EVIL: EVIL})),
+        make_step(4, KeyCombo((EVIL,)), url=EVIL, passed=(frames[2].ref, replace(frames[1].ref, digest=EVIL))),
+    ]
+    events = [
+        Drifted(EVIL, frames[0].ref, replace(frames[1].ref, digest=EVIL), BOX),
+        Transient(EVIL, frames[1].ref, BOX),
+        Judged(Verdict(EVIL, "fails", EVIL, model=EVIL, votes=("fails", "holds"))),
+    ]
+    run = write_run(steps, RunEnded(Outcome.GAVE_UP, EVIL, EVIL), task=EVIL, planner=EVIL, model=EVIL, events=events)
+    started = replace(read_trace(run).started, test_id=EVIL, expect=(EVIL,), server=EVIL)
+    RunFolder.open(run).append(started)
+    write_ended_test(run, EndedTest(EVIL, EVIL, EVIL, EVIL, EVIL, EVIL, EVIL, worker=EVIL))
+    text = run_markdown(run, run.parent)
+    found = tokens(text)
+    types = {each.type for each in found}
+    assert not types & {
+        "html_block",
+        "html_inline",
+        "blockquote_open",
+        "table_open",
+        "code_block",
+        "hr",
+        "image",
+        "s_open",
+    }
+    assert all(each.attrs["href"].startswith("run-1") for each in found if each.type == "link_open")
+    outside = "".join(each.content for each in found if each.type == "text")
+    for word in ("EVIL", "evil", "everyone", "www", "@", "#1", "onerror"):
+        assert word not in outside
+    starts = [number for number, each in enumerate(found) if each.type == "heading_open"]
+    titles = [found[each + 1].content for each in starts]
+    assert [title for title in titles if "EVIL" not in title] == HEADINGS
+    assert titles[0].startswith("`")
+    assert "\u202e" not in text
+    assert "\x00" not in text
+    assert "The command is left out" in text
+
+
+@pytest.mark.parametrize("text", ["", " ", "`", "``a", "a``", "```", "a\n```\nb", "\\", "\\`", "a\rb", "é" * 5000])
+def test_a_quote_ends_where_it_should(text: str) -> None:
+    parsed = tokens(f"before {code(text)} after\n\n{block(text)}\n\nlast")
+    assert [each.type for each in parsed if each.type in ("code_inline", "fence")] == ["code_inline", "fence"]
+    outside = [each.content for each in parsed if each.type == "text" and each.content.strip()]
+    assert outside == ["before ", " after", "last"]
+
+
+def test_commands_are_quoted_and_pass_on_no_strangers_settings(write_run, told: Path) -> None:
+    folder = RunFolder.open(told)
+    task = "Buy '$(touch pwned)' \"now\""
+    given = {"app": "sh -c 'touch pwned'", "elements": True, "screen_size": [800, 600], "server": "localhost::5901"}
+    folder.append(replace(read_trace(told).started, task=task, expect=("it's done",), settings=given, planner="gemini"))
+    (told / "result.json").unlink()
+    (line,) = (each for each in run_markdown(told, told).splitlines() if each.startswith("cua-vnc run"))
+    assert shlex.split(line) == ["cua-vnc", "run", "--vnc=localhost::5901", f"--task={task}", "--expect=it's done"]
+    trace = told / "trace.jsonl"
+    trace.write_text(trace.read_text("utf-8").replace("Buy '", "Bought '"), "utf-8")
+    (line,) = (each for each in run_markdown(told, told).splitlines() if each.startswith("cua-vnc run"))
+    assert shlex.split(line)[2] == "--vnc=HOST::PORT"
+    assert "wrote its folder" in run_markdown(told, told)
+
+
+def test_a_huge_text_is_cut_and_a_damaged_run_is_told(write_run, make_step, tmp_path: Path) -> None:
+    steps = [make_step(number, Click(1, 1), "z" * 1_000_000) for number in range(1, 4)]
+    run = write_run(steps, None, task="t" * 10_000_000)
+    text = run_markdown(run, run)
+    assert len(text) < 20_000
+    assert "of 10000000 characters" in text
+    (run / "trace.jsonl").write_text("no JSON\n")
+    assert "The run cannot be shown: `" in run_markdown(run, run)
+
+
+def test_the_command_prints_or_writes(told: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--markdown", str(told)]) == 0
+    assert capsys.readouterr().out.startswith("# `tests/test_shop.py")
+    assert main(["report", "--markdown", str(told.parent), "-o", str(tmp_path / "to" / "here")]) == 0
+    file = tmp_path / "to" / "here" / "run-1.md"
+    assert capsys.readouterr().out == f"{file}\n"
+    assert "(../../runs/run-1/screens/" in file.read_text("utf-8")
+    assert main(["report", "--markdown", str(tmp_path / "to")]) == 2
+    assert main(["report", "--markdown", "--one-file", str(told)]) == 2
+    assert main(["report", "--markdown", str(told), "-o", str(file)]) == 2
+    assert capsys.readouterr().err.count("error: ") == 3

@@ -1,0 +1,58 @@
+"""What a step is called."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_vnc_use.runs.captions import Part, action_in_words, caption
+from pytest_vnc_use.runs.transcript import action_line
+from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, MouseDown, Move, Region, Scroll, TypeText
+from pytest_vnc_use.types.elements import Element, Elements
+
+BOX = Region(0, 0, 9, 9)
+BUTTON, FIELD = Element("button", "Sign in", BOX), Element("textbox", "", BOX)
+EVIL = 'a"\x1b[31m\u202e\n# b'
+
+
+@pytest.mark.parametrize(
+    ("action", "elements", "words"),
+    [
+        (Click(1, 2), (BUTTON,), 'click "Sign in" (button)'),
+        (Click(1, 2, "right", 2), (BUTTON,), 'right double-click "Sign in" (button)'),
+        (Click(1, 2), (), "click at (1, 2)"),
+        (Click(1, 2), (None,), "click at (1, 2)"),
+        (Click(1, 2), (FIELD,), "click the textbox at (1, 2)"),
+        (Click(1, 2), (Element("", "\u200b", BOX),), "click the element at (1, 2)"),
+        (MouseDown(1, 2), (BUTTON,), 'press the left button on "Sign in" (button)'),
+        (Move(1, 2), (BUTTON,), 'move to "Sign in" (button)'),
+        (Scroll(1, 2, "down", 3, "keys"), (BUTTON,), 'scroll down by 3 in "Sign in" (button), by keys'),
+        (Drag(1, 2, 3, 4), (BUTTON, None), 'drag "Sign in" (button) to (3, 4)'),
+        (Drag(1, 2, 3, 4), (None, BUTTON), 'drag from (1, 2) to "Sign in" (button)'),
+        (TypeText("al", press_enter=True), (BUTTON,), 'type "al" in "Sign in" (button), then press Enter'),
+        (TypeText("al"), (FIELD,), 'type "al" in the textbox'),
+        (TypeText("al"), (), 'type "al"'),
+        (KeyCombo(("ctrl", "s")), (BUTTON,), "press ctrl+s"),
+        (Click(1, 2), (Element("b\n", EVIL, BOX),), 'click "a\\" [31m # b" (b)'),
+    ],
+)
+def test_an_action_with_its_elements(action: Action, elements: Elements, words: str) -> None:
+    assert action_in_words(action, elements) == words
+
+
+def test_a_name_is_a_part_of_its_own_and_is_cut() -> None:
+    assert caption(Click(1, 2), (BUTTON,)) == (
+        Part("click"),
+        Part(" "),
+        Part("Sign in", "name"),
+        Part(" ("),
+        Part("button", "quote"),
+        Part(")"),
+    )
+    name = caption(Click(1, 2), (Element("b", "x" * 10_000_000, BOX),))[2].text
+    assert name.startswith("(the first 200 of 10000000 characters) xxx")
+    assert len(name) < 300
+
+
+def test_a_line_of_the_terminal_names_the_element_or_gives_the_numbers() -> None:
+    assert action_line(Click(1, 2), (BUTTON,)) == 'click "Sign in" (button)'
+    assert action_line(Click(1, 2), (FIELD,)) == "click(x=1, y=2, button='left', count=1)"
