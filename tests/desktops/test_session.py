@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.processes.session import Session
+from pytest_vnc_use.desktops.processes.session import Session, remove_leftovers
 from pytest_vnc_use.errors import DesktopError
 from support.leftovers import processes_naming
 from support.vnc_servers import wait_for
@@ -26,6 +27,28 @@ def test_the_tests_own_secrets_are_kept_from_the_program(monkeypatch: pytest.Mon
     session.stop()
     assert "not for the program" not in session.environment.values()
     assert (session.environment["SHOP_MODE"], session.environment["SHOP_SIZE"]) == ("test", "3")
+
+
+COMING_AND_GOING = """
+import os
+while not os.path.exists("end"):
+    for change in (os.mkdir, os.rmdir):
+        for number in range(200):
+            change(f"pytest-vnc-use-{number}")
+"""
+
+
+def test_a_folder_of_locks_may_go_while_leftovers_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", COMING_AND_GOING], cwd=tmp_path):
+        try:
+            wait_for(lambda: any(tmp_path.iterdir()), "no folder came")
+            for _ in range(200):
+                remove_leftovers()
+        finally:
+            (tmp_path / "end").touch()
 
 
 # --- a child that a test forks ---------------------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable
 
 import pytest
 
 from pytest_vnc_use.keyboard.keystrokes import Keystroke, Means, held_after, in_keys, inputs_of
 from pytest_vnc_use.safety.keyboard_state import KeyboardState, edited, edits_of
+from pytest_vnc_use.safety.patterns import Search
 from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, key_set
 from pytest_vnc_use.safety.sight import MOST_READ
 from pytest_vnc_use.types import Action, CallFunction, Click, KeyCombo, KeyDown, OpenAddress, Proposal, Ruling, TypeText
@@ -40,6 +42,12 @@ LONG_TEXTS: dict[str, Callable[[], str]] = {
     "a host in other letters": lambda: "http://xn--" + "a-" + "b9" * (LONG // 2),
     "wide letters": lambda: "Ａ\u200b" * (LONG // 2),
 }
+
+
+def test_time_that_a_busy_machine_takes_away_does_not_count() -> None:
+    search = Search(re.compile("a"), limit_s=0.05)
+    time.sleep(0.1)
+    assert search.find("a")
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ import tempfile
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from glob import glob
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
@@ -289,7 +290,8 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 def remove_leftovers() -> None:
     """Remove the remains of this user's sessions that were killed together with their guard."""
     temporary = Path(tempfile.gettempdir()).resolve()
-    for folder in (*temporary.glob(f"{PREFIX}*"), *temporary.glob(f"pytest-{PREFIX}*/*/{PREFIX}*")):
+    shared = glob(f"pytest-{PREFIX}*/*/{PREFIX}*", root_dir=temporary)  # noqa: PTH207  # Path.glob fails if one goes now
+    for folder in (*temporary.glob(f"{PREFIX}*"), *(temporary / name for name in shared)):
         with suppress(OSError):  # it is in use, or another process is removing it
             status = folder.lstat()  # a link may lead to a folder of this user's that is something else
             if status.st_uid == os.getuid() and stat.S_ISDIR(status.st_mode):
