@@ -19,7 +19,8 @@ from support.gemini_server import GeminiServer, Reply
 from support.paths import PAD, PAD_LINE
 from support.vnc_servers import VncServer
 
-LONGEST_TEST_S = 150
+LONGEST_TEST_S = 600
+"""Nothing takes so long but what hangs, also on a machine with much else to do."""
 
 
 def pytest_configure() -> None:

@@ -457,7 +457,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 @pytest.mark.parametrize("options", [(), ("-n2",)], ids=["alone", "on workers"])
 def test_each_failure_is_told_as_what_broke(project: pytest.Pytester, options: tuple[str, ...]) -> None:
     project.makepyfile(test_it=MODULE + "\n".join(body(name, text) for name, (_, text) in BODIES.items()))
-    result = project.runpytest_subprocess(*ON_PAD, *options, timeout=140)
+    result = project.runpytest_subprocess(*ON_PAD, *options, timeout=500)
     found = {name: test.triage for name, test in results().items()}
     assert {name: found.get(name) for name in BODIES} == {name: triage for name, (triage, _) in BODIES.items()}
     assert "INTERNALERROR" not in result.stdout.str()

@@ -199,7 +199,7 @@ def body(name: str, text: str) -> str:
 def test_a_call_that_broke_is_no_word_on_the_product(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_it=MODULE + "\n".join(body(name, text) for name, (_, text) in BODIES.items()))
-    result = pytester.runpytest_subprocess(*ON_PAD, *options, timeout=140)
+    result = pytester.runpytest_subprocess(*ON_PAD, *options, timeout=500)
     assert {name: test.triage for name, test in results().items()} == {name: each for name, (each, _) in BODIES.items()}
     result.stdout.fnmatch_lines(["verify('it is down') broke: ConnectionError: HTTP 503; the test's code caught that*"])
     assert "broken_calls" not in result.stdout.str()

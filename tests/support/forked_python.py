@@ -1,8 +1,8 @@
 """Start Python modules in processes of their own that need not import the libraries again.
 
-A session of pytest spends most of its processor time on imports: 2 of 3 seconds, as langgraph and google-genai are
-large. Here one process imports them and the package once, and each session is forked from it (`multiprocessing`'s fork
-server).
+A session of pytest spends most of its processor time on imports: 2.5 of 3 seconds, as langgraph and google-genai are
+large. Here one process imports once what a session imports (`_MODULES`), and does what every session would do anew
+(`done_ahead`). Each session is forked from it (`multiprocessing`'s fork server), and so are its workers (`-n2`).
 
 What differs from a process of its own: its parent is the fork server, it takes umask and limits from there, the package
 is loaded, and Python is not taken down at its end. A test of such things starts `sys.executable` by `subprocess`.
@@ -21,41 +21,59 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from multiprocessing import reduction
+from importlib.metadata import entry_points
+from multiprocessing import forkserver, reduction
 from pathlib import Path
 from typing import IO, Any
 
-_MODULES = (
+import pytest
+from _pytest.config import builtin_plugins
+from execnet import gateway_base, gateway_io
+
+import pytest_vnc_use
+
+_PACKAGE = Path(pytest_vnc_use.__file__).parent
+_PLUGINS = [entry.module for entry in entry_points(group="pytest11") if entry.name != "pytest-vnc"]  # that one warns
+_MODULES = [
+    *_PLUGINS,
+    "support.done_ahead",
+    *(f"_pytest.{name}" for name in builtin_plugins),
+    "cryptography.hazmat.primitives.serialization",
+    "google.auth.aio.credentials",
     "google.genai",
-    "jinja2",
+    "httpcore2",
+    "hypothesis.internal.observability",
+    "keysymdef",
+    "langchain_core.tracers.context",
+    "langchain_core.tracers.run_collector",
+    "langchain_core.tracers.stdout",
     "langgraph.checkpoint.sqlite",
     "langgraph.graph",
-    "PIL.Image",
-    "pydantic",
-    "pytest",
-    "pytest_html.plugin",
-    "pytest_vnc_use.agent",
-    "pytest_vnc_use.assembly.connection",
-    "pytest_vnc_use.cli",
-    "pytest_vnc_use.desktops.kinds.qt",
-    "pytest_vnc_use.loop.runner",
-    "pytest_vnc_use.plugin",
-    "pytest_vnc_use.recordings.session",
-    "twisted.internet.reactor",
-    "vncdotool.client",
-    "xdist.plugin",
-)
-_PLUGINS = ("anyio", "langsmith", "pytest_html", "pytest_vnc_use", "xdist")
-"""Packages with a plugin, which pytest would warn of, as it cannot rewrite their assertions any more."""
+    "pdb",
+    "pytest_html.hooks",
+    "pytest_metadata.hooks",
+    "truststore",
+    *(
+        ".".join(file.relative_to(_PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+        for file in sorted(_PACKAGE.rglob("*.py"))
+        if file.name != "__main__.py"
+    ),
+]
+"""What a session imports, also what it imports late."""
+_REWRITTEN = {
+    *(name.partition(".")[0] for name in (*_PLUGINS, "hypothesis", "_hypothesis_globals")),
+    *(name for name in _MODULES if name.startswith("pytest_vnc_use.plugin.")),
+}
+"""Plugins and their packages, which pytest would warn of, as it cannot rewrite their assertions any more."""
 
+_SERVER = forkserver._forkserver
+_OF_A_SERVER = ("_forkserver_address", "_forkserver_authkey")  # since Python 3.14 it asks for the second
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(list(_MODULES))
+_forks.set_forkserver_preload(_MODULES)
 
 
 class ForkedPython:
-    """A running `python -m module`, with the part of `subprocess.Popen` that tests use."""
-
-    stdin = None
+    """A running `python -m module`, or `python -c code`, with the part of `subprocess.Popen` that tests use."""
 
     def __init__(
         self,
@@ -67,18 +85,27 @@ class ForkedPython:
         stdout: int | IO[Any] = subprocess.PIPE,
         stderr: int | IO[Any] = subprocess.STDOUT,
     ) -> None:
-        """Start it; standard input, output and errors as `subprocess.Popen` has them, but input from no pipe."""
+        """Start it; standard input, output and errors as `subprocess.Popen` has them. `module` may be "-c"."""
         self.args = [module, *arguments]
+        self.stdin: IO[str] | None = None
         self.stdout: IO[str] | None = None
         environment = dict(os.environ if env is None else env)
         with contextlib.ExitStack() as stack:
-            streams = [_Stream(stack.enter_context(Path(os.devnull).open()) if stdin == subprocess.DEVNULL else stdin)]
+            if stdin == subprocess.DEVNULL:
+                stdin = stack.enter_context(Path(os.devnull).open())
+            elif stdin == subprocess.PIPE:
+                reader, writer = os.pipe()
+                self.stdin = os.fdopen(writer, "w", encoding="utf-8")
+                stdin = stack.enter_context(os.fdopen(reader, "rb"))
+            streams = [_Stream(stdin)]
             if stdout == subprocess.PIPE:
                 reader, writer = os.pipe()
                 self.stdout = os.fdopen(reader, encoding="utf-8")
                 stdout = stack.enter_context(os.fdopen(writer, "wb"))
             streams += [_Stream(stdout), _Stream(stdout if stderr == subprocess.STDOUT else stderr)]
-            arguments_of_run = (self.args, str(Path(cwd).absolute()), environment, streams)
+            _start_server()
+            server = {name: vars(_SERVER).get(name) for name in _OF_A_SERVER}
+            arguments_of_run = (self.args, str(Path(cwd).absolute()), environment, streams, server)
             self._process = _forks.Process(target=_run, args=arguments_of_run)
             self._process.start()
         self.pid = self._process.pid or 0
@@ -113,6 +140,12 @@ class ForkedPython:
         self._process.kill()
 
 
+def _start_server() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))  # it imports `support`
+        _SERVER.ensure_running()
+
+
 def run_python(module: str, *arguments: str, timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run `python -m module` to its end, and return what it printed."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
@@ -141,7 +174,7 @@ def _number_here(sent: Any) -> int:
     return number
 
 
-def _run(command: list[str], folder: str, env: dict[str, str], streams: list[int]) -> None:
+def _run(command: list[str], folder: str, env: dict[str, str], streams: list[int], server: dict[str, Any]) -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(env)
@@ -154,10 +187,30 @@ def _run(command: list[str], folder: str, env: dict[str, str], streams: list[int
     sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
     sys.argv = command
     sys.path[:0] = [folder, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
-    for name in _PLUGINS:
+    for name in _REWRITTEN & sys.modules.keys():
         sys.modules[name].__doc__ = "PYTEST_DONT_REWRITE"
+    _own_reactor()
+    vars(_SERVER).update(server, ensure_running=lambda: None)  # workers are forked from the same server
+    gateway_io.Popen2IOMaster.__init__ = _fork_worker  # type: ignore[assignment]
     gc.freeze()  # what was imported ahead is no garbage: pytest collects five times at its end, 0.4 s in all
     try:
-        runpy.run_module(command[0], run_name="__main__", alter_sys=True)
+        if command[0] == "-c":
+            exec(command[1], {"__name__": "__main__"})
+        else:
+            runpy.run_module(command[0], run_name="__main__", alter_sys=True)
     finally:
         atexit._run_exitfuncs()
+
+
+def _own_reactor() -> None:
+    """Build Twisted's reactor anew: forked processes would share its `epoll` and its pipe, and wake up each other."""
+    reactor: Any = sys.modules["twisted.internet.reactor"]
+    reactor.waker = None
+    reactor.__init__()
+
+
+def _fork_worker(io: gateway_io.Popen2IOMaster, command: list[str], execmodel: gateway_base.ExecModel) -> None:
+    """Start a worker of pytest-xdist as a session is started. Its command is `python -u -c CODE`."""
+    popen = ForkedPython(*command[-2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=2)
+    io.popen = popen
+    gateway_base.Popen2IO.__init__(io, popen.stdin, popen.stdout, execmodel=execmodel)

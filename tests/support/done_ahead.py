@@ -1,0 +1,28 @@
+"""Done once, in the server that `forked_python` forks sessions from: templates are compiled, schemas are built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_vnc_use.report import templates
+from pytest_vnc_use.report.results import RehearsalFigures, RunFigures, SessionResults
+from pytest_vnc_use.runs import json_lines
+from pytest_vnc_use.types import Action, Decision, FrameRef, Proposal, Ruling, Step, Verdict
+
+for pages in (templates._TEMPLATES, templates._PAGES):
+    for name in pages.list_templates(("j2",)):
+        pages.get_template(name)
+FORMS: tuple[Any, ...] = (
+    Action,
+    Decision,
+    FrameRef,
+    Proposal,
+    Ruling,
+    SessionResults,
+    Step,
+    Verdict,
+    tuple[RehearsalFigures, ...],
+    tuple[RunFigures, ...],
+)
+for form in FORMS:
+    json_lines._adapter(form)
