@@ -109,10 +109,10 @@ def read_task_file(path: Path) -> tuple[FileTest, ...]:
         raise SettingsError(f"{path}: not TOML that can be read: it is nested too deeply") from exc
     except ValidationError as exc:
         errors = [dict(error) for error in exc.errors(include_url=False)]
-        told = [
+        problems = [
             _format_error(path, text, error) for error in errors if error["type"] != "literal_error"
         ]  # pydantic reports a wrong `expect` twice
-        raise SettingsError("\n".join(dict.fromkeys(told))) from exc
+        raise SettingsError("\n".join(dict.fromkeys(problems))) from exc
     _check_limits(path, text, file, ())
     tests = [test for number, table in enumerate(file.test) for test in _tests_of(path, text, number, file, table)]
     _check_names(path, tests)
@@ -233,8 +233,8 @@ def _fault(key: str, known: str, error: Mapping[str, Any]) -> str:
         case "string_pattern_mismatch":
             return "must name environment variables; the secret itself does not belong into a file"
         case _:
-            told = re.sub(r"^(\w+ should|Value error, must)", "must", error["msg"])
-            return f"{told}, got {error['input']!r}"
+            message = re.sub(r"^(\w+ should|Value error, must)", "must", error["msg"])
+            return f"{message}, got {error['input']!r}"
 
 
 def line_of(text: str, place: Place) -> int:

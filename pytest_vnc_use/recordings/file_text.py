@@ -25,10 +25,10 @@ _QUIET_OF_1_S = 1.2
 
 def text_of(recording: Recording) -> str:
     """Return the text of a recording's file: JSON, with one line for each step and each claim."""
-    told = recording.model_dump(mode="json", exclude_defaults=True)
+    content = recording.model_dump(mode="json", exclude_defaults=True)
     has_elements = any(step.elements for run in recording.runs for step in run.steps)
     version = VERSION if has_elements else WITHOUT_ELEMENTS
-    return _object({"format": FORMAT, "version": version, **told}, "") + "\n"
+    return _object({"format": FORMAT, "version": version, **content}, "") + "\n"
 
 
 def _object(fields: JsonObject, indent: str) -> str:

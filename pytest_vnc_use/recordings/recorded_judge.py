@@ -74,17 +74,17 @@ class RecordedJudge:
 
     def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str]:
         """Return the evidence that the screen shows again, or None and the reason why there is none."""
-        told, seen = self._hide(claim), pixels_of(frame.png)
-        evidence = [each for each in self._evidence if each.claim == told and (each.verdict == "read") == reading]
+        sanitized, seen = self._hide(claim), pixels_of(frame.png)
+        evidence = [each for each in self._evidence if each.claim == sanitized and (each.verdict == "read") == reading]
         mismatches = [self._mismatch(each, seen, frame.taken_s) for each in evidence]
         for each, mismatch in zip(evidence, mismatches, strict=True):
             if mismatch is None:
-                self._heard(told, frame, each, None)
+                self._heard(sanitized, frame, each, None)
                 return each, ""
         if not evidence:
-            self._heard(told, frame, None, None)
+            self._heard(sanitized, frame, None, None)
             return None, "nothing is recorded of it, and no model is configured"
-        self._heard(told, frame, evidence[-1], mismatches[-1])
+        self._heard(sanitized, frame, evidence[-1], mismatches[-1])
         last = mismatches[-1]
         where = last.problem if last else ""
         return None, f"the screen is not as it was when this was judged ({where}), and no model is there to look at it"

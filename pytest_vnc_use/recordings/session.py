@@ -121,10 +121,10 @@ class RecordedTest:
         if run.known is None:
             return planner, desktop
         live = None if self.mode == "replay" else planner
-        told, earlier = partial(self._closed, run), before.touched() if before else Earlier()
+        on_closed, earlier = partial(self._closed, run), before.touched() if before else Earlier()
         file = str(self.key.path)
         run.replay = Replay(
-            run.known, live, earlier=earlier, masks=self._masks, file=file, rehearsal=self._rehearsal, closed=told
+            run.known, live, earlier=earlier, masks=self._masks, file=file, rehearsal=self._rehearsal, closed=on_closed
         )
         limit_s = started.settings["gate_seconds"]
         run.eyes = PatientEyes(desktop, run.replay, limit_s, let_go, lambda left_s: emit(GateAwaited(left_s)))
@@ -339,14 +339,16 @@ class RecordedTest:
         (self._runs[-1].claims if self._runs else self._opening).append(evidence)
 
     def _evidence(self, claim: str, judged: Verdict | Reading, frame: Frame) -> Evidence:
-        told = {"verdict": judged.kind} if isinstance(judged, Verdict) else {"verdict": "read", "value": judged.value}
+        details = (
+            {"verdict": judged.kind} if isinstance(judged, Verdict) else {"verdict": "read", "value": judged.value}
+        )
         rest = screen_at_rest(self._eyes()) if self._eyes else Screen()
         parts, quiet_s = self._volatile(frame, rest.volatile), 0.0
         if self._eyes and other_than(rest.pixels(), pixels_in(frame), parts) is None:
             quiet_s = rest.quiet_s
         screen = Screen(volatile=parts, quiet_s=quiet_s, pixels=partial(pixels_of, frame.png))
         region, model = judged.region, judged.model
-        return Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **told)
+        return Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **details)
 
     def _volatile(self, frame: Frame, moving: tuple[Volatile, ...]) -> tuple[Volatile, ...]:
         """Return the parts that move now; where the screen still shows the run's end, also the parts that moved there.

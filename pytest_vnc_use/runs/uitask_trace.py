@@ -204,12 +204,12 @@ def _found(run_folder: Path) -> Path | None:
 
 def _records_in(file: Path) -> list[dict[str, Any]]:
     try:
-        told = json.loads(file.read_bytes())
+        records = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError) as exc:
         raise RunFolderError(f"it must be JSON: {exc}") from exc
-    if not isinstance(told, list) or not all(isinstance(record, dict) for record in told):
-        raise RunFolderError(f"it must be a list of actions with their params, got {told!r:.100}")
-    return told
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise RunFolderError(f"it must be a list of actions with their params, got {records!r:.100}")
+    return records
 
 
 def _parsed(records: list[dict[str, Any]], folder: Path) -> Execution:

@@ -314,10 +314,10 @@ def in_format(pixels: Pixels, form: PixelFormat) -> bytes:
         (8, form.greenmax, form.greenshift),
         (0, form.bluemax, form.blueshift),
     )
-    told = sum(
+    moved = sum(
         (((pixels >> np.uint32(ours)) & 255) * np.uint32(most) // 255) << shift for ours, most, shift in channels
     )
-    return np.asarray(told).astype(number).tobytes()
+    return np.asarray(moved).astype(number).tobytes()
 
 
 _SAME = (16, 8, 0, 255, 255, 255)

@@ -65,8 +65,10 @@ class Program:
 
         def shows(png: bytes) -> bool:
             if program.end:
-                told = program.message(f"{program.end} and had not shown a window{'' if program.exit_code else STAY}")
-                raise early_end(told, program.exit_code, program.output_tail(), elsewhere=True)
+                message = program.message(
+                    f"{program.end} and had not shown a window{'' if program.exit_code else STAY}"
+                )
+                raise early_end(message, program.exit_code, program.output_tail(), elsewhere=True)
             return not same_screen(before, png)
 
         if not await_screen(screen, shows, Deadline(timeout_s)):

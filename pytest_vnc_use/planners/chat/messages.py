@@ -56,8 +56,8 @@ def _result(steps: Sequence[Step]) -> str:
     """Return the result of one call, or the results of each action of a batch."""
     if len(steps) == 1:
         return _cut(prompts.result_in_words(steps[0]))
-    told = [f"{step.proposal.as_proposed['name']}: {prompts.result_in_words(step)}" for step in steps]
-    return _cut("\n".join(f"{number}. {line}" for number, line in enumerate(told, start=1)))
+    results = [f"{step.proposal.as_proposed['name']}: {prompts.result_in_words(step)}" for step in steps]
+    return _cut("\n".join(f"{number}. {line}" for number, line in enumerate(results, start=1)))
 
 
 def user_message(text: str, png: bytes | None = None) -> Message:

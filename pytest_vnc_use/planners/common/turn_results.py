@@ -74,8 +74,8 @@ def screen_in_details(screen: FrameRef) -> JsonObject:
 
 def screen_asked_about(turn: Turn) -> FrameRef:
     """Return the screen of the turn's request; if it is not noted, the screen before the turn's first step."""
-    told: Any = turn.decision.provider_details.get("screen")
-    return FrameRef(**told) if told else turn.steps[0].frame_before
+    details: Any = turn.decision.provider_details.get("screen")
+    return FrameRef(**details) if details else turn.steps[0].frame_before
 
 
 def screens_seen(turns: Sequence[Turn], now: FrameRef) -> list[FrameRef]:
