@@ -56,7 +56,7 @@ def mode_of(asked: str, *, exists: bool, ci: bool, has_planner: bool) -> Mode:
 
 
 @dataclass
-class _Heard:
+class _Question:
     """The newest question to a judge: the frame, the evidence for it, and how the screen differs from that now."""
 
     frame: Frame
@@ -86,7 +86,7 @@ class RecordedTest:
         self._opening: list[Evidence] = []
         self._runs: list[RunState] = []
         self._current: RunState | None = None
-        self._heard: dict[str, _Heard] = {}
+        self._questions: dict[str, _Question] = {}
         self._is_whole = True
         self._acts_unseen = False
         """True where something was done since the newest run began that its eyes do not know of."""
@@ -160,7 +160,7 @@ class RecordedTest:
             rehearsal=self._rehearsal,
             eyes=eyes,
             hide=hide,
-            heard=self._hear,
+            on_question=self._note_question,
         )
 
     def _known(self, task: str, desktop: Controller) -> RecordedRun | None:
@@ -312,20 +312,20 @@ class RecordedTest:
 
     # --- claims ------------------------------------------------------------------------------------------------------
 
-    def _hear(self, claim: str, frame: Frame, evidence: Evidence | None, mismatch: Mismatch | None) -> None:
-        self._heard[claim] = _Heard(frame, evidence, mismatch)
+    def _note_question(self, claim: str, frame: Frame, evidence: Evidence | None, mismatch: Mismatch | None) -> None:
+        self._questions[claim] = _Question(frame, evidence, mismatch)
 
     def _keep(self, claim: str, judged: Verdict | Reading) -> None:
         """Keep a judge's answer with its evidence: the known evidence where the answer rests on it, else a new one."""
-        heard = self._heard.pop(claim, None)
-        if heard is None:
+        question = self._questions.pop(claim, None)
+        if question is None:
             return
-        if heard.evidence and heard.mismatch:
-            self._tell_missed(claim, heard.evidence, heard.mismatch, heard.frame)
-        if heard.evidence and not heard.mismatch:
-            self._add(heard.evidence)
+        if question.evidence and question.mismatch:
+            self._tell_missed(claim, question.evidence, question.mismatch, question.frame)
+        if question.evidence and not question.mismatch:
+            self._add(question.evidence)
         elif self._records and not (isinstance(judged, Verdict) and judged.kind == "unsure"):
-            self._add(self._evidence(claim, judged, heard.frame))
+            self._add(self._evidence(claim, judged, question.frame))
 
     def _tell_missed(self, claim: str, evidence: Evidence, mismatch: Mismatch, frame: Frame) -> None:
         problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"

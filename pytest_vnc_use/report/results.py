@@ -15,7 +15,7 @@ from typing import Any
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.runs.folder import from_json, read_trace, to_json, write_atomically
 from pytest_vnc_use.runs.reading import read_whole
-from pytest_vnc_use.runs.story import outcome_of
+from pytest_vnc_use.runs.run_summary import outcome_of
 from pytest_vnc_use.types import FrameRef, Usage
 
 FORMAT = "pytest-vnc-use results"
