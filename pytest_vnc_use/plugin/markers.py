@@ -80,10 +80,10 @@ def error_of(item: pytest.Item) -> SettingsError | None:
 
 def agreed(specs: Sequence[TaskSpec]) -> dict[str, object]:
     """Return the settings of the whole test: those that all markers share, and those that one marker sets for all."""
-    said = {name: value for spec in specs for name, value in spec.settings.items()}
+    settings = {name: value for spec in specs for name, value in spec.settings.items()}
     return {
         name: value
-        for name, value in said.items()
+        for name, value in settings.items()
         if name in OF_A_TEST or all(spec.settings.get(name) == value for spec in specs)
     }
 

@@ -192,11 +192,11 @@ def _check_limits(path: Path, text: str, table: _Limits, place: Place) -> None:
 
 def _check_words(table: _TestTable, given: Mapping[str, Any]) -> None:
     """Raise SettingsError if a secret is used but not declared, or a parameter is declared but not used."""
-    said = "\n".join([*table.task, *(table.expect or ()), given.get("app", "")])
-    if unknown := set(SECRET_MARK.findall(said)) - set(given.get("secrets", ())):
+    text = "\n".join([*table.task, *(table.expect or ()), given.get("app", "")])
+    if unknown := set(SECRET_MARK.findall(text)) - set(given.get("secrets", ())):
         name = min(unknown)
         raise SettingsError(f"'<secret:{name}>' stands for a secret: add {name!r} to 'secrets'")
-    if unused := [name for name in table.parameters if f"{{{name}}}" not in said]:
+    if unused := [name for name in table.parameters if f"{{{name}}}" not in text]:
         raise SettingsError(f"the parameter {unused[0]!r} stands nowhere in task, expect or app: write {{{unused[0]}}}")
 
 

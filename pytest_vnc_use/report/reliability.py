@@ -131,9 +131,9 @@ def sentence_about(task: str, *words: str) -> str:
 
     Longer words count more.
     """
-    said = set(_words(" ".join(words)))
+    spoken = set(_words(" ".join(words)))
     parts = [part.strip() for part in re.split(r"[.;!?\n]+\s*|,\s+|\s+and\s+", task) if part.strip()]
-    shared = [sum(map(len, said.intersection(_words(part)))) for part in parts]
+    shared = [sum(map(len, spoken.intersection(_words(part)))) for part in parts]
     return parts[shared.index(max(shared))] if any(shared) else ""
 
 

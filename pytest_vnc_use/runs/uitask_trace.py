@@ -156,13 +156,13 @@ def _record(name: str, params: JsonObject) -> dict[str, Any]:
 def _records(step: Step) -> list[dict[str, Any]]:
     """Return the records of the step's actions. A confirmation is in the first of them."""
     proposal = step.proposal
-    said = {
+    record = {
         "number": step.number,
         "name": str(proposal.as_proposed.get("name", "")),
         "intent": proposal.intent,
         "screenshot": f"screens/{step.frame_after.digest}.png",
     }
-    records = [_record(*words) | said for words in words_for(proposal.action)]
+    records = [_record(*words) | record for words in words_for(proposal.action)]
     if proposal.confirmation and records:
         records[0]["confirmation"] = to_json(proposal.confirmation)
     return records

@@ -88,10 +88,10 @@ class Arguments:
         value = self.values.get(name)
         if value is None:
             return default
-        said = _FLAGS.get(str(value).strip().lower())
-        if said is None:
+        flag = _FLAGS.get(str(value).strip().lower())
+        if flag is None:
             raise Unreadable(f"{name!r} must be true or false, got {value!r:.100}")
-        return said
+        return flag
 
     def number(self, *names: str, default: float) -> float:
         """Return the first of these arguments that was given, as a number. Raises Unreadable if it is none."""

@@ -60,8 +60,8 @@ def problem_of_call(steps: CallSteps) -> str:
 
 def result_of_call(steps: CallSteps) -> str:
     """Return the result of the call as text for the model: its problem or its functions' output, and all notes."""
-    said = problem_of_call(steps) or "\n".join(step.output for step in steps if step.output) or "ok"
-    return "\n".join([said, *(step.note for step in steps if step.note)])
+    result = problem_of_call(steps) or "\n".join(step.output for step in steps if step.output) or "ok"
+    return "\n".join([result, *(step.note for step in steps if step.note)])
 
 
 # --- the screens that a model has seen -------------------------------------------------------------------------------
