@@ -77,6 +77,7 @@ class RecordedTest:
         self._rehearsal = rehearsal
         self._show = show
         self.mode = mode
+        self._records = mode in ("auto", "rewrite", "demonstrate")
         self.healed: list[str] = []
         """The differences from the recording that a planner or a judge resolved anew."""
         self._watched = TransientWatch(rehearsal)
@@ -222,10 +223,6 @@ class RecordedTest:
                     self._watched.look_after(self._current, event.step)
                 if self._records and self._current and self._current.is_live:
                     self._current.recorder.observe(event)
-
-    @property
-    def _records(self) -> bool:
-        return self.mode in ("auto", "rewrite", "demonstrate")
 
     def _end(self, event: RunEnded) -> None:
         run, self._current = self._current, None
