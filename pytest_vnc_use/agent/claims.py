@@ -126,17 +126,17 @@ class Claims:
         if not message and not isinstance(claim, Verdict):
             raise SettingsError(f"check needs a message that says what {claim!r} means")
         kind: VerdictKind = claim.kind if isinstance(claim, Verdict) else "holds" if claim else "fails"
-        told = ": ".join(filter(None, [message, str(claim) if isinstance(claim, Verdict) else ""]))
-        self._checks.append((kind, told))
+        line = ": ".join(filter(None, [message, str(claim) if isinstance(claim, Verdict) else ""]))
+        self._checks.append((kind, line))
         return kind == "holds"
 
     def unmet(self) -> TaskFailed | None:
         """Return the error of all soft checks so far, as `VncUseAgent.unmet` says."""
         checks, self._checks = [*self._checks, *self._ignored()], []
-        failed = [(kind, told) for kind, told in checks if kind != "holds"]
+        failed = [(kind, line) for kind, line in checks if kind != "holds"]
         if not failed:
             return None
-        lines = [f"{len(failed)} of {len(checks)} checks not met", *(told for _, told in failed)]
+        lines = [f"{len(failed)} of {len(checks)} checks not met", *(line for _, line in failed)]
         return error_for_verdicts([kind for kind, _ in failed])("\n  ".join(lines))
 
     def _ignored(self) -> list[tuple[VerdictKind, str]]:
@@ -189,10 +189,10 @@ class Claims:
 
     def _remembered(self, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> AskedVerdict:
         usage = sum((each.usage for each in all_of_it), Usage())
-        told = self._context.secrets.everything.hide_in(replace(verdict, looks=len(all_of_it), usage=usage))
-        told = replace(told, reason=cut(told.reason))  # in this order: half a secret would not be known as one
-        self.verdicts.append(AskedVerdict.of(told))
-        self._context.runner.record(Judged(told), frames)
+        judged = self._context.secrets.everything.hide_in(replace(verdict, looks=len(all_of_it), usage=usage))
+        judged = replace(judged, reason=cut(judged.reason))  # in this order: half a secret would not be known as one
+        self.verdicts.append(AskedVerdict.of(judged))
+        self._context.runner.record(Judged(judged), frames)
         return self.verdicts[-1]
 
     def _kept(self, steps: int) -> Iterator[Frame]:

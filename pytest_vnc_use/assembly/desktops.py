@@ -120,7 +120,7 @@ def is_given(settings: Settings) -> bool:
 
 def given_servers(settings: Settings) -> list[str]:
     """Return the addresses of desktops that somebody else started. Raises SettingsError for one that is none."""
-    from pytest_vnc_use.desktops.processes.remote_exec import reach_of
+    from pytest_vnc_use.desktops.processes.remote_exec import remote_exec_of
 
     servers = [address.strip() for address in settings.server.split(",") if address.strip()]
     for address in servers or [settings.server]:
@@ -129,7 +129,7 @@ def given_servers(settings: Settings) -> list[str]:
                 "--vnc-server must be host::port, host:display, the path of a unix socket, xvnc, qt or "
                 f"container:IMAGE, got {address!r}"
             )
-    if settings.exec and len({reach_of(settings.exec, address).command for address in servers}) < len(servers):
+    if settings.exec and len({remote_exec_of(settings.exec, address).command for address in servers}) < len(servers):
         raise SettingsError(
             f"--vnc-exec={settings.exec!r} leads to the same place for several of {servers!r}; tell them apart with "
             "{host} or {port}, such as 'ssh {host}'"
@@ -221,7 +221,7 @@ def _given_desktop(settings: Settings, holder: str) -> Desktop:
 
 
 def _leased_desktop(settings: Settings, leased: Lease, *, check: bool) -> Desktop:
-    from pytest_vnc_use.desktops.processes.remote_exec import reach_of
+    from pytest_vnc_use.desktops.processes.remote_exec import remote_exec_of
     from pytest_vnc_use.desktops.sharing.leases import LeasedDesktop
 
     def look(server: str, _: str | None) -> Controller:
@@ -229,7 +229,7 @@ def _leased_desktop(settings: Settings, leased: Lease, *, check: bool) -> Deskto
 
     if check:
         look(leased.server, None).close()
-    return LeasedDesktop(leased, reach_of(settings.exec, leased.server) if settings.exec else None, look)
+    return LeasedDesktop(leased, remote_exec_of(settings.exec, leased.server) if settings.exec else None, look)
 
 
 def given_desktop(settings: Settings) -> Desktop:
@@ -238,10 +238,10 @@ def given_desktop(settings: Settings) -> Desktop:
     Raises SettingsError.
     """
     from pytest_vnc_use.desktops.kinds.given import AddressDesktop
-    from pytest_vnc_use.desktops.processes.remote_exec import reach_of
+    from pytest_vnc_use.desktops.processes.remote_exec import remote_exec_of
 
     _withhold_keys(settings)
-    return AddressDesktop(settings.server, reach_of(settings.exec, settings.server) if settings.exec else None)
+    return AddressDesktop(settings.server, remote_exec_of(settings.exec, settings.server) if settings.exec else None)
 
 
 def given_password(settings: Settings) -> str | None:

@@ -196,7 +196,7 @@ class VNCController:
 
         Each came between two frames that were taken, stayed for 0.2 s or longer, and went.
         """
-        return tuple(passed.frame() for passed in self._screen.passed())
+        return tuple(capture.frame() for capture in self._screen.transients())
 
     # --- the pointer ---
 

@@ -308,12 +308,12 @@ class Flow:
             return True
         if is_named(call, _EXPECTS_ERROR):
             return len(call.args) > 1 and not isinstance(call.args[1], ast.Lambda)
-        told = [*call.args, *(each.value for each in call.keywords)]
+        arguments = [*call.args, *(each.value for each in call.keywords)]
         match call.func:
             case ast.Attribute(attr=name, value=owner):
-                return is_known_assertion(self._scope, name, told, owner, is_found=callee is not NOTHING)
+                return is_known_assertion(self._scope, name, arguments, owner, is_found=callee is not NOTHING)
             case ast.Name(id=name):
-                return is_known_assertion(self._scope, name, told, None, is_found=callee is not NOTHING)
+                return is_known_assertion(self._scope, name, arguments, None, is_found=callee is not NOTHING)
         return False
 
     def _called_asserts(self, call: ast.Call, method: Method) -> bool:

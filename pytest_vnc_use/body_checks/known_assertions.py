@@ -14,27 +14,27 @@ from pytest_vnc_use.body_checks.truths import proves
 
 
 def is_known_assertion(
-    scope: Scope, name: str, told: Sequence[ast.expr], owner: ast.expr | None, *, is_found: bool
+    scope: Scope, name: str, arguments: Sequence[ast.expr], owner: ast.expr | None, *, is_found: bool
 ) -> bool:
     """Return whether a call asserts by its name: of pytest, unittest, numpy, pandas, playwright, or this package.
 
     Another package's function with such a name counts only if it was found: it may be any helper that only returns.
     """
-    if name == "check" and len(told) > 1:
-        return proves(scope, told[0]) and not isinstance(told[0], ast.Constant)
+    if name == "check" and len(arguments) > 1:
+        return proves(scope, arguments[0]) and not isinstance(arguments[0], ast.Constant)
     if name.startswith(("to_", "not_to_")) and owner is not None:
         return is_named(innermost(owner), frozenset({"expect"})) and not _is_of_the_user(scope, innermost(owner))
     if not re.match(r"assert[A-Z]", name) and name not in ASSERTING and not (is_found and name.startswith("assert")):
         return False
     if name in ("assertTrue", "assertFalse", "assert_", "assert_that"):
         return (
-            bool(told)
-            and proves(scope, told[0], truth=name != "assertFalse")
-            and (name != "assert_that" or len(told) > 1)
+            bool(arguments)
+            and proves(scope, arguments[0], truth=name != "assertFalse")
+            and (name != "assert_that" or len(arguments) > 1)
         )
     if name in ("assertIsNotNone", "assertIsInstance"):
-        return bool(told) and proves(scope, told[0]) and not scope.facts_in(told[0])
-    asked = told or ([owner] if owner is not None else [])
+        return bool(arguments) and proves(scope, arguments[0]) and not scope.facts_in(arguments[0])
+    asked = arguments or ([owner] if owner is not None else [])
     if any(map(scope.tells, asked)):
         return False
     return len({ast.dump(each) for each in asked}) == len(asked) and any(map(scope.rests, asked))

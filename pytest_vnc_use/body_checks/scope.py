@@ -283,8 +283,8 @@ class Scope:
         """Return whether the value of an expression may rest on the planner's word."""
         if self.trusts_outcome:
             return False
-        told: bool = self._answered("words", node, partial(tells_words, self))
-        return told
+        tells: bool = self._answered("words", node, partial(tells_words, self))
+        return tells
 
     def rests(self, node: ast.AST) -> bool:
         """Return whether the value of an expression comes from a look at the program."""

@@ -19,13 +19,13 @@ def proves(scope: Scope, test: ast.expr, *, truth: bool = True) -> bool:
         case ast.UnaryOp(op=ast.Not()):
             return proves(scope, test.operand, truth=not truth)
         case ast.BoolOp():
-            told = [proves(scope, value, truth=truth) for value in test.values]
-            return any(told) if isinstance(test.op, ast.And) == truth else all(told)
+            proofs = [proves(scope, value, truth=truth) for value in test.values]
+            return any(proofs) if isinstance(test.op, ast.And) == truth else all(proofs)
         case ast.Call(func=ast.Name(id="all" | "any"), args=[ast.Name(id=name)]) if name in scope.parts:
             return False  # this asks only for its keys
         case ast.Call(func=ast.Name(id="any" | "all" as name), args=[ast.List(elts=each) | ast.Tuple(elts=each)]):
-            told = [proves(scope, value, truth=truth) for value in each]
-            return any(told) if (name == "all") == truth else all(told) and bool(told)
+            proofs = [proves(scope, value, truth=truth) for value in each]
+            return any(proofs) if (name == "all") == truth else all(proofs) and bool(proofs)
     return not scope.tells(test) and _shows(scope, test)
 
 

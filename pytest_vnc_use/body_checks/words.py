@@ -135,10 +135,10 @@ def _call_tells(scope: Scope, call: ast.Call) -> bool:
         return scope.follows and returns_words(scope.within(call, method), method.function)
     if (name in RUNS and owner is not None and _is_agent(scope, owner)) or _reads_own_file(scope, call, name):
         return True
-    told = [*call.args, *(each.value for each in call.keywords), *([owner] if owner is not None else [])]
+    arguments = [*call.args, *(each.value for each in call.keywords), *([owner] if owner is not None else [])]
     if owner is None and isinstance(call.func, (ast.Name, ast.Call, ast.Subscript)):
-        told.append(call.func)
-    return any(map(scope.tells, told))
+        arguments.append(call.func)
+    return any(map(scope.tells, arguments))
 
 
 def is_watched(scope: Scope, owner: ast.expr | None) -> bool:

@@ -33,7 +33,7 @@ from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.report.phrases import action_in_words
 from pytest_vnc_use.runs.folder import RunFolder, Trace, read_trace
 from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.runs.story import RunLine, RunStory, line_of, story_of
+from pytest_vnc_use.runs.run_summary import RunLine, RunSummary, line_of, summary_of
 from pytest_vnc_use.runs.transcript import line, plain, step_line
 from pytest_vnc_use.settings.settings import TIMING, Settings, merge
 from pytest_vnc_use.types import ApprovalAsked, Limits, Outcome, RunEvent, RunResult, Step, StepFinished, TurnDecided
@@ -226,7 +226,7 @@ class Tools:
         expect: Sequence[str] = (),
         steps: int | None = None,
         seconds: float | None = None,
-    ) -> RunStory | InputRequiredResult:
+    ) -> RunSummary | InputRequiredResult:
         """Carry out a task, one plain sentence, on the desktop; then judge each claim of `expect` about its screen.
 
         `steps` and `seconds` limit the run. The user is asked before risky actions. Costs model calls, thus money.
@@ -239,7 +239,7 @@ class Tools:
                     return _asks(trace.path.name, trace.asked)
                 yes = await _answer(ctx, trace.asked, self._answer_within_s)
                 trace = await self._advanced(ctx, partial(_go_on, trace.path.name, trace.asked.number, yes))
-            return story_of(trace)
+            return summary_of(trace)
 
     def _first(
         self, task: str, expect: Sequence[str], steps: int | None, seconds: float | None
@@ -289,10 +289,10 @@ class Tools:
         newest = sorted((file.parent for file in found), key=lambda path: path.name, reverse=True)
         return [line_of(path) for path in newest[: max(0, limit)]]
 
-    def read_run(self, run_id: str) -> RunStory:
+    def read_run(self, run_id: str) -> RunSummary:
         """Read what happened in a run: its outcome, its message, the verdicts on its claims, its steps."""
         with _errors_on_one_line(self._redactor.hide):
-            return story_of(self._trace(run_id))
+            return summary_of(self._trace(run_id))
 
     def step_picture(self, run_id: str, step: int, when: Literal["before", "after"] = "before") -> Image:
         """Show the screen before a step of a run, with the point it acted on marked, or the screen after it."""

@@ -83,7 +83,9 @@ def what_changed(start: Screen, end: Screen) -> Region | None:
 
 
 def _recording(wanted: CodegenRequest, shown: Shown, claims: Sequence[str], changed: Region | None) -> Recording:
-    told = "this was said of it when it was shown" if wanted.expect else "proposed when it was shown, judged by nobody"
+    reason = (
+        "this was said of it when it was shown" if wanted.expect else "proposed when it was shown, judged by nobody"
+    )
     height, width = shown.end.pixels().shape
     run = RecordedRun(
         task=wanted.task,
@@ -96,7 +98,7 @@ def _recording(wanted: CodegenRequest, shown: Shown, claims: Sequence[str], chan
         ),
         end=shown.end,
         claims=tuple(
-            Evidence(claim=claim, verdict="holds", reason=told, region=changed, model=PERSON, screen=shown.end)
+            Evidence(claim=claim, verdict="holds", reason=reason, region=changed, model=PERSON, screen=shown.end)
             for claim in claims
         ),
     )
@@ -108,11 +110,11 @@ def _source(wanted: CodegenRequest, claims: Sequence[str], changed: Region | Non
     given = {"expect": list(claims), "secrets": sorted(wanted.secrets) or None, "app": wanted.app or None}
     arguments = [_literal(wanted.task), *(f"{name}={_literal(value)}" for name, value in given.items() if value)]
     where = f"from {changed.left, changed.top} to {changed.right, changed.bottom}" if changed else "nowhere"
-    told = [f"What was shown changed the screen {where}; assert what a file or a program can tell."]
+    comment = [f"What was shown changed the screen {where}; assert what a file or a program can tell."]
     if not wanted.expect:
-        told += ["", "The claim is only proposed: say what should be seen, here and in the recording.", ""]
+        comment += ["", "The claim is only proposed: say what should be seen, here and in the recording.", ""]
     origin = "Recorded by demonstration: `cua-vnc record`."
-    return test_source(wanted.test, origin, arguments, "\n    ".join(told))
+    return test_source(wanted.test, origin, arguments, "\n    ".join(comment))
 
 
 def _literal(value: object) -> str:

@@ -205,9 +205,9 @@ class Showing:
         """
         session = ViewerSession(desktop, self.say, limit_s, self.elements_of)
         screen_at_rest(desktop)  # so that moving parts are known from the start
-        stage = ViewerServer(desktop.screen, desktop.name, self.listen, self.password, session.hear)
-        with closing(stage), until(session):
-            self.say(f"{self.invitation}: vncviewer {stage.address}")
+        server = ViewerServer(desktop.screen, desktop.name, self.listen, self.password, session.hear)
+        with closing(server), until(session):
+            self.say(f"{self.invitation}: vncviewer {server.address}")
             end = session.run()
         return Shown(self._steps_of(session.shown), end)
 

@@ -31,7 +31,7 @@ from pytest_vnc_use.keyboard.keysyms import (
     parse_combo,
     parse_key,
 )
-from pytest_vnc_use.keyboard.text_plan import Pasted, Piece, TextReach, Typed, plan_text
+from pytest_vnc_use.keyboard.text_plan import Pasted, Piece, TypableText, Typed, plan_text
 from pytest_vnc_use.types import (
     HISTORY_KEYS,
     Action,
@@ -68,7 +68,7 @@ class Means:
     that is sent in its place. `only_keysyms`, where given, are all keysyms that the desktop takes.
     """
 
-    text: TextReach = "clipboard"
+    text: TypableText = "clipboard"
     wheel: bool = True
     substitutes: Mapping[int, int] = field(default_factory=dict)
     only_keysyms: frozenset[int] | None = None

@@ -11,7 +11,7 @@ from pytest_vnc_use.errors import ActionError
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BEYOND_ASCII, _BEYOND_LATIN = re.compile(r"[^\x00-\x7f]"), re.compile(r"[^\x00-\xff]")
-TextReach = Literal["ascii", "latin-1", "clipboard", "clipboard only"]
+TypableText = Literal["ascii", "latin-1", "clipboard", "clipboard only"]
 """The text that a server takes: ASCII by keys, Latin-1 by keys, ASCII by keys and the rest pasted, or all pasted."""
 
 
@@ -32,20 +32,20 @@ class Pasted:
 Piece = Union[Typed, Pasted]
 
 
-def plan_text(text: str, reach: TextReach) -> tuple[Piece, ...]:
+def plan_text(text: str, typable: TypableText) -> tuple[Piece, ...]:
     """Return the pieces of `text` in order.
 
     Raises ActionError, before anything is typed, where the server cannot take a character.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     _refuse(_CONTROL, text, "characters that no key makes")
-    match reach:
+    match typable:
         case "ascii":
             _refuse(_BEYOND_ASCII, text, "characters that this VNC server takes no keys for")
         case "latin-1":
             _refuse(_BEYOND_LATIN, text, "characters that this VNC server takes no keys for")
         case "clipboard" | "clipboard only":
-            return tuple(_pieces(text, by_keys=reach == "clipboard"))
+            return tuple(_pieces(text, by_keys=typable == "clipboard"))
     return (Typed(text),) if text else ()
 
 

@@ -16,7 +16,7 @@ from pytest_vnc_use.settings.settings import FIELDS, Settings
 from pytest_vnc_use.types import RunStarted
 from pytest_vnc_use.types.protocols import Planner
 
-_HARMLESS = frozenset(
+_MAY_CHANGE = frozenset(
     {"server", "screen_size", "runs_dir", "steps", "seconds", "scope", "results", "repeat", "record", "healed"}
 )
 
@@ -58,7 +58,7 @@ def _named_settings(started: RunStarted) -> Iterator[str]:
         yield f"server={plain(started.server)!r}"
     for name, value in started.settings.items():
         default = FIELDS[name].default if name in FIELDS else None
-        if name not in _HARMLESS and value and value not in (default, list(default) if default == () else default):
+        if name not in _MAY_CHANGE and value and value not in (default, list(default) if default == () else default):
             yield f"{plain(name)}={plain(str(value))[:200]!r}"
 
 

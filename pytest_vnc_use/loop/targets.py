@@ -80,7 +80,7 @@ def elements_of(acting: Controller, ask: ElementsOf) -> ElementsOf:
 
 @dataclass(frozen=True)
 class Target:
-    """What a step acts on, and how long it took to find out. `crop` is None where the step has no place."""
+    """The target that a step acts on, and how long it took to find out. `crop` is None where the step has no place."""
 
     elements: Elements = ()
     crop: FrameRef | None = None

@@ -283,10 +283,10 @@ def of_test(config: pytest.Config) -> BrokenCalls:
 
 def _call_of(name: str, args: tuple[object, ...], options: dict[str, object]) -> str:
     try:
-        told = [*map(repr, args), *(f"{key}={value!r}" for key, value in options.items())]
+        arguments = [*map(repr, args), *(f"{key}={value!r}" for key, value in options.items())]
     except Exception:  # noqa: BLE001  # a user's own class may raise anything
-        told = ["…"]
-    return f"{name}({', '.join(told)})"
+        arguments = ["…"]
+    return f"{name}({', '.join(arguments)})"
 
 
 def _broken(made: str, method: Method, error: BaseException) -> VncUseError | None:

@@ -44,10 +44,10 @@ _ATTEMPT = pytest.StashKey[_Attempt]()
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Note on a worker that the test has begun: if the worker dies in its setup, nobody else tells of the test."""
-    told = getattr(item.config, "workerinput", {})
-    if session_results.BEGUN in told and is_ours(item):
+    worker = getattr(item.config, "workerinput", {})
+    if session_results.BEGUN in worker and is_ours(item):
         with suppress(OSError):  # the worker may be on another machine, where there is no such folder
-            Path(told[session_results.BEGUN], told["workerid"]).write_text(item.nodeid, "utf-8", "replace")
+            Path(worker[session_results.BEGUN], worker["workerid"]).write_text(item.nodeid, "utf-8", "replace")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -93,14 +93,14 @@ def _ended(item: pytest.Item, attempt: _Attempt, last: pytest.TestReport) -> End
     from pytest_vnc_use.triage.failure_text import sanitize
 
     decided, hide = attempt.decided or last, secrets_of(item.config).hide
-    told = dict(decided.user_properties)
-    triage = str(told.get(session_results.TRIAGE, ""))
+    properties = dict(decided.user_properties)
+    triage = str(properties.get(session_results.TRIAGE, ""))
     return EndedTest(
         test=item.nodeid,
         result=session_results.result_of(decided),
         phase=decided.when or "call",
         triage=triage,
-        rule=str(told.get(session_results.RULE, "")),
+        rule=str(properties.get(session_results.RULE, "")),
         message=sanitize(str(session_results.attached_to(decided)["message"]), hide),
         failure=sanitize(decided.longreprtext, hide) if decided.failed or hasattr(decided, "wasxfail") else "",
         attempt=attempt.number,

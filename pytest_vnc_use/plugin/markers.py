@@ -53,9 +53,9 @@ def learn_secrets(config: pytest.Config, marks: Iterable[pytest.Mark]) -> None:
 
 def _check_id(item: pytest.Item) -> None:
     """Raise SettingsError if the test's id, which stands in file names and in every report, holds a secret."""
-    told = str(getattr(getattr(item, "callspec", None), "id", ""))
-    hidden = secrets_of(item.config).hide_in_id(told)
-    if hidden != told:
+    name = str(getattr(getattr(item, "callspec", None), "id", ""))
+    hidden = secrets_of(item.config).hide_in_id(name)
+    if hidden != name:
         raise SettingsError(f"the id of a parameter holds a secret: [{hidden}]; give it an id without, with ids=…")
 
 
@@ -80,10 +80,10 @@ def error_of(item: pytest.Item) -> SettingsError | None:
 
 def agreed(specs: Sequence[TaskSpec]) -> dict[str, object]:
     """Return the settings of the whole test: those that all markers share, and those that one marker sets for all."""
-    said = {name: value for spec in specs for name, value in spec.settings.items()}
+    settings = {name: value for spec in specs for name, value in spec.settings.items()}
     return {
         name: value
-        for name, value in said.items()
+        for name, value in settings.items()
         if name in OF_A_TEST or all(spec.settings.get(name) == value for spec in specs)
     }
 
@@ -110,8 +110,8 @@ def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
     for name, silent in (("model", None), ("app", ""), ("tokens", ""), ("dollars", ""), ("record", "")):
         values = {str(spec.settings.get(name, silent)) for spec in specs} - {""}
         if len(values) > 1:
-            told = " and ".join(map(repr, sorted(values)))
-            raise SettingsError(f"vnc_task({name}=…) must be the same in all markers of a test, got {told}")
+            values_in_words = " and ".join(map(repr, sorted(values)))
+            raise SettingsError(f"vnc_task({name}=…) must be the same in all markers of a test, got {values_in_words}")
     return specs
 
 

@@ -66,8 +66,10 @@ def warn_of_old_spellings(config: pytest.Config) -> None:
     for name in FIELDS.keys() - OPTIONS:
         value = config.getoption(f"vnc_{name}")
         if value is not None:
-            said = f"{option_name(name)} will go with 0.3: write -o vnc_{name}={value}, or vnc_{name} in the ini file"
-            config.issue_config_time_warning(pytest.PytestDeprecationWarning(said), stacklevel=2)
+            warning = (
+                f"{option_name(name)} will go with 0.3: write -o vnc_{name}={value}, or vnc_{name} in the ini file"
+            )
+            config.issue_config_time_warning(pytest.PytestDeprecationWarning(warning), stacklevel=2)
 
 
 def _overrides(config: pytest.Config) -> dict[str, str]:

@@ -180,13 +180,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def _check_settings(recorded: RecordedTest, settings: Settings) -> None:
     if recorded.healed and settings.healed == "fail":
-        told = ["the test passed, but not as recorded (--vnc-healed=fail)", *recorded.healed]
+        lines = ["the test passed, but not as recorded (--vnc-healed=fail)", *recorded.healed]
         advice = "if it may be so, take it over with --vnc-healed=pass, or --vnc-record=rewrite"
-        raise RecordingDrifted("\n  ".join([*told, advice]))
+        raise RecordingDrifted("\n  ".join([*lines, advice]))
     if recorded.transients and settings.transients == "fail":
-        told = ["the test passed, but not without a surprise (--vnc-transients=fail)", *recorded.transients]
+        lines = ["the test passed, but not without a surprise (--vnc-transients=fail)", *recorded.transients]
         advice = "if it may be so, record the test anew with --vnc-record=rewrite, or mask that part of the screen"
-        raise RecordingDrifted("\n  ".join([*told, advice]))
+        raise RecordingDrifted("\n  ".join([*lines, advice]))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -205,19 +205,19 @@ def pytest_runtest_makereport(
     if call.when == "call":  # once for each subtest, then for the test
         item.stash[FAILED] |= report.failed
         item.stash[PASSED] = report.passed and not hasattr(report, "wasxfail") and not item.stash[FAILED]
-        _note(item, report, [(HEALED, cut(plain(told))) for told in recorded.healed])
-        _note(item, report, [(TRANSIENT, cut(plain(told))) for told in recorded.transients])
+        _note(item, report, [(HEALED, cut(plain(line))) for line in recorded.healed])
+        _note(item, report, [(TRANSIENT, cut(plain(line))) for line in recorded.transients])
     elif call.when == "teardown":
         if report.passed and item.stash.get(PASSED, False):
-            _note(item, report, [*_saved(recorded), *((WRITTEN, told) for told in _written(recorded))])
+            _note(item, report, [*_saved(recorded), *((WRITTEN, line) for line in _written(recorded))])
         recorded.release()
         del item.stash[RECORDED]
     return report
 
 
 def _note(item: pytest.Item, report: pytest.TestReport, properties: list[tuple[str, object]]) -> None:
-    for told in (item.user_properties, report.user_properties):
-        told += [each for each in properties if each not in told]
+    for noted in (item.user_properties, report.user_properties):
+        noted += [each for each in properties if each not in noted]
 
 
 def _saved(recorded: RecordedTest) -> Iterator[tuple[str, object]]:

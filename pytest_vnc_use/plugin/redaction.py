@@ -156,23 +156,23 @@ class Redaction:
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
         """Redact a warning's text and source line. The warning that was raised stays as it is."""
         hide = secrets_of(self._config).hide
-        told = str(warning_message.message)
-        if hide(told) != told:
-            warning_message.message = UserWarning(hide(told))
+        message = str(warning_message.message)
+        if hide(message) != message:
+            warning_message.message = UserWarning(hide(message))
         if warning_message.line:
             warning_message.line = hide(warning_message.line)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Redact what ended the session, Ctrl-C or `pytest.exit`, before the terminal shows it."""
-        told: Any = excinfo.getrepr(funcargs=True)
-        report = pytest.TestReport("", ("", None, ""), {}, "failed", told, "call")
+        representation: Any = excinfo.getrepr(funcargs=True)
+        report = pytest.TestReport("", ("", None, ""), {}, "failed", representation, "call")
         self._redact(report)
         if isinstance(report.longrepr, str):
-            told.reprcrash.message = report.longrepr
+            representation.reprcrash.message = report.longrepr
         else:
-            told = report.longrepr
-        excinfo.getrepr = lambda **_: told  # type: ignore[method-assign]  # for the terminal and all others
+            representation = report.longrepr
+        excinfo.getrepr = lambda **_: representation  # type: ignore[method-assign]  # for the terminal and all others
 
     def _redact(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         """Redact a report. If that breaks, the report still tells its outcome, and no text."""
@@ -230,6 +230,6 @@ def _redacted_property(name: Any, value: Any, hide: Callable[[str], str]) -> tup
     """Return a property of a test without secrets, as the text that reports show if its value is another object."""
     if name in _OWN:
         return name, value
-    told = str(value)
-    hidden = hide(told)
-    return _redacted(name, hide), (value if hidden == told else hidden)
+    text = str(value)
+    hidden = hide(text)
+    return _redacted(name, hide), (value if hidden == text else hidden)

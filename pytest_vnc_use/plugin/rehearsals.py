@@ -63,8 +63,8 @@ class _Again:
     @property
     def runs(self) -> list[dict[str, Any]]:
         """Return the figures of its runs, from the newest report on each."""
-        told = {run["folder"]: run for report in self.reports for run in session_results.runs_attached_to(report)}
-        return [dict(run) for run in told.values()]
+        runs = {run["folder"]: run for report in self.reports for run in session_results.runs_attached_to(report)}
+        return [dict(run) for run in runs.values()]
 
     @property
     def dollars(self) -> float | None:
@@ -332,12 +332,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     _count(terminalreporter, reports)
 
 
-def _unrepeated(nodeid: str, told: dict[str, Any]) -> Iterator[str]:
-    yield f"NOT REPEATED {nodeid}: in rehearsal {told['number']}: {told['problem']}"
-    if told["recorded"]:
-        yield f"  as recorded: {told['recorded']}"
-        yield f"  now: {told['seen']}"
-    yield f"  what to do: {told['advice']}"
+def _unrepeated(nodeid: str, outcome: dict[str, Any]) -> Iterator[str]:
+    yield f"NOT REPEATED {nodeid}: in rehearsal {outcome['number']}: {outcome['problem']}"
+    if outcome["recorded"]:
+        yield f"  as recorded: {outcome['recorded']}"
+        yield f"  now: {outcome['seen']}"
+    yield f"  what to do: {outcome['advice']}"
 
 
 def _count(terminalreporter: pytest.TerminalReporter, reports: list[Any]) -> None:

@@ -109,10 +109,10 @@ def read_task_file(path: Path) -> tuple[FileTest, ...]:
         raise SettingsError(f"{path}: not TOML that can be read: it is nested too deeply") from exc
     except ValidationError as exc:
         errors = [dict(error) for error in exc.errors(include_url=False)]
-        told = [
+        problems = [
             _format_error(path, text, error) for error in errors if error["type"] != "literal_error"
         ]  # pydantic reports a wrong `expect` twice
-        raise SettingsError("\n".join(dict.fromkeys(told))) from exc
+        raise SettingsError("\n".join(dict.fromkeys(problems))) from exc
     _check_limits(path, text, file, ())
     tests = [test for number, table in enumerate(file.test) for test in _tests_of(path, text, number, file, table)]
     _check_names(path, tests)
@@ -192,11 +192,11 @@ def _check_limits(path: Path, text: str, table: _Limits, place: Place) -> None:
 
 def _check_words(table: _TestTable, given: Mapping[str, Any]) -> None:
     """Raise SettingsError if a secret is used but not declared, or a parameter is declared but not used."""
-    said = "\n".join([*table.task, *(table.expect or ()), given.get("app", "")])
-    if unknown := set(SECRET_MARK.findall(said)) - set(given.get("secrets", ())):
+    text = "\n".join([*table.task, *(table.expect or ()), given.get("app", "")])
+    if unknown := set(SECRET_MARK.findall(text)) - set(given.get("secrets", ())):
         name = min(unknown)
         raise SettingsError(f"'<secret:{name}>' stands for a secret: add {name!r} to 'secrets'")
-    if unused := [name for name in table.parameters if f"{{{name}}}" not in said]:
+    if unused := [name for name in table.parameters if f"{{{name}}}" not in text]:
         raise SettingsError(f"the parameter {unused[0]!r} stands nowhere in task, expect or app: write {{{unused[0]}}}")
 
 
@@ -233,8 +233,8 @@ def _fault(key: str, known: str, error: Mapping[str, Any]) -> str:
         case "string_pattern_mismatch":
             return "must name environment variables; the secret itself does not belong into a file"
         case _:
-            told = re.sub(r"^(\w+ should|Value error, must)", "must", error["msg"])
-            return f"{told}, got {error['input']!r}"
+            message = re.sub(r"^(\w+ should|Value error, must)", "must", error["msg"])
+            return f"{message}, got {error['input']!r}"
 
 
 def line_of(text: str, place: Place) -> int:

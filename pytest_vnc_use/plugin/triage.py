@@ -52,13 +52,13 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
 
     desktop = desktop_of(item)
     fault = failure_text.fault_of(desktop, error) if desktop and call.when != "teardown" else failure_text.Fault()
-    told = [_known_of(item, call, each, fault, each if each.__traceback__ else error) for each in faults.parts(error)]
-    rules = [rule_for(each) for each in told]
+    known = [_known_of(item, call, each, fault, each if each.__traceback__ else error) for each in faults.parts(error)]
+    rules = [rule_for(each) for each in known]
     rule = gravest(rules)
     word = rule.triage or SETTINGS
     if isinstance(error, pytest.xfail.Exception) and word not in ("infra", SETTINGS):
         return  # the test expects this, by `pytest.xfail` or by `run=False`
-    decisive = told[rules.index(rule)]
+    decisive = known[rules.index(rule)]
     if isinstance(error, VncUseError) or faults.asked(error):
         _tell_plainly(item, report, error, decisive, rule)
     else:
@@ -114,9 +114,9 @@ def _tell_plainly(
     from pytest_vnc_use.triage.rules import SETTINGS, word_on_run
 
     places = [*_places(item, error), *filter(None, [word_on_run(known, rule)])]
-    told = failure_text.format_failure(error, known.fault, places, secrets_of(item.config).hide)
+    message = failure_text.format_failure(error, known.fault, places, secrets_of(item.config).hide)
     word = rule.triage or SETTINGS
-    plain = pytest.fail.Exception(f"{word}: {told}", pytrace=False).with_traceback(error.__traceback__)
+    plain = pytest.fail.Exception(f"{word}: {message}", pytrace=False).with_traceback(error.__traceback__)
     report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
 
 

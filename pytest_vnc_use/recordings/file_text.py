@@ -17,7 +17,7 @@ from pytest_vnc_use.same_screen import CARET_PX
 from pytest_vnc_use.types import JsonObject, Region
 
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
-_LONGEST_TOLD = 300
+_LONGEST_VALUE = 300
 ANEW = "take it back from version control, or record the test anew with --vnc-record=rewrite"
 _QUIET_OF_1_S = 1.2
 """The time, in seconds, that recorders of version 1 watched the end. Their files do not hold it."""
@@ -25,10 +25,10 @@ _QUIET_OF_1_S = 1.2
 
 def text_of(recording: Recording) -> str:
     """Return the text of a recording's file: JSON, with one line for each step and each claim."""
-    told = recording.model_dump(mode="json", exclude_defaults=True)
+    content = recording.model_dump(mode="json", exclude_defaults=True)
     has_elements = any(step.elements for run in recording.runs for step in run.steps)
     version = VERSION if has_elements else WITHOUT_ELEMENTS
-    return _object({"format": FORMAT, "version": version, **told}, "") + "\n"
+    return _object({"format": FORMAT, "version": version, **content}, "") + "\n"
 
 
 def _object(fields: JsonObject, indent: str) -> str:
@@ -67,7 +67,7 @@ def parse(text: str, where: str) -> Recording:
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         place = _format_place(first["loc"]) or "it"
-        got = cut(repr(first["input"]), _LONGEST_TOLD)
+        got = cut(repr(first["input"]), _LONGEST_VALUE)
         raise RecordingError(f"{where} is damaged: {place}: {first['msg']}, got {got}; {ANEW}") from exc
 
 

@@ -27,9 +27,9 @@ class RecordedJudge:
     """The ports Judge and Reader: a recorded answer is given again on the same screen, and on no other.
 
     The `live` judge answers everything else; without one the verdict is unsure. `hide` takes secrets out of a claim.
-    `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `heard` receives each
-    claim and its frame, then the evidence that the screen shows again; or the evidence that it does not show, and where
-    it differs.
+    `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `on_question` takes
+    each claim, its frame, the evidence that the screen shows again, or else the evidence that it does not show and
+    where it differs.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class RecordedJudge:
         rehearsal: Rehearsal | None = None,
         eyes: Callable[[], Controller],
         hide: Callable[[str], str],
-        heard: Callable[[str, Frame, Evidence | None, Mismatch | None], None],
+        on_question: Callable[[str, Frame, Evidence | None, Mismatch | None], None],
     ) -> None:
         self._evidence = evidence
         self._live = live
@@ -49,7 +49,7 @@ class RecordedJudge:
         self._rehearsal = rehearsal
         self._eyes = eyes
         self._hide = hide
-        self._heard = heard
+        self._on_question = on_question
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         """Return the recorded verdict, else the live judge's. Without a live judge, answer `unsure` at once."""
@@ -74,17 +74,17 @@ class RecordedJudge:
 
     def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str]:
         """Return the evidence that the screen shows again, or None and the reason why there is none."""
-        told, seen = self._hide(claim), pixels_of(frame.png)
-        evidence = [each for each in self._evidence if each.claim == told and (each.verdict == "read") == reading]
+        sanitized, seen = self._hide(claim), pixels_of(frame.png)
+        evidence = [each for each in self._evidence if each.claim == sanitized and (each.verdict == "read") == reading]
         mismatches = [self._mismatch(each, seen, frame.taken_s) for each in evidence]
         for each, mismatch in zip(evidence, mismatches, strict=True):
             if mismatch is None:
-                self._heard(told, frame, each, None)
+                self._on_question(sanitized, frame, each, None)
                 return each, ""
         if not evidence:
-            self._heard(told, frame, None, None)
+            self._on_question(sanitized, frame, None, None)
             return None, "nothing is recorded of it, and no model is configured"
-        self._heard(told, frame, evidence[-1], mismatches[-1])
+        self._on_question(sanitized, frame, evidence[-1], mismatches[-1])
         last = mismatches[-1]
         where = last.problem if last else ""
         return None, f"the screen is not as it was when this was judged ({where}), and no model is there to look at it"

@@ -253,12 +253,12 @@ class Replay:
     def _close(self, problem: Mismatch, observation: Observation) -> None:
         total = len(self._run.steps)
         where = f"at the end, after {total} steps" if self.at_end else f"before step {self._next + 1} of {total}"
-        told = f"the screen is not as recorded {where}: {problem.problem}"
+        message = f"the screen is not as recorded {where}: {problem.problem}"
         last = _last_step(observation)
         failed = 1 if last and last.error else 0
-        self._tell(Closed(told, self._gate, observation.frame, problem.region))
+        self._tell(Closed(message, self._gate, observation.frame, problem.region))
         if self._live is None:
-            raise RecordingDrifted("\n".join(filter(None, [told, WHAT_TO_DO, self.mask_for(problem)])))
+            raise RecordingDrifted("\n".join(filter(None, [message, WHAT_TO_DO, self.mask_for(problem)])))
         self.taken_over_at = self._next
         self.carried_out = self._run.steps[: self._next - failed]
 

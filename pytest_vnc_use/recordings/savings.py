@@ -43,16 +43,16 @@ class Replayed(Protocol):
 
     @property
     def meter(self) -> Meter:
-        """What the replay took."""
+        """The time and tokens of the replay."""
 
     @property
     def live(self) -> Live | None:
-        """What the run took when it was recorded, if its recording says so."""
+        """The same of the run when it was recorded, if its recording says so."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """What the replayed runs of a test saved. `dollars` is None if they are not known for each of the runs."""
+    """The savings of the replayed runs of a test. `dollars` is None if they are not known for each of the runs."""
 
     seconds: float
     dollars: float | None

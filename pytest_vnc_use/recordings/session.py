@@ -56,7 +56,7 @@ def mode_of(asked: str, *, exists: bool, ci: bool, has_planner: bool) -> Mode:
 
 
 @dataclass
-class _Heard:
+class _Question:
     """The newest question to a judge: the frame, the evidence for it, and how the screen differs from that now."""
 
     frame: Frame
@@ -77,6 +77,7 @@ class RecordedTest:
         self._rehearsal = rehearsal
         self._show = show
         self.mode = mode
+        self._records = mode in ("auto", "rewrite", "demonstrate")
         self.healed: list[str] = []
         """The differences from the recording that a planner or a judge resolved anew."""
         self._watched = TransientWatch(rehearsal)
@@ -86,7 +87,7 @@ class RecordedTest:
         self._opening: list[Evidence] = []
         self._runs: list[RunState] = []
         self._current: RunState | None = None
-        self._heard: dict[str, _Heard] = {}
+        self._questions: dict[str, _Question] = {}
         self._is_whole = True
         self._acts_unseen = False
         """True where something was done since the newest run began that its eyes do not know of."""
@@ -121,10 +122,10 @@ class RecordedTest:
         if run.known is None:
             return planner, desktop
         live = None if self.mode == "replay" else planner
-        told, earlier = partial(self._closed, run), before.touched() if before else Earlier()
+        on_closed, earlier = partial(self._closed, run), before.touched() if before else Earlier()
         file = str(self.key.path)
         run.replay = Replay(
-            run.known, live, earlier=earlier, masks=self._masks, file=file, rehearsal=self._rehearsal, closed=told
+            run.known, live, earlier=earlier, masks=self._masks, file=file, rehearsal=self._rehearsal, closed=on_closed
         )
         limit_s = started.settings["gate_seconds"]
         run.eyes = PatientEyes(desktop, run.replay, limit_s, let_go, lambda left_s: emit(GateAwaited(left_s)))
@@ -160,7 +161,7 @@ class RecordedTest:
             rehearsal=self._rehearsal,
             eyes=eyes,
             hide=hide,
-            heard=self._hear,
+            on_question=self._note_question,
         )
 
     def _known(self, task: str, desktop: Controller) -> RecordedRun | None:
@@ -222,10 +223,6 @@ class RecordedTest:
                     self._watched.look_after(self._current, event.step)
                 if self._records and self._current and self._current.is_live:
                     self._current.recorder.observe(event)
-
-    @property
-    def _records(self) -> bool:
-        return self.mode in ("auto", "rewrite", "demonstrate")
 
     def _end(self, event: RunEnded) -> None:
         run, self._current = self._current, None
@@ -312,20 +309,20 @@ class RecordedTest:
 
     # --- claims ------------------------------------------------------------------------------------------------------
 
-    def _hear(self, claim: str, frame: Frame, evidence: Evidence | None, mismatch: Mismatch | None) -> None:
-        self._heard[claim] = _Heard(frame, evidence, mismatch)
+    def _note_question(self, claim: str, frame: Frame, evidence: Evidence | None, mismatch: Mismatch | None) -> None:
+        self._questions[claim] = _Question(frame, evidence, mismatch)
 
     def _keep(self, claim: str, judged: Verdict | Reading) -> None:
         """Keep a judge's answer with its evidence: the known evidence where the answer rests on it, else a new one."""
-        heard = self._heard.pop(claim, None)
-        if heard is None:
+        question = self._questions.pop(claim, None)
+        if question is None:
             return
-        if heard.evidence and heard.mismatch:
-            self._tell_missed(claim, heard.evidence, heard.mismatch, heard.frame)
-        if heard.evidence and not heard.mismatch:
-            self._add(heard.evidence)
+        if question.evidence and question.mismatch:
+            self._tell_missed(claim, question.evidence, question.mismatch, question.frame)
+        if question.evidence and not question.mismatch:
+            self._add(question.evidence)
         elif self._records and not (isinstance(judged, Verdict) and judged.kind == "unsure"):
-            self._add(self._evidence(claim, judged, heard.frame))
+            self._add(self._evidence(claim, judged, question.frame))
 
     def _tell_missed(self, claim: str, evidence: Evidence, mismatch: Mismatch, frame: Frame) -> None:
         problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
@@ -339,14 +336,16 @@ class RecordedTest:
         (self._runs[-1].claims if self._runs else self._opening).append(evidence)
 
     def _evidence(self, claim: str, judged: Verdict | Reading, frame: Frame) -> Evidence:
-        told = {"verdict": judged.kind} if isinstance(judged, Verdict) else {"verdict": "read", "value": judged.value}
+        details = (
+            {"verdict": judged.kind} if isinstance(judged, Verdict) else {"verdict": "read", "value": judged.value}
+        )
         rest = screen_at_rest(self._eyes()) if self._eyes else Screen()
         parts, quiet_s = self._volatile(frame, rest.volatile), 0.0
         if self._eyes and other_than(rest.pixels(), pixels_in(frame), parts) is None:
             quiet_s = rest.quiet_s
         screen = Screen(volatile=parts, quiet_s=quiet_s, pixels=partial(pixels_of, frame.png))
         region, model = judged.region, judged.model
-        return Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **told)
+        return Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **details)
 
     def _volatile(self, frame: Frame, moving: tuple[Volatile, ...]) -> tuple[Volatile, ...]:
         """Return the parts that move now; where the screen still shows the run's end, also the parts that moved there.

@@ -203,11 +203,11 @@ def _state(step: Step) -> tuple[str, Tone]:
 
 
 def _step_lines(step: Step, reason: str) -> list[Line]:
-    is_told_by_ruling = step.ruling.kind == "deny"
+    is_denied = step.ruling.kind == "deny"
     return [
         ("reason", step.proposal.intent or reason),
         ("ruling", phrases.ruling_in_words(step.ruling)),
-        ("error", "" if is_told_by_ruling else step.error),
+        ("error", "" if is_denied else step.error),
         ("output", f"returned: {step.output}" if step.output else ""),
         ("note", f"the planner is told: {step.note}" if step.note else ""),
         ("small", phrases.timing_in_words(step)),

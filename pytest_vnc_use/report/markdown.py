@@ -15,11 +15,11 @@ from urllib.parse import quote
 from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import RunFolderUnwritable
-from pytest_vnc_use.report.harmless import harmless
 from pytest_vnc_use.report.page.model import Box, ClaimView, Pair, Shot, StepView
 from pytest_vnc_use.report.page.run_view import ShownRun, show_run
 from pytest_vnc_use.report.page.text import short
 from pytest_vnc_use.report.repeating import repeating
+from pytest_vnc_use.report.sanitizing import sanitize
 from pytest_vnc_use.runs.captions import Caption, Part
 from pytest_vnc_use.runs.folder import write_atomically
 
@@ -57,7 +57,7 @@ def write_markdown(run: Path, folder: Path) -> Path:
 
 def code(text: str, most: int = _LONGEST) -> str:
     """Return text of anybody as a code span on one line; nothing in it ends the span."""
-    shown = " ".join(str(harmless(short(text, most))).split())
+    shown = " ".join(str(sanitize(short(text, most))).split())
     shown = shown or "(empty)"
     ticks = "`" * (_longest_ticks(shown) + 1)
     room = " " if shown[0] == "`" or shown[-1] == "`" else ""
@@ -66,7 +66,7 @@ def code(text: str, most: int = _LONGEST) -> str:
 
 def block(text: str, most: int = _LONGEST, kind: str = "text") -> str:
     """Return text of anybody as a fenced block; nothing in it ends the block."""
-    shown = str(harmless(short(text, most))).strip("\n")
+    shown = str(sanitize(short(text, most))).strip("\n")
     fence = "`" * max(3, _longest_ticks(shown) + 1)
     return f"{fence}{kind}\n{shown}\n{fence}"
 
@@ -211,7 +211,7 @@ def _repeating(shown: ShownRun, links: Links) -> Iterator[str]:
     if shown.trace is None:
         return
     found = repeating(shown.trace, shown.ended)
-    is_plain = found.line.isprintable() and harmless(found.line) == found.line
+    is_plain = found.line.isprintable() and sanitize(found.line) == found.line
     if not is_plain or len(found.line) > _LONGEST_COMMAND:
         yield "The command is left out: it is very long, or has characters that cannot be seen."
     else:

@@ -73,8 +73,8 @@ def wilson_interval(passed: int, repeated: int, confidence: float = CONFIDENCE) 
 
 def _first_divergence(tests: Sequence[ItemResult]) -> Divergence | None:
     """Return the earliest divergence from the first repetition; one between a passed and a failed run comes first."""
-    told = [(test, trace) for test in tests if (trace := _trace_of(test))]
-    parted = [(_passed(told[0][0]) == _passed(other[0]), _parted(told[0], other)) for other in told[1:]]
+    traced = [(test, trace) for test in tests if (trace := _trace_of(test))]
+    parted = [(_passed(traced[0][0]) == _passed(other[0]), _parted(traced[0], other)) for other in traced[1:]]
     found = [(alike, divergence.step, divergence) for alike, divergence in parted if divergence]
     return min(found, key=lambda each: each[:2])[2] if found else None
 
@@ -131,9 +131,9 @@ def sentence_about(task: str, *words: str) -> str:
 
     Longer words count more.
     """
-    said = set(_words(" ".join(words)))
+    spoken = set(_words(" ".join(words)))
     parts = [part.strip() for part in re.split(r"[.;!?\n]+\s*|,\s+|\s+and\s+", task) if part.strip()]
-    shared = [sum(map(len, said.intersection(_words(part)))) for part in parts]
+    shared = [sum(map(len, spoken.intersection(_words(part)))) for part in parts]
     return parts[shared.index(max(shared))] if any(shared) else ""
 
 

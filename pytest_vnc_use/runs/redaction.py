@@ -148,10 +148,10 @@ class Redactor:
         """
         if not isinstance(error, VncUseError):
             return
-        told = faults.text_of(error)
-        tells = type(error).__module__ == VncUseError.__module__ and self.hide(told) != told
+        text = faults.text_of(error)
+        tells = type(error).__module__ == VncUseError.__module__ and self.hide(text) != text
         if tells or faults.is_ours(error):
-            error.args, error.__cause__ = (self.hide(told),), None  # its cause may contain a secret
+            error.args, error.__cause__ = (self.hide(text),), None  # its cause may contain a secret
 
     def hide_in(self, value: Any) -> Any:
         """Return a value of `types` without secrets. Frames, numbers, and the words that a type prescribes stay."""

@@ -57,8 +57,8 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
 
 def _in_order(paths: Collection[Path], kept: Collection[Path]) -> Iterator[tuple[Path, EndedTest]]:
     """Yield the runs that may go, in the order in which they go."""
-    told = [(path, ended) for path in paths if path.resolve() not in kept and (ended := _ended(path))]
-    yield from sorted(told, key=lambda each: (each[1].is_bad, (each[0] / FILE).stat().st_mtime, each[0].name))
+    ended_runs = [(path, ended) for path in paths if path.resolve() not in kept and (ended := _ended(path))]
+    yield from sorted(ended_runs, key=lambda each: (each[1].is_bad, (each[0] / FILE).stat().st_mtime, each[0].name))
 
 
 def _ended(path: Path) -> EndedTest | None:

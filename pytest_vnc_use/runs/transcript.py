@@ -29,10 +29,10 @@ def action_line(action: Action, elements: Elements) -> str:
 def step_line(step: Step) -> str:
     """Return a step as text: `3 click "Basket" (button): open the basket`, and the error, if there is one."""
     reason = line(step.proposal.intent or step.words)
-    told = f"{step.number} {action_line(step.proposal.action, step.elements)}" + (f": {reason}" if reason else "")
+    text = f"{step.number} {action_line(step.proposal.action, step.elements)}" + (f": {reason}" if reason else "")
     if step.asked_again:
-        told += f"\n  asked again {times(step.asked_again)}: the screen changed while the model thought"
-    return told + (f"\n  failed: {line(step.error)}" if step.error else "")
+        text += f"\n  asked again {times(step.asked_again)}: the screen changed while the model thought"
+    return text + (f"\n  failed: {line(step.error)}" if step.error else "")
 
 
 def times(count: int) -> str:
@@ -61,5 +61,5 @@ ADVICE = {
 
 def format_end(result: RunResult) -> str:
     """Return the failure of a run that did not end as done, with advice if a setting may help."""
-    told = format_run_failure(f"the task ended as {result.outcome}: {line(result.message)}", result)
-    return f"{told}\n  {ADVICE[result.outcome]}" if result.outcome in ADVICE else told
+    text = format_run_failure(f"the task ended as {result.outcome}: {line(result.message)}", result)
+    return f"{text}\n  {ADVICE[result.outcome]}" if result.outcome in ADVICE else text

@@ -74,8 +74,8 @@ def _typed(action: TypeText) -> list[Word]:
     return [*at, *cleared, *(replaced if action.text or cleared else []), *entered]
 
 
-def _with(name: str, **said: Any) -> Word:
-    return name, {"action": said}
+def _with(name: str, **values: Any) -> Word:
+    return name, {"action": values}
 
 
 def _at(x: int, y: int) -> dict[str, int]:
@@ -125,14 +125,16 @@ def _read(name: str, params: Any, pointer: Point | None) -> tuple[Action, ...]:
             return (from_json(_OWN, {**params, "kind": name}),)
 
 
-def _with_mouse(name: str, said: Any, pointer: Point | None) -> tuple[Action, ...]:
+def _with_mouse(name: str, params: Any, pointer: Point | None) -> tuple[Action, ...]:
     if name == "mouse_scroll":
-        return (Scroll(*_point(said["position"]), _one_of(said["direction"], *SIDES), int(said.get("repeat", 1))),)
-    button = _one_of(said["button"], "left", "right")
+        return (
+            Scroll(*_point(params["position"]), _one_of(params["direction"], *SIDES), int(params.get("repeat", 1))),
+        )
+    button = _one_of(params["button"], "left", "right")
     if name == "mouse_click":
-        x, y = _point(said["position"]) if said.get("position") else _known(pointer)
-        return (Click(x, y, button, CLICKS[said.get("click_type", "single")]),)
-    start, end = _point(said["start"]), _point(said["end"])
+        x, y = _point(params["position"]) if params.get("position") else _known(pointer)
+        return (Click(x, y, button, CLICKS[params.get("click_type", "single")]),)
+    start, end = _point(params["start"]), _point(params["end"])
     if button == "left":
         return (Drag(*start, *end),)
     return MouseDown(*start, button), Move(*end), MouseUp(*end, button)

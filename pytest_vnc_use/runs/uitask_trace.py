@@ -156,13 +156,13 @@ def _record(name: str, params: JsonObject) -> dict[str, Any]:
 def _records(step: Step) -> list[dict[str, Any]]:
     """Return the records of the step's actions. A confirmation is in the first of them."""
     proposal = step.proposal
-    said = {
+    record = {
         "number": step.number,
         "name": str(proposal.as_proposed.get("name", "")),
         "intent": proposal.intent,
         "screenshot": f"screens/{step.frame_after.digest}.png",
     }
-    records = [_record(*words) | said for words in words_for(proposal.action)]
+    records = [_record(*words) | record for words in words_for(proposal.action)]
     if proposal.confirmation and records:
         records[0]["confirmation"] = to_json(proposal.confirmation)
     return records
@@ -204,12 +204,12 @@ def _found(run_folder: Path) -> Path | None:
 
 def _records_in(file: Path) -> list[dict[str, Any]]:
     try:
-        told = json.loads(file.read_bytes())
+        records = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError) as exc:
         raise RunFolderError(f"it must be JSON: {exc}") from exc
-    if not isinstance(told, list) or not all(isinstance(record, dict) for record in told):
-        raise RunFolderError(f"it must be a list of actions with their params, got {told!r:.100}")
-    return told
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise RunFolderError(f"it must be a list of actions with their params, got {records!r:.100}")
+    return records
 
 
 def _parsed(records: list[dict[str, Any]], folder: Path) -> Execution:

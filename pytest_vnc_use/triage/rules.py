@@ -69,18 +69,18 @@ _STOOD_STILL = STALLED.partition("{")[0]
 
 def error_for_run(result: RunResult) -> VncUseError:
     """Return the exception for a run that did not end as done."""
-    told = format_end(result)
+    message = format_end(result)
     match result.outcome:
         case Outcome.GAVE_UP:
-            return AgentFailed(told)
+            return AgentFailed(message)
         case Outcome.STEP_LIMIT | Outcome.TIME_LIMIT | Outcome.BUDGET:
-            return AgentFailed(told) if in_circles(result) else BudgetExceeded(told)
+            return AgentFailed(message) if in_circles(result) else BudgetExceeded(message)
         case Outcome.DENIED | Outcome.WAITING:
-            return PolicyDenied(told)
+            return PolicyDenied(message)
         case Outcome.BLOCKED:
-            return AnswerRefused(told)
+            return AnswerRefused(message)
         case Outcome.DONE:
-            return Inconclusive(told)
+            return Inconclusive(message)
         case _:
             assert_never(result.outcome)
 
@@ -131,11 +131,11 @@ class Failure:
         Return the error itself if there is none. Of several, prefer one that says nothing against the product. The
         error of a run's end does not count if the test caught it and a later run ended as done.
         """
-        told = [each for each in faults.chain(self.error) if isinstance(each, VncUseError) or faults.asked(each)]
+        errors = [each for each in faults.chain(self.error) if isinstance(each, VncUseError) or faults.asked(each)]
         if self.ends and self.ends[-1].rule is None and self.error.__cause__ is None:
             ended = [end.rule for end in self.ends if end.rule]
-            told = [each for each in told if each is self.error or rule_for(Failure(each)) not in ended]
-        return next((each for each in told if not isinstance(each, ProductFailed)), next(iter(told), self.error))
+            errors = [each for each in errors if each is self.error or rule_for(Failure(each)) not in ended]
+        return next((each for each in errors if not isinstance(each, ProductFailed)), next(iter(errors), self.error))
 
     @property
     def is_asserted(self) -> bool:

@@ -43,9 +43,9 @@ class Form(Generic[T]):
             adapter = TypeAdapter(model)
             schema = adapter.json_schema()
         except Exception as exc:  # pydantic evaluates annotations, which may raise anything
-            told = (str(exc).splitlines() or [type(exc).__name__])[0]
+            reason = (str(exc).splitlines() or [type(exc).__name__])[0]
             raise SettingsError(
-                f"extract needs a type with a JSON Schema, such as a pydantic model, got {name!r}: {told}"
+                f"extract needs a type with a JSON Schema, such as a pydantic model, got {name!r}: {reason}"
             ) from exc
         return cls(name, adapter, _bindable(schema, name))
 

@@ -171,7 +171,7 @@ def test_a_resize_ends_what_was_shown_and_what_passes_after_it_has_the_new_size(
     framebuffer.apply([sent(0, 0, 128, 96, 3)])
     time.sleep(SHOWN_S)
     framebuffer.apply([sent(0, 0, 40, 40, 4)])
-    small, large = framebuffer.passed()
+    small, large = framebuffer.transients()
     assert (small.pixels[0, 0], small.pixels[-1, -1], small.pixels.shape) == (2, 1, (64, 64))
     assert (large.pixels == 3).all()
     assert large.pixels.shape == (96, 128)

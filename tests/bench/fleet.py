@@ -36,7 +36,7 @@ SPARE = 1.25
 
 @dataclass(frozen=True)
 class Measured:
-    """What a session of several tests took, and one that only collects them, on the clock and of the processor."""
+    """The seconds of a session of tests, and of one that only collects them, on the clock and of the processor."""
 
     tests: int
     clock_s: float

@@ -21,6 +21,7 @@ from ratios import head, row
 
 TREE = Path(__file__).parents[2]
 PACKAGE = "pytest_vnc_use"
+NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 QUESTIONS = frozenset("What Who How Whether Where Which When Why Whose".split())
 
 
@@ -39,6 +40,12 @@ class Structure:
             ".".join(parts).removesuffix("__init__").rstrip("."): ast.parse(path.read_text(encoding="utf-8"))
             for path, parts in files.items()
         }
+
+    @cached_property
+    def lines(self) -> Mapping[Path, int]:
+        """The numbers of lines of the modules."""
+        paths = (self.tree / PACKAGE).rglob("*.py")
+        return {path: len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
 
     @cached_property
     def arrows(self) -> Mapping[str, set[str]]:
@@ -90,6 +97,25 @@ class Structure:
         named = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
         return Counter(text.split()[0] for node in named if (text := ast.get_docstring(node)))
 
+    def undocumented(self) -> Iterator[str]:
+        """Yield the public classes, functions and methods without a docstring, by their names."""
+        for name, module in self.modules.items():
+            bodies = [module, *(node for node in module.body if isinstance(node, ast.ClassDef))]
+            named = (node for body in bodies if is_public(body) for node in body.body if isinstance(node, NAMED))
+            yield from (f"{name}.{node.name}" for node in named if is_public(node) and not ast.get_docstring(node))
+
+    def tiny_helpers(self) -> Iterator[str]:
+        """Yield the private functions of one or two lines that their module uses once, by their names."""
+        for name, module in self.modules.items():
+            nodes = list(ast.walk(module))
+            uses = Counter(node.id for node in nodes if isinstance(node, ast.Name))
+            uses.update(node.attr for node in nodes if isinstance(node, ast.Attribute))
+            for node in nodes:
+                if isinstance(node, ast.FunctionDef) and not is_public(node) and uses[node.name] == 1:
+                    body = node.body[1:] if ast.get_docstring(node) else node.body
+                    if body and (body[-1].end_lineno or 0) - body[0].lineno < 2:
+                        yield f"{name}.{node.name}"
+
     def rows(self) -> Iterator[tuple[str, object]]:
         """Yield each figure with its name."""
         sizes = Counter(room(name) for name in self.modules if name)
@@ -106,9 +132,18 @@ class Structure:
         yield "lines of a function, median", statistics.median(lengths)
         yield "90th percentile", lengths[int(0.9 * len(lengths))]
         yield "longest", lengths[-1]
+        yield "functions of more than 35 lines", sum(length > 35 for length in lengths)
+        yield "modules of more than 400 lines", sum(count > 400 for count in self.lines.values())
         yield "private functions", f"{private / len(lengths):.0%}"
+        yield "private functions of one or two lines, used once", len(list(self.tiny_helpers()))
+        yield "public names without a docstring", len(list(self.undocumented()))
         yield "docstrings that begin with a question word", sum(self.first_words[word] for word in QUESTIONS)
         yield "with Return, Raise, Yield", sum(self.first_words[word] for word in ("Return", "Raise", "Yield"))
+
+
+def is_public(node: ast.Module | ast.stmt) -> bool:
+    """Return whether a module, a class or a function has no leading underscore."""
+    return not getattr(node, "name", "").startswith("_")
 
 
 def room(name: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec, reach_of
+from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec, remote_exec_of
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, SettingsError
 from support.ssh_server import ssh_server
 from support.vnc_servers import wait_for
@@ -29,7 +29,7 @@ def reach(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     """Each way, into an empty folder."""
     if request.param == "a folder":
         return RemoteExec(["env", "-C", str(tmp_path)])
-    return reach_of(f"{request.getfixturevalue('ssh')} env -C {tmp_path}", "desktop-host:1")
+    return remote_exec_of(f"{request.getfixturevalue('ssh')} env -C {tmp_path}", "desktop-host:1")
 
 
 def running_with(word: str) -> list[int]:
@@ -192,7 +192,7 @@ def test_an_ssh_that_is_refused_asks_nobody_for_a_password(ssh: str, tmp_path: P
     ],
 )
 def test_host_and_port_are_filled_in_from_the_address(line: str, server: str, words: tuple[str, ...]) -> None:
-    assert reach_of(line, server).command == words
+    assert remote_exec_of(line, server).command == words
 
 
 @pytest.mark.parametrize(
@@ -206,4 +206,4 @@ def test_host_and_port_are_filled_in_from_the_address(line: str, server: str, wo
 )
 def test_a_command_line_of_nonsense_is_told(line: str, server: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
-        reach_of(line, server)
+        remote_exec_of(line, server)

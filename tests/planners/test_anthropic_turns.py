@@ -14,7 +14,7 @@ from PIL import Image
 
 from pytest_vnc_use.errors import KeyMissing, SettingsError
 from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
-from pytest_vnc_use.planners.common.prompts import MOST_TOLD_STEPS
+from pytest_vnc_use.planners.common.prompts import MOST_LISTED_STEPS
 from pytest_vnc_use.planners.common.turn_results import KEPT_TURNS
 from pytest_vnc_use.types import (
     CallFunction,
@@ -244,7 +244,7 @@ def test_a_request_does_not_grow_with_the_run(converse: Converse) -> None:
     last = talk.server.requests[-1]["messages"]
     kept = len([message for message in last if message["role"] == "assistant"])
     assert KEPT_TURNS <= kept <= KEPT_TURNS + 3
-    assert f"({200 - kept - MOST_TOLD_STEPS} earlier steps)" in last[0]["content"][-1]["text"]
+    assert f"({200 - kept - MOST_LISTED_STEPS} earlier steps)" in last[0]["content"][-1]["text"]
 
 
 # --- thoughts --------------------------------------------------------------------------------------------------------

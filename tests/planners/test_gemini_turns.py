@@ -13,7 +13,7 @@ from google.genai import types
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common.calls import FunctionCall
-from pytest_vnc_use.planners.common.prompts import MOST_TOLD_STEPS
+from pytest_vnc_use.planners.common.prompts import MOST_LISTED_STEPS
 from pytest_vnc_use.planners.common.turn_results import KEPT_TURNS
 from pytest_vnc_use.planners.gemini.dialects import can_detect_injection
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse, build_function_response, start_contents
@@ -211,7 +211,7 @@ def test_a_run_of_two_hundred_turns_asks_for_no_more_than_one_of_a_hundred(conve
     task = last.contents[0]["parts"][0]["text"]
     kept = len(last.function_responses)
     assert KEPT_TURNS // 2 <= kept <= KEPT_TURNS + 3
-    assert f"({200 - kept - MOST_TOLD_STEPS} earlier steps)" in task
+    assert f"({200 - kept - MOST_LISTED_STEPS} earlier steps)" in task
     assert task.startswith(f"{talk.history.task}\n\nWhat was done so far:\n")
 
 

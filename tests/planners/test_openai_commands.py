@@ -31,7 +31,7 @@ MIDDLE = {"x": 500, "y": 500}
 
 
 def stock_of(fruit: str) -> str:
-    """Return the stock of a fruit."""
+    """How many of a fruit are in stock."""
     return f"3 {fruit}"
 
 

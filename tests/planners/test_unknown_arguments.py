@@ -159,7 +159,7 @@ def test_what_stands_beside_the_arguments_belongs_to_them() -> None:
 
 def test_the_list_of_commands_in_an_error_is_the_one_that_is_offered() -> None:
     def stock_of(fruit: str) -> str:
-        """Return the stock."""
+        """How many are in stock."""
         return fruit
 
     vocabulary = Commands([stock_of], ["paste", "go_back"])

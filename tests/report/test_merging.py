@@ -48,7 +48,7 @@ def test_repetitions_in_several_jobs_are_counted_together() -> None:
 
 @pytest.fixture
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What two jobs left, of three."""
+    """Return the results of two jobs of three."""
     monkeypatch.chdir(tmp_path)
     for job, test in (("1", PASSED), ("3", ItemResult("t.py::test_c | `c`", "passed"))):
         write_results(Path("jobs", job, "runs", "vnc-results.json"), part(test))

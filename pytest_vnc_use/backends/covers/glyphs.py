@@ -39,7 +39,7 @@ Numbers = npt.NDArray[np.uint64]
 
 
 class Drawing:
-    """What is drawn on the paper of one colour: marks, and their columns as numbers."""
+    """The drawing on paper of one colour: marks, and their columns as numbers."""
 
     def __init__(self, marks: Mask) -> None:
         self.marks = marks

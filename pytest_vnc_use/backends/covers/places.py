@@ -22,7 +22,7 @@ _SAME = 0.8
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """What is drawn on one side of a field: the pixels of a region that are not of its most common colour."""
+    """The drawing on one side of a field: the pixels of a region that are not of its most common colour."""
 
     region: Region
     pixels: Pixels

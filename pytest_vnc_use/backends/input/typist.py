@@ -29,11 +29,11 @@ class Writer:
         self._connection = connection
         self._screen = connection.framebuffer
         self._keyboard = keyboard
-        self._reach = quirks.text
+        self._typable = quirks.text
 
     def plan(self, text: str) -> tuple[Piece, ...]:
         """Return the pieces to `write`. Raises ActionError where the server cannot take a character."""
-        return plan_text(text, self._reach)
+        return plan_text(text, self._typable)
 
     def write(self, pieces: Iterable[Piece]) -> None:
         """Type or paste the pieces in order. Raises ActionError where no program takes a pasted piece."""

@@ -62,10 +62,10 @@ class ViewerServer:
     """
 
     def __init__(
-        self, screen: Framebuffer, name: str, listen: str, password: str | None, heard: MotionListener
+        self, screen: Framebuffer, name: str, listen: str, password: str | None, on_motion: MotionListener
     ) -> None:
         host, port = _address(listen, password)
-        self.screen, self.name, self.password, self.heard = screen, name, password, heard
+        self.screen, self.name, self.password, self.on_motion = screen, name, password, on_motion
         self.viewer: _Viewer | None = None
         self._connected: set[_Viewer] = set()
         factory = Factory.forProtocol(lambda: _Viewer(self))
@@ -97,7 +97,7 @@ class ViewerServer:
         """Forget a viewer that is gone, and tell the listener if it was the one that sees the desktop."""
         self._connected.discard(viewer)
         if viewer is self.viewer:
-            self.heard(None, time.monotonic())
+            self.on_motion(None, time.monotonic())
 
 
 def _address(listen: str, password: str | None) -> tuple[str, int]:
@@ -125,9 +125,9 @@ class _Viewer(Protocol):
 
     transport: Any
 
-    def __init__(self, stage: ViewerServer) -> None:
-        self._stage = stage
-        self._screen = stage.screen
+    def __init__(self, server: ViewerServer) -> None:
+        self._server = server
+        self._screen = server.screen
         self._received = bytearray()
         self._format = BGRX
         self._encodings: tuple[int, ...] = ()
@@ -140,7 +140,7 @@ class _Viewer(Protocol):
 
     def connectionMade(self) -> None:
         """Begin the conversation."""
-        self._stage.opened(self)
+        self._server.opened(self)
         self.transport.setTcpNoDelay(True)
         self._talk = self._converse()
         self._needed = next(self._talk)
@@ -148,7 +148,7 @@ class _Viewer(Protocol):
     def connectionLost(self, reason: object = None) -> None:
         """Tell the server that the viewer is gone."""
         self._waits = False
-        self._stage.closed(self)
+        self._server.closed(self)
 
     def dataReceived(self, data: bytes) -> None:
         """Go on with the conversation; end it where the viewer sends nonsense."""
@@ -170,30 +170,30 @@ class _Viewer(Protocol):
         if not (yield from self._is_let_in(version[:11])):
             return
         yield 1  # the flag that others may watch: nobody else does
-        if self._stage.viewer is not None:  # another was let in at the same time and got here first
+        if self._server.viewer is not None:  # another was let in at the same time and got here first
             return
         width, height = self._size
-        name = self._stage.name.encode()
+        name = self._server.name.encode()
         self.transport.write(struct.pack("!HH16sI", width, height, BGRX.to_bytes(), len(name)) + name)
-        self._stage.viewer = self
+        self._server.viewer = self
         while True:
             yield from self._message((yield 1)[0])
 
     def _is_let_in(self, version: bytes) -> Generator[int, bytes, bool]:
         """Agree on the security. Refuse a second viewer, with a reason, as its version does (RFC 6143, 7.1)."""
-        if self._stage.viewer is not None:
+        if self._server.viewer is not None:
             no_security = struct.pack("!I", 0) if version < b"RFB 003.007" else b"\0"
             self.transport.write(no_security + _reason(_IN_USE))
             return False
-        wanted = AuthTypes.NONE if self._stage.password is None else AuthTypes.VNC_AUTHENTICATION
+        wanted = AuthTypes.NONE if self._server.password is None else AuthTypes.VNC_AUTHENTICATION
         if version < b"RFB 003.007":
             self.transport.write(struct.pack("!I", wanted))
         else:
             self.transport.write(bytes([1, wanted]))
             if (yield 1)[0] != wanted:
                 return False
-        knows = self._stage.password is None or (yield from self._knows(self._stage.password))
-        if self._stage.password is not None or version >= b"RFB 003.008":
+        knows = self._server.password is None or (yield from self._knows(self._server.password))
+        if self._server.password is not None or version >= b"RFB 003.008":
             self.transport.write(struct.pack("!I", not knows))
         if not knows and version >= b"RFB 003.008":
             self.transport.write(_reason("wrong password"))
@@ -291,7 +291,7 @@ class _Viewer(Protocol):
                 self._tell(Scroll(*at, direction, 1))
 
     def _tell(self, motion: Motion) -> None:
-        self._stage.heard(motion, time.monotonic())
+        self._server.on_motion(motion, time.monotonic())
 
 
 def _reason(text: str) -> bytes:
@@ -314,10 +314,10 @@ def in_format(pixels: Pixels, form: PixelFormat) -> bytes:
         (8, form.greenmax, form.greenshift),
         (0, form.bluemax, form.blueshift),
     )
-    told = sum(
+    moved = sum(
         (((pixels >> np.uint32(ours)) & 255) * np.uint32(most) // 255) << shift for ours, most, shift in channels
     )
-    return np.asarray(told).astype(number).tobytes()
+    return np.asarray(moved).astype(number).tobytes()
 
 
 _SAME = (16, 8, 0, 255, 255, 255)

@@ -26,7 +26,7 @@ from pytest_vnc_use.backends.rfb.scancodes import US_KEYBOARD
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.keyboard.keystrokes import Means
 from pytest_vnc_use.keyboard.keysyms import F1, KEYPAD_CHARACTERS
-from pytest_vnc_use.keyboard.text_plan import TextReach
+from pytest_vnc_use.keyboard.text_plan import TypableText
 
 _QT_DESKTOP = "Qt for Embedded Linux VNC Server"
 _QEMU = "QEMU"
@@ -51,7 +51,7 @@ _QT_KEYS = frozenset(
 )
 
 
-_WORDS: Mapping[TextReach, str] = {
+_WORDS: Mapping[TypableText, str] = {
     "ascii": "ASCII goes by keys, nothing else can be typed",
     "latin-1": "Latin-1 goes by keys, nothing else can be typed",
     "clipboard": "ASCII goes by keys, lines with anything else by the clipboard",

@@ -33,7 +33,7 @@ class Framebuffer:
         self._mark = ActionWindow(0.0, 0.0)
         self._acting = False
         self._error: DesktopError | None = None
-        self._passed = TransientFrames()
+        self._transients = TransientFrames()
         self._looked_s = -np.inf
         self._pointer_shape: PointerShape | None = None
         self._pointer_at: tuple[int, int] | None = None
@@ -48,7 +48,7 @@ class Framebuffer:
             self._missing = np.ones((height, width), np.bool_)
             self._complete = False
             self._activity = Activity(width, height)
-            self._passed.resize(self._activity.known)
+            self._transients.resize(self._activity.known)
             self._looked_s = -np.inf
 
     def apply(self, rectangles: Sequence[Rectangle]) -> None:
@@ -83,7 +83,7 @@ class Framebuffer:
 
     def _keep_what_passes(self, drawn: Tiles) -> None:
         if self._complete:
-            self._passed.draw_over(drawn, self._pixels, self._activity.last_s, self._moving(), time.monotonic())
+            self._transients.draw_over(drawn, self._pixels, self._activity.last_s, self._moving(), time.monotonic())
 
     def _covered(self, rectangles: Sequence[Rectangle]) -> Tiles:
         covered = np.zeros_like(self._activity.last_s, np.bool_)
@@ -137,7 +137,7 @@ class Framebuffer:
             changed = self._activity.last_s >= self._looked_s
             seen = Capture(self._pixels.copy(), time.monotonic(), changed, self._moving(), self._pointer())
             self._looked_s = seen.taken_s
-            self._passed.look(seen)
+            self._transients.look(seen)
             return seen
 
     def glance(self, *, pointer: bool = False) -> Glance:
@@ -168,10 +168,10 @@ class Framebuffer:
             return None
         return ShownPointer(self._pointer_shape, *self._pointer_at)
 
-    def passed(self) -> Iterator[Capture]:
+    def transients(self) -> Iterator[Capture]:
         """Return the captures of transient frames, oldest first; each is returned once."""
         with self._condition:
-            return self._passed.take()
+            return self._transients.take()
 
     def only_colour(self, timeout_s: float) -> str:
         """Return the one colour (`#000000`) that all pixels keep for `timeout_s`; "" as soon as there are several."""

@@ -29,7 +29,7 @@ Times = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class _Passed:
+class _Moment:
     """The screen at a moment: `base` with `part` at `place`; `part` is empty where no look came before."""
 
     base: Pixels
@@ -58,7 +58,7 @@ class TransientFrames:
         self._base: Pixels | None = None
         self._base_s = self._known_s = np.inf
         self._ended = np.zeros((0, 0), np.int64)
-        self._kept: list[_Passed] = []
+        self._kept: list[_Moment] = []
 
     def look(self, seen: Capture) -> None:
         """Note a look at the screen; changes from there on may be transient."""
@@ -86,21 +86,21 @@ class TransientFrames:
         Each is a whole screen, which is made when it is asked for.
         """
         kept, self._kept = self._kept, []
-        return (passed.capture() for passed in kept if not passed.is_a_caret())
+        return (moment.capture() for moment in kept if not moment.is_a_caret())
 
     def _keep(self, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float) -> None:
         if self._base is None:
             self._base, self._base_s = pixels.copy(), now_s
         changed = last_s >= self._base_s
         place = _place(changed)
-        self._kept.append(_Passed(self._base, place, pixels[place].copy(), now_s, changed, moving))
+        self._kept.append(_Moment(self._base, place, pixels[place].copy(), now_s, changed, moving))
         while len(self._kept) > MOST_FRAMES or self._bytes > MOST_BYTES:
             del self._kept[0]
 
     @property
     def _bytes(self) -> int:
-        bases = {id(passed.base): passed.base.nbytes for passed in self._kept}
-        return sum(bases.values()) + sum(passed.part.nbytes for passed in self._kept)
+        bases = {id(moment.base): moment.base.nbytes for moment in self._kept}
+        return sum(bases.values()) + sum(moment.part.nbytes for moment in self._kept)
 
 
 def _place(tiles: Tiles) -> tuple[slice, slice]:

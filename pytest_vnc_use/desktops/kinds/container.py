@@ -15,7 +15,7 @@ from pytest_vnc_use.desktops.kinds.local import check_linux, check_size
 from pytest_vnc_use.desktops.processes import cleanup
 from pytest_vnc_use.desktops.processes.ports import greets_with_rfb
 from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
-from pytest_vnc_use.desktops.processes.remote_program import ReachedDesktop
+from pytest_vnc_use.desktops.processes.remote_program import RemoteDesktop
 from pytest_vnc_use.desktops.processes.screen_wait import await_screen, is_blank
 from pytest_vnc_use.desktops.processes.session import Session
 from pytest_vnc_use.desktops.x11.credentials import new_password
@@ -27,7 +27,7 @@ _GREETING_TIMEOUT_S = 1.0
 _SHOWN_LINES = 20
 
 
-class ContainerDesktop(ReachedDesktop):
+class ContainerDesktop(RemoteDesktop):
     """A desktop in a container of `image`; once it is ready, it launches `command`, if one is given.
 
     Ready means: the VNC server at `port` in the container greets, and its screen is no longer of one single colour. The
@@ -114,7 +114,7 @@ class ContainerDesktop(ReachedDesktop):
 
         Raises DesktopError where that fails; then the desktop is stopped.
         """
-        self._reach_to("reset the desktop")
+        self._remote_exec("reset the desktop")
         self._end_program()
         self._session.stop()
         self._program = None
@@ -187,7 +187,7 @@ class ContainerDesktop(ReachedDesktop):
         except DesktopError as exc:  # it was removed, or the engine is gone: other faults matter more
             return str(exc)
 
-    def _reach_to(self, wish: str) -> RemoteExec:
+    def _remote_exec(self, wish: str) -> RemoteExec:
         if self._kept_logs is not None:
             raise DesktopError(f"cannot {wish}: the desktop is stopped, and its container gone; do it before that")
         return self._remote

@@ -7,7 +7,7 @@ from functools import partial
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
-from pytest_vnc_use.desktops.processes.remote_program import ReachedDesktop
+from pytest_vnc_use.desktops.processes.remote_program import RemoteDesktop
 from pytest_vnc_use.desktops.processes.screen_wait import await_screen
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.same_screen import same_screen
@@ -19,20 +19,20 @@ _POINTER_HOME = Move(0, 0)
 """The place of the pointer for both pictures: it is in neither, and hovers over the same thing."""
 
 
-class AddressDesktop(ReachedDesktop):
+class AddressDesktop(RemoteDesktop):
     """The desktop whose VNC server listens at `server`; it is never stopped.
 
-    Files and programs are out of reach without a `reach`. With `reach` and `connect`, `reset` comes back to the screen
-    as it is now; raises DesktopError where the desktop does not answer. The working folder, which may be somebody's
-    home, is never emptied.
+    Files and programs are out of reach without a `remote_exec`. With `remote_exec` and `connect`, `reset` comes back to
+    the screen as it is now; raises DesktopError where the desktop does not answer. The working folder, which may be
+    somebody's home, is never emptied.
     """
 
-    def __init__(self, server: str, reach: RemoteExec | None = None, connect: Connect | None = None) -> None:
+    def __init__(self, server: str, remote_exec: RemoteExec | None = None, connect: Connect | None = None) -> None:
         super().__init__(connect)
         self._server = server
-        self._remote = reach
-        self._reached = False
-        self._start = self._look() if reach and connect else b""
+        self._remote = remote_exec
+        self._was_used = False
+        self._start = self._look() if remote_exec and connect else b""
 
     @property
     def server(self) -> str:
@@ -46,10 +46,10 @@ class AddressDesktop(ReachedDesktop):
 
     def reset(self) -> None:
         """End everything that was launched and run, and prove that the screen is as it was. Raises DesktopError."""
-        reach = self._reach_to("reset the desktop")
+        remote_exec = self._remote_exec("reset the desktop")
         self._end_program()
         self._program = None
-        reach.end()
+        remote_exec.end()
         with closing(self._screen("prove that the desktop is as it was")) as screen:
             screen.perform(_POINTER_HOME)
             if not await_screen(screen, partial(same_screen, self._start), Deadline(_RESET_S)):
@@ -61,8 +61,8 @@ class AddressDesktop(ReachedDesktop):
     def stop(self) -> None:
         """End everything that was launched and run; the desktop goes on, because this test did not start it."""
         self._end_program()
-        if self._remote and self._reached:
-            self._reached = False
+        if self._remote and self._was_used:
+            self._was_used = False
             self._remote.end()
 
     def _look(self) -> bytes:
@@ -71,12 +71,12 @@ class AddressDesktop(ReachedDesktop):
             screen.settle()
             return screen.frame().png
 
-    def _reach_to(self, wish: str) -> RemoteExec:
+    def _remote_exec(self, wish: str) -> RemoteExec:
         if self._remote is None:
             raise DesktopError(
                 f"cannot {wish}: the desktop at {self._server!r} is reached through VNC only; say how to run a command "
                 "there (--vnc-exec='docker exec -i NAME' or 'ssh HOST'), or let the test start a desktop "
                 "(--vnc-server=xvnc, qt or container:IMAGE)"
             )
-        self._reached = True
+        self._was_used = True
         return self._remote

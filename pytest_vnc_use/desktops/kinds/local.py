@@ -128,10 +128,10 @@ class StartedDesktop:
 
     def _ended_early(self, process: Process, undone: str) -> VncUseError:
         """Return the error for a process that ended before it showed anything: the program, or one of our own."""
-        told = process.message(f"{process.end} and {undone}{'' if process.exit_code else STAY}")
+        message = process.message(f"{process.end} and {undone}{'' if process.exit_code else STAY}")
         if process is not self._program or self.fault():
-            return DesktopError(self.fault() or told)
-        return early_end(told, process.exit_code, process.output_tail())
+            return DesktopError(self.fault() or message)
+        return early_end(message, process.exit_code, process.output_tail())
 
     def _check_not_stopped(self, wish: str) -> None:
         if self._last_fault is not None:

@@ -159,12 +159,12 @@ class XvncDesktop(StartedDesktop):
     def _start_server(self, command: list[str]) -> Process:
         """Start the server, and return once it has a display and takes connections."""
         reader, writer = os.pipe()
-        with os.fdopen(reader, "rb", buffering=0) as told:
+        with os.fdopen(reader, "rb", buffering=0) as pipe:
             try:
                 process = self._session.start("VNC server", [*command, "-displayfd", str(writer)], pass_fds=[writer])
             finally:
                 os.close(writer)
-            self._number = self._display_number(process, told.fileno())
+            self._number = self._display_number(process, pipe.fileno())
         files = [socket_path(self._number), Path(f"/tmp/.X{self._number}-lock")]
         cleanup.note_files(self._session.folder, files)
         return process

@@ -192,7 +192,7 @@ def run_noted_commands(folder: Path) -> None:
                 )
 
 
-def _still_told(words: Iterable[str]) -> set[int]:
+def _sessions_left(words: Iterable[str]) -> set[int]:
     """Return the sessions that were named, and not named again with a minus sign."""
     sessions: set[int] = set()
     for session in map(int, words):
@@ -204,4 +204,4 @@ def _still_told(words: Iterable[str]) -> set[int]:
 
 
 if __name__ == "__main__":
-    clean(Path(sys.argv[1]), _still_told(sys.argv[2:]))
+    clean(Path(sys.argv[1]), _sessions_left(sys.argv[2:]))

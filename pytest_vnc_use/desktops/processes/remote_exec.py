@@ -182,8 +182,8 @@ class RemoteExec:
             raise DesktopError(f"{problem} (exit code {done.returncode}); try it in a shell, with 'true' appended")
 
 
-def reach_of(command_line: str, server: str) -> RemoteExec:
-    """Return the reach that `--vnc-exec` names, with {host} and {port} filled in from the desktop's address.
+def remote_exec_of(command_line: str, server: str) -> RemoteExec:
+    """Return the remote execution that `--vnc-exec` names, with {host} and {port} filled in from the desktop's address.
 
     Raises SettingsError where the command line makes no sense.
     """

@@ -28,16 +28,16 @@ class Program:
     leads there or it ends first without a fault, DesktopRefused where nothing shows in `timeout_s`.
     """
 
-    def __init__(self, command: Sequence[str], reach: RemoteExec, screen: Controller, timeout_s: float) -> None:
-        if not reach.has(command[0]):
+    def __init__(self, command: Sequence[str], remote_exec: RemoteExec, screen: Controller, timeout_s: float) -> None:
+        if not remote_exec.has(command[0]):
             raise ProgramMissing(f"cannot start {command[0]!r}: the desktop has no such program on its PATH")
         self._kept: tuple[str, str] | None = None
         self._session = Session({})
         try:
-            cleanup.note_command(self._session.folder, reach.ending(_PART))
+            cleanup.note_command(self._session.folder, remote_exec.ending(_PART))
             before = screen.frame().png
             self._process = self._session.start(
-                "program", reach.words(command, _PART), client_of=command, attended=True
+                "program", remote_exec.words(command, _PART), client_of=command, attended=True
             )
             self._await_change(before, screen, timeout_s)
         except BaseException:  # on any error, and on Ctrl-C: nothing that was started stays behind
@@ -65,15 +65,17 @@ class Program:
 
         def shows(png: bytes) -> bool:
             if program.end:
-                told = program.message(f"{program.end} and had not shown a window{'' if program.exit_code else STAY}")
-                raise early_end(told, program.exit_code, program.output_tail(), elsewhere=True)
+                message = program.message(
+                    f"{program.end} and had not shown a window{'' if program.exit_code else STAY}"
+                )
+                raise early_end(message, program.exit_code, program.output_tail(), elsewhere=True)
             return not same_screen(before, png)
 
         if not await_screen(screen, shows, Deadline(timeout_s)):
             raise DesktopRefused(program.message(f"had not shown a window within {timeout_s:g} s"))
 
 
-class ReachedDesktop(ABC):
+class RemoteDesktop(ABC):
     """A desktop whose files and commands are reached by a RemoteExec.
 
     `connect` opens a Controller, which sees whether a launched program changes the screen.
@@ -95,20 +97,20 @@ class ReachedDesktop(ABC):
         """Return the password of its VNC server; None where it asks for none, or only the user knows it."""
 
     @abstractmethod
-    def _reach_to(self, wish: str) -> RemoteExec:
+    def _remote_exec(self, wish: str) -> RemoteExec:
         """Return the way there. Raises DesktopError that says why `wish` is not possible."""
 
     def read_file(self, name: str) -> str:
         """Return the text of a file, relative to the working folder there. Raises FileNotFoundError, DesktopError."""
-        return self._reach_to(f"read the file {name!r}").read(name)
+        return self._remote_exec(f"read the file {name!r}").read(name)
 
     def write_file(self, name: str, text: str) -> None:
         """Write a text file, relative to the working folder there. Raises DesktopError."""
-        self._reach_to(f"write the file {name!r}").write(name, text)
+        self._remote_exec(f"write the file {name!r}").write(name, text)
 
     def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
         """Run a command in the working folder there, until it ends. Raises DesktopError."""
-        return self._reach_to(f"run {shlex.join(command)!r}").run(command, timeout_s)
+        return self._remote_exec(f"run {shlex.join(command)!r}").run(command, timeout_s)
 
     def launch(self, command: Sequence[str]) -> None:
         """Start the program under test in place of the one before, and wait until the screen has changed.
@@ -116,13 +118,13 @@ class ReachedDesktop(ABC):
         Linux only, here and there. Raises DesktopError, ProgramMissing, ProgramCrashed.
         """
         wish = f"launch {shlex.join(command)!r}"
-        reach = self._reach_to(wish)
+        remote_exec = self._remote_exec(wish)
         if sys.platform != "linux":
             raise DesktopError(f"cannot {wish}: that needs Linux, got {sys.platform!r}; start it over there yourself")
         self._end_program()
         with closing(self._screen(wish)) as screen:
             try:
-                self._program = Program(command, reach, screen, self._launch_timeout_s)
+                self._program = Program(command, remote_exec, screen, self._launch_timeout_s)
             except ProgramCrashed as exc:
                 if fault := self.fault():  # the desktop ended, and the program with it
                     raise DesktopError(fault) from exc

@@ -50,14 +50,14 @@ def starting(program: str, missing: type[ProgramMissing] = ProgramMissing) -> It
         raise missing(f"cannot start {program!r}: {exc}; give a program that can be run") from exc
 
 
-def early_end(told: str, exit_code: int | None, output: str, *, elsewhere: bool = False) -> VncUseError:
+def early_end(message: str, exit_code: int | None, output: str, *, elsewhere: bool = False) -> VncUseError:
     """Return the error for a program that ended before it showed anything.
 
     `told` is a sentence that says so, with the program's last output. With `elsewhere` the exit code is that of a
     client, such as `ssh`, which may have failed itself.
     """
     if not exit_code or _NO_SCREEN.search(output) or (elsewhere and exit_code in _ENGINE_OR_WAY_FAILED):
-        return DesktopError(told)
+        return DesktopError(message)
     if exit_code in _SHELL_SAYS_SO or _NOT_FOUND.search(output):
-        return ProgramMissing(told)
-    return ProgramCrashed(told)
+        return ProgramMissing(message)
+    return ProgramCrashed(message)

@@ -34,8 +34,8 @@ _REMEDY = "remove the file or folder there, or set TMPDIR to a folder of your ow
 class LeasedDesktop(AddressDesktop):
     """A given desktop that nobody else uses until it is stopped; then it is given back."""
 
-    def __init__(self, lease: Lease, reach: RemoteExec | None = None, connect: Connect | None = None) -> None:
-        super().__init__(lease.server, reach, connect)
+    def __init__(self, lease: Lease, remote_exec: RemoteExec | None = None, connect: Connect | None = None) -> None:
+        super().__init__(lease.server, remote_exec, connect)
         self._lease = lease
 
     def stop(self) -> None:

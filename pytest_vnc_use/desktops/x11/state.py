@@ -235,9 +235,9 @@ def _fake(display: XDisplay, event: int, detail: int) -> None:
 def _set_size(display: XDisplay, start: Answers, now: Answers) -> None:
     if not (opcode := display.extension(b"RANDR")):
         return
-    told = display.ask(opcode, struct.pack("<I", display.root), _GET_SCREEN_INFO)
-    timestamp, count, _, rotation = struct.unpack_from("<IHHH", told, 16)
-    sizes = list(struct.iter_unpack("<HH4x", told[32 : 32 + 8 * count]))
+    info = display.ask(opcode, struct.pack("<I", display.root), _GET_SCREEN_INFO)
+    timestamp, count, _, rotation = struct.unpack_from("<IHHH", info, 16)
+    sizes = list(struct.iter_unpack("<HH4x", info[32 : 32 + 8 * count]))
     if (size := _size(start[_SIZE])) in sizes:
         wish = struct.pack("<IIIHH", display.root, 0, timestamp, sizes.index(size), rotation)
         display.ask(opcode, wish, _SET_SCREEN_CONFIG)

@@ -64,8 +64,8 @@ def read_answer(body: JsonObject) -> ClaudeAnswer | Failure:
 def _why_refused(body: JsonObject) -> str:
     details = body.get("stop_details")
     details = details if isinstance(details, dict) else {}
-    told = [str(details[name]) for name in ("category", "explanation") if details.get(name)]
-    return ": ".join(told) or "no reason given"
+    reasons = [str(details[name]) for name in ("category", "explanation") if details.get(name)]
+    return ": ".join(reasons) or "no reason given"
 
 
 def _is_content(content: Any) -> TypeGuard[list[JsonObject]]:

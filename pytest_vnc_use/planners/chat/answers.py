@@ -70,9 +70,9 @@ def read_answer(body: JsonObject) -> ChatAnswer | Failure:
 def _split(message: JsonObject) -> tuple[str, tuple[ToolCall, ...]]:
     """Return the words and the calls of a message. Its content is searched only if the server found no call."""
     words = without_thoughts(_text(message.get("content")))
-    said = message.get("tool_calls")
-    if isinstance(said, list) and said:
-        return words, tuple(map(_tool_call, said))
+    calls = message.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        return words, tuple(map(_tool_call, calls))
     return _calls_in(words)
 
 
@@ -103,12 +103,12 @@ def without_thoughts(text: str) -> str:
 # --- calls -----------------------------------------------------------------------------------------------------------
 
 
-def _tool_call(said: Any) -> ToolCall:
+def _tool_call(call: Any) -> ToolCall:
     """Return one of the `tool_calls` of a message, even if parts of it are missing."""
-    said = said if isinstance(said, Mapping) else {}
-    function = said.get("function") if isinstance(said.get("function"), Mapping) else {}
-    name, call_id = str(function.get("name") or ""), str(said.get("id") or "")
-    extra = {"extra_content": said["extra_content"]} if said.get("extra_content") else {}
+    call = call if isinstance(call, Mapping) else {}
+    function = call.get("function") if isinstance(call.get("function"), Mapping) else {}
+    name, call_id = str(function.get("name") or ""), str(call.get("id") or "")
+    extra = {"extra_content": call["extra_content"]} if call.get("extra_content") else {}
     try:
         return ToolCall(FunctionCall(name, read_arguments(function.get("arguments")), call_id), extra=extra)
     except NotJson:
@@ -116,16 +116,16 @@ def _tool_call(said: Any) -> ToolCall:
         return ToolCall(FunctionCall(name, {}, call_id), problem, extra)
 
 
-def read_arguments(said: Any) -> JsonObject:
+def read_arguments(spelled: Any) -> JsonObject:
     """Return the arguments from an object or its JSON, encoded once or twice; {} for none. Raises NotJson."""
     for _ in range(2):
-        if isinstance(said, str):
-            said = read_value(said) if said.strip() else {}
-    if said is None:
+        if isinstance(spelled, str):
+            spelled = read_value(spelled) if spelled.strip() else {}
+    if spelled is None:
         return {}
-    if not isinstance(said, Mapping):
+    if not isinstance(spelled, Mapping):
         raise NotJson("not an object")
-    return said
+    return spelled
 
 
 def read_value(text: str) -> Any:

@@ -82,10 +82,10 @@ def _click(args: Arguments, *, button: Button = "left", count: int = 1) -> Actio
 
 
 def _any_click(args: Arguments) -> Action:
-    said = str(args.values.get("button") or "left").strip().lower()
-    if said not in BUTTONS:
-        raise Unreadable(f"'button' must be {', '.join(BUTTONS)}, got {said!r:.100}")
-    return _click(args, button=BUTTONS[said])
+    name = str(args.values.get("button") or "left").strip().lower()
+    if name not in BUTTONS:
+        raise Unreadable(f"'button' must be {', '.join(BUTTONS)}, got {name!r:.100}")
+    return _click(args, button=BUTTONS[name])
 
 
 def _drag(args: Arguments) -> Action:

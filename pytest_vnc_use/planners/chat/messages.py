@@ -40,14 +40,14 @@ def rebuild_messages(observation: Observation, *, system: str, keep_screenshots:
 
 def _messages_of(turn: Turn, png: bytes | None) -> Iterator[Message]:
     """Yield the model's words, a result for each of its calls, and the screen; or the turn in the user's words."""
-    said = turn.decision.provider_details.get("chat") or {"message": {}, "actions": []}
+    details = turn.decision.provider_details.get("chat") or {"message": {}, "actions": []}
     screen = prompts.NEWER_SCREEN if png is not None else prompts.OLDER_SCREEN
-    if not said["actions"] or sum(said["actions"]) != len(turn.steps):
+    if not details["actions"] or sum(details["actions"]) != len(turn.steps):
         yield user_message(f"{_cut(prompts.format_turn(turn))}\n{screen}", png)
         return
-    yield said["message"]
+    yield details["message"]
     steps = iter(turn.steps)
-    for call, count in zip(said["message"]["tool_calls"], said["actions"], strict=True):
+    for call, count in zip(details["message"]["tool_calls"], details["actions"], strict=True):
         yield {"role": "tool", "tool_call_id": call["id"], "content": _result([next(steps) for _ in range(count)])}
     yield user_message(screen, png)
 
@@ -56,8 +56,8 @@ def _result(steps: Sequence[Step]) -> str:
     """Return the result of one call, or the results of each action of a batch."""
     if len(steps) == 1:
         return _cut(prompts.result_in_words(steps[0]))
-    told = [f"{step.proposal.as_proposed['name']}: {prompts.result_in_words(step)}" for step in steps]
-    return _cut("\n".join(f"{number}. {line}" for number, line in enumerate(told, start=1)))
+    results = [f"{step.proposal.as_proposed['name']}: {prompts.result_in_words(step)}" for step in steps]
+    return _cut("\n".join(f"{number}. {line}" for number, line in enumerate(results, start=1)))
 
 
 def user_message(text: str, png: bytes | None = None) -> Message:
@@ -77,25 +77,25 @@ def details_of(answer: ChatAnswer, actions: Sequence[int], number: int) -> JsonO
     The arguments are written anew, because servers fail on a history with arguments that are not JSON. `number` is the
     turn's.
     """
-    calls = [_sent_back(said, call_id) for said, call_id in zip(answer.calls, _ids(answer, number), strict=True)]
+    calls = [_sent_back(call, call_id) for call, call_id in zip(answer.calls, _ids(answer, number), strict=True)]
     message = {"role": "assistant", "content": _cut(answer.words), "tool_calls": calls}
     return {"chat": {"message": message, "actions": list(actions)}}
 
 
 def _ids(answer: ChatAnswer, number: int) -> list[str]:
     """Return the service's ids; ids of our own if a call has none, or two are equal."""
-    ids = [said.call.id for said in answer.calls]
+    ids = [call.call.id for call in answer.calls]
     return ids if all(ids) and len(set(ids)) == len(ids) else [f"call_{number}_{place}" for place in range(len(ids))]
 
 
-def _sent_back(said: ToolCall, call_id: str) -> JsonObject:
-    function = {"name": said.call.name or "unknown", "arguments": json.dumps(dict(said.call.args))}
-    return {"id": call_id, "type": "function", "function": function, **said.extra}
+def _sent_back(call: ToolCall, call_id: str) -> JsonObject:
+    function = {"name": call.call.name or "unknown", "arguments": json.dumps(dict(call.call.args))}
+    return {"id": call_id, "type": "function", "function": function, **call.extra}
 
 
 def refusal_messages(answer: ChatAnswer, line: str) -> list[Message]:
     """Return an answer of which nothing is carried out, and the line that says why."""
-    calls = ", ".join(said.call.name for said in answer.calls[:20])
+    calls = ", ".join(call.call.name for call in answer.calls[:20])
     words = answer.words or (f"(calls of {calls})" if calls else "(nothing)")
     return [{"role": "assistant", "content": _cut(words)}, user_message(prompts.not_carried_out(line))]
 

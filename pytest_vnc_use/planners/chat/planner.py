@@ -159,8 +159,8 @@ class OpenAICompatible:
         if answer.cut_off:
             return Refused(f"your answer was cut off at max_tokens={self._max_tokens}; {BRIEFLY}", WORDS_AGAIN)
         if not answer.calls:
-            said = repr(answer.words[:200]) if answer.words else "nothing"
-            return Refused(f"you answered without a tool call, with {said}; {BRIEFLY}", WORDS_AGAIN)
+            words = repr(answer.words[:200]) if answer.words else "nothing"
+            return Refused(f"you answered without a tool call, with {words}; {BRIEFLY}", WORDS_AGAIN)
         readings = self._readings(answer.calls, observation)
         asked, most = sum(map(_actions_in, readings)), self._vocabulary.most_actions
         if asked > most:
@@ -176,7 +176,7 @@ class OpenAICompatible:
         pointer = left_at(observation.turns)
         spell = partial(Arguments, screen=observation.frame, counted=self._counted(observation), pointer=pointer)
         read = self._vocabulary.read
-        return [(refused(said.call, said.problem),) if said.problem else read(said.call, spell) for said in calls]
+        return [(refused(call.call, call.problem),) if call.problem else read(call.call, spell) for call in calls]
 
 
 def _actions_in(reading: Reading) -> int:
@@ -196,8 +196,8 @@ def _ending(readings: Sequence[Reading]) -> Ended | None:
 def _acting(answer: ChatAnswer, readings: Sequence[Reading], *, number: int) -> Decision:
     """Return the decision with the turn's proposals in order. If one fails, those after it are skipped."""
     groups = [
-        (refused(said.call, prompts.TOO_EARLY),) if isinstance(reading, Ended) else reading
-        for said, reading in zip(answer.calls, readings, strict=True)
+        (refused(call.call, prompts.TOO_EARLY),) if isinstance(reading, Ended) else reading
+        for call, reading in zip(answer.calls, readings, strict=True)
     ]
     return Decision(
         "act",

@@ -50,8 +50,8 @@ class Heeded(Mapping[str, Any]):
         if not left:
             return
         names = ", ".join(takes or filter(None, self.asked)) or "none"
-        told = ", ".join(f"{name}={self._values[name]!r:.60}" for name in left)
-        raise Unreadable(f"{call!r:.100} does not take {told}; its arguments: {names}{self._other(known)}")
+        unknown = ", ".join(f"{name}={self._values[name]!r:.60}" for name in left)
+        raise Unreadable(f"{call!r:.100} does not take {unknown}; its arguments: {names}{self._other(known)}")
 
     def _other(self, known: Collection[str]) -> str:
         """Return a hint at the call that clicks with the given button."""
@@ -88,10 +88,10 @@ class Arguments:
         value = self.values.get(name)
         if value is None:
             return default
-        said = _FLAGS.get(str(value).strip().lower())
-        if said is None:
+        flag = _FLAGS.get(str(value).strip().lower())
+        if flag is None:
             raise Unreadable(f"{name!r} must be true or false, got {value!r:.100}")
-        return said
+        return flag
 
     def number(self, *names: str, default: float) -> float:
         """Return the first of these arguments that was given, as a number. Raises Unreadable if it is none."""

@@ -31,8 +31,8 @@ def pixel_of(value: Any, screen: FrameRef, counted: tuple[int, int] = (GRID, GRI
     """
     numbers = _numbers(value)
     if len(numbers) not in (2, 4) or not all(map(math.isfinite, numbers)):
-        said = repr(value)[:LONGEST_SPELLING]
-        raise Unreadable(f"a point must be [x, y], or a box [x1, y1, x2, y2], in numbers, got {said}")
+        spelled = repr(value)[:LONGEST_SPELLING]
+        raise Unreadable(f"a point must be [x, y], or a box [x1, y1, x2, y2], in numbers, got {spelled}")
     return _pixel(numbers[::2], screen.width, counted[0]), _pixel(numbers[1::2], screen.height, counted[1])
 
 

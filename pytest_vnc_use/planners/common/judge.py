@@ -43,11 +43,11 @@ class ScreenJudge(ABC):
         """Return the model's verdict; unsure if its answer cannot be read. Raises PlannerError."""
         grid, words = self._grid(frame.ref), judge_prompts.claim_question(claim)
         asked = Question(judge_prompts.judge_in(grid.in_words), words, frame, "verdict", SCHEMA)
-        opinion, said = self._answered(Opinion, asked, timeout_s, report)
+        opinion, reply = self._answered(Opinion, asked, timeout_s, report)
         if opinion is None:
-            return Verdict(claim, "unsure", unreadable(said), frame=frame.ref, model=said.model, usage=said.usage)
+            return Verdict(claim, "unsure", unreadable(reply), frame=frame.ref, model=reply.model, usage=reply.usage)
         region = grid.region(opinion.box_2d, frame.ref)
-        return Verdict(claim, opinion.verdict, opinion.reason, region, frame.ref, said.model, said.usage)
+        return Verdict(claim, opinion.verdict, opinion.reason, region, frame.ref, reply.model, reply.usage)
 
     def read(
         self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody
@@ -55,11 +55,11 @@ class ScreenJudge(ABC):
         """Return the model's reading in the schema's form. Raises PlannerError, Inconclusive if it is unreadable."""
         grid, words = self._grid(frame.ref), judge_prompts.value_question(question, schema)
         asked = Question(judge_prompts.reader_in(grid.in_words), words, frame, "value", value_schema(schema))
-        answer, said = self._answered(Value, asked, timeout_s, report)
+        answer, reply = self._answered(Value, asked, timeout_s, report)
         if answer is None:
-            raise Inconclusive(unreadable(said))
+            raise Inconclusive(unreadable(reply))
         region = grid.region(answer.box_2d, frame.ref)
-        return Reading(question, answer.value, answer.reason, region, frame.ref, said.model, said.usage)
+        return Reading(question, answer.value, answer.reason, region, frame.ref, reply.model, reply.usage)
 
     def _answered(
         self, form: type[AnyAnswer], asked: Question, timeout_s: float, report: Report

@@ -107,12 +107,12 @@ def answered(
     `ask` gets the seconds that are left of `timeout_s`. The usage is the sum of both replies.
     """
     deadline = Deadline(timeout_s)
-    said = ask(deadline.remaining_s)
-    answer = answer_in(said.text, form)
+    reply = ask(deadline.remaining_s)
+    answer = answer_in(reply.text, form)
     if answer is not None:
-        return answer, said
+        return answer, reply
     again = ask(deadline.remaining_s)
-    return answer_in(again.text, form), replace(again, usage=said.usage + again.usage)
+    return answer_in(again.text, form), replace(again, usage=reply.usage + again.usage)
 
 
 def answer_in(text: str, form: type[AnyAnswer]) -> AnyAnswer | None:
@@ -127,6 +127,6 @@ def answer_in(text: str, form: type[AnyAnswer]) -> AnyAnswer | None:
         return None
 
 
-def unreadable(said: JudgeReply) -> str:
+def unreadable(reply: JudgeReply) -> str:
     """Return the message for an answer that could not be read twice."""
-    return f"the judge's answer was not the JSON that was asked for, twice; got {said.text[:200]!r}"
+    return f"the judge's answer was not the JSON that was asked for, twice; got {reply.text[:200]!r}"

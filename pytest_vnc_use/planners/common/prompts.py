@@ -43,7 +43,7 @@ NOTHING_OPENED = (
 )
 """The answer to `open_web_browser`, which opens nothing on a desktop. After a bare "ok" a model calls it for ever."""
 OLDER_SCREEN = "[older screenshot left out]"
-MOST_TOLD_STEPS = 40
+MOST_LISTED_STEPS = 40
 LONGEST_LINE = 200
 
 
@@ -74,9 +74,9 @@ def _earlier_in_words(turns: Sequence[Turn]) -> str:
     """Return a line for each of the newest steps, and the number of steps before them; "" if there are none."""
     steps = [step for turn in turns for step in turn.steps]
     lines = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …" for line in map(_format_step, steps)]
-    left_out = len(lines) - MOST_TOLD_STEPS
+    left_out = len(lines) - MOST_LISTED_STEPS
     first = [f"- ({left_out} earlier steps)"] if left_out > 0 else []
-    return "\n".join(["What was done so far:", *first, *lines[-MOST_TOLD_STEPS:]]) if steps else ""
+    return "\n".join(["What was done so far:", *first, *lines[-MOST_LISTED_STEPS:]]) if steps else ""
 
 
 def format_turn(turn: Turn) -> str:

@@ -60,8 +60,8 @@ def problem_of_call(steps: CallSteps) -> str:
 
 def result_of_call(steps: CallSteps) -> str:
     """Return the result of the call as text for the model: its problem or its functions' output, and all notes."""
-    said = problem_of_call(steps) or "\n".join(step.output for step in steps if step.output) or "ok"
-    return "\n".join([said, *(step.note for step in steps if step.note)])
+    result = problem_of_call(steps) or "\n".join(step.output for step in steps if step.output) or "ok"
+    return "\n".join([result, *(step.note for step in steps if step.note)])
 
 
 # --- the screens that a model has seen -------------------------------------------------------------------------------
@@ -74,8 +74,8 @@ def screen_in_details(screen: FrameRef) -> JsonObject:
 
 def screen_asked_about(turn: Turn) -> FrameRef:
     """Return the screen of the turn's request; if it is not noted, the screen before the turn's first step."""
-    told: Any = turn.decision.provider_details.get("screen")
-    return FrameRef(**told) if told else turn.steps[0].frame_before
+    details: Any = turn.decision.provider_details.get("screen")
+    return FrameRef(**details) if details else turn.steps[0].frame_before
 
 
 def screens_seen(turns: Sequence[Turn], now: FrameRef) -> list[FrameRef]:

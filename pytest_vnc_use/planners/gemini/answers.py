@@ -111,9 +111,9 @@ def _is_withheld(answer: GeminiAnswer) -> bool:
 
 def failure_of_error(code: int, body: JsonObject, *, model: str) -> Failure:
     """Return the failure for an error response, with whether and when to ask again."""
-    said = _object(body.get("error")) or body
-    details = _objects(said.get("details"))
-    message = f"{code} {said.get('status') or ''}: {shortened(said.get('message'))}"
+    error = _object(body.get("error")) or body
+    details = _objects(error.get("details"))
+    message = f"{code} {error.get('status') or ''}: {shortened(error.get('message'))}"
     delay_s = _retry_delay_s(details)
     if delay_s is not None:
         message += f" (it asks to wait {delay_s:g} s)"

@@ -157,8 +157,8 @@ def finish(params: Mapping[str, Any] | None = None, *, message: str = "") -> Dec
     """
     if not is_shallow(params or {}):
         raise ValueError(f"the params of a planner that is finished {TOO_DEEP}")
-    told = to_json(dict(params or {}))
-    return Decision("finished", message or json.dumps(told, ensure_ascii=False), params=told)
+    as_json = to_json(dict(params or {}))
+    return Decision("finished", message or json.dumps(as_json, ensure_ascii=False), params=as_json)
 
 
 def give_up(reason: str) -> Decision:

@@ -35,6 +35,6 @@ class AtTheKeyboard:
                 answer = self._ask(f"\n{plain(claim)}\nLook at {picture}. Yes, or no, and what shows it?\n")
             except (EOFError, OSError):
                 return Verdict(claim, "unsure", NOBODY, frame=frame.ref)
-        said, _, reason = answer.strip().partition(" ")
-        kind = _KINDS.get(said.lower().rstrip(",.:;"), "unsure")
-        return Verdict(claim, kind, f"whoever recorded it said: {reason.strip() or said}", frame=frame.ref)
+        word, _, reason = answer.strip().partition(" ")
+        kind = _KINDS.get(word.lower().rstrip(",.:;"), "unsure")
+        return Verdict(claim, kind, f"whoever recorded it said: {reason.strip() or word}", frame=frame.ref)

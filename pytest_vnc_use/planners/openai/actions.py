@@ -108,8 +108,8 @@ def read_confirmation(checks: Any) -> Confirmation | None:
     checks = [check for check in checks if isinstance(check, dict)] if isinstance(checks, list) else []
     if not checks:
         return None
-    told = [str(check.get("message") or check.get("code") or check.get("id")) for check in checks]
-    return Confirmation("; ".join(told), ", ".join(str(check["code"]) for check in checks if check.get("code")))
+    messages = [str(check.get("message") or check.get("code") or check.get("id")) for check in checks]
+    return Confirmation("; ".join(messages), ", ".join(str(check["code"]) for check in checks if check.get("code")))
 
 
 def _read(asked: Any, sent: SentScreen, excluded: Collection[str]) -> tuple[Action, ...]:

@@ -19,7 +19,7 @@ from pytest_vnc_use.runs.damaged import read_what_is_left
 from pytest_vnc_use.runs.ended_test import EndedTest, read_ended_test
 from pytest_vnc_use.runs.folder import Trace
 from pytest_vnc_use.runs.program_logs import read_logs
-from pytest_vnc_use.runs.story import outcome_of
+from pytest_vnc_use.runs.run_summary import outcome_of
 from pytest_vnc_use.types import Reading, Step, Verdict, VerdictKind
 
 VERDICT_TONES: dict[VerdictKind, Tone] = {"holds": "good", "fails": "bad", "unsure": "doubt"}

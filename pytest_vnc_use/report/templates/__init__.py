@@ -5,7 +5,7 @@ from __future__ import annotations
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pytest_vnc_use.report.harmless import harmless
+from pytest_vnc_use.report.sanitizing import sanitize
 
 _TEMPLATES = Environment(
     loader=PackageLoader("pytest_vnc_use.report"),
@@ -14,7 +14,7 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
     undefined=StrictUndefined,
 )
-_PAGES = _TEMPLATES.overlay(finalize=harmless)
+_PAGES = _TEMPLATES.overlay(finalize=sanitize)
 """The same for whole pages, where characters that hide or turn a text around are made visible too."""
 
 

@@ -37,7 +37,7 @@ def type_secret(eyes: CoveringController, text: str = TYPED, redactor: Redactor 
 
 
 def seen_by(eyes: CoveringController) -> Pixels:
-    """What the eyes see: the same in a frame, its PNG, a glance and a transient frame."""
+    """Return the picture that the eyes see: the same in a frame, its PNG, a glance and a transient frame."""
     frame = eyes.frame()
     pixels = pixels_in(frame)
     assert np.array_equal(pixels_of(frame.png), pixels)

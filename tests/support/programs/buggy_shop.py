@@ -154,14 +154,14 @@ def stale_list() -> None:
 
 @seeded
 def dropped_at_the_wrong_end() -> None:
-    """Put what is packed last first in the gift box."""
+    """What is packed last comes first in the gift box."""
     really = store.Store.fill_gift_box
     store.Store.fill_gift_box = lambda self, names: really(self, names[::-1])
 
 
 @seeded
 def dragged_thing_stays() -> None:
-    """Leave on the shelf what is dragged into the box."""
+    """What is dragged into the box stays on the shelf too."""
     really = gift_box._list
 
     def copying(parent: Any, left: int) -> Any:
@@ -189,7 +189,7 @@ def spelling() -> None:
 
 @seeded
 def wrong_colour_of_a_state() -> None:
-    """Say in the green of good news what is wrong with a sign-in."""
+    """What is wrong with a sign-in is said in the green of what is good."""
     afterwards(sign_in.SignIn, "__init__", lambda self, _: self._error.setProperty("kind", "good"))
 
 
@@ -285,7 +285,7 @@ def never_ends_loading() -> None:
 
 @seeded
 def can_be_done_twice() -> None:
-    """Let what was confirmed be confirmed again."""
+    """What was confirmed can be confirmed again."""
     afterwards(stock_report.StockReport, "_confirmed", lambda self: self._confirm.setEnabled(True))
 
 
@@ -306,7 +306,7 @@ def adding_changes_who_is_signed_in() -> None:
 
 @seeded
 def another_row_says_99() -> None:
-    """Show 99 in the row below a row with two of one thing."""
+    """Where there are two of one thing, the row below says 99."""
 
     def refresh(self: Any) -> None:
         if 2 in self._store.basket.values() and self.quantity == 1:
@@ -329,7 +329,7 @@ def banner_after_each_input() -> None:
 
 @seeded
 def toast_at_the_end() -> None:
-    """Say for 400 ms that something went wrong when the basket is opened."""
+    """When the basket is opened, it says for 400 ms that this went wrong."""
     afterwards(window.Desk, "open", lambda self, name: name == "Basket" and _error(self, BOX, 400))
 
 

@@ -22,7 +22,7 @@ class RunLine:
 
 
 @dataclass(frozen=True)
-class RunStory:
+class RunSummary:
     """The content of a run folder as text: one line for each verdict, one line for each step."""
 
     run_id: str
@@ -43,10 +43,10 @@ def line_of(path: Path) -> RunLine:
     return RunLine(path.name, outcome_of(trace), plain(trace.started.task), plain(trace.started.test_id))
 
 
-def story_of(trace: Trace) -> RunStory:
+def summary_of(trace: Trace) -> RunSummary:
     """Return the run as it stands now, finished or not."""
     ended = [trace.ended.message, trace.ended.error] if trace.ended else []
-    return RunStory(
+    return RunSummary(
         run_id=trace.path.name,
         outcome=outcome_of(trace),
         message=plain(": ".join(filter(None, ended))),

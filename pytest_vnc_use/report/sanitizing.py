@@ -1,4 +1,4 @@
-"""Text of a model, a task, a program or a file name, made harmless for a page.
+"""Text of a model, a task, a program or a file name, sanitized for a page.
 
 Jinja2 escapes what is markup. This file makes control characters visible, and characters that turn the direction of a
 text around, so that a text cannot look like another.
@@ -15,7 +15,7 @@ _HIDDEN = re.compile(
 """Control characters but tab and newline, invisible ones, bidi marks, halves of a surrogate pair, tags."""
 
 
-def harmless(value: object) -> object:
+def sanitize(value: object) -> object:
     """Return a text with its hidden characters shown as `⟨U+202E⟩`; other values and finished HTML as they are."""
     if hasattr(value, "__html__") or not isinstance(value, str):
         return value
