@@ -53,7 +53,7 @@ def _attach_step(run: Path, step: Step) -> None:
     from pytest_vnc_use.report.phrases import action_in_words
     from pytest_vnc_use.runs.folder import RunFolder
 
-    with allure.step(f"{step.number}. {action_in_words(step.proposal.action)}"):
+    with allure.step(f"{step.number}. {action_in_words(step.proposal.action, step.elements)}"):
         lines = [step.proposal.intent or step.words, step.error]
         if text := "\n".join(filter(None, lines)):
             allure.attach(text, "words", allure.attachment_type.TEXT)

@@ -20,6 +20,7 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR, Means, TellsMeans
 from pytest_vnc_use.same_screen import CARET_PX, within_caret
 from pytest_vnc_use.types import (
+    Action,
     Click,
     DesktopAction,
     Frame,
@@ -32,8 +33,9 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
+from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.forwarding import ForwardingController
-from pytest_vnc_use.types.protocols import ClickRules, Controller, TellsUrl
+from pytest_vnc_use.types.protocols import ClickRules, Controller, TellsElements, TellsUrl
 from pytest_vnc_use.types.secret_text import SecretText
 
 _SHOWS_S = 1.0
@@ -199,6 +201,10 @@ class CoveringController(ForwardingController):
     def page_url(self) -> str:
         """Return the address of the browser's page; "" where nobody knows it."""
         return self.desktop.page_url() if isinstance(self.desktop, TellsUrl) else ""
+
+    def elements_of(self, action: Action) -> Elements | None:
+        """Return the elements that an action acts on; None if the desktop is to be asked."""
+        return self.desktop.elements_of(action) if isinstance(self.desktop, TellsElements) else None
 
     @property
     def means(self) -> Means:
