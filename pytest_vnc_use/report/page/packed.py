@@ -15,9 +15,9 @@ from pytest_vnc_use.report.page.model import Shot
 from pytest_vnc_use.report.page.png_pixels import Mask, Pixels
 from pytest_vnc_use.types import FrameRef
 
-_KEYS = 3
+_KEYS = 5
 """So many of the latest key pictures may be patched: a test often goes back to a page."""
-_MOST = 0.5
+_MOST = 0.15
 """A patch covers at most this part of a screen; a larger one makes the screen a key picture."""
 _TILE = 16
 """A patch is made of squares of so many pixels. It has one more around each that changed, so that its edge cannot be
@@ -34,7 +34,7 @@ class PackedScreens:
     def add(self, ref: FrameRef, pixels: Pixels) -> Shot:
         """Pack a screen, and return how it is shown."""
         height, width = pixels.shape
-        address = f"screens/{ref.digest}.webp"
+        address = f"screens/{ref.digest[:32]}.webp"
         found = [(key, _changed_tiles(whole, pixels)) for key, whole in self._keys if whole.shape == pixels.shape]
         if not found or min(tiles.mean() for _, tiles in found) > _MOST:
             self._made[address] = _webp(pixels)

@@ -138,7 +138,7 @@ class _Change:
         image.putpalette([0, 0, 0, *_COLOUR])
         cover = _COVER if np.count_nonzero(covered) < _MUCH * covered.size else _THIN_COVER
         png = BytesIO()
-        image.save(png, "PNG", bits=1, compress_level=1, transparency=bytes([0, cover]))
+        image.save(png, "PNG", bits=1, compress_level=6, transparency=bytes([0, cover]))
         return png.getvalue()
 
 
