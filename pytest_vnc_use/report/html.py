@@ -162,6 +162,8 @@ def _facts(trace: Trace, machine: str) -> dict[str, str]:
 
 
 def _outcome(trace: Trace) -> Badge:
+    if any(not drift.healed for drift in trace.drifts):
+        return Badge("not as recorded", "bad")
     return Badge(*phrases.outcome_in_words(trace))
 
 

@@ -5,6 +5,7 @@ One session under pytest-xdist, of tests that end in all ways, is looked at from
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import shlex
@@ -166,6 +167,7 @@ def test_junit_has_it_as_properties(session: Session) -> None:
     assert properties["test_agent"]["vnc_triage"] == "agent"
     assert properties["test_agent"]["vnc_outcome"] == "gave_up"
     assert properties["test_agent"]["vnc_planner"] == "scripted"
+    assert (session.place / properties["test_agent"]["vnc_page"]).name == "index.html"
     assert properties["test_teardown"]["vnc_triage"] == "inconclusive"
     assert "vnc_triage" not in {*properties["test_xfailed"], *properties["test_passed"]}
     assert properties["test_without_a_desktop"] == {}
@@ -180,6 +182,17 @@ def test_junit_has_the_picture_of_a_test_that_failed(session: Session) -> None:
     assert named
     assert (session.place / named[1]).is_file()
     assert (session.place / page.removeprefix("page of the run: ")).is_file()
+
+
+def test_a_picture_of_several_runs_is_on_disk_once(session: Session) -> None:
+    pictures = [*session.place.glob("runs/*/screens/*.png")]
+    assert len({picture.stat().st_ino for picture in pictures}) < len(pictures)
+    assert not (session.place / "runs" / ".screens").exists()
+
+
+def test_the_html_report_says_what_each_failed_test_came_to(session: Session) -> None:
+    report = (session.place / "report.html").read_text(encoding="utf-8")
+    assert re.search(r"vnc-sentence[^>]{0,20}>QuotaExhausted: no more", html.unescape(html.unescape(report)))
 
 
 def test_the_html_report_has_a_column(session: Session) -> None:

@@ -31,18 +31,11 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Patch:
-    """A picture that covers a part of another."""
-
-    address: str
-    box: Box
-
-
-@dataclass(frozen=True)
 class Shot:
     """A picture: its address and its size in pixels, or why there is none. `about` is its text for a screen reader.
 
-    With a `patch` the picture at the address is another one, which is the same but for that part.
+    `patch` is the address of a picture that covers the parts in which the one at `address` is another; it is clear
+    elsewhere.
     """
 
     about: str
@@ -50,7 +43,7 @@ class Shot:
     width: int = 0
     height: int = 0
     problem: str = ""
-    patch: Patch | None = None
+    patch: str = ""
 
 
 @dataclass(frozen=True)

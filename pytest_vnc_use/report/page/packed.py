@@ -1,6 +1,7 @@
-"""The screens of a run as lossless WebP, which takes a fifth of the room of their PNG.
+"""The screens of a run as lossless WebP: key pictures are whole, any other screen is a key picture and a patch over it.
 
-With `patches` only key pictures are whole. Any other screen is a key picture, and a patch over the part that differs.
+A patch has the size of the screen and is clear where nothing changed, so pages show it without knowing where it is.
+Both together take about an eighth of the room of the PNG.
 """
 
 from __future__ import annotations
@@ -10,62 +11,65 @@ from io import BytesIO
 import numpy as np
 from PIL import Image
 
-from pytest_vnc_use.report.page.model import Box, Patch, Shot
-from pytest_vnc_use.report.page.png_pixels import Pixels
+from pytest_vnc_use.report.page.model import Shot
+from pytest_vnc_use.report.page.png_pixels import Mask, Pixels
 from pytest_vnc_use.types import FrameRef
 
-_KEYS = 3
+_KEYS = 5
 """So many of the latest key pictures may be patched: a test often goes back to a page."""
-_MOST = 0.5
+_MOST = 0.15
 """A patch covers at most this part of a screen; a larger one makes the screen a key picture."""
-_MARGIN = 8
-"""Pixels around the difference that belong to the patch, so that its edge cannot be seen when it is scaled."""
+_TILE = 16
+"""A patch is made of squares of so many pixels. It has one more around each that changed, so that its edge cannot be
+seen where the page scales it."""
 
 
 class PackedScreens:
     """The packed screens of one run: `made` has the pictures by address."""
 
-    def __init__(self, made: dict[str, bytes], *, patches: bool) -> None:
+    def __init__(self, made: dict[str, bytes]) -> None:
         self._made = made
-        self._patches = patches
         self._keys: list[tuple[str, Pixels]] = []
 
     def add(self, ref: FrameRef, pixels: Pixels) -> Shot:
         """Pack a screen, and return how it is shown."""
         height, width = pixels.shape
-        address = f"screens/{ref.digest}.webp"
-        found = self._patched(pixels)
-        if found is None:
+        address = f"screens/{ref.digest[:32]}.webp"
+        found = [(key, _changed_tiles(whole, pixels)) for key, whole in self._keys if whole.shape == pixels.shape]
+        if not found or min(tiles.mean() for _, tiles in found) > _MOST:
             self._made[address] = _webp(pixels)
-            if self._patches:
-                self._keys = [*self._keys[1 - _KEYS :], (address, pixels)]
+            self._keys = [*self._keys[1 - _KEYS :], (address, pixels)]
             return Shot("", address, width, height)
-        key, box = found
-        if box is None:
+        key, tiles = min(found, key=lambda each: float(each[1].mean()))
+        if not tiles.any():
             return Shot("", key, width, height)
-        self._made[address] = _webp(pixels[box.y : box.y + box.height, box.x : box.x + box.width])
-        return Shot("", key, width, height, patch=Patch(address, box))
-
-    def _patched(self, pixels: Pixels) -> tuple[str, Box | None] | None:
-        """Return the key picture that differs least, and where, if anywhere; None if all differ much."""
-        boxes = [(address, _difference(key, pixels)) for address, key in self._keys if key.shape == pixels.shape]
-        areas = [box.width * box.height if box else 0 for _, box in boxes]
-        return boxes[areas.index(min(areas))] if areas and min(areas) <= _MOST * pixels.size else None
+        self._made[address] = _webp(pixels, covered=_grown(tiles))
+        return Shot("", key, width, height, patch=address)
 
 
-def _difference(key: Pixels, pixels: Pixels) -> Box | None:
-    """Return the part that differs, with its margin; None if nothing does."""
-    differs = key != pixels
-    ys, xs = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
-    if not ys.size:
-        return None
-    top, left = max(int(ys[0]) - _MARGIN, 0), max(int(xs[0]) - _MARGIN, 0)
-    bottom, right = (min(int(last) + 1 + _MARGIN, side) for last, side in zip((ys[-1], xs[-1]), key.shape, strict=True))
-    return Box(left, top, right - left, bottom - top)
+def _changed_tiles(key: Pixels, pixels: Pixels) -> Mask:
+    rows, columns = (np.arange(0, side, _TILE) for side in key.shape)
+    differs = (key != pixels).view(np.uint8)
+    counts = np.add.reduceat(np.add.reduceat(differs, rows, axis=0, dtype=np.uint32), columns, axis=1)
+    return np.asarray(counts > 0)
 
 
-def _webp(pixels: Pixels) -> bytes:
-    rgb = np.ascontiguousarray(pixels.view(np.uint8).reshape(*pixels.shape, 4)[..., :3])
+def _grown(tiles: Mask) -> Mask:
+    """Return the tiles and all around them."""
+    padded = np.pad(tiles, 1)
+    height, width = tiles.shape
+    moved = [padded[down : down + height, right : right + width] for down in range(3) for right in range(3)]
+    return np.asarray(np.logical_or.reduce(moved))
+
+
+def _webp(pixels: Pixels, covered: Mask | None = None) -> bytes:
+    """Return the pixels as WebP; clear but for the `covered` tiles, if some are given."""
+    height, width = pixels.shape
+    if covered is not None:
+        mask = covered.repeat(_TILE, axis=0).repeat(_TILE, axis=1)[:height, :width]
+        pixels = np.where(mask, pixels, np.uint32(0))  # the fourth byte is 255 in all pixels, and now means opaque
+    picture = np.ascontiguousarray(pixels).view(np.uint8).reshape(height, width, 4)
     content = BytesIO()
-    Image.fromarray(rgb).save(content, "WEBP", lossless=True, method=4, quality=75)
+    image = Image.fromarray(picture if covered is not None else np.ascontiguousarray(picture[..., :3]))
+    image.save(content, "WEBP", lossless=True, method=4, quality=75)
     return content.getvalue()

@@ -12,16 +12,13 @@ from functools import lru_cache
 from io import BytesIO
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.page.model import Box
-from pytest_vnc_use.report.page.png_pixels import Pixels, read_pixels, size_of
+from pytest_vnc_use.report.page.png_pixels import Mask, Pixels, read_pixels, size_of
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import FrameRef, Region
-
-Mask = npt.NDArray[np.bool_]
 
 MOST_PIXELS = 40_000_000
 """Larger pictures are not opened: a small file may claim a size that fills the memory."""
@@ -141,7 +138,7 @@ class _Change:
         image.putpalette([0, 0, 0, *_COLOUR])
         cover = _COVER if np.count_nonzero(covered) < _MUCH * covered.size else _THIN_COVER
         png = BytesIO()
-        image.save(png, "PNG", bits=1, compress_level=1, transparency=bytes([0, cover]))
+        image.save(png, "PNG", bits=1, compress_level=6, transparency=bytes([0, cover]))
         return png.getvalue()
 
 

@@ -20,8 +20,9 @@ try:
 except ImportError:  # no wheel for this machine, or this Python
     import zlib as inflate  # type: ignore[no-redef]
 
+Mask = npt.NDArray[np.bool_]
 Pixels = npt.NDArray[np.uint32]
-"""Pixels of shape (height, width): red, green, blue and an unused byte each."""
+"""Pixels of shape (height, width): red, green, blue, and a byte that is 255."""
 
 _DAMAGED: Any = inflate.error  # the stub of isal says that it is an instance
 _HEADER = b"\x08\x02\x00\x00\x00"

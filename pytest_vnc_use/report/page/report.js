@@ -123,23 +123,6 @@
     const address = addressOf(image.dataset[name]);
     if (address) image.setAttribute(name, address);
     image.removeAttribute(`data-${name}`);
-    const over = addressOf(image.dataset.patch);
-    if (!over) return;
-    const [x, y, width, height] = image.dataset.box.split(" ").map(Number);
-    const patch = image.cloneNode();
-    patch.setAttribute(name, over);
-    if (name === "href") {
-      for (const [side, size] of Object.entries({ x, y, width, height })) patch.setAttribute(side, size);
-    } else {
-      const whole = [Number(image.getAttribute("width")), Number(image.getAttribute("height"))];
-      patch.className = "patch";
-      patch.alt = "";
-      patch.style.left = `${(100 * x) / whole[0]}%`;
-      patch.style.top = `${(100 * y) / whole[1]}%`;
-      patch.style.width = `${(100 * width) / whole[0]}%`;
-      patch.style.height = `${(100 * height) / whole[1]}%`;
-    }
-    image.after(patch);
   }
 
   const sight = new IntersectionObserver(

@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report import phrases
 from pytest_vnc_use.report.page.model import Badge, ClaimView, Pair, RunLine, RunView
-from pytest_vnc_use.report.page.shots import Pack, Shots
+from pytest_vnc_use.report.page.shots import Shots
 from pytest_vnc_use.report.page.step_view import step_views
 from pytest_vnc_use.report.page.text import short, without_place
 from pytest_vnc_use.report.phrases import Tone
@@ -72,7 +72,7 @@ class _Deciding:
     where: str = "at"
 
 
-def show_run(path: Path, *, quick: bool = False, pack: Pack = "no") -> ShownRun:
+def show_run(path: Path, *, quick: bool = False, pack: bool = False) -> ShownRun:
     """Return a run folder as its page shows it; the page says what is missing or damaged.
 
     With `quick` the screens of a test that did not fail are not compared: that takes most of the time. `pack` is that

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.annotate import action_lines
@@ -16,8 +15,6 @@ from pytest_vnc_use.report.page.pictures import Comparison, Screens, around
 from pytest_vnc_use.report.page.text import without_place
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import Action, FrameRef, Region
-
-Pack = Literal["no", "whole", "patches"]
 
 MADE = "page"
 """The folder within a run folder for the pictures that the page adds."""
@@ -29,18 +26,18 @@ class Shots:
     """The pictures that a page shows of one run.
 
     `made` are the pictures that it adds, by address. `missing` says why a run folder has no pictures at all, if it says
-    so itself. With `quick` nothing is compared. `pack` says how the frames are added too: as `whole` pictures, or as
-    key pictures with `patches`; with `no` they are shown where they are.
+    so itself. With `quick` nothing is compared. With `pack` the frames are added too (see packed.py);
+    else they are shown where they are.
     """
 
-    def __init__(self, run_folder: Path, missing: str = "", *, quick: bool = False, pack: Pack = "no") -> None:
+    def __init__(self, run_folder: Path, missing: str = "", *, quick: bool = False, pack: bool = False) -> None:
         self._quick = quick
         self._screens = Screens(RunFolder(run_folder))
         self._missing = missing
         self._folder = run_folder
         self._shots: dict[FrameRef, Shot] = {}
         self.made: dict[str, bytes] = {}
-        self._packed = None if pack == "no" else PackedScreens(self.made, patches=pack == "patches")
+        self._packed = PackedScreens(self.made) if pack else None
 
     def shot(self, ref: FrameRef, about: str) -> Shot:
         """Return the picture of a frame, or why there is none."""

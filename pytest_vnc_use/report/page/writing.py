@@ -105,7 +105,7 @@ def _write_run(run: Path, target: Path, *, quick: bool) -> ShownRun:
     A page that cannot be written does not stop the other pages: the returned run says why.
     """
     is_elsewhere = target.resolve() != run.resolve()
-    shown = show_run(run, quick=quick, pack="whole" if is_elsewhere else "no")
+    shown = show_run(run, quick=quick, pack=is_elsewhere)
     view = replace(shown.view, claims=(), printed=(), failure="")
     try:
         _write_files(shown, target)
