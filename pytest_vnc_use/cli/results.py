@@ -75,14 +75,18 @@ def _read(paths: Sequence[Path]) -> tuple[dict[str, SessionResults], list[str]]:
 
     parts: dict[str, SessionResults] = {}
     problems: list[str] = []
+    read: dict[Path, Path] = {}
     for path in paths:
         files = [path] if path.is_file() else list(results_files(path))
         if len(files) != 1:
-            found = f"{len(files)} of them" if files else "none: its job did not end"
-            problems.append(f"{str(path)!r} must have one {_FILE} below it, there is {found}")
-            continue
-        try:
-            parts[str(path)] = read_results(files[0])
-        except RunFolderError as exc:
-            problems.append(str(exc))
+            found = f"it has {len(files)}" if files else "it has none: its job did not end"
+            problems.append(f"{str(path)!r} must have one {_FILE} below it, {found}")
+        elif (file := files[0].resolve()) in read:
+            problems.append(f"{str(path)!r} must be another job's, it has the results of {str(read[file])!r}")
+        else:
+            read[file] = path
+            try:
+                parts[str(path)] = read_results(file)
+            except RunFolderError as exc:
+                problems.append(f"{str(path)!r} has results that cannot be read: {exc}")
     return parts, problems

@@ -76,7 +76,7 @@ def machine(tmp_path: Path) -> Machine:
 
 def carried_out(machine: Machine, container: dict[str, Any], **variables: str) -> int:
     """Run what a container does, with /results in the working folder."""
-    script = container["args"][0].replace("/results", "results")
+    script = container["args"][0].replace("/results", "results").replace("=/work", "=work")
     return machine.run((*container["command"],), script, variables)
 
 

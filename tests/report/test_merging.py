@@ -72,11 +72,16 @@ def test_a_missing_job_is_told_by_its_name_or_its_number(
     assert cli.main(["results", "jobs/1", "jobs/2", "jobs/3", "-o", "all.json"]) == 1
     out = capsys.readouterr().out
     assert "2 passed in 2 of 3 jobs: all.json\n" in out
-    assert "'jobs/2' must have one vnc-results.json below it, there is none: its job did not end\n" in out
+    assert "'jobs/2' must have one vnc-results.json below it, it has none: its job did not end\n" in out
     assert "its job did not end" in read_results(Path("all.json")).problems[0]
     assert "its job did not end" in Path("summary.md").read_text()
     assert cli.main(["results", "jobs/1", "jobs/3", "--jobs=4"]) == 1
     assert "2 of 4 jobs are missing\n" in capsys.readouterr().out
+
+
+def test_a_job_that_is_named_twice_is_told(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["results", "jobs/1", "jobs/1/runs"]) == 1
+    assert "'jobs/1/runs' must be another job's, it has the results of 'jobs/1'\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -356,4 +356,4 @@ def test_shards_are_put_together_and_a_missing_one_is_told(
     assert (whole.clone / "report" / "index.html").exists()
     shutil.rmtree(whole.clone / "shards" / "2")
     assert recipe.run(whole, recipe.file, MERGES[recipe.ci], {}) == 1, whole.said
-    assert "'shards/2' must have one vnc-results.json below it, there is none" in whole.said
+    assert "'shards/2' must have one vnc-results.json below it, it has none" in whole.said
