@@ -7,6 +7,7 @@ their content.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Annotated, Any, Literal, Union
@@ -45,6 +46,7 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.elements import Elements
 
+_SERVER = re.compile(r" at [^\s()]+(?=\)$)")
 FORMAT: Literal["pytest-vnc-use recording"] = "pytest-vnc-use recording"
 VERSION = 3
 WITHOUT_ELEMENTS = 2
@@ -228,6 +230,12 @@ class RecordedRun(_Part):
     stays: bool = False
     live: Live | None = None
     claims: tuple[Evidence, ...] = ()
+
+    @field_validator("planner")
+    @classmethod
+    def _without_its_server(cls, name: str) -> str:
+        """Return the planner's name without the address of its server: a recording goes under version control."""
+        return _SERVER.sub("", name)
 
 
 _Length = Annotated[int, Field(ge=1, le=65535)]

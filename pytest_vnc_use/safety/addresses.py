@@ -77,7 +77,7 @@ class Addresses:
             return False
         if rest[:1].isspace():
             return False
-        return bool(at and user and host) or _may_be_host(host, is_followed=bool(rest))
+        return bool(at and user and host) or _may_be_host(host, rest)
 
     def _lists(self, host: str, port: str | None) -> bool:
         return any(_fits(entry, host, port) for entry in self.entries)
@@ -107,10 +107,10 @@ def _fits(entry: str, host: str, port: str | None) -> bool:
     return is_host and (known == "*" or (port == known if known else port in (None, *_USUAL_PORTS)))
 
 
-def _may_be_host(host: str, *, is_followed: bool) -> bool:
+def _may_be_host(host: str, rest: str) -> bool:
     """Return whether the text is an address of a host, or a name that may be known in some network.
 
-    A plain word, a price and a date are not; "orders.csv" is, as any two words with a dot between them.
+    A plain word, a price and a date are not; "intranet/" is, and "orders.csv", as any two words with a dot between.
     """
     if host.startswith("["):
         return ":" in host
@@ -118,9 +118,13 @@ def _may_be_host(host: str, *, is_followed: bool) -> bool:
     parts = name.rstrip(".").split(".")
     if colon and port.isdecimal() and not name.replace(".", "").isdecimal():
         return True
-    if name.lower() == "localhost" or any(part.lower().startswith("0x") and part[2:] for part in parts):
+    if (
+        name.lower() == "localhost"
+        or (rest == "/" and name[:1].isalpha())
+        or any(part.lower().startswith("0x") and part[2:] for part in parts)
+    ):
         return True
     if all(part.isdecimal() for part in parts):
         is_large = len(parts) > 1 or len(parts[0]) > _MOST_DIGITS or int(parts[0]) >= _MOST_SMALL
-        return len(parts) == 4 or (is_followed and is_large)
+        return len(parts) == 4 or (bool(rest) and is_large)
     return len(parts) > 1 and len(parts[-1]) > 1 and parts[-1][0].isalpha() and bool(parts[-2])

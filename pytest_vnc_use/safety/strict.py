@@ -160,9 +160,11 @@ _NO_TERMINAL = re.compile(
     rf"|^\s*(?:\S*[/\\])?(?:{_COMMANDS})(?:\.exe)?\s+\S"
     r"|\$\(|\$\{|\$IFS|`[^`\n]+`|/dev/(?:tcp|udp)/|/bin/|\|\s*(?:ba|z|k|da)?sh\b|\|\s*python|&&\s*\S|>>?\s*[~/]\S"
 )
-_NO_FILE = re.compile(r"(?im)^\s*[\"']?(?:file:|~?/\S|\.{1,2}[/\\]|[a-z]:[/\\]|\\\\\S|[$%]\w+%?[/\\])")
+_NO_FILE = re.compile(
+    r"(?im)^\s*[\"']?(?:file:|~(?:[a-z_][\w.-]*)?(?:/|\s*$)|/\S|\.{1,2}[/\\]|[a-z]:[/\\]|\\\\\S|[$%]\w+%?[/\\])"
+)
 _NO_SETTINGS = re.compile(
-    r"(?im)^\s*(?:[\w.-]*control-center|[\w.-]*-settings\S*|systemsettings\d?|kcmshell\d?|regedit|control\s+panel|"
+    r"(?im)^\s*@(?:tabs|history|bookmarks|gemini|aimode|page)\b|^\s*(?:[\w.-]*control-center|[\w.-]*-settings\S*|systemsettings\d?|kcmshell\d?|regedit|control\s+panel|"
     r"control\.exe|msconfig|\w+\.(?:msc|cpl)|system\s+(?:preferences|settings))(?:\.exe)?\s*$"
 )
 
@@ -201,7 +203,11 @@ _PLAIN_RULES = (
         Rule("deny", text=_NO_TERMINAL),
     ),
     PlainRule("strict: no file", "no path of a file is typed, as for an upload", Rule("deny", text=_NO_FILE)),
-    PlainRule("strict: no settings", "no name of a program for settings is typed", Rule("deny", text=_NO_SETTINGS)),
+    PlainRule(
+        "strict: no settings",
+        "no name of a program for settings is typed, nor of a browser's own pages",
+        Rule("deny", text=_NO_SETTINGS),
+    ),
 )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use import Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.backends.browser.controller import MOST_TEXT, BrowsingController, browser_functions, with_browser
 from pytest_vnc_use.backends.browser.devtools import Browser, browser_at
 from pytest_vnc_use.backends.vnc import VNCController
@@ -13,9 +15,13 @@ from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from pytest_vnc_use.errors import ActionError, DesktopError
 from pytest_vnc_use.planners.common.functions import declare_all
 from pytest_vnc_use.planners.gemini.actions import PREDEFINED_FUNCTIONS
-from pytest_vnc_use.types import Click, OpenAddress, TraverseHistory
+from pytest_vnc_use.safety.addresses import Addresses
+from pytest_vnc_use.safety.strict import strict_policy
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Action, Click, OpenAddress, Proposal, TraverseHistory
 from support import vnc_servers
 from support.browsers import QUIET, Site, element
+from support.memory_desktop import ListPlanner, act, finished
 from support.vnc_servers import VncServer
 from support.witness_programs import assert_becomes
 
@@ -46,6 +52,26 @@ def test_the_screen_answers_as_it_does_to_hands(browser: Browser, hands: VNCCont
     controller.perform(OpenAddress(f"{pages.address}/second"))
     assert controller.settle().reason != "nothing_changed"
     assert controller.frame().ref != before.ref
+
+
+def test_strict_sees_that_the_browser_left(browser: Browser, hands: VNCController, pages: Site, tmp_path: Path) -> None:
+    """The site's other name is the same server, and an address outside the list."""
+    here, there = f"{pages.address}/second", pages.address.replace("127.0.0.1", "localhost")
+    policy = strict_policy(Addresses((pages.address.removeprefix("http://"),)))
+
+    def run(*actions: Action) -> RunResult:
+        planner = ListPlanner([*(act(Proposal(action)) for action in actions), finished()])
+        controller = BrowsingController(hands, lambda: browser)
+        settings = Settings(runs_dir=str(tmp_path / "runs"))
+        agent = VncUseAgent(settings=settings, planner=planner, controller=controller, policy=policy, hitl_mode=False)
+        return agent.run("Look around")
+
+    assert run(OpenAddress(here), Click(600, 300)).outcome is Outcome.DONE
+    assert run(OpenAddress(there)).steps[-1].ruling.rule == "strict: no address outside the list"
+    browser.navigate(there)  # as a link or a redirect does
+    denied = run(Click(600, 300))
+    assert denied.steps[-1].ruling.rule == "strict: the page is in the list of addresses"
+    assert run(OpenAddress(here), Click(600, 300)).outcome is Outcome.DONE
 
 
 def test_a_persons_spelling_is_typed(browser: Browser, hands: VNCController, pages: Site) -> None:

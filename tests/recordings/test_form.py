@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import json
+import socket
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -16,11 +19,12 @@ import pytest
 from pytest_vnc_use.backends.screen.capture import Capture
 from pytest_vnc_use.backends.screen.pointer_shape import PointerShape, ShownPointer
 from pytest_vnc_use.errors import RecordingError
-from pytest_vnc_use.recordings.format import Evidence, Screen, screens
+from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Screen, screens
 from pytest_vnc_use.recordings.pictures import Chain, change, painted_over, picture_of, pixels_in, pixels_of, png_of
 from pytest_vnc_use.recordings.store import Key, load, save
 from pytest_vnc_use.types import Region
 from support.drawings import drawn, recording_of
+from support.tills import Tills
 
 
 @pytest.fixture
@@ -249,6 +253,28 @@ def test_a_region_without_a_pixel_is_none(box: tuple[int, int, int, int]) -> Non
     evidence = Evidence(claim="it is red", verdict="holds", region=Region(*box), screen=Screen())
     assert evidence.region is None  # so nothing that is hidden lies beside it
     assert Evidence(claim="it is red", verdict="holds", region=Region(1, 1, 2, 2), screen=Screen()).region
+
+
+def test_a_recording_does_not_tell_where_it_was_made(recorded: Tills) -> None:
+    """No name of a user or a machine, no path, and no address of a desktop: it goes under version control."""
+    files = [path for path in recorded.key.path.parent.rglob("*") if path.is_file()]
+    assert len(files) > 3
+    content = b"".join(path.name.encode() + path.read_bytes() for path in files)
+    places = {getpass.getuser(), socket.gethostname(), str(Path.home()), str(Path.cwd()), tempfile.gettempdir()}
+    told = [place for place in places if len(place) > 2 and place.encode() in content]
+    assert told == []
+    for clue in (b"127.0.0.1", b"localhost", b"::59", b"/runs/", b"EXIF", b"XMP "):
+        assert clue not in content
+
+
+@pytest.mark.parametrize("server", ["localhost:1234", "build-7.corp", "[::1]:8080"])
+def test_a_recording_does_not_tell_where_its_planner_was(server: str) -> None:
+    run = RecordedRun(task="Pay", planner=f"openai-compatible (qwen at {server})", end=Screen())
+    assert run.planner == "openai-compatible (qwen)"
+    assert (
+        RecordedRun(task="Pay", planner="gemini (gemini-3.8-flash)", end=Screen()).planner
+        == "gemini (gemini-3.8-flash)"
+    )
 
 
 def test_there_is_none(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ OUTSIDE = [
     *("file:///etc/passwd", "javascript:location='//evil.example'", "data:text/html,<h1>x", "view-source:http://shop.example"),
     *("javascript: fetch('//evil.example')", "about:config", "chrome://settings", "blob:http://shop.example/1", "ftp://shop.example"),
     *("mailto:x@evil.example", "ms-settings:network", "chrome-extension://abc/x", "intent://x#Intent;end", "ssh://shop.example"),
-    *("user:word@evil.example", "alice@evil.example", "evil:8080", "evil.example/a b", "http://evil.example a"),
+    *("user:word@evil.example", "alice@evil.example", "evil:8080", "intranet/", "evil.example/a b", "http://evil.example a"),
     *("http://shop.example\nhttp://evil.example", "http://shop.exa\nmple.evil.example"),
 ]  # fmt: skip
 
@@ -251,14 +251,16 @@ def test_no_terminal(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["/etc/passwd", "~/.ssh/id_rsa", '"/etc/passwd"', "../secret", "$HOME/x", "%APPDATA%\\x"]
+    "text", ["~/", "~root", "/etc/passwd", "~/.ssh/id_rsa", '"/etc/passwd"', "../secret", "$HOME/x", "%APPDATA%\\x"]
 )
 def test_no_file(text: str) -> None:
     assert ruled(TypeText(text)) == "strict: no file"
     assert ruled(TypeText(text[:2]), TypeText(text[2:])) == "strict: no file"
 
 
-@pytest.mark.parametrize("text", ["gnome-control-center", "xfce4-settings-manager", "regedit", "Control Panel"])
+@pytest.mark.parametrize(
+    "text", ["gnome-control-center", "xfce4-settings-manager", "regedit", "Control Panel", "@history x"]
+)
 def test_no_settings(text: str) -> None:
     assert ruled(TypeText(text, press_enter=True)) == "strict: no settings"
 
