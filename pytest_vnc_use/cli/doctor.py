@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pytest_vnc_use import assembly
+from pytest_vnc_use.cli.other_plugins import langsmith_in
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import (
     ActionError,
@@ -87,6 +88,7 @@ def diagnose(settings: Settings, *, typing: bool = True) -> Iterator[Finding]:
         *(("server", partial(_given, address, settings, typing)) for address in _addresses(settings.server)),
         ("own desktop", partial(_own_desktop, settings.server)),
         ("model", partial(_model, settings)),
+        ("langsmith", _langsmith),
     ]
     for about, check in checks:
         yield from _findings(about, check)
@@ -173,6 +175,8 @@ def _window_manager() -> Iterator[Finding]:
 
 
 def _qt() -> str:
+    from pytest_vnc_use.desktops.kinds.qt import why_not_closable
+
     try:
         pyside = importlib.import_module("PySide6")
         importlib.import_module("PySide6.QtGui")
@@ -183,7 +187,14 @@ def _qt() -> str:
         raise DesktopError(
             f"PySide6 {pyside.__version__} lacks its platform vnc, {plugin}: reinstall PySide6-Essentials"
         )
-    return f"PySide6 {pyside.__version__} with its platform vnc"
+    reason = why_not_closable()
+    reach = f"open to all, as there is no network namespace: {reason}" if reason else "closed in a network of its own"
+    return f"PySide6 {pyside.__version__} with its platform vnc, {reach}"
+
+
+def _langsmith() -> Iterator[Finding]:
+    is_left_out, told = langsmith_in(Path.cwd())
+    yield Finding("ok" if is_left_out else "--", "langsmith", told)
 
 
 def _container_engine(wanted: str) -> str:

@@ -19,6 +19,7 @@ from pytest_vnc_use.cli.init.ini_files import IniFile
 from pytest_vnc_use.cli.init.questions import Answers
 from pytest_vnc_use.cli.init.target import Kind, Target
 from pytest_vnc_use.cli.init.templates import render
+from pytest_vnc_use.cli.other_plugins import ABOUT_LANGSMITH, LANGSMITH, LEAVE_OUT
 
 _GIT_S = 10.0
 _CHOOSE = ("testpaths", "python_files", "python_functions", "norecursedirs", "addopts")
@@ -34,7 +35,6 @@ ABOUT_APP: dict[Kind, str] = {
     "page": "as root, and in most containers, a browser starts only without its sandbox: show your own pages only",
     "container": "the program under test, in the container",
 }
-ABOUT_LANGSMITH = "langgraph brings langsmith, whose own pytest plugin costs every session 0.5 to 1 s"
 IGNORED = ("what runs and reports leave behind", ("runs/", "report.html"))
 ATTRIBUTES = (
     "recordings of pytest-vnc-use: pictures are binary, and a recording is never merged line by line",
@@ -148,7 +148,7 @@ def _settings(target: Target) -> dict[str, tuple[str, str]]:
         settings["vnc_cdp"] = ("profile/DevToolsActivePort", "the page can be read: vnc_desktop.browser.text()")
         settings["vnc_environment"] = ("browser", "a model is told that it sees a browser")
     settings["vnc_policy"] = (POLICY, "what may be done with nobody at the keyboard")
-    settings["addopts"] = ("-p no:langsmith_plugin", ABOUT_LANGSMITH)
+    settings["addopts"] = (LEAVE_OUT, ABOUT_LANGSMITH)
     return settings
 
 
@@ -160,8 +160,8 @@ def _config(wanted: Mapping[str, tuple[str, str]], project: Project) -> tuple[Pl
         for name, (value, _) in wanted.items()
         if name != "addopts" and ini.options.get(name, value) != value
     )
-    if "addopts" not in missing and "no:langsmith_plugin" not in " ".join(ini.words("addopts")):
-        kept += (f"add '-p no:langsmith_plugin' to addopts in {ini.name}: {ABOUT_LANGSMITH}",)
+    if "addopts" not in missing and f"no:{LANGSMITH}" not in " ".join(ini.words("addopts")):
+        kept += (f"add '{LEAVE_OUT}' to addopts in {ini.name}: {ABOUT_LANGSMITH}",)
     if not missing:
         return PlannedFile(Path(ini.name), "keep"), kept
     did = "write" if ini.text is None else "add"
