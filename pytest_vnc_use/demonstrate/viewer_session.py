@@ -25,11 +25,24 @@ from pytest_vnc_use.recordings.recorder import Moving, screen_at_rest
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import action_line
 from pytest_vnc_use.safety.action_parts import points
-from pytest_vnc_use.types import Action, DesktopAction, Drag, Frame, KeyDown, KeyUp, MouseUp, Move, Scroll, TypeText
+from pytest_vnc_use.types import (
+    SECRET_MARK,
+    Action,
+    DesktopAction,
+    Drag,
+    Frame,
+    KeyDown,
+    KeyUp,
+    MouseUp,
+    Move,
+    Scroll,
+    TypeText,
+)
 from pytest_vnc_use.types.elements import Elements
 
 Say = Callable[[str], None]
 _INEXACT = "  which was not straight, or came with a click, and is recorded as a plain drag: look at its replay"
+_NOT_COVERED = "  which is a secret: where the screen showed it, the recording's pictures do; look at them first"
 HOVER_S = 0.5
 """The time without movement after which the pointer rests. Then it is moved there on the desktop."""
 _LOOK_AGAIN_S = 0.25
@@ -220,6 +233,8 @@ class Showing:
         self._check_pieces(steps)
         for number, step in enumerate(steps, 1):
             self.say(f"{number} {action_line(step.action, step.elements)}")
+            if isinstance(step.action, TypeText) and SECRET_MARK.search(step.action.text):
+                self.say(_NOT_COVERED)
             if number in shown.inexact:
                 self.say(_INEXACT)
         return steps

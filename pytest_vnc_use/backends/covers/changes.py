@@ -18,8 +18,11 @@ _APART_PX = (4, 24)
 _SAME_DRAWING = 0.95
 """The share of a drawing's edges that are edges before, where it only took another colour: a button that is enabled."""
 _BESIDE_PX = 3
-_MARGIN_PX = 8
-"""The most rows of a field above and below the text."""
+_MARGIN_PX, _FRAMED_PX = 3, 16
+"""The rows of a field above and below the text, where nothing is drawn there: in a terminal the next line will be near.
+
+A field that is framed reaches up to its frame, where that is no further than the second number.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +56,7 @@ def appeared(before: Pixels, after: Pixels, left_out: Mask) -> Iterator[Appeared
         if _is_recoloured(around.part_of(before), around.part_of(after)):
             continue
         paper = _most_common(around.part_of(after))
-        ink = box.part_of(changed) & (box.part_of(after) & COLOUR_BITS != paper)
+        ink = (box.part_of(after) & COLOUR_BITS) != paper  # also what was as dark before, beneath a block caret
         if ink.any():
             inner = _moved(next(_tight(ink)), box)
             yield Appeared(inner, field_around(inner, after, paper), _cut(ink, inner, box), paper)
@@ -136,16 +139,16 @@ def _edges(pixels: Pixels) -> Mask:
 # --- fields ----------------------------------------------------------------------------------------------------------
 
 
-def field_around(box: Region, screen: Pixels, paper: int) -> Region:
-    """Return the box with all plain space to its sides, and a few plain rows above and below it."""
+def field_around(box: Region, screen: Pixels, paper: int, margin: int = _MARGIN_PX) -> Region:
+    """Return the box with all plain space to its sides, and up to its frame or `margin` rows above and below it."""
     plain = (screen & COLOUR_BITS) == paper
     columns = plain[box.top : box.bottom].all(axis=0)
     left = box.left - _run(columns[: box.left][::-1])
     right = box.right + _run(columns[box.right :])
     rows = plain[:, left:right].all(axis=1)
-    top = box.top - min(_MARGIN_PX, _run(rows[: box.top][::-1]))
-    bottom = box.bottom + min(_MARGIN_PX, _run(rows[box.bottom :]))
-    return Region(left, top, right, bottom)
+    above, below = (_run(side) for side in (rows[: box.top][::-1], rows[box.bottom :]))
+    above, below = (free if free <= _FRAMED_PX else margin for free in (above, below))
+    return Region(left, box.top - above, right, box.bottom + below)
 
 
 def _run(marked: Mask) -> int:

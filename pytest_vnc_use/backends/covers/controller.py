@@ -132,24 +132,24 @@ class CoveringController(ForwardingController):
             self._type(parts, press_enter=action.press_enter, clear_first=action.clear_first)
 
     def _type(self, parts: Sequence[Part], *, press_enter: bool, clear_first: bool) -> None:
-        for number, part in enumerate(parts):
-            is_first = clear_first and number == 0
+        if clear_first:
+            self.desktop.perform(TypeText("", clear_first=True))
+        for part in parts:
             if part.mark:
-                self._type_secret(part, clear_first=is_first)
+                self._type_secret(part)
             else:
-                self.desktop.perform(TypeText(part.text, clear_first=is_first))
+                self.desktop.perform(TypeText(part.text))
         if press_enter:
             self.desktop.perform(TypeText("", press_enter=True))
             self._unlearnt = None
 
-    def _type_secret(self, secret: Part, *, clear_first: bool) -> None:
+    def _type_secret(self, secret: Part) -> None:
         """Type a secret, its last character after a look at the others: that one may lead to another screen."""
         self.desktop.settle(briefly=True)
         before = self._look()
         typing = self._unlearnt = Typing(secret, before, [], self._restless(before))
         for piece in filter(None, (secret.text[:-1], secret.text[-1:])):
-            text = SecretText(piece, secret.mark)
-            self.desktop.perform(TypeText(text, clear_first=clear_first and not typing.looks))
+            self.desktop.perform(TypeText(SecretText(piece, secret.mark)))
             typing.looks.append(self._answer(typing))
         if self._covers.learn(typing, self._caret_in):
             self._unlearnt = None

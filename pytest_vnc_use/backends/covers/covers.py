@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pytest_vnc_use.backends.covers.changes import Appeared, Mask, appeared, differing
+from pytest_vnc_use.backends.covers.changes import Appeared, Mask, appeared, differing, field_around
 from pytest_vnc_use.backends.covers.cover_look import CODE_KEY, key_of, paint
 from pytest_vnc_use.backends.covers.glyphs import Line, dot_of, drawings_on
 from pytest_vnc_use.backends.covers.places import Dots, Place, sides_of
@@ -17,6 +17,8 @@ from pytest_vnc_use.types import Region
 
 _OTHER_SCREEN = 0.25
 """The share of a screen that changes where it becomes another one, such as after the last digit of a code."""
+_TALLER_PX = 8
+"""The most rows by which letters reach above and below the dots that stand for them."""
 FindCaret = Callable[[Sequence[Region]], "Region | None"]
 """A function that watches fields, and returns where a caret blinks in one of them."""
 
@@ -62,10 +64,11 @@ class Covers:
     def _add(self, seen: Appeared, typing: Typing, after: Pixels, text: str, caret: Region | None) -> None:
         secret, dots = typing.secret, self._dots(seen, after, text)
         key = CODE_KEY if secret.is_code else key_of(secret.mark, secret.text)
+        field = seen.field
         if dots is not None:
-            looks = tuple(seen.field.part_of(each).copy() for each in (typing.before, after))
-            dots = Dots(looks, dots.dot, dots.paper)
-        place = Place(seen.field, after.shape, sides_of(seen.field, after), key, dots)
+            field = field_around(seen.box, after, seen.paper, _TALLER_PX)
+            dots = Dots(tuple(field.part_of(each).copy() for each in (typing.before, after)), dots.dot, dots.paper)
+        place = Place(field, after.shape, sides_of(field, after), key, dots)
         place.note(after, caret)
         self._places = [*(each for each in self._places if not place.holds(each.field)), place]
         line = Line.of(seen, after, len(text)) if dots is None else None

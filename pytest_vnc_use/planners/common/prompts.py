@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_vnc_use.types import Step, Turn
+from pytest_vnc_use.types import SECRET_MARK, Step, Turn
 
 OPERATOR = """\
 You operate a computer for an end-to-end test, as a careful user would: with mouse and keyboard, on a whole desktop.
@@ -36,6 +36,10 @@ GIVING_UP = (
     "{call}. An honest failure is a good result; a false success is the worst one."
 )
 
+COVERED = (
+    "Where a secret that was typed could be read, a rectangle of fine grey noise covers it in the screenshots: take it "
+    "for the secret as it was typed, and do not type it again."
+)
 TOO_EARLY = "call this by itself, once a screenshot shows that the task is done"
 NEWER_SCREEN = "The screen after that:"
 NOTHING_OPENED = (
@@ -66,8 +70,9 @@ def not_carried_out(line: str) -> str:
 
 
 def task_in_words(task: str, earlier: Sequence[Turn]) -> str:
-    """Return the task and a summary of these turns, of bounded length."""
-    return "\n\n".join(filter(None, [task, _earlier_in_words(earlier)]))
+    """Return the task, how a secret of it looks, and a summary of these turns, of bounded length."""
+    secret = COVERED if SECRET_MARK.search(task) else ""
+    return "\n\n".join(filter(None, [task, secret, _earlier_in_words(earlier)]))
 
 
 def _earlier_in_words(turns: Sequence[Turn]) -> str:

@@ -225,7 +225,7 @@ def test_only_the_secret_of_a_longer_text_is_covered() -> None:
     assert form.text == f"user {SECRET}"
     assert shows(seen, word("user"))
     assert not shows(seen, word(SECRET[:4]))
-    assert [action.clear_first for action in form.typed if isinstance(action, TypeText)] == [True, False, False]
+    assert [action.clear_first for action in form.typed if isinstance(action, TypeText)] == [True, False, False, False]
 
 
 def test_a_value_that_a_test_wrote_itself_is_covered_as_well() -> None:

@@ -1,0 +1,77 @@
+"""A test that types a secret where it can be read: no picture that is stored or sent shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_vnc_use.recordings.pictures import pixels_of
+from pytest_vnc_use.same_screen import within_caret
+from pytest_vnc_use.types import COVER_COLOURS
+from support.gemini_rules import Request
+from support.gemini_server import GeminiServer, Reply, calls, text
+from support.paths import PROGRAMS
+
+APP = shlex.join([sys.executable, str(PROGRAMS / "sign_in.py")])
+HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}))
+READ = text(json.dumps({"reason": "it is there", "value": "in"}))
+TEST = """
+import pytest
+
+@pytest.mark.vnc_task("Sign in", expect="somebody is signed in", secrets=["CODE"])
+def test_sign_in(vnc_agent):
+    assert vnc_agent.verify("somebody is signed in")
+    assert vnc_agent.extract(str, "who?") == "in"
+    with open("own.png", "wb") as file:
+        file.write(vnc_agent.screenshot())
+    assert vnc_agent.type_text("<secret:CODE>") is None, "fails, with its last picture"
+"""
+FIELD, GREETING = np.s_[52:84, 62:358], np.s_[215:260, 58:160]
+"""Where the program shows the code: in its field, then as the first word of a line."""
+
+
+def answer(request: Request) -> Reply:
+    """Type the code, press Enter; judge that all claims hold; read a value."""
+    if request.computer_use is None:
+        return READ if "who?" in str(request.body) else HOLDS
+    acts = calls(("type", {"text": "<secret:CODE>"})), calls(("press_key", {"key": "enter"})), text("done")
+    return acts[min(len(request.contents) // 2, 2)]
+
+
+def pictures(server: GeminiServer) -> Iterator[bytes]:
+    """All pictures in the requests, in files, and in pages."""
+    for request in server.requests:
+        yield from request.images
+    for file in Path().rglob("*"):
+        if file.suffix in (".png", ".webp") and file.parent.name != "page":  # that one holds differences of pictures
+            yield file.read_bytes()
+        elif file.suffix == ".html":
+            yield from map(
+                b64decode, re.findall(rb"data:image/(?:png|webp);base64,([A-Za-z0-9+/=]+)", file.read_bytes())
+            )
+
+
+def test_no_picture_shows_a_secret(run: Callable[..., pytest.RunResult], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODE", "8264017359")
+    Path("test_shop.py").write_text(TEST)
+    with GeminiServer(answer) as server:
+        ended = run(server, f"--vnc-app={APP}", "--vnc-record=rewrite", "--html=report.html")
+    assert "fails, with its last picture" in ended.stdout.str()
+    seen = [pixels_of(each) for each in pictures(server)]
+    whole = [each for each in seen if each.shape == (900, 1440)]
+    assert len(server.requests) >= 4
+    assert len(whole) >= 8
+    for screen in whole:
+        dark = ~np.isin(screen, COVER_COLOURS) & ((screen & 0xFF) < 0x60)
+        assert within_caret(dark[FIELD])
+        assert within_caret(dark[GREETING])
+    assert sum(np.isin(screen[FIELD], COVER_COLOURS).all() for screen in whole) >= 6
+    assert sum(np.isin(screen[GREETING], COVER_COLOURS).any() for screen in whole) >= 4
