@@ -98,7 +98,8 @@ OUTSIDE = [
     *("file:///etc/passwd", "javascript:location='//evil.example'", "data:text/html,<h1>x", "view-source:http://shop.example"),
     *("javascript: fetch('//evil.example')", "about:config", "chrome://settings", "blob:http://shop.example/1", "ftp://shop.example"),
     *("mailto:x@evil.example", "ms-settings:network", "chrome-extension://abc/x", "intent://x#Intent;end", "ssh://shop.example"),
-    *("user:word@evil.example", "alice@evil.example", "evil:8080", "intranet/", "evil.example/a b", "http://evil.example a"),
+    *("user:word@evil.example", "alice@evil.example", "evil:8080", "intranet/", "evil.example/a b"),
+    "http://evil.example a",
     *("http://shop.example\nhttp://evil.example", "http://shop.exa\nmple.evil.example"),
 ]  # fmt: skip
 
