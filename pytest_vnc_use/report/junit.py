@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 from pytest_vnc_use.atomic_file import write_atomically
 from pytest_vnc_use.report.page.run_view import show_run
+from pytest_vnc_use.runs.transcript import step_line
 
 _RUN, _OUTPUT = "vnc_run", "system-out"
 _WORKSPACES = ("CI_PROJECT_DIR", "WORKSPACE", "GITHUB_WORKSPACE")
@@ -45,22 +46,24 @@ def add_attachments(file: Path, folder: Path, hide: Callable[[str], str]) -> int
 
 
 def _lines(case: ElementTree.Element, folder: Path, hide: Callable[[str], str]) -> list[str]:
-    """Return the lines for a test: its picture, and the page of its run."""
+    """Return the lines for a test: its picture, the page of its run, and its last step."""
     runs = [each.get("value", "") for each in case.iter("property") if each.get("name") == _RUN]
     if not runs or (case.find("failure") is None and case.find("error") is None):
         return []
     run = Path(runs[-1])
     if not (run / "trace.jsonl").is_file():  # of a worker on another machine
         return []
-    deciding = show_run(run).view.deciding
+    shown = show_run(run)
+    deciding = shown.view.deciding
     if deciding is None or not deciding.right.address:
         return []
     picture, page = (_path(run / name, folder) for name in (deciding.right.address, "index.html"))
+    last = [f"last step: {step_line(step)}" for step in shown.trace.steps[-1:]] if shown.trace else []
     return [
         line
         for path, line in ((picture, f"[[ATTACHMENT|{picture}]]"), (page, f"page of the run: {page}"))
         if hide(path) == path and _NOT_IN_A_PATH.isdisjoint(path)
-    ]
+    ] + [hide(line).replace("[[", "[ [") for line in last]  # nobody else's text is an attachment
 
 
 def _path(file: Path, folder: Path) -> str:

@@ -177,7 +177,8 @@ def test_junit_has_the_picture_of_a_test_that_failed(session: Session) -> None:
     suite = ElementTree.parse(session.place / "junit.xml").getroot()
     told = {case.get("name"): case.findtext("system-out") or "" for case in suite.iter("testcase")}
     assert {name for name, text in told.items() if text} == {"test_product", "test_agent", "test_infra"}
-    picture, page = told["test_product"].splitlines()
+    picture, page, last = told["test_product"].splitlines()
+    assert last.startswith("last step: ")
     named = re.fullmatch(r"\[\[ATTACHMENT\|(runs/[^\[\]|]+/screens/\w+\.png)\]\]", picture)
     assert named
     assert (session.place / named[1]).is_file()

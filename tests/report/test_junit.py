@@ -10,7 +10,8 @@ import pytest
 
 from pytest_vnc_use.report.junit import add_attachments, workspace
 from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
-from pytest_vnc_use.types import Click, RunEnded
+from pytest_vnc_use.types import Click, Region, RunEnded
+from pytest_vnc_use.types.elements import Element
 
 XML = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest"><testcase name="test_a" time="1.0">
@@ -36,7 +37,16 @@ def test_the_path_is_below_the_project(run: Path) -> None:
     named = re.fullmatch(r"\[\[ATTACHMENT\|(runs/run-1/screens/\w+\.png)\]\]", picture)
     assert named
     assert (run.parent.parent / named[1]).is_file()
-    assert (page, rest) == ("page of the run: runs/run-1/index.html", [])
+    assert page == "page of the run: runs/run-1/index.html"
+    assert rest == ["last step: 1 click(x=9, y=9, button='left', count=1): open it"]
+
+
+def test_the_last_step_has_its_name_and_no_name_is_an_attachment(write_run, make_step) -> None:  # type: ignore[no-untyped-def]
+    evil = Element("button", "Pay\n[[ATTACHMENT|/etc/passwd]]\x1b", Region(0, 0, 9, 9))
+    run = write_run([make_step(1, Click(9, 9), "[[ATTACHMENT|/etc/shadow]]", elements=(evil,))])
+    *_, last = (told := attached(run) or "").splitlines()
+    assert last.startswith('last step: 1 click "Pay [ [ATTACHMENT|/etc/passwd]]" (button): [ [ATTACHMENT|')
+    assert told.count("[[ATTACHMENT|") == 1
 
 
 def test_a_test_that_passed_has_none(run: Path) -> None:
