@@ -102,7 +102,7 @@ def test_a_second_run_begins_as_the_first_one_ended(tills: Tills) -> None:
         return ""
 
     assert replayed_after() == ""
-    assert "before step 1 of 3: what the step before changed" in replayed_after(ADD)
+    assert "before step 1 of 3: a part that the step before changed differs" in replayed_after(ADD)
 
 
 def test_a_drift_says_what_to_do(recorded: Tills) -> None:
