@@ -16,24 +16,25 @@ _FOLDER = ".screens"
 
 def share_pictures(run_folder: Path) -> None:
     """Share the pictures of this run, and of all later ones beside it. Without hard links nothing is shared."""
-    index = run_folder.parent / _FOLDER
     with suppress(OSError):
-        index.mkdir(mode=0o700, exist_ok=True)
+        (run_folder.parent / _FOLDER).mkdir(mode=0o700, exist_ok=True)
         for picture in (run_folder / "screens").glob("*.png"):
             add_shared(picture)
 
 
 def add_shared(picture: Path) -> None:
     """Let later runs share a picture of a run, if a session shares its pictures."""
+    shared = _shared(picture)
     with suppress(OSError):  # it is there already, nobody shares, or there are no hard links
-        os.link(picture, _shared(picture))
+        if not shared.parent.is_symlink():  # it may lead anywhere
+            os.link(picture, shared)
 
 
 def take_shared(picture: Path, content: bytes) -> bool:
     """Make the picture of a run a link to the one that an earlier run left. Return whether there is such a one."""
     shared = _shared(picture)
     try:
-        if shared.is_symlink() or shared.read_bytes() != content:
+        if shared.parent.is_symlink() or shared.is_symlink() or shared.read_bytes() != content:
             return False
         os.link(shared, picture)
     except FileExistsError:

@@ -364,16 +364,14 @@ def test_a_newer_run_and_a_newer_result_are_said_so(drifted, tmp_path: Path) -> 
     assert "The run cannot be shown" in page
 
 
-def bomb(width: int, height: int) -> bytes:
-    """A PNG of a few bytes that claims to be this large."""
+def bomb(width: int, height: int, rows: bytes = b"\0" * 100) -> bytes:
+    """A PNG that claims to be this large, with these rows in it."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
-    )
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 @pytest.mark.parametrize(
@@ -399,6 +397,24 @@ def test_a_picture_that_cannot_be_shown_is_told_in_its_place(
     assert told in Tags(page).text
     whole = write_report([path], tmp_path / "one", one_file=True)
     assert told in Tags(whole.read_text("utf-8")).text
+
+
+@pytest.mark.parametrize("size", [(0, 0), (0, 10), (10, 0), (1, 1), (65535, 1), (1, 65535)], ids=str)
+def test_a_picture_of_an_odd_size_is_no_crash(write_run, make_step, tmp_path: Path, size: tuple[int, int]) -> None:
+    pictures = {}
+    for level in (0, 9):
+        row = b"\x02" + bytes([level]) * 3 * size[0]
+        png = bomb(*size, row * size[1])
+        pictures[FrameRef(hashlib.sha256(png).hexdigest(), *size)] = png
+    path = write_run(
+        [make_step(1, Click(5, 5), frame_before=min(pictures, key=str), frame_after=max(pictures, key=str))]
+    )
+    for ref, png in pictures.items():
+        (path / "screens" / f"{ref.digest}.png").write_bytes(png)
+    for one_file in (False, True):
+        page = write_report([path], tmp_path / f"out-{one_file}", one_file=one_file)
+        told = page if one_file else page.parent / "run-1" / "index.html"
+        assert ("the picture has no pixels" in told.read_text("utf-8")) == (0 in size)
 
 
 def test_a_name_that_leads_elsewhere_is_no_picture(write_run, make_step, tmp_path: Path) -> None:

@@ -62,6 +62,15 @@ def test_what_others_put_there_is_not_taken(tmp_path: Path) -> None:
     assert [folder.load_png(picture(number).ref) for number in (2, 3)] == [picture(2).png, picture(3).png]
 
 
+def test_nothing_is_put_where_a_link_leads(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / ".screens").symlink_to(tmp_path / "elsewhere")
+    made(tmp_path / "runs", "run-1", 1, 2)
+    end_sharing(tmp_path / "runs")
+    assert [*(tmp_path / "elsewhere").iterdir()] == []
+
+
 def test_a_shared_picture_counts_once_for_the_limit(tmp_path: Path) -> None:
     for name in ("run-1", "run-2", "run-3"):
         made(tmp_path, name, 1)

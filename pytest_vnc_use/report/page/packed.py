@@ -15,6 +15,8 @@ from pytest_vnc_use.report.page.model import Shot
 from pytest_vnc_use.report.page.png_pixels import Mask, Pixels
 from pytest_vnc_use.types import FrameRef
 
+LONGEST = 16383
+"""WebP has no longer side."""
 _KEYS = 5
 """So many of the latest key pictures may be patched: a test often goes back to a page."""
 _MOST = 0.15

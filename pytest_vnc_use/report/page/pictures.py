@@ -56,6 +56,8 @@ class Screens:
         width, height = size_of(png)
         if (width, height) != (ref.width, ref.height):
             raise RunFolderError(f"the picture must be {ref.width}×{ref.height} pixels, got {width}×{height}")
+        if width * height == 0:
+            raise RunFolderError(f"the picture has no pixels: it is {width}×{height}")
         if width * height > MOST_PIXELS:
             raise RunFolderError(f"the picture has {width}×{height} pixels, too many to open")
         return png

@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.annotate import action_lines
 from pytest_vnc_use.report.page.model import Box, Pair, Shot
-from pytest_vnc_use.report.page.packed import PackedScreens
+from pytest_vnc_use.report.page.packed import LONGEST, PackedScreens
 from pytest_vnc_use.report.page.pictures import Comparison, Screens, around
 from pytest_vnc_use.report.page.text import without_place
 from pytest_vnc_use.runs.folder import RunFolder
@@ -47,12 +47,13 @@ class Shots:
 
     def _shot(self, ref: FrameRef) -> Shot:
         try:
-            if self._packed:
+            if self._packed and max(ref.width, ref.height) <= LONGEST:
                 return self._packed.add(ref, self._screens.pixels(ref))
-            self._screens.png(ref)
+            png = self._screens.png(ref)
         except RunFolderError as exc:
             return Shot("", problem=self._missing or f"no picture: {without_place(exc, self._folder)}")
-        return Shot("", f"screens/{ref.digest}.png", ref.width, ref.height)
+        address = self._keep(png, "png") if self._packed else f"screens/{ref.digest}.png"
+        return Shot("", address, ref.width, ref.height)
 
     def crop(self, ref: FrameRef) -> Shot | None:
         """Return the picture of a step's place as it is; None if there is none."""
