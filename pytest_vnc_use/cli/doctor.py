@@ -188,7 +188,7 @@ def _qt() -> str:
             f"PySide6 {pyside.__version__} lacks its platform vnc, {plugin}: reinstall PySide6-Essentials"
         )
     reason = why_not_closable()
-    reach = f"open to all, as there is no network namespace: {reason}" if reason else "closed in a network of its own"
+    reach = f"which everybody reaches: no network namespace, {reason}" if reason else "which only this user reaches"
     return f"PySide6 {pyside.__version__} with its platform vnc, {reach}"
 
 
