@@ -228,6 +228,24 @@ def test_only_the_secret_of_a_longer_text_is_covered() -> None:
     assert [action.clear_first for action in form.typed if isinstance(action, TypeText)] == [True, False, False, False]
 
 
+def test_a_secret_that_comes_letter_by_letter_is_covered_as_if_typed_at_once() -> None:
+    form = PaintedForm()
+    eyes = covering(form)
+    for action in (
+        TypeText("z"),
+        *map(TypeText, SECRET[:4] + "q"),
+        KeyCombo(("backspace",)),
+        *map(TypeText, SECRET[4:]),
+    ):
+        if action == KeyCombo(("backspace",)):
+            form.text = form.text[:-1]
+        eyes.perform(action)
+    seen = seen_by(eyes)
+    assert form.text == f"z{SECRET}"
+    assert np.array_equal(seen, type_secret(covering(PaintedForm()), f"z{TYPED}"))
+    assert not shows(seen, word(SECRET[:4]))
+
+
 def test_a_value_that_a_test_wrote_itself_is_covered_as_well() -> None:
     eyes = covering(PaintedForm())
     eyes.perform(TypeText(SECRET))
