@@ -15,7 +15,7 @@ _KEPT: dict[str, Covers] = {}
 
 
 def covered_as(controller: Controller, desktop: Controller) -> Controller | None:
-    """Return eyes and hands on `desktop` with the covers of a controller on the same desktop; None where it has none."""
+    """Return eyes and hands on `desktop` with the covers of a controller on the same one; None where it has none."""
     from pytest_vnc_use.backends.covers.controller import CoveringController
 
     return controller.over(desktop) if isinstance(controller, CoveringController) else None

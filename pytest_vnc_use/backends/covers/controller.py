@@ -141,6 +141,7 @@ class CoveringController(ForwardingController):
         """Carry out an action that holds no secret; it may be a letter of one."""
         is_letter = isinstance(action, TypeText) and action == TypeText(action.text) and len(action.text) == 1
         if isinstance(action, TypeText) and is_letter:
+            self.desktop.settle(briefly=True)  # the letter before may not be there yet
             self._letters.add(action.text, self._look())
         elif action == KeyCombo(("backspace",)):
             self._letters.take_back()
@@ -150,7 +151,7 @@ class CoveringController(ForwardingController):
         secret = self._letters.secret(self._hide) if is_letter else None
         if secret:
             before, last = (self._letters.screen_before(count) for count in (len(secret.text), 1))
-            typing = self._unlearnt = Typing(secret, before, [last], self._restless(before))
+            typing = self._unlearnt = Typing(secret, before, [last], self._restless(self._look()))
             typing.looks.append(self._answer(typing))
             self._letters.forget()
             if self._covers.learn(typing, self._caret_in):
@@ -194,13 +195,13 @@ class CoveringController(ForwardingController):
         seen: Pixels = _pixels_in(self.desktop.glance()) & COLOUR_BITS
         return seen
 
-    def _restless(self, before: Pixels) -> Mask:
+    def _restless(self, first: Pixels) -> Mask:
         """Mark the moving regions in which more than a caret moves; text may be typed beside a caret."""
-        marked = np.zeros(before.shape, np.bool_)
+        marked = np.zeros(first.shape, np.bool_)
         if not self._moving:
             return marked
         self.desktop.wait_changed(time.monotonic(), _RESTLESS_S)
-        moved = differing(before, self._look())
+        moved = differing(first, self._look())
         for region in self._moving:
             if not within_caret(region.part_of(moved)):
                 region.part_of(marked)[:] = True
