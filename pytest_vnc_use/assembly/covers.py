@@ -14,6 +14,13 @@ _KEPT: dict[str, Covers] = {}
 """The covers of desktops that several tests use one after the other, by their addresses, while this process lives."""
 
 
+def covered_as(controller: Controller, desktop: Controller) -> Controller | None:
+    """Return eyes and hands on `desktop` with the covers of a controller on the same one; None where it has none."""
+    from pytest_vnc_use.backends.covers.controller import CoveringController
+
+    return controller.over(desktop) if isinstance(controller, CoveringController) else None
+
+
 def covering(controller: Controller, hide: Callable[[str], str], kept_for: str = "") -> Controller:
     """Return eyes and hands whose pictures have covers. `hide` takes secrets out of what is typed.
 

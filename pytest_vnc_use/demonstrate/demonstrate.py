@@ -63,7 +63,7 @@ class ShownTasks:
             password=assembly.given_password(self.settings),
             elements_of=self.elements_of,
         )
-        return showing.of(desktop, limit_s - _SOONER_S)
+        return showing.of(desktop, limit_s - _SOONER_S, eyes=assembly.covered_as(controller, desktop))
 
 
 # --- a test that is written ------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def demonstrate(
     redactor = Redactor({name: os.environ.get(name, "") for name in wanted.secrets})
     if redactor.hide(settings.app) != settings.app:
         raise SettingsError("--app holds a secret, which the test would contain: let the program read it elsewhere")
-    shown = _shown(settings, redactor, listen, say)
+    shown = _shown(settings, redactor, listen, say, secrets=bool(wanted.secrets))
     if not shown.steps:
         say("nothing was done, so nothing is written")
         return False
@@ -92,7 +92,7 @@ def demonstrate(
     return True
 
 
-def _shown(settings: Settings, redactor: Redactor, listen: str, say: Say) -> Shown:
+def _shown(settings: Settings, redactor: Redactor, listen: str, say: Say, *, secrets: bool) -> Shown:
     """Return a person's demonstration on the desktop that the settings name."""
     asked_for = assembly.given_password(settings)
     desktop = assembly.lease_desktop(settings, "cua-vnc record")
@@ -106,7 +106,8 @@ def _shown(settings: Settings, redactor: Redactor, listen: str, say: Say) -> Sho
         with closing(
             vnc.connect(desktop.server, password, settle_rules=rules, type_by=by, encoding=settings.encoding)
         ) as eyes:
-            return showing.of(eyes, until=_ends)
+            hide = redactor.hide if secrets and not settings.show_secrets else None
+            return showing.of(eyes, until=_ends, eyes=assembly.covering(eyes, hide) if hide else None)
     finally:
         desktop.stop()
 

@@ -26,7 +26,6 @@ from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import action_line
 from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import (
-    SECRET_MARK,
     Action,
     DesktopAction,
     Drag,
@@ -39,10 +38,10 @@ from pytest_vnc_use.types import (
     TypeText,
 )
 from pytest_vnc_use.types.elements import Elements
+from pytest_vnc_use.types.protocols import Controller
 
 Say = Callable[[str], None]
 _INEXACT = "  which was not straight, or came with a click, and is recorded as a plain drag: look at its replay"
-_NOT_COVERED = "  which is a secret: where the screen showed it, the recording's pictures do; look at them first"
 HOVER_S = 0.5
 """The time without movement after which the pointer rests. Then it is moved there on the desktop."""
 _LOOK_AGAIN_S = 0.25
@@ -56,14 +55,23 @@ _LOOKS = 8
 
 
 class ViewerSession:
-    """A session that carries out a viewer's events on a desktop, and keeps the actions that they make."""
+    """A session that carries out a viewer's events on a desktop, and keeps the actions that they make.
+
+    `eyes` act on the same desktop, and see what may be recorded of it.
+    """
 
     def __init__(
-        self, desktop: VNCController, say: Say, limit_s: float, elements_of: ElementsOf = nothing_told
+        self,
+        desktop: VNCController,
+        say: Say,
+        limit_s: float,
+        elements_of: ElementsOf = nothing_told,
+        eyes: Controller | None = None,
     ) -> None:
         self.shown = Demonstration()
         self._elements_of = Asker(elements_of)
         self._desktop, self._say = desktop, say
+        self._eyes = eyes or desktop
         self._deadline = Deadline(limit_s)
         self._size = desktop.size
         self._motions: queue.SimpleQueue[tuple[Motion | None, float]] = queue.SimpleQueue()
@@ -87,7 +95,7 @@ class ViewerSession:
         while motion := self._next():
             self._take(*motion)
         self._do(self.shown.end(time.monotonic()))
-        screen = self._look(None, partial(screen_at_rest, self._desktop))
+        screen = self._look(None, partial(screen_at_rest, self._eyes))
         self._check_size()
         return screen
 
@@ -96,7 +104,7 @@ class ViewerSession:
             try:
                 motion, at_s = self._motions.get(timeout=_LOOK_AGAIN_S)
             except queue.Empty:
-                self._looks.append(self._desktop.frame())
+                self._looks.append(self._eyes.frame())
                 self._rest()
             else:
                 return (motion, at_s) if motion else None
@@ -134,7 +142,7 @@ class ViewerSession:
                 self.shown.take_back()
 
     def _perform(self, action: DesktopAction) -> None:
-        self._desktop.perform(action)
+        self._eyes.perform(action)
         self._looks.clear()
         self._at = next(iter(points(action)[-1:]), self._at)
 
@@ -148,7 +156,7 @@ class ViewerSession:
         is_there = near(place, self._rests[-1].at if self._rests else self._at)
         if not is_there and time.monotonic() - since_s >= HOVER_S:
             self._rests.append(Rest(place, self._screen()))
-            self._desktop.perform(Move(*place))
+            self._eyes.perform(Move(*place))
             self._looks.clear()
 
     def _look(self, action: Action | None, look: Callable[[], Screen]) -> Screen:
@@ -171,16 +179,16 @@ class ViewerSession:
 
     def _screen(self) -> Screen:
         """Return the screen that the person has before them, once it is at rest."""
-        self._desktop.settle()
-        frame = self._desktop.frame()
+        self._eyes.settle()
+        frame = self._eyes.frame()
         self._check_size()
         moving = Moving(frame)
         for look in self._looks:
             moving.look(look)
         deadline = Deadline(_MOVES_S)
         while not moving.is_known and deadline.remaining_s:
-            self._desktop.wait_changed(time.monotonic(), _SAMPLE_S)
-            moving.look(self._desktop.glance())
+            self._eyes.wait_changed(time.monotonic(), _SAMPLE_S)
+            moving.look(self._eyes.glance())
         return Screen(volatile=tuple(moving.parts()), pixels=partial(pixels_of, frame.png))
 
     def _check_size(self) -> None:
@@ -211,12 +219,13 @@ class Showing:
         desktop: VNCController,
         limit_s: float = math.inf,
         until: Callable[[ViewerSession], AbstractContextManager[object]] = nullcontext,
+        eyes: Controller | None = None,
     ) -> Shown:
         """Return a person's demonstration: it lasts until they close the viewer, or `until` ends the session.
 
-        Each recorded action is printed. Raises as ViewerSession.run does.
+        Each recorded action is printed. `eyes` as in ViewerSession. Raises as ViewerSession.run does.
         """
-        session = ViewerSession(desktop, self.say, limit_s, self.elements_of)
+        session = ViewerSession(desktop, self.say, limit_s, self.elements_of, eyes)
         screen_at_rest(desktop)  # so that moving parts are known from the start
         server = ViewerServer(desktop.screen, desktop.name, self.listen, self.password, session.hear)
         with closing(server), until(session):
@@ -233,8 +242,6 @@ class Showing:
         self._check_pieces(steps)
         for number, step in enumerate(steps, 1):
             self.say(f"{number} {action_line(step.action, step.elements)}")
-            if isinstance(step.action, TypeText) and SECRET_MARK.search(step.action.text):
-                self.say(_NOT_COVERED)
             if number in shown.inexact:
                 self.say(_INEXACT)
         return steps

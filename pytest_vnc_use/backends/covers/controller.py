@@ -13,6 +13,7 @@ from PIL import Image
 
 from pytest_vnc_use.backends.covers.changes import Mask, boxes_of, differing
 from pytest_vnc_use.backends.covers.covers import Covers, Typing
+from pytest_vnc_use.backends.covers.letters import Letters
 from pytest_vnc_use.backends.covers.typed_text import Part, parts_of
 from pytest_vnc_use.backends.screen.png import encode_png
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
@@ -59,9 +60,14 @@ class CoveringController(ForwardingController):
         self._covers = covers
         self._hide = hide
         self._moving: tuple[Region, ...] = ()
+        self._letters = Letters()
         self._may_watch = False
         self._unlearnt: Typing | None = None
         """A secret that was typed, or begun, and of which nothing has been seen yet."""
+
+    def over(self, desktop: Controller) -> CoveringController:
+        """Return eyes and hands over another way to the same desktop, which share what is covered."""
+        return CoveringController(desktop, self._covers, self._hide)
 
     # --- eyes --------------------------------------------------------------------------------------------------------
 
@@ -121,7 +127,7 @@ class CoveringController(ForwardingController):
         if not isinstance(action, (Wait, TakeScreenshot)):
             self._unlearnt, self._may_watch = None, True
         if not any(part.mark for part in parts):
-            self.desktop.perform(action)
+            self._perform_other(action)
         elif isinstance(action, OpenAddress):
             self.desktop.perform(KeyCombo((ADDRESS_BAR,)))
             self.desktop.settle(briefly=True)
@@ -130,6 +136,26 @@ class CoveringController(ForwardingController):
             if action.x is not None and action.y is not None:
                 self.desktop.perform(Click(action.x, action.y))
             self._type(parts, press_enter=action.press_enter, clear_first=action.clear_first)
+
+    def _perform_other(self, action: DesktopAction) -> None:
+        """Carry out an action that holds no secret; it may be a letter of one."""
+        is_letter = isinstance(action, TypeText) and action == TypeText(action.text) and len(action.text) == 1
+        if isinstance(action, TypeText) and is_letter:
+            self.desktop.settle(briefly=True)  # the letter before may not be there yet
+            self._letters.add(action.text, self._look())
+        elif action == KeyCombo(("backspace",)):
+            self._letters.take_back()
+        elif not isinstance(action, (Wait, TakeScreenshot)):
+            self._letters.forget()
+        self.desktop.perform(action)
+        secret = self._letters.secret(self._hide) if is_letter else None
+        if secret:
+            before, last = (self._letters.screen_before(count) for count in (len(secret.text), 1))
+            typing = self._unlearnt = Typing(secret, before, [last], self._restless(self._look()))
+            typing.looks.append(self._answer(typing))
+            self._letters.forget()
+            if self._covers.learn(typing, self._caret_in):
+                self._unlearnt = None
 
     def _type(self, parts: Sequence[Part], *, press_enter: bool, clear_first: bool) -> None:
         if clear_first:
@@ -169,13 +195,13 @@ class CoveringController(ForwardingController):
         seen: Pixels = _pixels_in(self.desktop.glance()) & COLOUR_BITS
         return seen
 
-    def _restless(self, before: Pixels) -> Mask:
+    def _restless(self, first: Pixels) -> Mask:
         """Mark the moving regions in which more than a caret moves; text may be typed beside a caret."""
-        marked = np.zeros(before.shape, np.bool_)
+        marked = np.zeros(first.shape, np.bool_)
         if not self._moving:
             return marked
         self.desktop.wait_changed(time.monotonic(), _RESTLESS_S)
-        moved = differing(before, self._look())
+        moved = differing(first, self._look())
         for region in self._moving:
             if not within_caret(region.part_of(moved)):
                 region.part_of(marked)[:] = True

@@ -12,7 +12,7 @@ from pytest_vnc_use.backends.covers.covers import Covers
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, pixels_in, pixels_of
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import COVER_COLOURS, Click, KeyCombo, OpenAddress, Region, TypeText
-from support.painted_form import FIELD, INK, PaintedForm, Pen, font, shows, word
+from support.painted_form import FIELD, INK, SIZE, PaintedForm, Pen, font, shows, word
 
 SECRET = "hunter2swordfish"
 TYPED = "<secret:PASSWORD>"
@@ -226,6 +226,21 @@ def test_only_the_secret_of_a_longer_text_is_covered() -> None:
     assert shows(seen, word("user"))
     assert not shows(seen, word(SECRET[:4]))
     assert [action.clear_first for action in form.typed if isinstance(action, TypeText)] == [True, False, False, False]
+
+
+def test_a_secret_that_comes_letter_by_letter_is_covered_as_if_typed_at_once() -> None:
+    form = PaintedForm()
+    eyes = covering(form)
+    form.moving = (Region(0, 0, *SIZE),)
+    eyes.frame()
+    for action in (*map(TypeText, f"z{SECRET[:4]}q"), KeyCombo(("backspace",)), *map(TypeText, SECRET[4:])):
+        if action == KeyCombo(("backspace",)):
+            form.text = form.text[:-1]
+        eyes.perform(action)
+    seen = seen_by(eyes)
+    assert form.text == f"z{SECRET}"
+    assert np.array_equal(seen, type_secret(covering(PaintedForm()), f"z{TYPED}"))
+    assert not shows(seen, word(SECRET[:4]))
 
 
 def test_a_value_that_a_test_wrote_itself_is_covered_as_well() -> None:

@@ -1,0 +1,45 @@
+"""Letters that come one by one, as a person types them: the screen before each is kept until a secret is whole."""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from pytest_vnc_use.backends.covers.typed_text import Part, parts_of
+from pytest_vnc_use.backends.screen.rectangles import Pixels
+
+_MOST = 128
+"""The most letters that are kept; a secret that is longer is not known by its letters."""
+
+
+class Letters:
+    """The newest letters that were typed at one place, and the screen before each."""
+
+    def __init__(self) -> None:
+        self._letters: deque[tuple[str, bytes, tuple[int, ...]]] = deque(maxlen=_MOST)
+
+    def add(self, letter: str, before: Pixels) -> None:
+        """Keep a letter that is typed now, and the screen before it."""
+        self._letters.append((letter, zlib.compress(before.tobytes(), 1), before.shape))
+
+    def take_back(self) -> None:
+        """Forget the last letter."""
+        if self._letters:
+            self._letters.pop()
+
+    def forget(self) -> None:
+        """Forget all letters."""
+        self._letters.clear()
+
+    def secret(self, hide: Callable[[str], str]) -> Part | None:
+        """Return the secret that the newest letters are; None where they are none, or not yet."""
+        last = parts_of("".join(letter for letter, _, _ in self._letters), hide)[-1:]
+        return last[0] if last and last[0].mark else None
+
+    def screen_before(self, count: int) -> Pixels:
+        """Return the screen before the last `count` letters."""
+        _, packed, shape = self._letters[-count]
+        return np.frombuffer(zlib.decompress(packed), np.uint32).reshape(shape)
