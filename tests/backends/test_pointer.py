@@ -125,7 +125,7 @@ def test_a_point_off_the_screen(desktop: VncServer, connected: Connect, point: t
 
 def test_arguments_that_make_no_sense(desktop: VncServer, connected: Connect) -> None:
     hands = connected(desktop)
-    with pytest.raises(ActionError, match="count 1 to 3, got 4"):
+    with pytest.raises(ActionError, match="count of a click must be 1 to 3, got 4"):
         hands.click(1, 1, count=4)
     with pytest.raises(ActionError, match="'left', 'middle' or 'right', got 'fourth'"):
         hands.click(1, 1, "fourth")  # type: ignore[arg-type]

@@ -874,7 +874,7 @@ def test_other_plugins_live_beside_it(pytester: pytest.Pytester, pad: QtDesktop,
     )
     host, port = tigervnc.address.split("::")
     pytester.makeini(f"[pytest]\nvnc_host = {host}\nvnc_port = {port}\n")
-    options = ["--record-mode=none", "--block-network", "--allowed-hosts=127.0.0.1", "--timeout=60"]
+    options = ["--record-mode=none", "--block-network", "--allowed-hosts=127.0.0.1,/", "--timeout=60"]
     result = pytester.runpytest_subprocess(*options, f"--vnc-server={pad.server}")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["plugins: *recording-* vnc-2* vnc-use-* timeout-*"])
