@@ -23,11 +23,13 @@ No step has changed anything there so far.
 """
 APART_PX = 16
 """The number of equal rows or columns between two differences that makes them two."""
-
-
 MOST_MASKS = 4
 BENEATH_A_COVER = (
     "beneath the cover of a secret it is not as recorded: another text is there, or the secret has another value by now"
+)
+NEWLY_COVERED = (
+    "a typed secret is covered there, and was not when it was recorded: the program shows it at another place, or the "
+    "recording is older than covers"
 )
 
 
@@ -92,8 +94,9 @@ class Gate:
         return None
 
     def _place(self, found: Mask, seen: Pixels) -> str:
-        if all(np.isin(screen[found], COVER_COLOURS).all() for screen in (self.expected, seen)):
-            return BENEATH_A_COVER
+        if np.isin(seen[found], COVER_COLOURS).all():
+            was_covered = np.isin(self.expected[found], COVER_COLOURS).all()
+            return BENEATH_A_COVER if was_covered else NEWLY_COVERED
         if any(target.part_of(found).any() for target in self.targets):
             return "the surroundings of its target look different"
         if self.is_first:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_vnc_use.errors import RecordingDrifted
-from pytest_vnc_use.recordings.gates import BENEATH_A_COVER, gate
+from pytest_vnc_use.recordings.gates import BENEATH_A_COVER, NEWLY_COVERED, gate
 from pytest_vnc_use.recordings.pictures import Pixels, pixels_of
 from pytest_vnc_use.same_screen import within_caret
 from pytest_vnc_use.types import COVER_COLOURS, TypeText
@@ -85,3 +85,5 @@ def test_a_gate_tells_covers_from_other_changes() -> None:
     plain[12, 12:20] = 0x123456
     problems = [found.problem for each in (other, plain) if (found := gate(covered, ()).mismatch(each))]
     assert [BENEATH_A_COVER in each for each in problems] == [True, False]
+    older = gate(plain, ()).mismatch(covered)
+    assert older and NEWLY_COVERED in older.problem
