@@ -86,4 +86,5 @@ def test_a_gate_tells_covers_from_other_changes() -> None:
     problems = [found.problem for each in (other, plain) if (found := gate(covered, ()).mismatch(each))]
     assert [BENEATH_A_COVER in each for each in problems] == [True, False]
     older = gate(plain, ()).mismatch(covered)
-    assert older and NEWLY_COVERED in older.problem
+    assert older
+    assert NEWLY_COVERED in older.problem
