@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.settings.paths import policy_path
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, Settings, environment_layer, merge, option_name
 
 LAYERS = pytest.StashKey[list[tuple[Mapping[str, object], Callable[[str], str]]]]()
@@ -114,6 +113,8 @@ def _ini(config: pytest.Config, name: str) -> object:
     except (TypeError, pytest.UsageError):  # pytest accepts only text for an option without a type
         value = _native(config, f"vnc_{name}")
     if isinstance(value, str) and value and name == "policy":
+        from pytest_vnc_use.settings.paths import policy_path
+
         return policy_path(config.rootpath, value)
     if isinstance(value, str) and value and name in ("prices", "runs_dir", "results"):
         return str(config.rootpath / value)

@@ -207,7 +207,7 @@ def test_a_second_program_takes_the_place_of_the_first(start: Start) -> None:
     desktop.run(["sh", "-c", "setsid sleep 300 & echo"])
     desktop.launch(["sh", "-c", "echo second; exec xterm -T second"])
     wait_for(lambda: running(desktop, "xterm") == 1, "the end of the first")
-    assert running(desktop, "sleep") == 1
+    wait_for(lambda: running(desktop, "sleep") == 1, "the command's program alone")
     assert desktop.program_fault() == ""
     assert desktop.logs()["program"] == "second\n"
 
