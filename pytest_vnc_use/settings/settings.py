@@ -127,7 +127,7 @@ class Settings:
         False, _switch, "draw the pointer into the screenshots, as the server says it looks, where it was sent to last"
     )
     show_secrets: bool = _setting(
-        False, _switch, "show a typed secret in all pictures where the screen shows it; by default it is covered there"
+        True, _switch, "show typed secrets in all pictures as the screen does; false covers them there"
     )
     lease_seconds: float = _setting(600.0, _seconds, "how long to wait for a desktop that another test uses")
     password_env: str = _setting("VNC_USE_PASSWORD", str, "environment variable that holds the VNC password")

@@ -63,7 +63,9 @@ def test_no_picture_shows_a_secret(run: Callable[..., pytest.RunResult], monkeyp
     monkeypatch.setenv("CODE", "8264017359")
     Path("test_shop.py").write_text(TEST)
     with GeminiServer(answer) as server:
-        ended = run(server, f"--vnc-app={APP}", "--vnc-record=rewrite", "--html=report.html")
+        ended = run(
+            server, f"--vnc-app={APP}", "--vnc-record=rewrite", "--html=report.html", "-ovnc_show_secrets=false"
+        )
     assert "fails, with its last picture" in ended.stdout.str()
     seen = [pixels_of(each) for each in pictures(server)]
     whole = [each for each in seen if each.shape == (900, 1440)]

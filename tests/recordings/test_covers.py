@@ -27,7 +27,7 @@ pytestmark = pytest.mark.desktop
 def recorded(folder: Path, code: str, *options: str) -> Tills:
     folder.mkdir()
     tills = Tills(folder, PROGRAMS / "sign_in.py")
-    with tills.agent("auto", Steps(*STEPS), *options, secrets={"CODE": code}) as played:
+    with tills.agent("auto", Steps(*STEPS), *options, secrets={"CODE": code}, covers=True) as played:
         played.run(TASK)
         assert played.recorded.keep()
     return tills
@@ -55,13 +55,13 @@ def test_pictures_of_two_secrets_differ_in_nothing_but_covers(both: Mapping[str,
 
 
 def test_a_replay_compares_what_is_beneath(both: Mapping[str, Tills]) -> None:
-    with both[FIRST].agent("replay", secrets={"CODE": FIRST}) as played:
+    with both[FIRST].agent("replay", secrets={"CODE": FIRST}, covers=True) as played:
         played.run(TASK)
 
 
 @pytest.mark.parametrize(("code", "options"), [(FIRST, ("--wrong",)), (SECOND, ())], ids=["wrong", "rotated"])
 def test_another_value_beneath_closes_the_gate(both: Mapping[str, Tills], code: str, options: tuple[str, ...]) -> None:
-    agent = both[FIRST].agent("replay", None, *options, secrets={"CODE": code}, gate_s=1.0)
+    agent = both[FIRST].agent("replay", None, *options, secrets={"CODE": code}, covers=True, gate_s=1.0)
     with agent as played, pytest.raises(RecordingDrifted) as raised:
         played.run(TASK)
     told = str(raised.value)

@@ -37,8 +37,8 @@ GIVING_UP = (
 )
 
 COVERED = (
-    "Where a secret that was typed could be read, a rectangle of fine grey noise covers it in the screenshots: take it "
-    "for the secret as it was typed, and do not type it again."
+    "Where a secret that was typed could be read, a rectangle of fine grey noise may cover it in the screenshots: take "
+    "it for the secret as it was typed, and do not type it again."
 )
 TOO_EARLY = "call this by itself, once a screenshot shows that the task is done"
 NEWER_SCREEN = "The screen after that:"
