@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.terminal import TerminalReporter  # `pytest.TerminalReporter` is newer than the oldest pytest that we take
 
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import SETTINGS
@@ -42,7 +43,7 @@ def open_line(item: pytest.Item) -> list[ShownProgress]:
 def is_wanted(config: pytest.Config) -> bool:
     """Return whether a session shows the line, if standard output is a terminal."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if type(terminal) is not pytest.TerminalReporter or not terminal.isatty or config.get_verbosity() != 0:
+    if type(terminal) is not TerminalReporter or not terminal.isatty or config.get_verbosity() != 0:
         return False
     if config.getoption("capture", "") != "fd" or config.stash[SETTINGS].record == "demonstrate":
         return False
