@@ -33,7 +33,8 @@ class Editor:
     text lies between `start` and `end`; both are -1 where nothing is new.
 
     A "bar" `is_open` from a key that goes to a browser's address bar until the typing may go elsewhere; otherwise it is
-    a field. Texts that an action `entered` there may be addresses.
+    a field. Texts that an action `entered` there may be addresses. An enter or a tab ends the guess: `guesses` are those
+    that the action ended, as they were then.
     """
 
     kind: str
@@ -49,10 +50,11 @@ class Editor:
     end: int = -1
     is_open: bool = False
     entered: tuple[str, ...] = ()
+    guesses: tuple[Guess, ...] = ()
 
     def fresh(self) -> Editor:
         """Return the same editor, with nothing in it marked as new."""
-        return replace(self, guess=self.guess.fresh(), start=-1, end=-1, entered=())
+        return replace(self, guess=self.guess.fresh(), start=-1, end=-1, entered=(), guesses=())
 
     def trimmed(self) -> Editor:
         """Return the same editor, without text far from the caret."""
@@ -269,9 +271,10 @@ class Editor:
 
     def _break(self, text: str) -> Editor:
         """Return the editor after an enter or a tab at the end, and the text that was typed after it."""
+        guesses = (*self.guesses, self.guess) if self.guess.is_new() else self.guesses
         ended = replace(self._left(), caret=len(self.text), anchor=None)._insert(text)
         last = len(text) - max(map(text.rfind, _BREAKS)) - 1
-        return replace(ended, since=len(ended.text) - last, guess=Guess())
+        return replace(ended, since=len(ended.text) - last, guess=Guess(), guesses=guesses)
 
     def _place(self, where: str) -> int:
         match where:
@@ -300,6 +303,11 @@ class Editor:
         return found.start() if found else len(self.text)
 
     # --- the texts for rules -----------------------------------------------------------------------------------------
+
+    def guessed(self) -> Iterator[Joined]:
+        """Yield the texts that may have come about: at each enter and tab of the action, and at its end."""
+        for guess in (*self.guesses, self.guess):
+            yield from guess.joined()
 
     def joined(self) -> Iterator[Joined]:
         """Yield the texts for a rule: the whole text, each new line, and the newest typing alone."""
