@@ -118,6 +118,8 @@ EVASIONS_OF_TEXT: dict[str, list[Action]] = {
     "the front at a click, and a tab": [TypeText(" -rf /"), CLICK, TypeText("rm\tx")],
     "the front at a click, and several lines": [TypeText(" -rf /"), CLICK, TypeText("rm\nx\n\ty", press_enter=True)],
     "the middle at a click, and enter": [TypeText("rm rf"), CLICK, TypeText("-", press_enter=True)],
+    "the middle at a click, and a move in one press": [TypeText("rm rf"), CLICK, key("-", "left")],
+    "the middle at a click, and another line in one press": [TypeText("rm rf"), CLICK, key("-", "up")],
     "a long line clicked at": [TypeText(" -rf /" + "x" * 400), CLICK, TypeText("rm")],
     "much behind it": [TypeText("rm"), TypeText(" -rf /" + "x" * 200_000)],
     "many lines behind it": [TypeText("rm"), TypeText(" -rf /" + f"\n{'x' * 90_000}" * 3)],
