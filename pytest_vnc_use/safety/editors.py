@@ -34,6 +34,8 @@ class Editor:
 
     A "bar" `is_open` from a key that goes to a browser's address bar until the typing may go elsewhere; otherwise it is
     a field. Texts that an action `entered` there may be addresses.
+
+    An enter, a tab or a move of the caret ends the guess. `guesses` are those of the action that ended so.
     """
 
     kind: str
@@ -49,10 +51,11 @@ class Editor:
     end: int = -1
     is_open: bool = False
     entered: tuple[str, ...] = ()
+    guesses: tuple[Guess, ...] = ()
 
     def fresh(self) -> Editor:
         """Return the same editor, with nothing in it marked as new."""
-        return replace(self, guess=self.guess.fresh(), start=-1, end=-1, entered=())
+        return replace(self, guess=self.guess.fresh(), start=-1, end=-1, entered=(), guesses=())
 
     def trimmed(self) -> Editor:
         """Return the same editor, without text far from the caret."""
@@ -161,6 +164,11 @@ class Editor:
         """Return the editor where nobody knows what becomes of `whole`, and of what is typed next."""
         return replace(self, guess=self.guess.doubt(whole, now=now), since=len(self.text)) if whole else self
 
+    def _guessing(self, guess: Guess) -> Editor:
+        """Return the editor with another guess; what the action made by now remains for the rules."""
+        guesses = (*self.guesses, self.guess) if self.guess.is_new() else self.guesses
+        return replace(self, guess=guess, guesses=guesses)
+
     def _current_line(self) -> str:
         return self.text[self._line_start(self.caret) : self._line_end(self.caret)]
 
@@ -172,7 +180,7 @@ class Editor:
         return replace(self, is_open=False, entered=(*self.entered, self.text)) if self.is_open else self
 
     def _lost(self, *, selects: bool = False) -> Editor:
-        return replace(self, guess=self.guess.point(self.text, selects=selects)) if self.kind == "field" else self
+        return self._guessing(self.guess.point(self.text, selects=selects)) if self.kind == "field" else self
 
     def _obey(self, command: str) -> Editor:
         verb, _, where = command.partition(" ")
@@ -205,13 +213,13 @@ class Editor:
 
     def _go(self, where: str, *, selecting: bool) -> Editor:
         anchor = self.caret if self.anchor is None else self.anchor
-        guess = self.guess.move(selects=selecting)
+        self = self._guessing(self.guess.move(selects=selecting))
         if where == "all":
-            return replace(self, anchor=0, caret=len(self.text), guess=guess, primary=self.text or self.primary)
+            return replace(self, anchor=0, caret=len(self.text), primary=self.text or self.primary)
         low, high = self._selection()
         if low < high and not selecting and where in ("left", "right"):  # the caret goes to an end of the selection
-            return replace(self, caret=low if where == "left" else high, anchor=None, guess=guess)
-        moved = replace(self, caret=self._place(where), anchor=anchor if selecting else None, guess=guess)
+            return replace(self, caret=low if where == "left" else high, anchor=None)
+        moved = replace(self, caret=self._place(where), anchor=anchor if selecting else None)
         low, high = moved._selection()
         return replace(moved, primary=self.text[low:high] or self.primary)
 
@@ -269,9 +277,9 @@ class Editor:
 
     def _break(self, text: str) -> Editor:
         """Return the editor after an enter or a tab at the end, and the text that was typed after it."""
-        ended = replace(self._left(), caret=len(self.text), anchor=None)._insert(text)
+        ended = replace(self._left()._guessing(Guess()), caret=len(self.text), anchor=None)._insert(text)
         last = len(text) - max(map(text.rfind, _BREAKS)) - 1
-        return replace(ended, since=len(ended.text) - last, guess=Guess())
+        return replace(ended, since=len(ended.text) - last)
 
     def _place(self, where: str) -> int:
         match where:
@@ -300,6 +308,11 @@ class Editor:
         return found.start() if found else len(self.text)
 
     # --- the texts for rules -----------------------------------------------------------------------------------------
+
+    def guessed(self) -> Iterator[Joined]:
+        """Yield the texts that may have come about: at each enter and tab of the action, and at its end."""
+        for guess in (*self.guesses, self.guess):
+            yield from guess.joined()
 
     def joined(self) -> Iterator[Joined]:
         """Yield the texts for a rule: the whole text, each new line, and the newest typing alone."""

@@ -92,7 +92,7 @@ class Guess:
 
         There are none where the action changed nothing.
         """
-        if self.recent < 0 or not self._is_edited():
+        if not self.is_new():
             return
         yield from self.texts()
         folded = replace(
@@ -118,6 +118,10 @@ class Guess:
         for start in range(length + 1):
             ends = range(start, length + 1) if self.removed is None else [min(length, start + self.removed)]
             yield from ((start, end) for end in ends)
+
+    def is_new(self) -> bool:
+        """Return whether the action made texts that no rule has read."""
+        return self.recent >= 0 and self._is_edited()
 
     def _is_edited(self) -> bool:
         return bool(self.typed) or self.removed != 0

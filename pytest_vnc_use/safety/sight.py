@@ -225,4 +225,4 @@ def _all_joined(editors: Sequence[Editor]) -> Iterator[Joined]:
                 yield joined
                 yield from forms_of_joined(joined)
     for editor in editors:
-        yield from editor.guess.joined()
+        yield from editor.guessed()

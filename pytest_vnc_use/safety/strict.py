@@ -155,9 +155,15 @@ _COMMANDS = (
     r"apt-get|dnf|yum|pacman|pip3?|npm|npx|docker|podman|python[\d.]*|perl|php|powershell|pwsh|bash|sh|zsh|certutil|"
     r"mshta|rundll32|xdg-open|gsettings|dconf|xfconf-query"
 )
+_BEFORE = r"env|exec|command|builtin|eval|time|timeout|nice|nohup|setsid|xargs|doas|then|do|else|if|while|until"
+_START = (
+    r"(?:^|[;&|({])\s*"  # a command begins a line, or follows another one
+    rf"(?:(?:{_BEFORE}|[^\W\d]\w*=\S*)[^\S\n]+(?:(?:-\S+|\d\S*)[^\S\n]+)*)*"
+    r"[\"']*(?:[^\s;&|({]*[/\\])?"
+)
 _NO_TERMINAL = re.compile(
-    rf"(?im)^\s*(?:\S*[/\\])?(?:{_TERMINALS})(?:\.exe|\.app)?(?:\s+[-/].*)?\s*$"
-    rf"|^\s*(?:\S*[/\\])?(?:{_COMMANDS})(?:\.exe)?\s+\S"
+    rf"(?im){_START}(?:{_TERMINALS})(?:\.exe|\.app)?[\"']*(?:\s+[-/].*)?\s*(?:$|[;&|])"
+    rf"|{_START}(?:{_COMMANDS})(?:\.exe)?[\"']*\s+\S"
     r"|\$\(|\$\{|\$IFS|`[^`\n]+`|/dev/(?:tcp|udp)/|/bin/|\|\s*(?:ba|z|k|da)?sh\b|\|\s*python|&&\s*\S|>>?\s*[~/]\S"
 )
 _NO_FILE = re.compile(

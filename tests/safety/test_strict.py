@@ -63,6 +63,7 @@ HARMLESS: list[list[Action]] = [
     [TypeText("Two apples, please. Thanks!"), TypeText("At 12:30, for 3.00 or 1/2, on 24.12.2026.", press_enter=True)],
     [Click(9, 9), TypeText("Very good."), Click(9, 90), TypeText("Alice Smith")],
     [TypeText("Grüße, 你好, é", clear_first=True)],
+    [TypeText("Fish & chips; tea (hot) & time to rest, env. 5, then exec summary"), TypeText("We use python & more.")],
     [TypeText("12.50"), *keys("tab"), TypeText("+49 30 1234"), *keys("tab"), TypeText("e.g. this, i.e. that")],
     [KeyCombo(("ctrl", "a")), KeyCombo(("ctrl", "c")), KeyCombo(("ctrl", "shift", "left")), *keys("escape", "F", "5")],
     [KeyDown("shift"), *keys("down", "end"), KeyUp("shift"), *keys("delete"), KeyCombo(("shift", "tab"))],
@@ -134,6 +135,9 @@ IN_PARTS: list[list[Action]] = [
     [TypeText("shop.example"), *keys("home"), TypeText("not")],
     [TypeText("ht"), TypeText("tp:"), TypeText("//e")],
     [TypeText("java"), TypeText("script:"), TypeText("x")],
+    [TypeText("example", 9, 9), TypeText("evil.", 3, 3, press_enter=True)],
+    [TypeText("example"), Click(3, 3), TypeText("evil.\n")],
+    [TypeText("example"), Click(3, 3), TypeText("evil.\t")],
     [KeyDown("shift"), TypeText("evil."), KeyUp("shift"), TypeText("example")],
     [KeyDown("e"), KeyUp("e"), *keys("v", "i", "l", "period"), TypeText("ex")],
     [TypeText("evil"), KeyCombo(("kp_decimal",)), TypeText("example")],
@@ -241,6 +245,18 @@ COMMANDS = [
     *("xterm", "gnome-terminal", "Konsole", "xterm -e sh", "powershell", "cmd", "bash -c x", "python3 -c 1"),
     *("sudo id", "curl x", "WGET -q x", "x; $(id)", "`id`", "a && b", "a | sh", "echo x > ~/.bashrc"),
     *("echo ${HOME}", "cat < /dev/tcp/1/2", "rm\\\n -rf x", "ｓｕｄｏ id"),
+    *(
+        "ls; sudo id",
+        "true;rm -rf x",
+        "x & xterm",
+        "x & xterm -e y",
+        "xterm & x",
+        "xterm; x",
+        "x || sudo id",
+        "(sudo id)",
+    ),
+    *("'rm' -rf x", '"rm" -rf x', "'/usr/bin/wget' x", "env sudo id", "env -i A=1 rm x", "A=1 rm x", "exec xterm"),
+    *("timeout 5 ssh x", "nice -n 5 npm i", "time rm -rf x", "x; then curl y", "command exec rm x"),
 ]
 
 
