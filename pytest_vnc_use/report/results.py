@@ -170,7 +170,8 @@ class Totals:
 class SessionResults:
     """All tests of a session that have to do with a desktop, in the order in which they ended; times are UTC.
 
-    `problems` say what is missing where these are the results of several jobs together.
+    `problems` say what else is wrong: a module that could not be collected, a job without results. `exit_status` is
+    pytest's; None in older files, and where these are the results of several jobs together.
     """
 
     started_at: str
@@ -179,6 +180,7 @@ class SessionResults:
     totals: Totals
     reliability: tuple[Reliability, ...] = ()
     problems: tuple[str, ...] = ()
+    exit_status: int | None = None
     format: str = FORMAT
     version: int = VERSION
 

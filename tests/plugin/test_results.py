@@ -457,3 +457,5 @@ def test_a_job_without_tests_writes_results_if_a_file_is_named(pytester: pytest.
     assert not (pytester.path / "runs").exists()
     pytester.runpytest_inprocess(*QUIET, "-k", "nothing", "--vnc-results=told.json")
     assert read_results(pytester.path / "told.json").tests == ()
+    copy = pytester.path / "runs" / "vnc-results.json"
+    assert copy.read_bytes() == (pytester.path / "told.json").read_bytes(), "for who has only the runs"

@@ -15,22 +15,34 @@ from pytest_vnc_use.report.page.text import short
 from pytest_vnc_use.report.results import ItemResult
 
 _ORDER = ("failed", "error", DID_NOT_END, "broke", "unreadable", "xpassed", "unfinished")
+_LONGEST_PROBLEM = 150
 _VARYING = re.compile(r"\d[\d.,]*|0x[0-9a-f]+|'[^']*'|\"[^\"]*\"")
 
 
 @dataclass(frozen=True)
 class Told:
-    """The results of sessions, which also tell the tests without a run; `problems` are those that cannot be read."""
+    """The results of sessions, which also tell the tests without a run.
+
+    `problems` are what else is wrong, each with the name of a file or a shard, or "". `is_partial` says that results
+    are missing, so that nobody knows all tests.
+    """
 
     results: Sequence[ItemResult] = ()
     problems: Sequence[tuple[str, str]] = ()
+    is_partial: bool = False
 
 
 NOTHING_TOLD = Told()
+NOT_FOUND = Told(
+    problems=[("", "the results of the session were not found: tests without a run are missing here")], is_partial=True
+)
+"""What is told of runs without a file of results beside them."""
 
 
 def session_view(shown: Sequence[Shown], told: Told = NOTHING_TOLD) -> SessionView:
     """Return the page of these runs, each with the address of its page, and of what sessions told about tests."""
+    if told is NOT_FOUND and not any(run.view.test for run, _ in shown):
+        told = NOTHING_TOLD  # runs that no test made have no session
     tests = sorted(_tests(shown, told.results), key=_place)
     counted = [test for test in tests if test.is_counted]
     counts = Counter(test.result for test in tests)
@@ -43,7 +55,7 @@ def session_view(shown: Sequence[Shown], told: Told = NOTHING_TOLD) -> SessionVi
         ("triage", ", ".join(f"{n} {name}" for name, n in Counter(t.triage for t in tests if t.triage).most_common())),
     ]
     return SessionView(
-        title=_title(counted),
+        title=_title(counted, told),
         counts=[Badge(f"{count} {result}", tone_of(result)) for result, count in counts.items()],
         facts=[(name, text) for name, text in facts if text],
         groups=_groups([test for test in tests if test.is_bad]),
@@ -76,10 +88,17 @@ def _ways(tests: Sequence[TestLine]) -> Counter[str]:
     return ways
 
 
-def _title(tests: Sequence[TestLine]) -> str:
+def _title(tests: Sequence[TestLine], told: Told) -> str:
     bad = sum(test.is_bad for test in tests)
     names = "1 test" if len(tests) == 1 else f"{len(tests)} tests"
-    return f"{bad} of {names} did not pass" if bad else f"{names}, none failed"
+    if bad:
+        return f"{bad} of {names} did not pass"
+    fine = f"{names} known here did not fail" if told.is_partial else f"{names}, none failed"
+    if not told.problems:
+        return fine
+    more = len(told.problems) - 1
+    first = short(": ".join(filter(None, told.problems[0])), _LONGEST_PROBLEM)
+    return f"{fine}; but {first}" + (f"; and {more} more" if more else "")
 
 
 def _place(test: TestLine) -> tuple[int, str]:
