@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.runs.ended_test import FINE
 from pytest_vnc_use.runs.folder import from_json, read_trace, to_json, write_atomically
 from pytest_vnc_use.runs.reading import read_whole
 from pytest_vnc_use.runs.run_summary import outcome_of
@@ -105,8 +106,8 @@ class ItemResult:
 
     @property
     def is_bad(self) -> bool:
-        """Return whether the test failed or broke."""
-        return self.result in ("failed", "error")
+        """Return whether the test failed or broke; a word that pytest does not know is no pass."""
+        return self.result not in FINE
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ def test_shards_are_one_page_that_says_what_is_missing(made: Made, tmp_path: Pat
     shards = [str(tmp_path / name) for name in (*results, "shard-4")]
     assert main(["report", "--merge", *shards, "-o", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "index.html").read_text("utf-8")
-    assert "1 of 3 tests did not pass" in page
+    assert "1 of 2 tests did not pass" in page, "a test counts once"
     assert page.count("one of 2 results of this test") == 3, "in its group too"
     assert "shard shard-3: it has no vnc-results.json" in page
     assert "shard shard-4: there is no such folder" in page
@@ -201,3 +201,10 @@ def test_a_copy_of_the_results_beside_the_runs_counts_once(tmp_path: Path) -> No
         write_results(folder / "vnc-results.json", session_results("", "", [LOST]))
     assert results_beside([tmp_path, tmp_path / "runs"]).results == [LOST]
     assert main(["results", str(tmp_path), "-o", str(tmp_path / "all.json")]) == 1
+
+
+@pytest.mark.parametrize("has_results", [False, True])
+def test_a_result_that_pytest_does_not_know_is_no_pass(made: Made, has_results: bool) -> None:
+    run = made("made-1", EndedTest("test_it", "crashed"))
+    told = Told([ItemResult("test_it", "crashed", runs=figures(run))] if has_results else [])
+    assert session_view(shown(run), told).title == "1 of 1 test did not pass"

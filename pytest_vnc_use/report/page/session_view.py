@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_vnc_use.report.page.line_of_test import line_of_result, line_of_runs, tone_of
 from pytest_vnc_use.report.page.model import Badge, Group, SessionView, TestLine
@@ -69,7 +69,14 @@ def session_view(shown: Sequence[Shown], told: Told = NOTHING_TOLD) -> SessionVi
 def _tests(shown: Sequence[Shown], results: Iterable[ItemResult]) -> list[TestLine]:
     told, rest = runs_of_results(results, shown)
     times = Counter(result.test for result, _ in told)
-    lines = [line_of_result(result, runs, of=times[result.test]) for result, runs in told]
+    count: dict[str, ItemResult] = {}
+    for result, _ in told:
+        if result.test not in count or (result.is_bad and not count[result.test].is_bad):
+            count[result.test] = result
+    lines = [
+        replace(line_of_result(result, runs, of=times[result.test]), is_counted=count[result.test] is result)
+        for result, runs in told
+    ]
     return [*lines, *map(line_of_runs, runs_together(rest))]
 
 
