@@ -164,8 +164,6 @@ class _Session:
 
         try:
             write_results(self._file, results)
-            if self._file != (beside := self._runs_dir / FILE):
-                write_results(beside, results)  # for `cua-vnc report`, which knows only the runs
             tell_github(results)
         except (OSError, RunFolderError) as exc:
             return f"the results could not be written: {exc}"
@@ -176,6 +174,7 @@ class _Session:
         from pytest_vnc_use.errors import RunFolderError
         from pytest_vnc_use.report.page.session_view import Told
         from pytest_vnc_use.report.page.writing import INDEX, write_report, written_runs
+        from pytest_vnc_use.report.results import write_results
         from pytest_vnc_use.runs.tidying import make_room
 
         try:
@@ -183,6 +182,8 @@ class _Session:
                 bad = [Path(run.folder) for test in results.tests if test.is_bad for run in test.runs]
                 yield from filter(None, [make_room(self._runs_dir, self._max_megabytes, keep=bad)])
             runs = written_runs([run.folder for test in results.tests for run in test.runs])
+            if self._file != (beside := self._runs_dir / FILE):
+                write_results(beside, results)  # for `cua-vnc report`, which knows only the runs
             told = Told(results.tests, [("", problem) for problem in results.problems])
             write_report(runs, self._runs_dir, told, quick=True)
             yield f"report in {self._shown_runs_dir / INDEX}"
