@@ -12,8 +12,8 @@ from pytest_vnc_use.report.results import SessionResults
 
 _FILE = "vnc-results.json"
 EXIT_CODES = """\
-exit code: 0 where every test is there once and none failed, 1 where one failed, is in two jobs, or a job has no
-results, 2 for wrong usage
+exit code: 0 where every test is there once and none failed, 1 where one failed, is in two jobs, a job has no
+results, or pytest could not collect a module, was interrupted or failed otherwise in a job, 2 for wrong usage
 """
 
 
@@ -42,13 +42,15 @@ def _results(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.report.results import write_results
     from pytest_vnc_use.report.summaries import lines, tell_github
 
-    paths = [Path(path) for path in dict.fromkeys(arguments.path)]
+    paths = [Path(path) for path in arguments.path]
     jobs = _count(arguments.jobs) if arguments.jobs else len(paths)
     parts, problems = _read(paths)
     if not parts:
         raise RunFolderError("; ".join(problems))
     if len(paths) < jobs:
         problems.append(f"{jobs - len(paths)} of {jobs} jobs are missing")
+    elif len(paths) > jobs:
+        problems.append(f"--jobs must be the number of all jobs, got {jobs} for {len(paths)} paths")
     results = merged(parts, problems)
     file = Path(arguments.file)
     try:
@@ -57,7 +59,11 @@ def _results(arguments: argparse.Namespace) -> int:
     except OSError as exc:
         raise SettingsError(f"-o must be a file that can be written, got {arguments.file!r}: {exc}") from exc
     counts = ", ".join(f"{count} {result}" for result, count in results.totals.results.items())
-    for told in (f"{counts or 'no tests'} in {len(parts)} of {jobs} jobs: {file}", *lines(results), *results.problems):
+    for told in (
+        f"{counts or 'no tests'} in {len(parts)} of {max(jobs, len(paths))} jobs: {file}",
+        *lines(results),
+        *results.problems,
+    ):
         print(line(told))
     return 1 if results.problems or any(test.is_bad for test in results.tests) else 0
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import SETTINGS
 from pytest_vnc_use.settings.settings import Settings
 
@@ -88,6 +89,7 @@ class _Session:
         self._repeat = settings.repeat
         self._started_at = _now()
         self._tests: dict[str, ItemResult] = {}
+        self._failed_elsewhere: set[str] = set()
         self._lines: list[str] = []
         self._results: SessionResults | None = None
         self._begun: tempfile.TemporaryDirectory[str] | None = None
@@ -108,13 +110,15 @@ class _Session:
         elif report.failed and (report.nodeid in self._tests or self._has_begun(report)):
             before = self._tests.get(report.nodeid) or _begun(ItemResult(report.nodeid, "error"))
             self._tests[report.nodeid] = _crashed(before, report)
+        elif report.failed:
+            self._failed_elsewhere.add(report.nodeid)
 
     def _has_begun(self, report: pytest.TestReport) -> bool:
         """Return whether a worker noted this test, and died before it could report on anything of it."""
         noted = Path(self._begun.name).iterdir() if self._begun else ()
         return any(path.read_text("utf-8", "replace") == report.nodeid for path in noted)
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the results; where no file for them is given, only if a test with a desktop was not skipped."""
         from pytest_vnc_use.runs.shared_pictures import end_sharing
 
@@ -123,14 +127,27 @@ class _Session:
         end_sharing(self._runs_dir)
         if not self._is_given and all(test.result == "skipped" for test in self._tests.values()):
             return
-        from pytest_vnc_use.report.reliability import reliabilities, reliability_lines
-        from pytest_vnc_use.report.results import session_results
+        from pytest_vnc_use.report.reliability import reliability_lines
         from pytest_vnc_use.report.summaries import lines
 
+        self._results = results = self._of(session)
+        repeated = [line for each in results.reliability for line in reliability_lines(each)]
+        self._lines = [*lines(results), *repeated, self._written(results), *self._pages(results)]
+
+    def _of(self, session: pytest.Session) -> SessionResults:
+        """Return the results of the session as they are now, with what else is wrong with it."""
+        from pytest_vnc_use.report.reliability import reliabilities
+        from pytest_vnc_use.report.results import session_results
+        from pytest_vnc_use.report.session_problems import session_problems
+
         results = session_results(self._started_at, _now(), tuple(self._tests.values()))
-        self._results = replace(results, reliability=reliabilities(results.tests, self._repeat))
-        repeated = [line for each in self._results.reliability for line in reliability_lines(each)]
-        self._lines = [*lines(results), *repeated, self._written(self._results), *self._pages(self._results)]
+        status, has_bad = int(session.exitstatus), any(test.is_bad for test in results.tests)
+        problems = session_problems(
+            status, _uncollected(session.config), len(self._failed_elsewhere - {*self._tests}), has_bad=has_bad
+        )
+        told = tuple(map(secrets_of(session.config).hide_in_id, problems))
+        again = reliabilities(results.tests, self._repeat)
+        return replace(results, reliability=again, problems=told, exit_status=status)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
@@ -157,6 +174,7 @@ class _Session:
         from pytest_vnc_use.errors import RunFolderError
         from pytest_vnc_use.report.page.session_view import Told
         from pytest_vnc_use.report.page.writing import INDEX, write_report, written_runs
+        from pytest_vnc_use.report.results import write_results
         from pytest_vnc_use.runs.tidying import make_room
 
         try:
@@ -164,7 +182,10 @@ class _Session:
                 bad = [Path(run.folder) for test in results.tests if test.is_bad for run in test.runs]
                 yield from filter(None, [make_room(self._runs_dir, self._max_megabytes, keep=bad)])
             runs = written_runs([run.folder for test in results.tests for run in test.runs])
-            write_report(runs, self._runs_dir, Told(results.tests), quick=True)
+            if self._file != (beside := self._runs_dir / FILE):
+                write_results(beside, results)  # for `cua-vnc report`, which knows only the runs
+            told = Told(results.tests, [("", problem) for problem in results.problems])
+            write_report(runs, self._runs_dir, told, quick=True)
             yield f"report in {self._shown_runs_dir / INDEX}"
         except (OSError, RunFolderError) as exc:
             yield f"the report could not be written: {exc}"
@@ -179,6 +200,13 @@ class _Session:
 
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def _uncollected(config: pytest.Config) -> list[str]:
+    """Return the node ids that could not be collected, as the terminal noted them: this plugin may come later."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    errors = terminal.stats.get("error", []) if terminal else []
+    return [*dict.fromkeys(each.nodeid for each in errors if isinstance(each, pytest.CollectReport))]
 
 
 # --- one test ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from pytest_vnc_use.report.results import ItemResult, SessionResults, session_re
 def merged(parts: Mapping[str, SessionResults], problems: Sequence[str] = ()) -> SessionResults:
     """Return the results of all parts, by the name of each, with each test once; at least one part must be given.
 
-    A test that is in several parts is a problem, which is added to `problems`. The result that is bad is kept.
+    The problems of each part follow `problems`. A test that is in several parts is one more; its bad result is kept.
     """
     tests: dict[str, tuple[str, ItemResult]] = {}
     doubled: list[str] = []
@@ -34,4 +34,5 @@ def merged(parts: Mapping[str, SessionResults], problems: Sequence[str] = ()) ->
         replace(each, divergence=told[each.test].divergence) if each.divergence is None and each.test in told else each
         for each in again
     )
-    return replace(results, reliability=reliability, problems=(*problems, *doubled))
+    of_parts = [f"{name}: {problem}" for name, part in parts.items() for problem in part.problems]
+    return replace(results, reliability=reliability, problems=(*problems, *of_parts, *doubled))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.runs.ended_test import FINE
 from pytest_vnc_use.runs.folder import from_json, read_trace, to_json, write_atomically
 from pytest_vnc_use.runs.reading import read_whole
 from pytest_vnc_use.runs.run_summary import outcome_of
@@ -105,8 +106,8 @@ class ItemResult:
 
     @property
     def is_bad(self) -> bool:
-        """Return whether the test failed or broke."""
-        return self.result in ("failed", "error")
+        """Return whether the test failed or broke; a word that pytest does not know is no pass."""
+        return self.result not in FINE
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,8 @@ class Totals:
 class SessionResults:
     """All tests of a session that have to do with a desktop, in the order in which they ended; times are UTC.
 
-    `problems` say what is missing where these are the results of several jobs together.
+    `problems` say what else is wrong: a module that could not be collected, a job without results. `exit_status` is
+    pytest's; None in older files, and where these are the results of several jobs together.
     """
 
     started_at: str
@@ -179,6 +181,7 @@ class SessionResults:
     totals: Totals
     reliability: tuple[Reliability, ...] = ()
     problems: tuple[str, ...] = ()
+    exit_status: int | None = None
     format: str = FORMAT
     version: int = VERSION
 

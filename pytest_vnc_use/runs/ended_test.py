@@ -19,6 +19,8 @@ from pytest_vnc_use.runs.reading import LARGEST, read_whole
 FORMAT = "pytest-vnc-use result"
 VERSION = 1
 FILE = "result.json"
+FINE = frozenset({"passed", "skipped", "xfailed", "xpassed"})
+"""The results with which pytest itself passes."""
 _MOST = 1e9
 
 
@@ -50,8 +52,8 @@ class EndedTest:
 
     @property
     def is_bad(self) -> bool:
-        """Return whether the test failed or broke."""
-        return self.result in ("failed", "error")
+        """Return whether the test failed or broke; a word that pytest does not know is no pass."""
+        return self.result not in FINE
 
 
 def write_ended_test(run_folder: Path, ended: EndedTest) -> None:

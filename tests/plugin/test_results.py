@@ -457,3 +457,12 @@ def test_a_job_without_tests_writes_results_if_a_file_is_named(pytester: pytest.
     assert not (pytester.path / "runs").exists()
     pytester.runpytest_inprocess(*QUIET, "-k", "nothing", "--vnc-results=told.json")
     assert read_results(pytester.path / "told.json").tests == ()
+    copy = pytester.path / "runs" / "vnc-results.json"
+    assert copy.read_bytes() == (pytester.path / "told.json").read_bytes(), "for who has only the runs"
+
+
+def test_a_runs_folder_that_cannot_be_made_loses_no_results(pytester: pytest.Pytester) -> None:
+    (pytester.path / "file").touch()
+    pytester.makepyfile("def test_without_a_desktop(): pass")
+    result = pytester.runpytest_inprocess(*QUIET, "--vnc-results=told.json", "--vnc-runs-dir=file/runs")
+    result.stdout.fnmatch_lines(["vnc-use: results in told.json", "vnc-use: the report could not be written: *"])

@@ -82,6 +82,17 @@ def test_a_missing_job_is_told_by_its_name_or_its_number(
 def test_a_job_that_is_named_twice_is_told(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["results", "jobs/1", "jobs/1/runs"]) == 1
     assert "'jobs/1/runs' must be another job's, it has the results of 'jobs/1'\n" in capsys.readouterr().out
+    assert cli.main(["results", "jobs/1", "jobs/1"]) == 1
+    out = capsys.readouterr().out
+    assert "1 passed in 1 of 2 jobs" in out
+    assert "'jobs/1' must be another job's" in out
+
+
+def test_more_jobs_than_there_were_are_told(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["results", "jobs/1", "jobs/3", "--jobs=1"]) == 1
+    out = capsys.readouterr().out
+    assert "2 passed in 2 of 2 jobs" in out
+    assert "--jobs must be the number of all jobs, got 1 for 2 paths\n" in out
 
 
 @pytest.mark.parametrize(
@@ -98,5 +109,6 @@ def test_wrong_usage_is_told(jobs: Path, capsys: pytest.CaptureFixture[str], arg
 
 
 def test_a_failed_test_fails_the_command(jobs: Path) -> None:
-    write_results(Path("jobs/1/runs/vnc-results.json"), part(FAILED))
-    assert cli.main(["results", "jobs/1", "jobs/3"]) == 1
+    for bad in (FAILED, ItemResult("t.py::test_a", "crashed")):
+        write_results(Path("jobs/1/runs/vnc-results.json"), part(bad))
+        assert cli.main(["results", "jobs/1", "jobs/3"]) == 1

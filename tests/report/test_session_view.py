@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.cli import main
+from pytest_vnc_use.report.page.finding import results_beside, results_of_shards
 from pytest_vnc_use.report.page.run_view import show_run
 from pytest_vnc_use.report.page.session_view import Told, session_view
 from pytest_vnc_use.report.page.writing import write_report
@@ -154,7 +155,7 @@ def test_shards_are_one_page_that_says_what_is_missing(made: Made, tmp_path: Pat
     shards = [str(tmp_path / name) for name in (*results, "shard-4")]
     assert main(["report", "--merge", *shards, "-o", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "index.html").read_text("utf-8")
-    assert "1 of 3 tests did not pass" in page
+    assert "1 of 2 tests did not pass" in page, "a test counts once"
     assert page.count("one of 2 results of this test") == 3, "in its group too"
     assert "shard shard-3: it has no vnc-results.json" in page
     assert "shard shard-4: there is no such folder" in page
@@ -167,3 +168,43 @@ def test_shards_are_one_page_that_says_what_is_missing(made: Made, tmp_path: Pat
 def test_a_run_that_is_not_here_is_told_beside_its_test(tmp_path: Path) -> None:
     lost = ItemResult("test_it", "passed", runs=(RunFigures("runs/lost"),))
     assert session_view([], Told([lost])).tests[0].more == "1 of its runs is not here"
+
+
+# --- results that are not here ----------------------------------------------------------------------------------------
+
+
+def test_without_results_nobody_says_that_no_test_failed(made: Made, tmp_path: Path) -> None:
+    run = made("made-1", EndedTest("test_fine", "passed"))
+    assert main(["report", str(run), "-o", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "index.html").read_text("utf-8")
+    assert "none failed" not in page
+    assert "1 test known here did not fail; but the results of the session were not found" in page
+
+
+def test_runs_that_no_test_made_have_no_results_to_miss(write_run, make_step, tmp_path: Path) -> None:
+    run = write_run([make_step(1, Click(5, 5))], DONE)
+    assert main(["report", str(run), "-o", str(tmp_path / "out")]) == 0
+    assert "were not found" not in (tmp_path / "out" / "index.html").read_text("utf-8")
+
+
+def test_a_missing_shard_is_in_the_title(tmp_path: Path) -> None:
+    write_results(tmp_path / "s1" / "vnc-results.json", session_results("", "", [ItemResult("test_it", "passed")]))
+    (tmp_path / "s2").mkdir()
+    told = results_of_shards([tmp_path / "s1", tmp_path / "s2"])
+    assert session_view([], told).title.startswith(
+        "1 test known here did not fail; but shard s2: it has no vnc-results.json"
+    )
+
+
+def test_a_copy_of_the_results_beside_the_runs_counts_once(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "runs"):
+        write_results(folder / "vnc-results.json", session_results("", "", [LOST]))
+    assert results_beside([tmp_path, tmp_path / "runs"]).results == [LOST]
+    assert main(["results", str(tmp_path), "-o", str(tmp_path / "all.json")]) == 1
+
+
+@pytest.mark.parametrize("has_results", [False, True])
+def test_a_result_that_pytest_does_not_know_is_no_pass(made: Made, has_results: bool) -> None:
+    run = made("made-1", EndedTest("test_it", "crashed"))
+    told = Told([ItemResult("test_it", "crashed", runs=figures(run))] if has_results else [])
+    assert session_view(shown(run), told).title == "1 of 1 test did not pass"

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pytest_vnc_use.errors import RunFolderError
-from pytest_vnc_use.report.page.session_view import Told
+from pytest_vnc_use.report.page.session_view import NOT_FOUND, Told
 from pytest_vnc_use.report.page.text import without_place
 from pytest_vnc_use.report.results import ItemResult, read_results
+from pytest_vnc_use.runs.reading import read_whole
 
 _TRACE, _RESULTS = "trace.jsonl", "vnc-results.json"
 
@@ -30,36 +31,67 @@ def find_runs(paths: Iterable[Path], *, may_be_none: bool = False) -> list[Path]
 
 def results_beside(paths: Iterable[Path]) -> Told:
     """Return the results of the sessions whose files lie at the paths or below them, beside the run folders."""
+    files = [*results_files(*paths)]
+    return _told(files) if files else NOT_FOUND
+
+
+def _told(files: Iterable[Path], shard: str = "") -> Told:
     results: list[ItemResult] = []
     problems: list[tuple[str, str]] = []
-    for file in dict.fromkeys(file.resolve() for path in paths for file in results_files(path)):
+    is_partial = False
+    for file in files:
         try:
-            results.extend(read_results(file).tests)
+            read = read_results(file)
         except RunFolderError as exc:
+            is_partial = True
             problems.append((file.name, without_place(exc, file)))
-    return Told(results, problems)
+        else:
+            results.extend(read.tests)
+            problems.extend((shard, problem) for problem in read.problems)
+    return Told(results, problems, is_partial)
 
 
 def results_of_shards(paths: Iterable[Path]) -> Told:
     """Return the results of a session's shards. A shard without results, or that is not there, is a problem to tell."""
-    shards = [(path, results_beside([path])) for path in dict.fromkeys(paths)]
-    problems = [problem for _, told in shards for problem in told.problems]
-    for path, _ in shards:
+    results: list[ItemResult] = []
+    problems: list[tuple[str, str]] = []
+    is_partial = False
+    for path in dict.fromkeys(paths):
+        name, files = f"shard {path.name}", [*results_files(path)]
+        told = _told(files, name)
+        results.extend(told.results)
+        problems.extend(told.problems)
+        is_partial = is_partial or told.is_partial or not files
         if not path.is_dir():
-            problems.append((f"shard {path.name}", "there is no such folder: its tests are missing here"))
-        elif not any(results_files(path)):
-            missing = f"it has no {_RESULTS}: tests of it that left no run folder are missing here"
-            problems.append((f"shard {path.name}", missing))
-    return Told([result for _, told in shards for result in told.results], problems)
+            problems.append((name, "there is no such folder: its tests are missing here"))
+        elif not files:
+            problems.append((name, f"it has no {_RESULTS}: tests of it that left no run folder are missing here"))
+    return Told(results, problems, is_partial)
 
 
-def results_files(path: Path) -> Iterator[Path]:
-    """Yield the files with the results of sessions that lie in a folder or below it."""
-    for folder, inner, files in os.walk(path):
-        if _TRACE in files:
-            inner.clear()
-        elif _RESULTS in files:
-            yield Path(folder, _RESULTS)
+def results_files(*paths: Path) -> Iterator[Path]:
+    """Yield the files with the results of sessions that lie in the folders or below them.
+
+    Of files with the same content only the first: a session may leave a copy beside its runs.
+    """
+    seen: set[bytes] = set()
+    for path in paths:
+        for folder, inner, files in os.walk(path):
+            if _TRACE in files:
+                inner.clear()
+            elif _RESULTS in files:
+                file = Path(folder, _RESULTS).resolve()
+                if (content := _content(file)) not in seen:
+                    seen.add(content)
+                    yield file
+
+
+def _content(file: Path) -> bytes:
+    """Return the content of a file, or its name where it cannot be read."""
+    try:
+        return read_whole(file)
+    except OSError:
+        return os.fsencode(file)
 
 
 def _below(path: Path) -> Iterator[Path]:

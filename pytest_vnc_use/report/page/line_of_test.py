@@ -13,7 +13,6 @@ from pytest_vnc_use.report.phrases import Tone
 from pytest_vnc_use.report.results import ItemResult
 
 _OF_RUNS: dict[str, Tone] = {"broke": "bad", "unreadable": "bad", "unfinished": "bad", DID_NOT_END: "bad"}
-_BAD = frozenset({"failed", "error", *_OF_RUNS})
 _LARGEST = 1e9
 
 
@@ -43,7 +42,7 @@ def line_of_result(result: ItemResult, shown: Sequence[Shown], of: int = 1) -> T
         dollars=_known(result.dollars),
         started=_started(shown),
         more=", ".join(more),
-        is_bad=result.result in _BAD,
+        is_bad=result.is_bad,
         difference=_difference(runs),
     )
 
@@ -68,7 +67,7 @@ def line_of_runs(shown: Sequence[Shown]) -> TestLine:
         dollars=_dollars(shown),
         started=_started(shown),
         more=f"attempt {ended.attempt}" if ended and ended.attempt > 1 else "",
-        is_bad=result in _BAD,
+        is_bad=result in _OF_RUNS or bool(tried and ended and ended.is_bad),
         is_counted=bool(tried),
         difference=_difference(runs),
     )

@@ -177,7 +177,8 @@ class TestLine:
     """A test with the runs of its last attempt; none if it failed before any.
 
     `result` is pytest's word; for a run that no test made, how the run ended. `aside` are the runs of earlier attempts
-    and of rehearsals, each with its name. `is_counted` is false for a rehearsal whose test is not here.
+    and of rehearsals, each with its name. `is_counted` is false for a rehearsal whose test is not here, and
+    for all results of one test but the one that counts.
     """
 
     test: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_vnc_use.report.page.line_of_test import line_of_result, line_of_runs, tone_of
 from pytest_vnc_use.report.page.model import Badge, Group, SessionView, TestLine
@@ -15,22 +15,34 @@ from pytest_vnc_use.report.page.text import short
 from pytest_vnc_use.report.results import ItemResult
 
 _ORDER = ("failed", "error", DID_NOT_END, "broke", "unreadable", "xpassed", "unfinished")
+_LONGEST_PROBLEM = 150
 _VARYING = re.compile(r"\d[\d.,]*|0x[0-9a-f]+|'[^']*'|\"[^\"]*\"")
 
 
 @dataclass(frozen=True)
 class Told:
-    """The results of sessions, which also tell the tests without a run; `problems` are those that cannot be read."""
+    """The results of sessions, which also tell the tests without a run.
+
+    `problems` are what else is wrong, each with the name of a file or a shard, or "". `is_partial` says that results
+    are missing, so that nobody knows all tests.
+    """
 
     results: Sequence[ItemResult] = ()
     problems: Sequence[tuple[str, str]] = ()
+    is_partial: bool = False
 
 
 NOTHING_TOLD = Told()
+NOT_FOUND = Told(
+    problems=[("", "the results of the session were not found: tests without a run are missing here")], is_partial=True
+)
+"""What is told of runs without a file of results beside them."""
 
 
 def session_view(shown: Sequence[Shown], told: Told = NOTHING_TOLD) -> SessionView:
     """Return the page of these runs, each with the address of its page, and of what sessions told about tests."""
+    if told is NOT_FOUND and not any(run.view.test for run, _ in shown):
+        told = NOTHING_TOLD  # runs that no test made have no session
     tests = sorted(_tests(shown, told.results), key=_place)
     counted = [test for test in tests if test.is_counted]
     counts = Counter(test.result for test in tests)
@@ -43,7 +55,7 @@ def session_view(shown: Sequence[Shown], told: Told = NOTHING_TOLD) -> SessionVi
         ("triage", ", ".join(f"{n} {name}" for name, n in Counter(t.triage for t in tests if t.triage).most_common())),
     ]
     return SessionView(
-        title=_title(counted),
+        title=_title(counted, told),
         counts=[Badge(f"{count} {result}", tone_of(result)) for result, count in counts.items()],
         facts=[(name, text) for name, text in facts if text],
         groups=_groups([test for test in tests if test.is_bad]),
@@ -57,7 +69,14 @@ def session_view(shown: Sequence[Shown], told: Told = NOTHING_TOLD) -> SessionVi
 def _tests(shown: Sequence[Shown], results: Iterable[ItemResult]) -> list[TestLine]:
     told, rest = runs_of_results(results, shown)
     times = Counter(result.test for result, _ in told)
-    lines = [line_of_result(result, runs, of=times[result.test]) for result, runs in told]
+    count: dict[str, ItemResult] = {}
+    for result, _ in told:
+        if result.test not in count or (result.is_bad and not count[result.test].is_bad):
+            count[result.test] = result
+    lines = [
+        replace(line_of_result(result, runs, of=times[result.test]), is_counted=count[result.test] is result)
+        for result, runs in told
+    ]
     return [*lines, *map(line_of_runs, runs_together(rest))]
 
 
@@ -76,10 +95,17 @@ def _ways(tests: Sequence[TestLine]) -> Counter[str]:
     return ways
 
 
-def _title(tests: Sequence[TestLine]) -> str:
+def _title(tests: Sequence[TestLine], told: Told) -> str:
     bad = sum(test.is_bad for test in tests)
     names = "1 test" if len(tests) == 1 else f"{len(tests)} tests"
-    return f"{bad} of {names} did not pass" if bad else f"{names}, none failed"
+    if bad:
+        return f"{bad} of {names} did not pass"
+    fine = f"{names} known here did not fail" if told.is_partial else f"{names}, none failed"
+    if not told.problems:
+        return fine
+    more = len(told.problems) - 1
+    first = short(": ".join(filter(None, told.problems[0])), _LONGEST_PROBLEM)
+    return f"{fine}; but {first}" + (f"; and {more} more" if more else "")
 
 
 def _place(test: TestLine) -> tuple[int, str]:

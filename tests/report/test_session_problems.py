@@ -1,0 +1,91 @@
+"""The problems of a session: whatever made pytest red is told, also if all tests with a desktop passed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use import cli
+from pytest_vnc_use.report.page.session_view import Told, session_view
+from pytest_vnc_use.report.results import ItemResult, read_results, session_results, write_results
+from pytest_vnc_use.report.session_problems import session_problems
+
+PASSED = ItemResult("t.py::test_a", "passed")
+
+
+@pytest.mark.parametrize(
+    ("status", "uncollected", "failed", "has_bad", "told"),
+    [
+        (0, [], 0, False, []),
+        (5, [], 0, False, []),
+        (1, [], 0, True, []),
+        (1, [], 1, True, ["1 test without a desktop failed"]),
+        (1, [], 0, False, ["pytest ended with exit status 1, but no test here failed"]),
+        (1, ["t.py"], 2, False, ["t.py could not be collected", "2 tests without a desktop failed"]),
+        (2, [""], 0, False, ["the session could not be collected", "pytest was interrupted"]),
+        (3, [], 0, True, ["pytest ended with an internal error (exit status 3)"]),
+        (4, [], 0, False, ["pytest ended with a usage error"]),
+        (7, [], 0, False, ["pytest ended with exit status 7"]),
+    ],
+)
+def test_each_way_to_end_is_told(
+    status: int, uncollected: Sequence[str], failed: int, has_bad: bool, told: list[str]
+) -> None:
+    problems = [*session_problems(status, uncollected, failed, has_bad=has_bad)]
+    assert [problem.partition(":")[0].startswith(start) for problem, start in zip(problems, told, strict=True)] == [
+        True
+    ] * len(told)
+
+
+def test_the_title_says_what_else_is_wrong() -> None:
+    problems = [("", "pytest ended with exit status 7"), ("", "t.py could not be collected")]
+    assert session_view([], Told([PASSED], problems[:1])).title == (
+        "1 test, none failed; but pytest ended with exit status 7"
+    )
+    assert session_view([], Told([PASSED], problems)).title.endswith("status 7; and 1 more")
+
+
+@pytest.mark.slow
+def test_a_red_session_is_red_everywhere(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The module that breaks is collected first, before anything shows that the session has a desktop."""
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    pytester.makeconftest("import pytest\n\n@pytest.fixture\ndef vnc_desktop(): ...")
+    pytester.makepyfile(
+        test_1_broken="raise LookupError('hunter2-hunter2')",
+        test_2="def test_fine(vnc_desktop): ...\n\ndef test_plain(): assert 0",
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--continue-on-collection-errors")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    results = read_results(Path("runs/vnc-results.json"))
+    problems = ("test_1_broken.py could not be collected", "1 test without a desktop failed")
+    assert (results.exit_status, results.totals.results, results.problems) == (1, {"passed": 1}, problems)
+    told = [Path(name).read_text("utf-8") for name in ("runs/vnc-results.json", "runs/index.html", "summary.md")]
+    assert "hunter2" not in "".join(told)
+    assert "1 test, none failed; but test_1_broken.py could not be collected; and 1 more" in told[1]
+    assert r"test\_1\_broken\.py could not be collected" in told[2]
+    capsys.readouterr()
+    assert cli.main(["results", "runs", "-o", "all.json"]) == 1
+    assert problems[0] in capsys.readouterr().out
+
+
+def test_merged_shards_keep_the_problems_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fine = session_results("", "", [PASSED])
+    red = session_results("", "", [ItemResult("t.py::test_b", "passed")])
+    write_results(Path("s1/vnc-results.json"), fine)
+    write_results(Path("s2/vnc-results.json"), type(red)(**{**vars(red), "problems": ("b.py could not be collected",)}))
+    assert cli.main(["results", "s1", "s2", "-o", "all/vnc-results.json"]) == 1
+    assert "s2: b.py could not be collected\n" in capsys.readouterr().out
+    assert cli.main(["results", "all", "-o", "again.json"]) == 1, "a merge of merges forgets nothing"
+    assert read_results(Path("again.json")).problems == ("all: s2: b.py could not be collected",)
+    for shards in (["all"], ["--merge", "s1", "s2"]):
+        assert cli.main(["report", *shards, "-o", "out"]) == 0
+        page = Path("out/index.html").read_text("utf-8")
+        assert "2 tests, none failed; but " in page
+        assert "b.py could not be collected" in page
