@@ -86,16 +86,21 @@ class _SizeOfReport:
         self._megabytes = megabytes
         self._bytes = 0
         self._whole: list[tuple[dict[str, Any], str]] = []
+        self._open: dict[tuple[str, str], list[tuple[dict[str, Any], str]]] = {}
         self._reduced = 0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count the blocks of a report, and reduce them and earlier ones if it must be."""
+        """Count the blocks of a report, and reduce those of tests that passed, teardown included, if it must be."""
+        test = getattr(report, "worker_id", ""), report.nodeid
         for extra in getattr(report, "extras", ()):
             small = extra.pop(_SMALL, None) if isinstance(extra, dict) else None
             self._bytes += len(str(extra.get("content", ""))) if isinstance(extra, dict) else 0
             if small is not None:
-                self._whole.append((extra, small))
+                self._open.setdefault(test, []).append((extra, small))
+        if report.when == "teardown":
+            ended = self._open.pop(test, [])
+            self._whole += ended if report.passed else []
         if self._megabytes and (self._reduced or self._bytes > self._megabytes * _MEGABYTE):
             self._reduce()
 

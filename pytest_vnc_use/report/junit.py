@@ -8,6 +8,7 @@ alone, so the page of a run, which is always index.html, is named on a line of i
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,6 +19,7 @@ from pytest_vnc_use.runs.transcript import step_line
 
 _RUN, _OUTPUT = "vnc_run", "system-out"
 _WORKSPACES = ("CI_PROJECT_DIR", "WORKSPACE", "GITHUB_WORKSPACE")
+_BRACKETS = re.compile(r"\[(?=\[)")
 _NOT_IN_A_PATH = frozenset("[]|\n")
 
 
@@ -63,7 +65,7 @@ def _lines(case: ElementTree.Element, folder: Path, hide: Callable[[str], str]) 
         line
         for path, line in ((picture, f"[[ATTACHMENT|{picture}]]"), (page, f"page of the run: {page}"))
         if hide(path) == path and _NOT_IN_A_PATH.isdisjoint(path)
-    ] + [hide(line).replace("[[", "[ [") for line in last]  # nobody else's text is an attachment
+    ] + [_BRACKETS.sub("[ ", hide(line)) for line in last]  # nobody else's text is an attachment
 
 
 def _path(file: Path, folder: Path) -> str:

@@ -210,10 +210,10 @@ def _claim(claim: ClaimView, links: Links) -> str:
 def _repeating(shown: ShownRun, links: Links) -> Iterator[str]:
     if shown.trace is None:
         return
-    found = repeating(shown.trace, shown.ended)
+    found = repeating(shown.trace)
     is_plain = found.line.isprintable() and sanitize(found.line) == found.line
     if not is_plain or len(found.line) > _LONGEST_COMMAND:
         yield "The command is left out: it is very long, or has characters that cannot be seen."
-    else:
+    elif found.line:
         yield block(found.line, _LONGEST_COMMAND, "bash")
     yield "\n".join(f"- {note}" for note in found.notes)

@@ -6,13 +6,18 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from pytest_vnc_use.plugin import html_report
 from pytest_vnc_use.plugin.html_report import _SizeOfReport
 
 HALF = "x" * 500_000
 
 
 def report(content: str, small: str | None = None) -> Any:
-    return SimpleNamespace(extras=[{"content": content, **({} if small is None else {"vnc_small": small})}])
+    """Return the last report of a test that passed."""
+    extras = [{"content": content, **({} if small is None else {"vnc_small": small})}]
+    return SimpleNamespace(extras=extras, nodeid="test_it.py::test_it", when="teardown", passed=True)
 
 
 def test_below_the_limit_everything_stays() -> None:
@@ -39,3 +44,16 @@ def test_a_limit_of_0_is_none() -> None:
     size, passed = _SizeOfReport(0), report(HALF * 10)
     size.pytest_runtest_logreport(passed)
     assert passed.extras == [{"content": HALF * 10}]
+
+
+def test_a_test_that_failed_in_its_teardown_keeps_its_pictures() -> None:
+    size = _SizeOfReport(megabytes=1)
+    kept: dict[str, dict[str, str]] = {}
+    for name, end in (("broken", "failed"), ("good", "passed")):
+        kept[name] = {"content": "x" * 2_000_000, html_report._SMALL: "thumbnails"}
+        for when, outcome in (("call", "passed"), ("teardown", end)):
+            part: Any = pytest.TestReport(name, ("", 0, ""), {}, outcome, None, when)  # type: ignore[arg-type]
+            part.extras = [kept[name]] if when == "call" else []
+            size.pytest_runtest_logreport(part)
+    assert len(kept["broken"]["content"]) == 2_000_000
+    assert kept["good"]["content"] == "thumbnails"

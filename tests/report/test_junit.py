@@ -49,6 +49,12 @@ def test_the_last_step_has_its_name_and_no_name_is_an_attachment(write_run, make
     assert told.count("[[ATTACHMENT|") == 1
 
 
+@pytest.mark.parametrize("brackets", range(2, 7))
+def test_no_number_of_brackets_is_an_attachment(write_run, make_step, brackets: int) -> None:  # type: ignore[no-untyped-def]
+    run = write_run([make_step(1, Click(9, 9), f"{'[' * brackets}ATTACHMENT|../../../etc/passwd]] oops")])
+    assert (attached(run) or "").count("[[") == 1
+
+
 def test_a_test_that_passed_has_none(run: Path) -> None:
     assert attached(run, end="") is None
 

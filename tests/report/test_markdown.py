@@ -44,6 +44,11 @@ def tokens(text: str) -> list[Any]:
     return [each for token in parser.parse(text) for each in (token, *(token.children or ()))]
 
 
+def append_start(run: Path, **changes: Any) -> None:
+    """Change how a run began; its folder stays one's own."""
+    RunFolder.open(run).append(replace(read_trace(run).started, **changes))
+
+
 @pytest.fixture
 def told(write_run, make_step, frames) -> Path:
     """Return the folder of a replay that drifted after its second step."""
@@ -55,6 +60,7 @@ def told(write_run, make_step, frames) -> Path:
     claim = Judged(Verdict("two apples", "fails", "there are three", region=BOX, frame=frames[1].ref))
     end = RunEnded(None, "the run broke", "RecordingDrifted: 312 pixels differ")
     path: Path = write_run(steps, end, events=[drift, claim], planner="recording", task="Buy <secret:CARD> apples")
+    append_start(path, test_id="tests/test_shop.py::test_buy[a b]")
     write_ended_test(
         path, EndedTest("tests/test_shop.py::test_buy[a b]", "failed", triage="inconclusive", rule="a gate")
     )
@@ -141,19 +147,37 @@ def test_a_quote_ends_where_it_should(text: str) -> None:
     assert outside == ["before ", " after", "last"]
 
 
-def test_commands_are_quoted_and_pass_on_no_strangers_settings(write_run, told: Path) -> None:
-    folder = RunFolder.open(told)
+def test_a_command_is_quoted(told: Path) -> None:
     task = "Buy '$(touch pwned)' \"now\""
-    given = {"app": "sh -c 'touch pwned'", "elements": True, "screen_size": [800, 600], "server": "localhost::5901"}
-    folder.append(replace(read_trace(told).started, task=task, expect=("it's done",), settings=given, planner="gemini"))
-    (told / "result.json").unlink()
+    append_start(told, test_id="", task=task, expect=("it's done",), settings={"server": "localhost::5901"})
     (line,) = (each for each in run_markdown(told, told).splitlines() if each.startswith("cua-vnc run"))
     assert shlex.split(line) == ["cua-vnc", "run", "--vnc=localhost::5901", f"--task={task}", "--expect=it's done"]
+
+
+@pytest.mark.parametrize("test", ["-ch/evil-run/pytest.ini", "@run/arguments", "runs/run-1/test_evil.py::test_it"])
+def test_a_strangers_folder_passes_on_no_command(told: Path, test: str) -> None:
+    append_start(told, test_id=test, settings={"app": "sh -c 'touch pwned'"})
+    assert "```bash" in run_markdown(told, told)
     trace = told / "trace.jsonl"
-    trace.write_text(trace.read_text("utf-8").replace("Buy '", "Bought '"), "utf-8")
-    (line,) = (each for each in run_markdown(told, told).splitlines() if each.startswith("cua-vnc run"))
-    assert shlex.split(line)[2] == "--vnc=HOST::PORT"
-    assert "wrote its folder" in run_markdown(told, told)
+    trace.write_text(trace.read_text("utf-8").replace("apples", "pears"), "utf-8")
+    text = run_markdown(told, told)
+    assert "```bash" not in text
+    assert "python -m pytest" not in text
+    assert "the seals of this run folder do not hold" in text
+
+
+@pytest.mark.parametrize("folder", ["-ch", "@run"])
+def test_a_test_id_is_no_option_of_pytest(told: Path, folder: str) -> None:
+    append_start(told, test_id=f"{folder}/test_it.py::test_it")
+    (line,) = (each for each in run_markdown(told, told).splitlines() if each.startswith("python -m pytest"))
+    assert shlex.split(line)[3] == f"./{folder}/test_it.py::test_it"
+
+
+def test_a_result_that_was_laid_beside_a_run_names_no_test_to_carry_out(told: Path) -> None:
+    append_start(told, test_id="")
+    write_ended_test(told, EndedTest("-ch/evil-run/pytest.ini", "failed"))
+    assert "cua-vnc run " in run_markdown(told, told)
+    assert "python -m pytest" not in run_markdown(told, told)
 
 
 def test_a_huge_text_is_cut_and_a_damaged_run_is_told(write_run, make_step, tmp_path: Path) -> None:
