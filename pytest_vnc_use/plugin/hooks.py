@@ -6,6 +6,7 @@ A plugin, registered by on_demand.py.
 from __future__ import annotations
 
 import traceback
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 FAULT = "vnc_hook_fault"
 """A property of a test: a hook that raised, where, and what."""
-_RAISED = (Exception, SystemExit, pytest.fail.Exception, pytest.skip.Exception)
+_OF_A_PERSON = (KeyboardInterrupt, pytest.exit.Exception)
 
 
 class HookCalls:
@@ -60,8 +61,10 @@ class HookCalls:
     def _call(self, name: str, **data: object) -> None:
         """Call a hook. If it raises, note that on the test, whose result does not depend on it."""
         try:
-            getattr(self._item.ihook, name)(item=self._item, **data)
-        except _RAISED as exc:
+            getattr(self._item.ihook, name)(item=self._item, **deepcopy(data))  # what a hook changes is its own
+        except _OF_A_PERSON:
+            raise
+        except BaseException as exc:  # noqa: BLE001  a user's hook may raise anything; the test does not depend on it
             told = FAULT, _format(name, exc)
             if told not in self._item.user_properties:
                 self._item.user_properties.append(told)
@@ -72,7 +75,14 @@ def _format(name: str, error: BaseException) -> str:
 
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == name]
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return line(f"the hook {name}{place} raised {type(error).__name__}: {error}")
+    return line(f"the hook {name}{place} raised {type(error).__name__}: {_words(error)}")
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as exc:  # noqa: BLE001  a user's own __str__ may raise anything
+        return f"its text cannot be had, for {type(exc).__name__}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

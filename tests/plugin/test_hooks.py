@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 from collections.abc import Callable
@@ -106,3 +107,27 @@ def test_a_fault_is_noted_once_and_an_interrupt_goes_on() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         HookCalls(item_with(interrupt)).observe(drift)
+
+
+class _Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), GeneratorExit(), BaseException("x"), _Unspeakable()])
+def test_whatever_a_hook_raises_is_noted(error: BaseException) -> None:
+    def hook(**_: object) -> None:
+        raise error
+
+    item = item_with(hook)
+    HookCalls(item).observe(Drifted("it differs", NO_FRAME, NO_FRAME))
+    assert f"raised {type(error).__name__}: " in item.user_properties[0][1]
+
+
+def test_what_a_hook_changes_is_its_own() -> None:
+    def hook(item: object, data: dict[str, str]) -> None:
+        data["what"] = "MUTATED"
+
+    given = {"what": "it"}
+    HookCalls(item_with(hook))._call("pytest_vnc_drift", data=given)
+    assert given == {"what": "it"}
