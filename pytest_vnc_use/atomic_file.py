@@ -8,9 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def write_atomically(target: Path, content: bytes) -> None:
-    """Write all of the content or nothing; replace the file that is there. Raises OSError."""
+def write_atomically(target: Path, content: bytes, mode: int = 0o666) -> None:
+    """Write all of the content or nothing; replace the file that is there. Raises OSError.
+
+    The file has the rights `mode` without those that the umask withholds.
+    """
     with draft_of(target) as draft:
+        draft.touch(mode=mode)
         draft.write_bytes(content)
         draft.replace(target)
 

@@ -225,8 +225,6 @@ def _is_of_network(error: BaseException) -> bool:
     if isinstance(error, (OSError, EOFError, InfraError)) or _HTTP_STATUS.search(text_of(error)):
         return True
     kinds = [kind for kind in type(error).__mro__ if kind.__module__ != "builtins"]
-    return any(_library_of(kind) in _NETWORK_LIBRARIES or _NETWORK.search(kind.__name__) for kind in kinds)
-
-
-def _library_of(kind: type) -> str:
-    return str(kind.__module__).partition(".")[0]
+    return any(
+        str(kind.__module__).partition(".")[0] in _NETWORK_LIBRARIES or _NETWORK.search(kind.__name__) for kind in kinds
+    )

@@ -22,6 +22,17 @@ def cut(text: str, most: int = LONGEST) -> str:
     return text if len(text) <= most + _SLACK else f"(the first {most} of {len(text)} characters) {text[:most]}"
 
 
+def got(value: object) -> str:
+    """Return a wrong value as it stands in a message: cut, and in words where it cannot be shown."""
+    try:
+        return cut(repr(value), _LONGEST_VALUE)
+    except (RecursionError, ValueError):  # ValueError: Python writes no number of so many digits
+        return f"a {type(value).__name__} that is too long, or nested too deeply, to be shown"
+
+
+_LONGEST_VALUE = 300
+
+
 def line(text: object) -> str:
     """Return the text as one line that is safe for a terminal and limited in length."""
     return cut(plain(str(text)))

@@ -34,4 +34,6 @@ def test_the_packages_description_is_its_head() -> None:
     assert "@pytest.mark.vnc_task(" in description
     assert "## Try it" in README
     assert "## Try it" not in description
-    assert "](docs/" not in description
+    targets = re.findall(r"\]\(([^)]+)\)", description)
+    assert targets
+    assert [target for target in targets if not target.startswith("https://")] == []

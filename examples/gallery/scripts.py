@@ -27,6 +27,10 @@ SCRIPTS: dict[str, list[list[Action]]] = {
         [KeyCombo(("ctrl", "s"))],
     ],
     "Type 'hello, guest' into the machine": [[TypeText("hello, guest")]],
+    "Choose the file letter.txt in the dialog": [
+        [Click(374, 129)],
+        [Click(1232, 845)],
+    ],
     "Send the line 'the parcel is here' to the other desktop": [
         [TypeText("the parcel is here\n")],
     ],

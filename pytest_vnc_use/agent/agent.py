@@ -50,6 +50,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         seconds_timeout: float = 300,
         hitl_mode: bool = True,
         *,
+        model: str | None = None,
         settings: Settings | None = None,
         policy: Policy | None = None,
         planner: AnyPlanner | None = None,
@@ -66,7 +67,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         recorded: RecordedTest | None = None,
     ) -> None:
         named = {"server": vnc_server, "screen_size": screen_size, "steps": step_limit, "seconds": seconds_timeout}
-        settings = settings or assembly.settings_of({**named, "exclude": excluded_actions, "planner": "gemini"})
+        named |= {"exclude": excluded_actions, "planner": "gemini", "model": model}
+        settings = settings or assembly.settings_of(named)
         self.settings = absolute_files(settings, Path.cwd())
         self.budget = budget or assembly.build_budget(self.settings)
         """What this agent's models have used so far, and may use."""
@@ -193,8 +195,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         """Carry out one action. Raises ActionError, DesktopError."""
         return self._parts.actions.perform(action)
 
-    def click(self, x: int, y: int, button: Button = "left", count: int = 1) -> Frame:
-        """Click at a point of the screen, in pixels."""
+    def click(self, x: int, y: int, button: Button | int = "left", count: int = 1) -> Frame:
+        """Click at a point of the screen, in pixels. A button may be its number, 1 to 3."""
         return self._parts.actions.click(x, y, button, count)
 
     def type_text(self, text: str, *, press_enter: bool = False, clear_first: bool = False) -> Frame:
@@ -242,6 +244,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
     def close(self) -> None:
         """End the connection; a second call does nothing."""
+        self._models.close()
         self._connection.close()
 
     def __exit__(self, *error: object) -> None:

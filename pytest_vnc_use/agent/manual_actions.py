@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pytest_vnc_use.backends.input.spellings import button_of
 from pytest_vnc_use.loop.actor import check_known, perform_text
 from pytest_vnc_use.loop.runner import DesktopAccess
 from pytest_vnc_use.runs.secrets import Secrets
@@ -40,9 +41,9 @@ class ManualActions:
         perform_text(self.desktop.controller, action)
         return self._settled_frame()
 
-    def click(self, x: int, y: int, button: Button, count: int) -> Frame:
+    def click(self, x: int, y: int, button: Button | int, count: int) -> Frame:
         """Click at a point of the screen, in pixels. Raises ActionError, DesktopError."""
-        return self.perform(Click(x, y, button, count))
+        return self.perform(Click(x, y, button_of(button), count))
 
     def key(self, combination: str) -> Frame:
         """Press keys together. Raises ActionError, DesktopError."""

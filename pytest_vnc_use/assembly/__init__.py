@@ -15,6 +15,7 @@ from pytest_vnc_use.assembly.desktops import (
     given_password as given_password,
     lease_desktop as lease_desktop,
     managed_desktops as managed_desktops,
+    reached_at as reached_at,
     same_connection as same_connection,
     same_desktop as same_desktop,
     same_start as same_start,
@@ -22,6 +23,7 @@ from pytest_vnc_use.assembly.desktops import (
     start_ahead as start_ahead,
     vnc_behind as vnc_behind,
 )
+from pytest_vnc_use.assembly.eyes import PROTECT as PROTECT, connect_to as connect_to, wire_of as wire_of
 from pytest_vnc_use.assembly.live_models import LiveModels as LiveModels
 from pytest_vnc_use.assembly.models import (
     API_KEY_VARIABLES as API_KEY_VARIABLES,
@@ -38,9 +40,11 @@ from pytest_vnc_use.assembly.models import (
     model_that_judges as model_that_judges,
     no_planner as no_planner,
 )
+from pytest_vnc_use.settings.fallbacks import fallback_layer, fallbacks_in_words as fallbacks_in_words
 from pytest_vnc_use.settings.settings import Settings, environment_layer, merge
 
 
 def settings_of(given: Mapping[str, object]) -> Settings:
     """Return settings from Python keyword arguments over the environment."""
-    return merge(environment_layer(), (given, str))
+    layers = (environment_layer(), (given, str))
+    return merge(fallback_layer(layers), *layers)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
 from pytest_vnc_use.assembly.covers import covering
-from pytest_vnc_use.assembly.desktops import connect, elements_asker, given_desktop, same_connection
+from pytest_vnc_use.assembly.desktops import connect, elements_asker, given_desktop, reached_at, same_connection
+from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.messages import MessageLog
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import failure_text
 from pytest_vnc_use.types import Action
@@ -35,6 +36,7 @@ class Connection:
         """The desktop whose files and commands are used."""
         self._hide = hide
         self._controller = self._covered(controller) if controller else None
+        self._messages = MessageLog()
         self._connected_as: Settings | None = None
         self._is_at_rest = False
 
@@ -46,15 +48,16 @@ class Connection:
     @property
     def controller(self) -> Controller:
         """The eyes and hands as the settings are now. Raises DesktopError."""
-        there = dataclasses.replace(self._settings(), server=self.server)
+        there = reached_at(self._settings(), self.server)
         if self._connected_as and not same_connection(self._connected_as, there):
             self.close()
             self._controller = None
         if self._controller is None:
             self._connected_as, self._is_at_rest = there, False
             read_file = self.place.read_file
-            eyes = connect(there, self._password, program_fault=self._fault, read_file=read_file)
-            self._controller = self._covered(eyes, there.server if there.scope != "test" else "")
+            tap = self._messages if there.keep_messages else None
+            eyes = connect(there, self._password, program_fault=self._fault, read_file=read_file, tap=tap)
+            self._controller = self._covered(eyes, f"{there.tunnel} {there.server}" if there.scope != "test" else "")
         return self._controller
 
     def _covered(self, eyes: Controller, kept_for: str = "") -> Controller:
@@ -68,6 +71,10 @@ class Connection:
         if acting is self.controller and not self._is_at_rest:
             acting.settle()
             self._is_at_rest = True
+
+    def keep_messages(self, folder: RunFolder, hide: Callable[[str], str]) -> None:
+        """Write what is sent to the server from now on into this run folder, if the settings want it."""
+        self._messages.begin(folder.path, folder.began_s, hide)
 
     def crash(self) -> str:
         """Return how a signal ended the program under test; "" while it runs."""

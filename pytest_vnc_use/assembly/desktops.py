@@ -7,17 +7,21 @@ import shlex
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vnc_use.assembly.eyes import connect_bare, connect_to, wire_of
 from pytest_vnc_use.assembly.models import counted_in
+from pytest_vnc_use.assembly.named_functions import named_functions
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.types import Action, Frame
 from pytest_vnc_use.types.elements import Elements
-from pytest_vnc_use.types.protocols import Controller, Desktop
+from pytest_vnc_use.types.protocols import Controller, Desktop, MessageTap
 
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.accessibility.elements import Element
@@ -32,12 +36,13 @@ if TYPE_CHECKING:
 
 START_SETTINGS = (
     *("server", "screen_size", "depth", "start_seconds", "desktops"),
-    *("engine", "container_port", "container_env", "volumes"),
+    *("engine", "container_port", "container_env", "volumes", "tunnel"),
 )
 """What makes one desktop another, its program apart."""
 
 CONNECTION_SETTINGS = (
-    *("server", "password_env", "cdp", "scroll", "typing", "encoding", "show_pointer", "show_secrets"),
+    *("server", "password_env", "cdp", "scroll", "typing", "encoding", "show_pointer", "show_secrets", "keep_messages"),
+    *("user", "tunnel", "tls", "tls_ca", "tls_fingerprint"),
     *("settle_first_seconds", "settle_quiet_seconds", "blank_seconds", "frozen_seconds"),
 )
 """What makes eyes and hands on one desktop others."""
@@ -118,6 +123,16 @@ def is_given(settings: Settings) -> bool:
     return settings.server not in ("", "qt", "xvnc") and not settings.server.startswith("container:")
 
 
+def reached_at(settings: Settings, server: str) -> Settings:
+    """Return the settings for a desktop at this address; the rules of the wire are for a given desktop only.
+
+    What is started here is reached by a private socket, or on loopback, with a random password.
+    """
+    if is_given(settings):
+        return replace(settings, server=server)
+    return replace(settings, server=server, user="", tunnel="", tls="off", tls_ca="", tls_fingerprint="")
+
+
 def given_servers(settings: Settings) -> list[str]:
     """Return the addresses of desktops that somebody else started. Raises SettingsError for one that is none."""
     from pytest_vnc_use.desktops.processes.remote_exec import remote_exec_of
@@ -126,8 +141,8 @@ def given_servers(settings: Settings) -> list[str]:
     for address in servers or [settings.server]:
         if ":" not in address and "/" not in address:
             raise SettingsError(
-                "--vnc-server must be host::port, host:display, the path of a unix socket, xvnc, qt or "
-                f"container:IMAGE, got {address!r}"
+                "--vnc-server must be host::port, host:display, ws://…, wss://…, the path of a unix socket, xvnc, qt "
+                f"or container:IMAGE, got {address!r}"
             )
     if settings.exec and len({remote_exec_of(settings.exec, address).command for address in servers}) < len(servers):
         raise SettingsError(
@@ -151,6 +166,11 @@ def start_ahead(settings: Settings, environment: Mapping[str, str]) -> StartedAh
 
 def start_desktop(settings: Settings, place: Path | None = None) -> Startable:
     """Start a desktop without a program; its private folder is in `place`. Raises DesktopError, SettingsError."""
+    if settings.tunnel:
+        raise SettingsError(
+            f"--vnc-tunnel={settings.tunnel!r} leads to a desktop that is there already, and --vnc-server="
+            f"{settings.server!r} names none: give its address as the other end sees it, such as localhost::5901"
+        )
     match settings.server:
         case "":
             raise SettingsError(
@@ -194,7 +214,7 @@ def _container(settings: Settings, place: Path | None) -> Startable:
         engine=settings.engine,
         password=given_password(settings),
         start_timeout_s=settings.start_seconds,
-        connect=_connect_bare,
+        connect=connect_bare,
         place=place,
     )
 
@@ -204,9 +224,9 @@ def _given_desktop(settings: Settings, holder: str) -> Desktop:
     from pytest_vnc_use.desktops.sharing.leases import lease
 
     _withhold_keys(settings)
-    servers = given_servers(settings)
+    servers, tunnel = given_servers(settings), wire_of(settings).tunnel
     while True:
-        leased = lease(servers, holder, timeout_s=settings.lease_seconds)
+        leased = lease(servers, holder, timeout_s=settings.lease_seconds, tunnel=tunnel)
         try:
             return _leased_desktop(settings, leased, check=len(servers) > 1)
         except DesktopRefused as exc:
@@ -225,7 +245,7 @@ def _leased_desktop(settings: Settings, leased: Lease, *, check: bool) -> Deskto
     from pytest_vnc_use.desktops.sharing.leases import LeasedDesktop
 
     def look(server: str, _: str | None) -> Controller:
-        return _connect_bare(server, given_password(settings))
+        return connect_to(settings, server, given_password(settings))
 
     if check:
         look(leased.server, None).close()
@@ -246,13 +266,7 @@ def given_desktop(settings: Settings) -> Desktop:
 
 def given_password(settings: Settings) -> str | None:
     """Return the VNC password in the environment, if there is one."""
-    return os.environ.get(settings.password_env) or None
-
-
-def _connect_bare(server: str, password: str | None) -> Controller:
-    from pytest_vnc_use.backends import vnc
-
-    return vnc.connect(server, password)
+    return VARIABLES.get(settings.password_env) or None
 
 
 def browsable(settings: Settings, desktop: Desktop) -> Desktop:
@@ -263,17 +277,21 @@ def browsable(settings: Settings, desktop: Desktop) -> Desktop:
 
 
 def desktop_functions(settings: Settings, desktop: Desktop) -> Sequence[Callable[..., object]]:
-    """Return the functions that a model may call: on the browser's page with `cdp`, on programs with `elements`."""
+    """Return the functions that a model may call: those of the module `functions`, and those that look.
+
+    The latter are on the browser's page with `cdp`, on programs with `elements`. Raises SettingsError.
+    """
+    own = named_functions(settings.functions)
     size = counted_in(settings, lambda: _seen(settings, desktop).png)
     if settings.cdp:
         from pytest_vnc_use.backends.browser.controller import browser_functions
 
-        return browser_functions(_browser_of(settings, desktop.read_file), size)
+        return (*own, *browser_functions(_browser_of(settings, desktop.read_file), size))
     if settings.elements:
         from pytest_vnc_use.backends.accessibility.elements import elements_function
 
-        return (elements_function(partial(_elements_in_view, settings, desktop), size),)
-    return ()
+        return (*own, elements_function(partial(_elements_in_view, settings, desktop), size))
+    return own
 
 
 def _elements_in_view(settings: Settings, desktop: Desktop) -> tuple[list[Element], tuple[int, int]]:
@@ -301,7 +319,8 @@ def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], E
 
 def _seen(settings: Settings, desktop: Desktop) -> Frame:
     """Return the screen now, through a connection of its own."""
-    with closing(_connect_bare(desktop.server, desktop.password or given_password(settings))) as eyes:
+    there = reached_at(settings, desktop.server)
+    with closing(connect_to(there, there.server, desktop.password or given_password(settings))) as eyes:
         return eyes.frame()
 
 
@@ -317,24 +336,24 @@ def connect(
     *,
     program_fault: Callable[[], str] = str,
     read_file: Callable[[str], str] | None = None,
+    tap: MessageTap | None = None,
 ) -> Controller:
     """Return eyes and hands on the desktop at `settings.server`, watched over. Raises DesktopError.
 
     `program_fault` is asked before a lost connection is made anew: where the program ended, it is not. With `cdp`, a
-    browser is driven through DevTools; `read_file` reads a file of the desktop.
+    browser is driven through DevTools; `read_file` reads a file of the desktop. `tap` gets each message that is sent.
     """
-    from pytest_vnc_use.backends import vnc
     from pytest_vnc_use.backends.watchdog import Watchdog
 
     connect_anew = partial(
-        vnc.connect,
+        connect_to,
+        settings,
         settings.server,
         password or given_password(settings),
         settle_rules=settle_rules(settings),
         scroll_by=settings.scroll,
-        type_by=settings.typing,
-        encoding=settings.encoding,
         show_pointer=settings.show_pointer,
+        tap=tap,
     )
     blank_s, frozen_s = settings.blank_seconds, settings.frozen_seconds
     hands = Watchdog(connect_anew, blank_s=blank_s, frozen_s=frozen_s, program_fault=program_fault)

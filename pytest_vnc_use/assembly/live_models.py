@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from pytest_vnc_use.assembly.models import build_judge, build_planner, given_planner, no_planner
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types.protocols import Judge, Planner
+from pytest_vnc_use.types.protocols import EndsRun, Judge, Planner
 
 
 class LiveModels:
@@ -24,14 +24,21 @@ class LiveModels:
         self._request_s_at_first = settings().request_seconds
         self.given_planner = self.as_planner(planner) if planner is not None else None
         self.given_judge = judge
+        self._newest: Planner | None = None
         self._build_planner, self._build_judge = lru_cache(1)(build_planner), lru_cache(1)(build_judge)
 
     @property
     def planner(self) -> Planner:
         """The planner of a run that brings none of its own. Raises SettingsError."""
-        if self.given_planner is not None:
-            return self.given_planner
-        return self._build_planner(self._settings(), tuple(self._functions.values()))
+        self._newest = self.given_planner
+        if self._newest is None:
+            self._newest = self._build_planner(self._settings(), tuple(self._functions.values()))
+        return self._newest
+
+    def close(self) -> None:
+        """Close what the planner keeps open, if anything."""
+        if isinstance(self._newest, EndsRun):
+            self._newest.end_run()
 
     @property
     def judge(self) -> Judge:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_vnc_use.assembly.followed import check_followed
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.safety.rules import Policy, Unmatched
 from pytest_vnc_use.settings.settings import PLANNERS, Settings
+from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.types.protocols import Judge, Planner
 
 if TYPE_CHECKING:
@@ -28,19 +29,20 @@ def counted_in(settings: Settings, look: Callable[[], bytes]) -> Callable[[int, 
 
     `look` gives the screen as PNG; it is asked where the size that is sent depends on that.
     """
-    if settings.planner in PLANNERS and not _counts_in_pixels(settings):
+    in_pixels = settings.coordinates == "pixels" if settings.base_url else settings.planner in ("anthropic", "openai")
+    if settings.planner in PLANNERS and not in_pixels:
         return lambda *_: (1000, 1000)
     limit = _picture_limit(settings.planner, settings)
-    if settings.picture_bytes and settings.planner in PLANNERS:
+    if _sends_smaller(settings) and settings.planner in PLANNERS:
         from pytest_vnc_use.planners.common.downscale import reduced
         from pytest_vnc_use.planners.common.pixels import png_size
 
-        return lambda *_: png_size(reduced(look(), settings.picture_bytes, limit))
+        return lambda *_: png_size(reduced(look(), settings.picture_bytes, limit, settings.picture_size))
     return limit.fitted if limit else lambda width, height: (width, height)
 
 
-def _counts_in_pixels(settings: Settings) -> bool:
-    return settings.coordinates == "pixels" if settings.base_url else settings.planner in ("anthropic", "openai")
+def _sends_smaller(settings: Settings) -> bool:
+    return bool(settings.picture_bytes or settings.picture_size)
 
 
 def _picture_limit(service: str, settings: Settings) -> PictureLimit | None:
@@ -60,20 +62,24 @@ def _picture_limit(service: str, settings: Settings) -> PictureLimit | None:
 def build_planner(settings: Settings, functions: Sequence[Callable[..., object]] = ()) -> Planner:
     """Build the planner that the settings name. Raises SettingsError; KeyMissing if its key is missing."""
     _check_base_url(settings)
+    if settings.planner:
+        check_followed(settings)
     planner = _named(settings, functions)
-    if not settings.picture_bytes or settings.planner not in PLANNERS:
+    if not _sends_smaller(settings) or settings.planner not in PLANNERS:
         return planner
     from pytest_vnc_use.planners.common.downscale import SmallerPictures
 
-    return SmallerPictures(planner, settings.picture_bytes, _picture_limit(settings.planner, settings))
+    limit = _picture_limit(settings.planner, settings)
+    return SmallerPictures(planner, settings.picture_bytes, limit, settings.picture_size)
 
 
 def _named(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
     match settings.planner:
         case "":
             raise SettingsError(
-                "no planner is configured: pass --vnc-planner=gemini, with a key in GOOGLE_API_KEY (each run then "
-                "costs money), or override the fixture vnc_planner"
+                "no planner is configured: do the task once yourself with --vnc-record=demonstrate, pass "
+                "--vnc-planner=gemini with a key in GOOGLE_API_KEY (each run then costs money), or override the "
+                "fixture vnc_planner"
             )
         case "gemini":
             return _gemini(settings, functions)
@@ -114,6 +120,7 @@ def _in_common(settings: Settings, functions: Sequence[Callable[..., object]]) -
     """Return the arguments that the planners of all services with a computer tool share."""
     return {
         "model": model_of(settings),
+        "api_key": _key_from_command(settings, settings.planner),
         "excluded_actions": settings.exclude,
         "functions": functions,
         "include_thoughts": settings.include_thoughts,
@@ -121,6 +128,15 @@ def _in_common(settings: Settings, functions: Sequence[Callable[..., object]]) -
         "keep_screenshots": settings.keep_screenshots,
         "backoff": _backoff(settings),
     }
+
+
+def _key_from_command(settings: Settings, service: str) -> str | None:
+    """Return the key that the user's command prints, if there is one and the service is the planner's."""
+    if not settings.api_key_command or service != settings.planner:
+        return None
+    from pytest_vnc_use.assembly.fetched_key import fetched_key
+
+    return fetched_key(settings.api_key_command)
 
 
 def _gemini(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
@@ -131,6 +147,8 @@ def _gemini(settings: Settings, functions: Sequence[Callable[..., object]]) -> P
         environment=settings.environment,
         detect_prompt_injection=settings.detect_prompt_injection,
         disabled_safety_policies=settings.disabled_safety_policies,
+        search_page=settings.search_page,
+        opens_windows=bool(settings.cdp),
         max_output_tokens=settings.answer_tokens or 8192,
     )
 
@@ -159,16 +177,20 @@ def _openai_compatible(settings: Settings, functions: Sequence[Callable[..., obj
     from pytest_vnc_use.planners.common.functions import VERIFY
 
     own = {getattr(function, "__name__", "") for function in functions}
-    verifies = settings.vocabulary == "commands" and bool(judge_of(settings)) and VERIFY.name not in own
+    verifies = settings.vocabulary != "computer_use" and bool(judge_of(settings)) and VERIFY.name not in own
     return OpenAICompatible(
         settings.base_url,
         settings.model,
-        os.environ.get(settings.api_key_env, ""),
+        _key_from_command(settings, settings.planner) or VARIABLES.get(settings.api_key_env, ""),
         vocabulary=settings.vocabulary,
         coordinates=settings.coordinates,
         functions=(*functions, VERIFY) if verifies else functions,
         excluded_actions=settings.exclude,
         keep_screenshots=settings.keep_screenshots,
+        include_initial_screenshot=settings.include_initial_screenshot,
+        keep_thoughts=settings.keep_thoughts,
+        error_format=settings.error_format,
+        extra_calls=settings.extra_calls,
         temperature=settings.temperature,
         max_tokens=settings.answer_tokens or 4096,
         backoff=_backoff(settings),
@@ -189,36 +211,38 @@ def model_of(settings: Settings) -> str:
 def build_judge(settings: Settings) -> Judge:
     """Build the judge of claims, by default of the planner's service. Without one, every claim is unsure."""
     judge = _named_judge(settings)
-    if not settings.picture_bytes:
+    if not _sends_smaller(settings):
         return judge
     from pytest_vnc_use.planners.common.downscale import SmallerFrames
     from pytest_vnc_use.planners.common.judge import ScreenJudge
 
     if not isinstance(judge, ScreenJudge):
         return judge
-    return SmallerFrames(judge, settings.picture_bytes, _picture_limit(judge_of(settings), settings))
+    limit = _picture_limit(judge_of(settings), settings)
+    return SmallerFrames(judge, settings.picture_bytes, limit, settings.picture_size)
 
 
 def _named_judge(settings: Settings) -> Judge:
     model, backoff = model_that_judges(settings), _backoff(settings)
+    fetched = _key_from_command(settings, judge_of(settings))
     match judge_of(settings):
         case "gemini":
             from pytest_vnc_use.planners.gemini.judge import GeminiJudge
 
-            return GeminiJudge(model=model, backoff=backoff)
+            return GeminiJudge(model=model, api_key=fetched, backoff=backoff)
         case "anthropic":
             from pytest_vnc_use.planners.anthropic.judge import AnthropicJudge
 
-            return AnthropicJudge(model=model, backoff=backoff)
+            return AnthropicJudge(model=model, api_key=fetched, backoff=backoff)
         case "openai" if settings.base_url:
             from pytest_vnc_use.planners.chat.judge import ChatJudge
 
-            key, coordinates = os.environ.get(settings.api_key_env, ""), settings.coordinates
+            key, coordinates = fetched or VARIABLES.get(settings.api_key_env, ""), settings.coordinates
             return ChatJudge(settings.base_url, model, key, coordinates=coordinates, backoff=backoff)
         case "openai":
             from pytest_vnc_use.planners.openai.judge import OpenAIJudge
 
-            return OpenAIJudge(model=model, backoff=backoff)
+            return OpenAIJudge(model=model, api_key=fetched, backoff=backoff)
         case _:
             from pytest_vnc_use.verification.verifier import NoJudge
 
@@ -267,12 +291,16 @@ def build_budget(settings: Settings, ledger: Ledger | None = None) -> Budget:
 
 def api_keys() -> dict[str, str]:
     """Return the keys of models in the environment, by the names of their variables."""
-    found = {name: os.environ.get(name, "").strip() for name in API_KEY_VARIABLES}
+    found = {name: VARIABLES.get(name, "").strip() for name in API_KEY_VARIABLES}
     return {name: value for name, value in found.items() if value}
 
 
 def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str, str]:
-    """Return the secrets that no test declares: the API keys and the VNC password."""
-    found = {name: os.environ.get(name, "").strip() for name in (settings.password_env, settings.api_key_env)}
+    """Return the secrets that no test declares: the API keys, also one that a command printed, and the VNC password."""
+    found = {name: VARIABLES.get(name, "").strip() for name in (settings.password_env, settings.api_key_env)}
     found["VNC_PASSWORD"] = password or ""
+    if settings.api_key_command:
+        from pytest_vnc_use.assembly.fetched_key import known_key
+
+        found["vnc_api_key_command"] = known_key(settings.api_key_command)
     return api_keys() | {name: value for name, value in found.items() if value}

@@ -6,44 +6,35 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
 
 from typing_extensions import assert_never
 
 from pytest_vnc_use.backends.input.devices import Keyboard, Pointer
+from pytest_vnc_use.backends.input.spellings import button_of, scroll_of
 from pytest_vnc_use.backends.input.typist import EFFECT, Writer
 from pytest_vnc_use.backends.rfb.connection import Connection
 from pytest_vnc_use.backends.rfb.server_quirks import ServerQuirks
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.backends.screen.settle import SettleRules
-from pytest_vnc_use.errors import ActionError, SettingsError
+from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError
 from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR, ENTER, Means
 from pytest_vnc_use.keyboard.keysyms import parse_combo, parse_key
 from pytest_vnc_use.types import (
     HISTORY_KEYS,
     Button,
-    Click,
     DesktopAction,
     Direction,
-    Drag,
     EncodingChoice,
     Frame,
     Glance,
-    KeyCombo,
-    KeyDown,
-    KeyUp,
-    MouseDown,
-    MouseUp,
-    Move,
-    OpenAddress,
-    Scroll,
     ScrollMeans,
     Settled,
-    TakeScreenshot,
-    TraverseHistory,
-    TypeText,
     TypingMeans,
-    Wait,
+    actions as act,
 )
+from pytest_vnc_use.types.protocols import MessageTap
+from pytest_vnc_use.types.wire import Wire
 
 _ANSWER_S = 10.0
 
@@ -58,49 +49,81 @@ def connect(
     type_by: TypingMeans = "keys",
     encoding: EncodingChoice = "auto",
     show_pointer: bool = False,
+    wire: Wire = Wire(),  # noqa: B008  # frozen
+    tap: MessageTap | None = None,
 ) -> VNCController:
     """Connect to a VNC server and wait for its first whole frame.
 
-    `server` is `host::port`, `host:display`, `[IPv6]::port`, or the path of a unix socket. With `scroll_by="keys"` page
-    and arrow keys do every scroll. With `type_by="clipboard"` all text is pasted; with `"keys"` only text that no key
-    makes is pasted. `encoding` is how pixels travel; `auto` measures the link. With `show_pointer` the pointer is drawn
-    into frames, at the place where it was sent last, in the shape that the server sent.
+    `server` is `host::port`, `host:display`, `[IPv6]::port`, `ws://…`, `wss://…`, or the path of a unix socket. `wire`
+    says how the way there is protected. With `scroll_by="keys"` page and arrow keys do every scroll. With
+    `type_by="clipboard"` all text is pasted; with `"keys"` only text that no key makes is pasted. `encoding` is how
+    pixels travel; `auto` measures the link. With `show_pointer` the pointer is drawn into frames, at the place where it
+    was sent last, in the shape that the server sent. `tap` gets each message that is sent.
 
     Raises DesktopRefused or AuthenticationFailed within `timeout_s`, SettingsError where an argument makes no sense.
     """
-    connection = Connection(server, password, timeout_s, encoding=encoding)
-    try:
-        return VNCController(connection, settle_rules, scroll_by, type_by, show_pointer=show_pointer)
-    except SettingsError:
-        connection.drop()
-        raise
+    hands = VNCController(None, settle_rules, scroll_by, type_by, encoding=encoding, show_pointer=show_pointer)
+    return hands.connect(server, password, timeout_s=timeout_s, wire=wire, tap=tap)
 
 
 class VNCController:
-    """A Controller for one desktop: it takes frames and carries out actions. For one thread at a time."""
+    """A Controller for one desktop: it takes frames and carries out actions. For one thread at a time.
+
+    Without a connection, call `connect` first: `VNCController().connect("localhost::5901", password)`.
+    """
 
     def __init__(
         self,
-        connection: Connection,
-        settle_rules: SettleRules,
+        connection: Connection | None = None,
+        settle_rules: SettleRules = SettleRules(),  # noqa: B008  # frozen
         scroll_by: ScrollMeans = "wheel",
         type_by: TypingMeans = "keys",
         *,
+        encoding: EncodingChoice = "auto",
         show_pointer: bool = False,
     ) -> None:
         """Raise SettingsError if the server has no clipboard to type by."""
+        self._rules, self._show_pointer = settle_rules, show_pointer
+        self._scroll_by, self._type_by, self._encoding = scroll_by, type_by, encoding
+        if connection is not None:
+            self._attach(connection)
+
+    def connect(
+        self,
+        server: str,
+        password: str | None = None,
+        *,
+        timeout_s: float = 10.0,
+        wire: Wire = Wire(),  # noqa: B008  # frozen
+        tap: MessageTap | None = None,
+    ) -> VNCController:
+        """Connect as the function `connect` does, after the end of an earlier connection; return this controller."""
+        self.close()
+        connection = Connection(server, password, timeout_s, encoding=self._encoding, wire=wire, tap=tap)
+        try:
+            self._attach(connection)
+        except SettingsError:
+            connection.drop()
+            raise
+        return self
+
+    def _attach(self, connection: Connection) -> None:
+        self._quirks = connection.quirks if self._type_by == "keys" else connection.quirks.pasting()
         self._connection = connection
         self._screen = connection.framebuffer
         self._pointer = Pointer(connection)
-        self._quirks = connection.quirks if type_by == "keys" else connection.quirks.pasting()
         self._keyboard = Keyboard(connection, self._quirks)
         self._writer = Writer(connection, self._keyboard, self._quirks)
         self._name = connection.name
-        self._rules = settle_rules
-        self._show_pointer = show_pointer
-        self._has_wheel = scroll_by == "wheel" and self._quirks.wheel
-        self._clicked = False
+        self._has_wheel, self._clicked = self._scroll_by == "wheel" and self._quirks.wheel, False
         self._screen.mark_connected()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in ("_quirks", "_connection", "_screen", "_pointer", "_keyboard", "_writer"):
+                raise DesktopError("the controller is not connected: call connect(server, password) first")
+            raise AttributeError(f"a VNCController has no {name!r}")
 
     # --- the screen ---
 
@@ -118,6 +141,14 @@ class VNCController:
     def name(self) -> str:
         """The name that the server gives its desktop."""
         return self._name
+
+    @property
+    def exposure(self) -> str:
+        """Return what others on the network can read of this connection; "" where something keeps them from it."""
+        if self._connection.protection:
+            return ""
+        guess = ", and can guess the VNC password offline (its check is DES)" if self._connection.has_password else ""
+        return f"others on the network can read every key that is typed and every picture{guess}"
 
     @property
     def quirks(self) -> ServerQuirks:
@@ -149,10 +180,7 @@ class VNCController:
         return self._screen.last_capture().frame()
 
     def only_colour(self, timeout_s: float) -> str:
-        """Return the one colour (`#000000`) that the whole screen keeps for `timeout_s`.
-
-        Return "" as soon as there are several. Raises DesktopError.
-        """
+        """Return the one colour (`#000000`) that the screen keeps for `timeout_s`; "" if it has several."""
         return self._screen.only_colour(timeout_s)
 
     def refresh(self) -> None:
@@ -176,8 +204,6 @@ class VNCController:
         self._clicked = False
         return self._screen.wait_settled(self._rules.shortened() if briefly else self._rules)
 
-    # --- watching ---
-
     def changed_since(self, moment_s: float) -> bool:
         """Return whether a pixel changed after `moment_s`, outside moving regions. Raises DesktopError."""
         return self._screen.changed_since(moment_s)
@@ -192,10 +218,7 @@ class VNCController:
         return self._screen.glance(pointer=self._show_pointer)
 
     def transient_frames(self) -> tuple[Frame, ...]:
-        """Return the transient frames since the last call, oldest first.
-
-        Each came between two frames that were taken, stayed for 0.2 s or longer, and went.
-        """
+        """Return the frames since the last call that stayed for 0.2 s or longer, and went, oldest first."""
         return tuple(capture.frame() for capture in self._screen.transients())
 
     # --- the pointer ---
@@ -210,13 +233,14 @@ class VNCController:
         with self._acting():
             self._pointer.move(x, y)
 
-    def click(self, x: int, y: int, button: Button = "left", count: int = 1) -> None:
-        """Move to a point, then press and release `button` there, `count` (1 to 3) times."""
+    def click(self, x: int, y: int, button: Button | int = "left", count: int = 1) -> None:
+        """Move to a point, then press and release `button`, or the one of that number, `count` (1 to 3) times."""
         if count not in (1, 2, 3):
             raise ActionError(f"the count of a click must be 1 to 3, got {count!r}")
+        pressed = button_of(button)
         with self._acting(clicks=True):
             self._pointer.move(x, y)
-            self._pointer.click(button, count)
+            self._pointer.click(pressed, count)
 
     def double_click(self, x: int, y: int) -> None:
         """Click the left button twice."""
@@ -226,18 +250,18 @@ class VNCController:
         """Click the left button three times."""
         self.click(x, y, count=3)
 
-    def mouse_down(self, x: int, y: int, button: Button = "left") -> None:
+    def mouse_down(self, x: int, y: int, button: Button | int = "left") -> None:
         """Move to a point, then press `button` and keep it pressed."""
         with self._acting(clicks=True):
             self._pointer.move(x, y)
-            self._pointer.press(button)
+            self._pointer.press(button_of(button))
             self._pointer.pause()
 
-    def mouse_up(self, x: int, y: int, button: Button = "left") -> None:
+    def mouse_up(self, x: int, y: int, button: Button | int = "left") -> None:
         """Move to a point, then release `button`."""
         with self._acting(clicks=True):
             self._pointer.move(x, y)
-            self._pointer.release(button)
+            self._pointer.release(button_of(button))
 
     def drag_and_drop(self, x: int, y: int, to_x: int, to_y: int) -> None:
         """Press the left button at a point, move to another point by points between them, and release it."""
@@ -246,20 +270,29 @@ class VNCController:
             self._pointer.move(x, y)
             self._pointer.drag_to(to_x, to_y)
 
-    def scroll(self, x: int, y: int, direction: Direction, clicks: int = 3, by: ScrollMeans = "wheel") -> None:
+    def scroll(
+        self,
+        x: int | Direction | None = None,
+        y: int | None = None,
+        direction: Direction | None = None,
+        clicks: int = 3,
+        by: ScrollMeans = "wheel",
+        *,
+        magnitude: int | None = None,
+    ) -> None:
         """Scroll `clicks` notches at a point; keys scroll whatever has the focus.
 
         By keys, five notches up or down are a page, and a notch left or right is three arrows. Where the server has no
-        wheel (Qt's own), keys are used in any case.
+        wheel (Qt's own), keys are used in any case. `scroll("down", magnitude=800)` scrolls in the middle of the
+        screen, a notch for 100 pixels.
         """
-        if clicks < 1:
-            raise ActionError(f"a scroll must be at least 1 click of the wheel, got {clicks!r}")
+        scroll = scroll_of(x, y, direction, clicks, by, magnitude, self.size)
         with self._acting():
-            self._pointer.move(x, y)
+            self._pointer.move(scroll.x, scroll.y)
             if by == "wheel" and self._has_wheel:
-                self._pointer.turn_wheel(direction, clicks)
+                self._pointer.turn_wheel(scroll.direction, scroll.clicks)
             else:
-                self._keyboard.scroll(direction, clicks)
+                self._keyboard.scroll(scroll.direction, scroll.clicks)
 
     # --- the keyboard ---
 
@@ -297,7 +330,8 @@ class VNCController:
         with self._typing(enters=press_enter or text.endswith(("\n", "\r"))):
             if clear_first:
                 self._writer.clear(to_be_replaced=bool(text))
-            self._writer.write(pieces)
+            with self._connection.outgoing.typing(text):
+                self._writer.write(pieces)
             if press_enter:
                 self._keyboard.strike(ENTER)
 
@@ -313,33 +347,35 @@ class VNCController:
     def perform(self, action: DesktopAction) -> None:
         """Carry out one action. Raises ActionError where it cannot be done, DesktopError where the desktop is gone."""
         match action:
-            case Click(x, y, button, count):
+            case act.Click(x, y, button, count):
                 self.click(x, y, button, count)
-            case MouseDown(x, y, button):
+            case act.MouseDown(x, y, button):
                 self.mouse_down(x, y, button)
-            case MouseUp(x, y, button):
+            case act.MouseUp(x, y, button):
                 self.mouse_up(x, y, button)
-            case Move(x, y):
+            case act.Move(x, y):
                 self.move(x, y)
-            case Drag(x, y, to_x, to_y):
+            case act.Drag(x, y, to_x, to_y):
                 self.drag_and_drop(x, y, to_x, to_y)
-            case Scroll(x, y, direction, clicks, by):
+            case act.Scroll(x, y, direction, clicks, by):
                 self.scroll(x, y, direction, clicks, by)
-            case TypeText():
+            case act.TypeText():
                 self._type_at(action)
-            case KeyCombo(keys):
+            case act.KeyCombo(keys):
                 self.key_combo(keys)
-            case KeyDown(key):
+            case act.KeyDown(key):
                 self.key_down(key)
-            case KeyUp(key):
+            case act.KeyUp(key):
                 self.key_up(key)
-            case OpenAddress(address):
+            case act.OpenAddress(in_new_window=True):
+                raise ActionError("a new window is opened through DevTools only: set vnc_cdp")
+            case act.OpenAddress(address):
                 self.open_address(address)
-            case TraverseHistory(direction):
+            case act.TraverseHistory(direction):
                 self.key_combo(HISTORY_KEYS[direction])
-            case Wait(duration_s):
+            case act.Wait(duration_s):
                 self.wait(duration_s)
-            case TakeScreenshot():
+            case act.TakeScreenshot():
                 self._screen.raise_if_lost()
             case _:
                 assert_never(action)
@@ -357,11 +393,13 @@ class VNCController:
 
     def close(self) -> None:
         """Release all keys and buttons and end the connection; a second call does nothing."""
+        if "_connection" not in vars(self):
+            return
         self._keyboard.release_all()
         self._pointer.release_all()
         self._connection.close()
 
-    def _type_at(self, action: TypeText) -> None:
+    def _type_at(self, action: act.TypeText) -> None:
         self._writer.plan(action.text)
         if action.x is not None and action.y is not None:
             self.click(action.x, action.y)

@@ -228,7 +228,8 @@ class Flow:
             return CHECKED
         take_over(self._scope, node)
         expects = any(is_named(item.context_expr, _EXPECTS_ERROR) for item in node.items)
-        if expects and (self._scope.trusts_outcome if is_within else self._looks_at(node.body)):
+        calls = (each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Call))
+        if expects and (self._scope.trusts_outcome if is_within else any(map(self._scope.rests, calls))):
             return CHECKED
         defaults = {name: "true" in facts for name, facts in self._scope.facts.items()}
         before = dict(self._scope.facts)
@@ -237,10 +238,6 @@ class Flow:
         if may_be_swallowed:
             self._scope.doubt(node, before, (defaults,), tells=False)
         return ways | ON if expects or may_be_swallowed else ways
-
-    def _looks_at(self, body: Sequence[ast.stmt]) -> bool:
-        calls = [each for node in body for each in ast.walk(node) if isinstance(each, ast.Call)]
-        return any(map(self._scope.rests, calls))
 
     def _try(self, node: ast.Try) -> Ways:
         line = self._line

@@ -72,7 +72,9 @@ def _look_of_package(scope: Scope, call: ast.Call, callee: object, owner: ast.ex
 def _look_at_system(scope: Scope, call: ast.Call, callee: object, owner: ast.expr | None) -> bool | None:
     """Return whether a call that concerns a file or a process is a look; None for a call that concerns neither."""
     name, module = name_of(call), module_of(callee)
-    if owner is not None and _is_on_path(scope, owner):
+    thing = scope.resolve(owner) if owner is not None else None
+    is_path = isinstance(thing, PurePath) or (isinstance(thing, Instance) and issubclass(thing.of, PurePath))
+    if owner is not None and is_path:
         return name in PATH_LOOKS and _looks_at_file(scope, owner, name)
     if (module in OS_MODULES and name in ("system", "popen")) or module == "subprocess":
         return scope.sources.sights.of_process()
@@ -131,11 +133,6 @@ def _is_look_of_package(scope: Scope, owner: object, name: str) -> bool:
         return False
     scope.sources.desktop = True
     return scope.sources.sights.of_desktop(name, "")
-
-
-def _is_on_path(scope: Scope, owner: ast.expr) -> bool:
-    thing = scope.resolve(owner)
-    return isinstance(thing, PurePath) or (isinstance(thing, Instance) and issubclass(thing.of, PurePath))
 
 
 def _tells_its_arguments(scope: Scope, callee: object, name: str, owner: ast.expr | None) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from pytest_vnc_use.body_checks.code_places import innermost, is_named
-from pytest_vnc_use.body_checks.code_values import NOTHING, own_method
+from pytest_vnc_use.body_checks.code_values import module_of, own_method
 from pytest_vnc_use.body_checks.known_calls import ASSERTING
 from pytest_vnc_use.body_checks.scope import LocalFunction, Scope
 from pytest_vnc_use.body_checks.truths import proves
@@ -23,7 +23,7 @@ def is_known_assertion(
     if name == "check" and len(arguments) > 1:
         return proves(scope, arguments[0]) and not isinstance(arguments[0], ast.Constant)
     if name.startswith(("to_", "not_to_")) and owner is not None:
-        return is_named(innermost(owner), frozenset({"expect"})) and not _is_of_the_user(scope, innermost(owner))
+        return _is_expectation(scope, innermost(owner))
     if not re.match(r"assert[A-Z]", name) and name not in ASSERTING and not (is_found and name.startswith("assert")):
         return False
     if name in ("assertTrue", "assertFalse", "assert_", "assert_that"):
@@ -40,7 +40,10 @@ def is_known_assertion(
     return len({ast.dump(each) for each in asked}) == len(asked) and any(map(scope.rests, asked))
 
 
-def _is_of_the_user(scope: Scope, call: ast.expr) -> bool:
-    """Return whether a call is of a user's own function or class."""
-    callee = scope.resolve(call.func) if isinstance(call, ast.Call) else NOTHING
-    return own_method(callee) is not None or isinstance(callee, (LocalFunction, type))
+def _is_expectation(scope: Scope, call: ast.expr) -> bool:
+    """Return whether a call is of another package's `expect`; Playwright's asks the page over its connection."""
+    if not (isinstance(call, ast.Call) and is_named(call, frozenset({"expect"}))):
+        return False
+    callee = scope.resolve(call.func)
+    scope.sources.connection |= scope.is_connected(module_of(callee))
+    return own_method(callee) is None and not isinstance(callee, (LocalFunction, type))

@@ -88,13 +88,10 @@ class Scope:
         known = self.looks, self.words, things, self.facts
         return (self.depth, *(frozenset(each.items()) for each in known))
 
-    def _all_known(self) -> Iterator[Known]:
-        all_known = self.looks, self.words, self.things, self.facts, self.parts
-        return (each for each in all_known if isinstance(each, Known))
-
     def _answered(self, kind: str, node: ast.AST, find: Callable[[ast.AST], Any]) -> Any:
         """Return the answer to a question about an expression; keep it until a name changes."""
-        changes = sum(each.changes for each in self._all_known())
+        all_known = self.looks, self.words, self.things, self.facts, self.parts
+        changes = sum(each.changes for each in all_known if isinstance(each, Known))
         found = self._answers.get((kind, id(node)))
         if found is None or found[0] != changes:
             self.sources.spend()

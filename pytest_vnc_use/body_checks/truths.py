@@ -38,17 +38,14 @@ def _shows(scope: Scope, test: ast.expr) -> bool:
             return _compares(scope, test)
         case ast.Call(func=ast.Name(id="all"), args=[ast.GeneratorExp() | ast.ListComp() as items]):
             return has_items(scope, items.generators[0].iter) and scope.rests(test)
-    if has_foregone_truth(test, scope.facts_in(test)) or _is_generator(scope, test):
+    method = own_method(scope.resolve(test.func)) if isinstance(test, ast.Call) else None
+    makes_generator = method is not None and is_generator(method.function)  # which is true whatever it yields
+    if makes_generator or has_foregone_truth(test, scope.facts_in(test)):
         return False
     if isinstance(test, (ast.Name, ast.Attribute)):
         thing = scope.resolve(test)
         return scope.rests(test) and has_truth(thing) and not (thing is NOTHING and is_forgotten_call(test))
     return scope.rests(test)
-
-
-def _is_generator(scope: Scope, test: ast.expr) -> bool:
-    method = own_method(scope.resolve(test.func)) if isinstance(test, ast.Call) else None
-    return method is not None and is_generator(method.function)
 
 
 def has_items(scope: Scope, over: ast.expr) -> bool:

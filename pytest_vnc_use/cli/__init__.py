@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
 from pytest_vnc_use.cli import init, record, report, results
+from pytest_vnc_use.cli.env_file import use_env_file_of_ini, use_named_env_file
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.loop.resume import check_origin
@@ -46,6 +47,7 @@ from pytest_vnc_use.runs.folder import path_of, read_trace
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.secret_sources import read_secret
 from pytest_vnc_use.settings.settings import FIELDS, Settings, environment_layer, read_value
+from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, sanitize
 from pytest_vnc_use.types import RunResult
 
@@ -54,7 +56,9 @@ if TYPE_CHECKING:
 
 PLACE_OPTIONS = {
     "--vnc": "server",
+    "--user": "user",
     "--password-env": "password_env",
+    "--tunnel": "tunnel",
     "--exec": "exec",
     "--cdp": "cdp",
     "--runs-dir": "runs_dir",
@@ -88,7 +92,14 @@ RUN_OPTIONS = {
 }
 """Options of `run` and `mcp` only: approve, deny and resume use the settings that the run was started with."""
 REENACT_OPTIONS = {"--policy": "policy", "--seconds": "seconds"}
-DOCTOR_OPTIONS = {"--vnc": "server", "--password-env": "password_env", "--planner": "planner", "--model": "model"}
+DOCTOR_OPTIONS = {
+    "--vnc": "server",
+    "--user": "user",
+    "--password-env": "password_env",
+    "--tunnel": "tunnel",
+    "--planner": "planner",
+    "--model": "model",
+}
 ABOUT_DOCTOR = {
     "server": f"{ABOUT['server']}; or xvnc, qt, container:IMAGE (without it a desktop is started on TigerVNC)",
     "planner": "who decides what to do: gemini; with it, or with --model, it fails that there is no key",
@@ -104,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a terminal of few letters must not end a command in the middle
     try:
         try:
-            return _carried_out(parser().parse_args(argv))
+            return _carried_out(argv)
         finally:
             if sys.stdout and not sys.stdout.closed:
                 sys.stdout.flush()
@@ -113,8 +124,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return CLOSED_PIPE
 
 
-def _carried_out(arguments: argparse.Namespace) -> int:
+def _carried_out(argv: Sequence[str] | None) -> int:
     try:
+        use_named_env_file()
+        arguments = parser().parse_args(argv)
         return int(arguments.command(arguments))
     except VncUseError as exc:
         print(cut(sanitize(f"error: {exc}", hide=str), LONGEST_ERROR), file=sys.stderr)
@@ -339,8 +352,8 @@ def _reenact(arguments: argparse.Namespace) -> int:
 def _typable(execution: Execution, arguments: argparse.Namespace) -> Mapping[str, str]:
     """Return the environment variables that a trace may have typed: by default the secrets of the user's own run."""
     if arguments.trust:
-        return os.environ
-    own = {name: os.environ.get(name, "") for name in execution.own_secrets}
+        return VARIABLES
+    own = {name: VARIABLES.get(name, "") for name in execution.own_secrets}
     return own | _secrets(arguments.secret)
 
 
@@ -367,6 +380,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
     given = {field: getattr(arguments, field) for field in DOCTOR_OPTIONS.values()}
     given["planner"] = given["planner"] or (given["model"] and "gemini")
     failed = []
+    use_env_file_of_ini()
     try:
         for finding in diagnose(assembly.settings_of(given), typing=not arguments.no_typing):
             print(plain(str(finding)), flush=True)

@@ -120,12 +120,6 @@ async def _answer(ctx: AnyContext, asked: ApprovalAsked, timeout_s: float) -> bo
     return False
 
 
-def _asks(run_id: str, asked: ApprovalAsked) -> InputRequiredResult:
-    """Return the question as a result; the client brings the state back with the answer, sealed against changes."""
-    state = json.dumps([run_id, asked.number, time.time()])
-    return InputRequiredResult(input_requests={_QUESTION: ElicitRequest(params=_question(asked))}, request_state=state)
-
-
 def _says_yes(answer: object) -> bool:
     given = isinstance(answer, ElicitResult) and answer.action == "accept" and answer.content
     return bool(given and given.get("carry_out") is True)
@@ -236,7 +230,10 @@ class Tools:
             trace = await self._advanced(ctx, advance)
             while trace.asked and not trace.ended:
                 if is_version_at_least(ctx.protocol_version or "", _ASKS_BY_RESULT):
-                    return _asks(trace.path.name, trace.asked)
+                    # the client brings the state back with the answer, sealed against changes
+                    state = json.dumps([trace.path.name, trace.asked.number, time.time()])
+                    question = ElicitRequest(params=_question(trace.asked))
+                    return InputRequiredResult(input_requests={_QUESTION: question}, request_state=state)
                 yes = await _answer(ctx, trace.asked, self._answer_within_s)
                 trace = await self._advanced(ctx, partial(_go_on, trace.path.name, trace.asked.number, yes))
             return summary_of(trace)

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 
-from pytest_vnc_use.errors import InfraError, RunFolderError, SettingsError, VncUseError
+from pytest_vnc_use.errors import InfraError, RunFolderError, SettingsError
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.settings.settings import argument
 
@@ -76,13 +76,16 @@ class Suite:
         earlier = frozenset(_names(self._runs_dir))
         with TemporaryDirectory() as place:
             report, output = Path(place, "junit.xml"), Path(place, "output.txt")
-            command = [sys.executable, "-m", "pytest", f"--junitxml={report}", "-o", "junit_family=xunit1"]
+            # Without -u a buffer would hold back stdout, and a warning there would come after the error on stderr.
+            command = [sys.executable, "-u", "-m", "pytest", f"--junitxml={report}", "-o", "junit_family=xunit1"]
             with output.open("wb") as sink:
                 code = self._ended([*command, *self._arguments], sink, timeout_s)
             told = _read(report, _runs_by_test(self._runs_dir, earlier)) if report.exists() else None
             if told is None or (code not in _TOLD and not told.failures):
                 lines = output.read_text(encoding="utf-8", errors="replace").split("\n")
-                raise _fault(code, next(filter(str.strip, reversed(lines)), "it said nothing"))
+                last_line = next(filter(str.strip, reversed(lines)), "it said nothing")
+                kind = SettingsError if code == _WRONG_USAGE else InfraError
+                raise kind(f"pytest ended with exit code {code}: {last_line}")
         return told
 
     def stop(self) -> None:
@@ -109,8 +112,11 @@ class Suite:
 
 
 def _inside(folder: Path, path: str) -> str:
-    file = (folder / path.split("::")[0]).resolve()
-    if path.startswith(("-", "@")) or not file.is_relative_to(folder.resolve()):
+    try:
+        is_inside = (folder / path.split("::")[0]).resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # no file can have that name; RuntimeError: links in a circle
+        is_inside = False
+    if path.startswith(("-", "@")) or not is_inside:
         raise SettingsError(f"a path of tests must lie in the folder {str(folder.resolve())!r}, got {path!r}")
     return path
 
@@ -128,11 +134,6 @@ def _kill_after(process: subprocess.Popen[bytes], timeout_s: float) -> None:
         process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         process.kill()
-
-
-def _fault(code: int, last_line: str) -> VncUseError:
-    kind = SettingsError if code == _WRONG_USAGE else InfraError
-    return kind(f"pytest ended with exit code {code}: {last_line}")
 
 
 # --- the JUnit report ------------------------------------------------------------------------------------------------

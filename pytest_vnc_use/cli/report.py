@@ -59,7 +59,8 @@ def _report(arguments: argparse.Namespace) -> int:
     runs = find_runs(paths, may_be_none=bool(told.results or arguments.merge))
     if not runs and not told.results:
         raise SettingsError(f"--merge needs a folder with results or runs, got {', '.join(map(repr, arguments.merge))}")
-    folder = Path(arguments.folder) if arguments.folder else _beside(paths, runs, one_file=arguments.one_file)
+    beside = len(paths) == 1 and not arguments.one_file and all(run.parent == paths[0] for run in runs)
+    folder = Path(arguments.folder or (paths[0] if beside else _DEFAULT))
     _check_folder(folder)
     page = write_report(runs, folder, told, one_file=arguments.one_file)
     print(plain(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
@@ -67,7 +68,11 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _check_folder(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
+    try:
+        is_other = folder.exists() and not folder.is_dir()
+    except OSError as exc:
+        raise SettingsError(f"-o must be a folder, got {str(folder)!r}: {exc.strerror}") from exc
+    if is_other:
         raise SettingsError(f"-o must be a folder, got the file {str(folder)!r}")
 
 
@@ -79,11 +84,6 @@ def _markdown(runs: list[Path], folder: str | None) -> int:
         print("\n---\n\n".join(run_markdown(run, Path.cwd()) for run in runs), end="")
         return 0
     _check_folder(Path(folder))
-    for run in runs:
-        print(plain(str(write_markdown(run, Path(folder)))))
+    for file in write_markdown(runs, Path(folder)):
+        print(plain(str(file)))
     return 0
-
-
-def _beside(paths: list[Path], runs: list[Path], *, one_file: bool) -> Path:
-    together = len(paths) == 1 and all(run.parent == paths[0] for run in runs)
-    return paths[0] if together and not one_file else Path(_DEFAULT)

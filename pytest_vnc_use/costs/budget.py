@@ -155,7 +155,9 @@ class Budget:
     def after(self, exchange: ModelExchange) -> ModelExchange:
         """Count the exchange, and return it with its price."""
         call = self._under_way.pop(threading.get_ident(), _Call(exchange.model))
-        self._largest[exchange.purpose] = _larger(exchange.usage, self._largest.get(exchange.purpose, Usage()))
+        usage, before = exchange.usage, self._largest.get(exchange.purpose, Usage())
+        output = max(usage.output + usage.thinking, before.output)
+        self._largest[exchange.purpose] = Usage(max(usage.input, before.input), 0, output)
         return replace(exchange, dollars=self._settle(call, exchange.usage, uncounted=exchange.uncounted))
 
     def _settle(self, call: _Call, usage: Usage, *, uncounted: bool) -> float | None:
@@ -188,11 +190,6 @@ class Budget:
         sent = max(math.ceil(asked.characters / _CHARACTERS_A_TOKEN) + asked.images * image_tokens, largest.input)
         answer = min(asked.answer_tokens, max(_SHORT_ANSWER, largest.output))
         return Amount(0, sent + answer, price.dollars(Usage(sent, 0, answer)) if price else 0.0)
-
-
-def _larger(usage: Usage, before: Usage) -> Usage:
-    """Return the largest input and the largest output with thoughts of any one call so far."""
-    return Usage(max(usage.input, before.input), 0, max(usage.output + usage.thinking, before.output))
 
 
 def _tokens(usage: Usage) -> int:

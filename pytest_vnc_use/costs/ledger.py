@@ -57,7 +57,7 @@ class OwnAccount:
     def __init__(self) -> None:
         _remove_left_accounts()
         self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        self._owned = FileLock(self.folder / _OWNER, timeout=0)
+        self._owned = FileLock(self.folder / _OWNER, mode=0o600, timeout=0)
         self._owned.acquire()
 
     def close(self) -> None:
@@ -81,10 +81,10 @@ class Ledger:
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder = folder
         self._file = folder / "ledger.json"
-        self._lock = FileLock(folder / "ledger.lock", timeout=LOCK_S)
+        self._lock = FileLock(folder / "ledger.lock", mode=0o600, timeout=LOCK_S)
 
     def reserve(self, expected: Amount, refuse: Callable[[Amount, float], None]) -> str:
         """Count `expected` as used until it is settled under the returned name.
@@ -114,7 +114,7 @@ class Ledger:
         with self._locked():
             account = self._read()
             yield account
-            write_atomically(self._file, json.dumps(asdict(account)).encode())
+            write_atomically(self._file, json.dumps(asdict(account)).encode(), mode=0o600)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

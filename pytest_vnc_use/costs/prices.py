@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from importlib import import_module
 from importlib.resources import files
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.plain_text import got
+from pytest_vnc_use.regular_file import read_regular
 from pytest_vnc_use.types import Usage
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -75,26 +76,29 @@ class Prices:
 def load_prices(path: str = "", *, today: date | None = None) -> Prices:
     """Return the package's table with the user's rows over it. Raises SettingsError if the file is not valid."""
     day = today or datetime.now(timezone.utc).date()
-    own = _rows(Path(path).read_text("utf-8"), path) if path and _readable(path) else []
+    own = _rows(_text_of(path), path) if path else []
     shipped = _rows(files(__package__).joinpath("prices.toml").read_text("utf-8"), "prices.toml")
     return Prices(dict(_valid_on(day, shipped)) | dict(_valid_on(day, own)))
 
 
-def _readable(path: str) -> bool:
-    if not Path(path).is_file():
-        raise SettingsError(f"vnc_prices must name a TOML file of prices, got {path!r}, which is no file")
-    return True
+def _text_of(path: str) -> str:
+    try:
+        return read_regular(path).decode()
+    except UnicodeDecodeError as exc:
+        raise SettingsError(f"vnc_prices={path!r} must be saved as UTF-8: {exc}") from exc
+    except OSError as exc:
+        raise SettingsError(f"vnc_prices must name a TOML file of prices, got {path!r}: {exc.strerror}") from exc
 
 
 def _rows(text: str, path: str) -> list[Price]:
     try:
         return _Table.model_validate(tomllib.loads(text)).price
-    except tomllib.TOMLDecodeError as exc:
-        raise SettingsError(f"vnc_prices={path!r} is no TOML: {exc}") from exc
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise SettingsError(f"vnc_prices={path!r}: {place}: {first['msg']}, got {first['input']!r}") from exc
+        raise SettingsError(f"vnc_prices={path!r}: {place}: {first['msg']}, got {got(first['input'])}") from exc
+    except (ValueError, RecursionError) as exc:  # also a number of too many digits
+        raise SettingsError(f"vnc_prices={path!r} is no TOML: {exc}") from exc
 
 
 def _valid_on(day: date, rows: list[Price]) -> Iterator[tuple[str, Price]]:

@@ -25,6 +25,7 @@ class CodegenRequest:
     """The task to demonstrate, and the file for the test.
 
     `expect` are claims, `secrets` names of environment variables. `app` is the program that the test starts, if any.
+    Where `covered` is true, pictures have covers over typed secrets.
     """
 
     task: str
@@ -32,6 +33,7 @@ class CodegenRequest:
     expect: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     app: str = ""
+    covered: bool = True
 
     @property
     def test(self) -> str:
@@ -103,7 +105,8 @@ def _recording(wanted: CodegenRequest, shown: Shown, claims: Sequence[str], chan
         ),
     )
     key = wanted.key
-    return Recording(test=key.test, secrets=key.secrets, screen_size=(width, height), runs=(run,))
+    covered = wanted.covered and bool(key.secrets)
+    return Recording(test=key.test, secrets=key.secrets, covered=covered, screen_size=(width, height), runs=(run,))
 
 
 def _source(wanted: CodegenRequest, claims: Sequence[str], changed: Region | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
 import time
@@ -11,7 +10,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
 from pytest_vnc_use import assembly
-from pytest_vnc_use.backends import vnc
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
 from pytest_vnc_use.demonstrate.viewer_session import Say, Showing, ViewerSession
@@ -21,6 +19,7 @@ from pytest_vnc_use.recordings.demonstrated import Shown
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings, argument
+from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.types.protocols import Controller
 
 _SOONER_S = 1.0
@@ -78,7 +77,7 @@ def demonstrate(
     DesktopError, RunFolderError.
     """
     wanted.check()
-    redactor = Redactor({name: os.environ.get(name, "") for name in wanted.secrets})
+    redactor = Redactor({name: VARIABLES.get(name, "") for name in wanted.secrets})
     if redactor.hide(settings.app) != settings.app:
         raise SettingsError("--app holds a secret, which the test would contain: let the program read it elsewhere")
     shown = _shown(settings, redactor, listen, say, secrets=bool(wanted.secrets))
@@ -87,6 +86,7 @@ def demonstrate(
         return False
     claims = tuple(wanted.expect or ask())
     wanted = replace(wanted, task=redactor.hide(wanted.task), expect=tuple(map(redactor.hide, claims)))
+    wanted = replace(wanted, covered=not settings.show_secrets)
     write(wanted, shown)
     _tell(wanted, settings, say)
     return True
@@ -102,10 +102,8 @@ def _shown(settings: Settings, redactor: Redactor, listen: str, say: Say, *, sec
         invitation = "do the task in a VNC viewer, then close it, or press Ctrl-C here"
         ask = assembly.elements_asker(settings, desktop)
         showing = Showing(say, invitation, redactor, ambient, listen, asked_for, ask)
-        rules, by = assembly.settle_rules(settings), settings.typing
-        with closing(
-            vnc.connect(desktop.server, password, settle_rules=rules, type_by=by, encoding=settings.encoding)
-        ) as eyes:
+        there, rules = assembly.reached_at(settings, desktop.server), assembly.settle_rules(settings)
+        with closing(assembly.connect_to(there, there.server, password, settle_rules=rules)) as eyes:
             hide = redactor.hide if secrets and not settings.show_secrets else None
             return showing.of(eyes, until=_ends, eyes=assembly.covering(eyes, hide) if hide else None)
     finally:

@@ -37,7 +37,6 @@ from pytest_vnc_use.types import (
     Scroll,
     TypeText,
 )
-from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Controller
 
 Say = Callable[[str], None]
@@ -235,7 +234,11 @@ class Showing:
 
     def _steps_of(self, shown: Demonstration) -> tuple[ShownStep, ...]:
         steps = tuple(
-            ShownStep(self._hidden(number, step.action), step.screen, self._without_secrets(step.elements))
+            ShownStep(
+                self._hidden(number, step.action),
+                step.screen,
+                cut_names(self.ambient.hide_in(self.declared.hide_in(step.elements))),
+            )
             for number, step in enumerate(shown.steps, 1)
             if step.screen is not None
         )
@@ -245,9 +248,6 @@ class Showing:
             if number in shown.inexact:
                 self.say(_INEXACT)
         return steps
-
-    def _without_secrets(self, elements: Elements) -> Elements:
-        return cut_names(self.ambient.hide_in(self.declared.hide_in(elements)))
 
     def _hidden(self, number: int, action: Action) -> Action:
         """Return the action without secrets. Raises SettingsError where it holds one that was not declared."""

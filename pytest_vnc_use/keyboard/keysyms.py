@@ -275,14 +275,10 @@ def _as_meant(keysyms: list[int], held: Collection[int]) -> Chord:
     if SHIFT in pressed or SHIFT_R in pressed:
         return Chord(tuple(map(shifted, keysyms)))
     if pressed & MODIFIERS:
-        keysyms = [keysym | 0x20 if _is_upper(keysym) else keysym for keysym in keysyms]
+        keysyms = [keysym | 0x20 if ord("A") <= keysym <= ord("Z") else keysym for keysym in keysyms]
     if any(_is_shifted(chr(keysym)) for keysym in keysyms if keysym < 0x80):
         return Chord((SHIFT, *keysyms))
     return Chord(tuple(keysyms))
-
-
-def _is_upper(keysym: int) -> bool:
-    return ord("A") <= keysym <= ord("Z")
 
 
 def _is_shifted(character: str) -> bool:

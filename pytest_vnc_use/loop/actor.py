@@ -76,7 +76,7 @@ class Effect:
 class Actor:
     """Hands, eyes and the user's functions. `reveal` puts the values of declared secrets into what is typed.
 
-    `step_delay_s` is waited after each step, once the screen has settled. `url` tells where a browser is, "" where
+    `step_delay_s()` is waited after each step, once the screen has settled. `url` tells where a browser is, "" where
     nobody knows. `targets` finds out what a step acts on.
     """
 
@@ -84,7 +84,7 @@ class Actor:
     folder: RunFolder
     functions: Mapping[str, Callable[..., object]]
     reveal: Callable[[str], str]
-    step_delay_s: float = 0.0
+    step_delay_s: Callable[[], float] = float
     url: Callable[[], str] = str
     targets: Targets | None = None
 
@@ -141,7 +141,8 @@ class Actor:
         except ActionInterrupted as exc:
             error = str(exc)
             settled, quiet, frame = None, time.monotonic(), self.capture()
-        passed = self._passed(frame_before, frame)
+        kept = dict.fromkeys(map(self.folder.store, self.controller.transient_frames()))  # each once
+        passed = tuple(ref for ref in kept if ref not in (frame_before, frame))
         times = Times(0.0, acted - started, quiet - acted, time.monotonic() - quiet + target.asked_s)
         url = self._url_after(action, error, deadline)
         return Effect(frame, output, error, settled, times, passed, url, target.elements, target.crop)
@@ -154,17 +155,12 @@ class Actor:
         except DeadlineExceeded:
             return opened
 
-    def _passed(self, *seen: FrameRef) -> tuple[FrameRef, ...]:
-        """Store the transient frames, each once, without those that were `seen` anyway."""
-        stored = dict.fromkeys(map(self.folder.store, self.controller.transient_frames()))
-        return tuple(ref for ref in stored if ref not in seen)
-
     def _settle(self, action: Action, deadline: Deadline, *, briefly: bool) -> SettledReason | None:
         if isinstance(action, (CallFunction, TakeScreenshot)) or not deadline.remaining_s:
             return None
         reason = self.controller.settle(briefly=briefly).reason
-        if self.step_delay_s:
-            self.controller.perform(Wait(min(self.step_delay_s, deadline.remaining_s)))
+        if delay_s := self.step_delay_s():
+            self.controller.perform(Wait(min(delay_s, deadline.remaining_s)))
         return reason
 
     def _do(self, action: Action, deadline: Deadline) -> str:
@@ -176,7 +172,7 @@ class Actor:
             case TypeText(text=text):
                 perform_text(self.controller, dataclasses.replace(action, text=self._revealed(text)))
             case OpenAddress(address=address):
-                perform_text(self.controller, OpenAddress(self._revealed(address)))
+                perform_text(self.controller, dataclasses.replace(action, address=self._revealed(address)))
             case Wait(duration_s=duration_s):
                 self.controller.perform(Wait(min(duration_s, deadline.remaining_s)))
             case Click() | MouseDown() | MouseUp() | Move() | Drag() | Scroll():
@@ -234,16 +230,11 @@ def perform_text(controller: Controller, action: TypeText | OpenAddress) -> None
     except BaseException as exc:  # a time limit of pytest's too may end the typing, anywhere in it
         if not isinstance(action.text if isinstance(action, TypeText) else action.address, SecretText):
             raise
-        _drop_frames(exc)
+        for each in chain(exc):
+            each.__traceback__ = None  # its frames hold the keystrokes
         if isinstance(exc, ActionError) and not isinstance(exc, ActionInterrupted):
             raise ActionError("the desktop cannot take a character of this text, which holds a secret") from None
         raise exc  # a bare `raise` would bring the frames back
-
-
-def _drop_frames(error: BaseException) -> None:
-    """Take the tracebacks, whose frames hold the keystrokes, from an error and all that led to it."""
-    for each in chain(error):
-        each.__traceback__ = None
 
 
 def truncated(step: Step) -> Step:

@@ -15,12 +15,13 @@ from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, PlannerError, P
 from pytest_vnc_use.loop.actor import LONGEST_TOLD, Actor, readable, truncated
 from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.staleness import RUN_ENDS, STALE, TimelyAnswer, answer_about
-from pytest_vnc_use.loop.stall import STALLED, fingerprint, repeats
+from pytest_vnc_use.loop.stall import fingerprint, repeats
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import from_json, to_json
 from pytest_vnc_use.safety import rulings
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.types import (
+    STALLED,
     CUAState,
     Decision,
     FrameRef,
@@ -185,11 +186,11 @@ class Nodes:
         """Return the state for the calls that are pending, with a ruling on the first."""
         if pending and steps >= self._parts.limits.steps:
             return self._ended(Outcome.STEP_LIMIT, f"the limit of {self._parts.limits.steps} steps was reached")
-        ruling = self._ruling_on(from_json(Proposal, pending[0])) if pending else None
+        ruling = None
+        if pending:
+            proposal = from_json(Proposal, pending[0])
+            ruling = Ruling("allow", HALTED) if self._is_halted(proposal) else self._parts.review(proposal)
         return CUAState(pending=pending, ruling=to_json(ruling) if ruling else None, elapsed_s=self._deadline.spent_s)
-
-    def _ruling_on(self, proposal: Proposal) -> Ruling:
-        return Ruling("allow", HALTED) if self._is_halted(proposal) else self._parts.review(proposal)
 
     def _is_halted(self, proposal: Proposal) -> bool:
         """Return whether a call of a turn that failed is left out. Keys and buttons are still released."""

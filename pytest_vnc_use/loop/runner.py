@@ -20,6 +20,7 @@ from pytest_vnc_use.loop.lock import only_driver
 from pytest_vnc_use.loop.nodes import Parts
 from pytest_vnc_use.loop.reviewer import Reviewer
 from pytest_vnc_use.loop.targets import Targets, elements_of
+from pytest_vnc_use.loop.timing import Timing
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import RunFolder, new_run_id, path_of, read_trace, to_json
 from pytest_vnc_use.runs.logger import RunLogger
@@ -27,12 +28,13 @@ from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.runs.tidying import drop_checkpoints
 from pytest_vnc_use.runs.transcript import transcript
 from pytest_vnc_use.safety.rules import Policy, ReviewContext
-from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.settings.settings import TIMING, Settings
 from pytest_vnc_use.types import (
     NO_FRAME,
     Action,
     CUAState,
     Extracted,
+    FolderMade,
     Frame,
     GateAwaited,
     Judged,
@@ -64,6 +66,9 @@ class DesktopAccess(Protocol):
 
     def await_rest(self, acting: Controller) -> None:
         """Wait before the first action until the screen is quiet."""
+
+    def keep_messages(self, folder: RunFolder, hide: Callable[[str], str]) -> None:
+        """Write what is sent to the server from now on into this run folder, if the settings want it."""
 
     def crash(self) -> str:
         """Return how a signal ended the program under test; "" while it runs."""
@@ -242,6 +247,7 @@ class Runner:
         self.started, self.history, self._newest_steps = started, history, ()
         emit = partial(self._emit, self._logger)
         try:
+            emit(FolderMade(folder.path))
             run = graph.TaskGraph(dataclasses.replace(self._parts(folder, started, emit), trust=trust), history)
             self._reviewer.begin(folder.path.name, self._context.desktop.controller, history.steps)
             state = advance(run)
@@ -266,12 +272,15 @@ class Runner:
         planner, acting = self._own_planners.get(started.run_id) or context.models.planner, controller
         if context.recorded and started.run_id not in self._own_planners:
             planner, acting = context.recorded.begin(started, planner, controller, folder, emit)
+        context.desktop.keep_messages(folder, secrets.everything.hide)
         context.desktop.await_rest(acting)
-        functions = {"verify": context.verify(controller.frame, emit), **context.functions}
+        timing = Timing(settings.step_delay, {name: getattr(settings, name) for name in TIMING})
+        verify = context.verify(controller.frame, emit)
+        functions = {"verify": verify, **timing.functions(), **context.functions}
         reveal, page_url = secrets.declared.reveal, page_url_of(controller)
         targets = Targets(elements_of(acting, context.desktop.elements_of), folder)
         return Parts(
-            actor=Actor(acting, folder, functions, reveal, settings.step_delay, page_url, targets),
+            actor=Actor(acting, folder, functions, reveal, lambda: timing.step_delay_s, page_url, targets),
             planner=planner,
             review=partial(self._reviewer.review, policy, review_context),
             announce=lambda screen: emit(dataclasses.replace(started, screen=screen, planner=planner.name)),
@@ -307,7 +316,7 @@ class Runner:
 
     def _emit(self, logger: RunLogger | None, event: RunEvent) -> None:
         event = self._context.budget.hear(event)
-        if not isinstance(event, (ModelAsked, GateAwaited)):  # these two are of the moment: nothing keeps them
+        if not isinstance(event, (ModelAsked, GateAwaited, FolderMade)):  # these are of the moment: nothing keeps them
             self._reviewer.observe(event)
             if logger:
                 logger.observe(event)

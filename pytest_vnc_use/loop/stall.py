@@ -8,8 +8,6 @@ import json
 from pytest_vnc_use.runs.folder import to_json
 from pytest_vnc_use.types import CallFunction, CUAState, Step, TakeScreenshot, Wait
 
-STALLED = "This same action on this same screen was proposed {times} times. Try another way, or give up."
-
 
 def fingerprint(step: Step) -> str:
     """Return a text that is the same for the same action on the same frame."""

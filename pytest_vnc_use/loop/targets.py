@@ -19,7 +19,7 @@ from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.safety.action_parts import Point, points
 from pytest_vnc_use.types import Action, Frame, FrameRef, Region, TakeScreenshot, TypeText, Wait
-from pytest_vnc_use.types.elements import Element, Elements
+from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Controller, TellsElements
 
 CROP_PX = (160, 60)
@@ -111,7 +111,9 @@ class Targets:
         if isinstance(action, TypeText) and not places:
             elements, places = elements or self._field, self._clicked
         elif not isinstance(action, (Wait, TakeScreenshot)):
-            self._field, self._clicked = _fields(elements[-1:]), points(action)[-1:]
+            last = elements[-1:]
+            self._field = last if last and last[0] and last[0].role in FIELDS else ()
+            self._clicked = points(action)[-1:]
         crop = self._crop(frame, places[0]) if places else None
         return Target(elements, crop, time.monotonic() - started)
 
@@ -124,10 +126,6 @@ class Targets:
             return None
         size = region.right - region.left, region.bottom - region.top
         return self._folder.store(Frame(FrameRef(hashlib.sha256(png).hexdigest(), *size), png))
-
-
-def _fields(elements: Elements) -> Elements:
-    return elements if elements and elements[0] and elements[0].role in FIELDS else ()
 
 
 def around(at: Point, screen: tuple[int, int]) -> Region:
@@ -152,8 +150,5 @@ def _cropped(png: bytes, pixels: object, region: Region) -> bytes:
 
 def cut_names(elements: Elements) -> Elements:
     """Return the elements with names and roles of limited length, which say how long they were."""
-    return tuple(each and _cut(each) for each in elements)
-
-
-def _cut(element: Element) -> Element:
-    return replace(element, role=cut(element.role, LONGEST_NAME), name=cut(element.name, LONGEST_NAME))
+    most = LONGEST_NAME
+    return tuple(each and replace(each, role=cut(each.role, most), name=cut(each.name, most)) for each in elements)

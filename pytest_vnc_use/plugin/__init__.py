@@ -12,6 +12,7 @@ The hooks in the order of a session:
                                   costs, recordings  the session's account; one person at one terminal
                                   reporting          registers triage, session_results and html_report
     pytest_sessionstart           redaction          live logs are redacted from here on; first
+    pytest_xdist_setupnodes       forked_workers     workers are forked, with `vnc_fork_workers`
     pytest_collect_file           collecting         `test_*.vnc.toml`
     pytest_pycollect_makeitem     collecting         a marked test asks for `vnc_agent`; first, before its parameters
     pytest_make_parametrize_id    redaction          a secret's name in the place of its value; first
@@ -27,6 +28,7 @@ The hooks in the order of a session:
                                   broken_calls       errors that a fixture caught
     pytest_runtest_call           proofs             notes when the body begins; outermost
                                   recordings         may fail a healed test
+                                  playwright_page    the calls of Playwright, for the report
                                   broken_calls       errors that the body caught
     pytest_pyfunc_call            calling            the tasks, the body, the judge
     pytest_runtest_teardown       rehearsals         notes the next test, for a rehearsal; first
@@ -65,9 +67,9 @@ pytest_plugins = [
 
 MARKER = (
     "vnc_task(task, *, expect=(), steps=None, seconds=None, tokens=None, dollars=None, votes=None, policy=None, "
-    "model=None, app=None, record=None, secrets=()): carry out the task, a sentence, on a VNC desktop before the "
-    "test's body runs; each claim in expect is then judged; where no claim holds and the body asserts nothing, the "
-    "task's end state is judged, unless expect=None says that the body checks"
+    "planner=None, model=None, app=None, record=None, secrets=()): carry out the task, a sentence, on a VNC desktop "
+    "before the test's body runs; each claim in expect is then judged; where no claim holds and the body asserts "
+    "nothing, the task's end state is judged, unless expect=None says that the body checks"
 )
 
 

@@ -6,14 +6,13 @@ A plugin, registered by on_demand.py.
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.plugin import session_results
+from pytest_vnc_use.plugin import begun_tests, session_results
 from pytest_vnc_use.plugin.recordings import REHEARSAL
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import RUNS, SETTINGS, is_ours
@@ -41,13 +40,16 @@ class _Attempt:
 _ATTEMPT = pytest.StashKey[_Attempt]()
 
 
+def _attempts_before(item: pytest.Item) -> int:
+    """Return the number of attempts before this one: here, and on a worker that died."""
+    return item.stash[_ATTEMPT].number if _ATTEMPT in item.stash else begun_tests.crashed_attempt(item)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Note on a worker that the test has begun: if the worker dies in its setup, nobody else tells of the test."""
-    worker = getattr(item.config, "workerinput", {})
-    if session_results.BEGUN in worker and is_ours(item):
-        with suppress(OSError):  # the worker may be on another machine, where there is no such folder
-            Path(worker[session_results.BEGUN], worker["workerid"]).write_text(item.nodeid, "utf-8", "replace")
+    if is_ours(item):
+        begun_tests.note_test(item, _attempts_before(item) + 1)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -58,8 +60,7 @@ def pytest_runtest_makereport(
     if not is_ours(item):
         return (yield)
     if call.when == "setup":
-        earlier = item.stash.get(_ATTEMPT, _Attempt(0))
-        item.stash[_ATTEMPT] = _Attempt(1 if REHEARSAL in item.stash else earlier.number + 1)
+        item.stash[_ATTEMPT] = _Attempt(1 if REHEARSAL in item.stash else _attempts_before(item) + 1)
     # a rehearsal, within the yield, has notes and runs of its own
     attempt, runs = item.stash.get(_ATTEMPT, _Attempt(1)), [*item.stash.get(RUNS, ())]
     report = yield

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,15 +53,17 @@ def vnc_desktop(
     desktop.
     """
     from pytest_vnc_use import assembly
-    from pytest_vnc_use.plugin import desktops_ahead
+    from pytest_vnc_use.plugin import desktops_ahead, engine
     from pytest_vnc_use.settings.paths import absolute_desktop
 
     app = shlex.join(map(str, vnc_app)) if isinstance(vnc_app, (list, tuple)) else str(vnc_app)
     settings = absolute_desktop(vnc_settings, request.config.invocation_params.dir)
     settings = settings if app == vnc_settings.app else dataclasses.replace(settings, app=app)
     desktops = _desktops(request.config)
+    meanwhile = engine.imported_meanwhile() if "vnc_agent" in request.fixturenames else nullcontext()
     if settings.scope == "test":
-        desktop = desktops.lease(settings, request.node.nodeid)
+        with meanwhile:
+            desktop = desktops.lease(settings, request.node.nodeid)
         request.node.stash[desktops_ahead.WANTED] = settings
         yield assembly.browsable(settings, desktop)
         try:
@@ -70,7 +73,9 @@ def vnc_desktop(
     else:
         owner = (settings.scope == "module" and request.node.getparent(pytest.Module)) or request.session
         owner.addfinalizer(functools.partial(desktops.end_shared, owner.nodeid))
-        yield assembly.browsable(settings, desktops.share(settings, owner.nodeid))
+        with meanwhile:
+            shared = desktops.share(settings, owner.nodeid)
+        yield assembly.browsable(settings, shared)
 
 
 def _desktops(config: pytest.Config) -> Desktops:
@@ -88,10 +93,10 @@ def _desktops(config: pytest.Config) -> Desktops:
 def vnc_functions(request: pytest.FixtureRequest, vnc_settings: Settings) -> Sequence[Callable[..., object]]:
     """Return Python functions that the model may call by name; docstring and type hints describe them.
 
-    With `vnc_cdp` these are functions that read the browser's page, with `vnc_elements` one that lists what programs
-    show.
+    These are the functions of the module `--vnc-functions`. With `vnc_cdp` there are also functions that read the
+    browser's page, with `vnc_elements` one that lists what programs show.
     """
-    if not vnc_settings.cdp and not vnc_settings.elements:
+    if not (vnc_settings.cdp or vnc_settings.elements or vnc_settings.functions):
         return ()
     from pytest_vnc_use import assembly
 
@@ -167,13 +172,16 @@ def _agent(
     recorded: RecordedTest | None,
     follower: RunObserver,
 ) -> VncUseAgent:
+    from pytest_vnc_use import assembly
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.plugin import costs, desktops_ahead, hooks, live_line, markers, redaction, reporting
 
     replays = recorded is not None and recorded.mode == "replay"
+    if recorded:
+        settings = dataclasses.replace(settings, show_secrets=not recorded.covers)
     return VncUseAgent(
         vnc_password=desktop.password,
-        settings=dataclasses.replace(settings, server=desktop.server),
+        settings=assembly.reached_at(settings, desktop.server),
         hitl_mode=False,
         planner=planner,
         judge=judge,

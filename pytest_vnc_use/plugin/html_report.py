@@ -25,22 +25,22 @@ _MEGABYTE = 1_000_000
 
 def add_extras(report: Any, config: pytest.Config, runs: list[Path], sentence: str = "") -> None:
     """Put the runs into pytest-html's report; `sentence` says what the test came to."""
-    from pytest_vnc_use.report.assets import collecting, data_uri, thumbnail
+    from pytest_vnc_use.report.assets import AssetLink, data_uri, thumbnail
     from pytest_vnc_use.report.html import run_html
 
-    pictures: set[bytes] = set()
     is_whole = config.getoption("self_contained_html")
-    link = data_uri if is_whole else collecting(pictures, ASSETS)
     beside = Path(os.path.expandvars(config.getoption("htmlpath"))).expanduser().absolute().parent
-    extras = []
+    extras, pictures = [], []
     for run in runs:
+        assets = AssetLink(ASSETS)
         block = partial(run_html, run, machine=machine_of(config), page=page_of(run, beside), sentence=sentence)
         fields = {"name": None, "format_type": "html", "mime_type": None, "extension": None}
-        extras.append({**fields, "content": block(link=link)})
+        extras.append({**fields, "content": block(link=data_uri if is_whole else assets)})
+        pictures += [(str(run.absolute()), name, png) for name, png in assets.pictures.items()]
         if is_whole and report.passed and config.stash[SETTINGS].report_megabytes:
             extras[-1][_SMALL] = block(link=thumbnail, are_thumbs=True)
     report.extras = [*getattr(report, "extras", []), *extras]
-    report.vnc_pictures = list(pictures)
+    report.vnc_pictures = pictures
 
 
 def page_of(run: Path, folder: Path) -> str:
@@ -61,18 +61,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _PicturesBesideReport:
-    """A writer of pictures beside pytest-html's report, from tests on any machine."""
+    """A keeper of pictures beside pytest-html's report: the runs' own files, or copies if these are elsewhere."""
 
     def __init__(self, html_path: Path) -> None:
         self._folder = Path(os.path.expandvars(html_path)).expanduser().absolute().parent / ASSETS
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Write the pictures that the report carries."""
-        from pytest_vnc_use.report.assets import asset_writer
+        """Keep the pictures that the report carries."""
+        from pytest_vnc_use.report.assets import keep_asset
 
-        write = asset_writer(self._folder, ASSETS)
-        for png in vars(report).pop("vnc_pictures", ()):
-            write(png)
+        for run, name, png in vars(report).pop("vnc_pictures", ()):
+            keep_asset(self._folder / name, png, Path(run, "screens", name))
 
 
 class _SizeOfReport:

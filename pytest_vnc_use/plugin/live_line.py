@@ -1,12 +1,15 @@
 """The line on the terminal that says where a test's run is.
 
 The line is shown where nothing else can meet it on the terminal: by pytest's own
-reporter, without -v, -q, -s and live logs, while pytest captures what the test itself prints.
+reporter, without -v, -q, -s and live logs, while pytest captures what the test itself prints. Whoever writes there
+while a test runs, such as a hook or `capfd.disabled()`, ends the capture first: that erases the line until the capture
+goes on.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 _STDOUT = 1
 SHOWN: pytest.StashKey[ShownProgress] = pytest.StashKey()
 """The progress that the terminal shows, in the stash of the config."""
+_RESTORE: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
+_SUSPEND = "suspend_global_capture"
 
 
 def open_line(item: pytest.Item) -> list[ShownProgress]:
@@ -36,8 +41,25 @@ def open_line(item: pytest.Item) -> list[ShownProgress]:
     progress = Progress(item.name, secrets_of(config).hide)
     with capture.global_and_fixture_disabled():  # standard output is the terminal only here
         if can_show(_STDOUT):
-            config.stash[SHOWN] = ShownProgress(progress, _STDOUT, is_free=lambda: not os.isatty(_STDOUT))
+            show_line(config, ShownProgress(progress, _STDOUT, is_free=lambda: not os.isatty(_STDOUT)))
     return [config.stash[SHOWN]] if SHOWN in config.stash else []
+
+
+def show_line(config: pytest.Config, shown: ShownProgress) -> None:
+    """Let the terminal show the progress, and erase it whenever the capture ends for a while."""
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    suspend = getattr(capture, _SUSPEND)
+
+    def erase_and_suspend(in_: bool = False) -> None:
+        with shown.line.interrupted():  # the thread that draws sees afterwards that somebody else may write
+            suspend(in_)
+
+    def restore() -> None:
+        if getattr(capture, _SUSPEND) is erase_and_suspend:
+            setattr(capture, _SUSPEND, suspend)
+
+    config.stash[SHOWN], config.stash[_RESTORE] = shown, restore
+    setattr(capture, _SUSPEND, erase_and_suspend)  # pytest has no hook for that moment
 
 
 def is_wanted(config: pytest.Config) -> bool:
@@ -55,7 +77,8 @@ def close_line(config: pytest.Config) -> None:
     """Erase the line for good."""
     if SHOWN in config.stash:
         config.stash[SHOWN].line.close()
-        del config.stash[SHOWN]
+        config.stash[_RESTORE]()
+        del config.stash[SHOWN], config.stash[_RESTORE]
 
 
 class Eraser:

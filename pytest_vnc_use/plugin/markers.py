@@ -17,7 +17,7 @@ from pytest_vnc_use.plugin.stash import SECRETS, SPECS
 from pytest_vnc_use.plugin.task_spec import TaskSpec, task_spec
 from pytest_vnc_use.settings.paths import policy_path
 
-OF_A_TEST = ("app", "tokens", "dollars", "record")
+OF_A_TEST = ("app", "tokens", "dollars", "record", "planner")
 """Arguments that one of several markers sets for all of them."""
 _PROBLEM = pytest.StashKey[str]()
 
@@ -107,7 +107,7 @@ def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
         _check_callable(item)
     for path in {str(spec.settings["policy"]) for spec in specs if "policy" in spec.settings}:
         _check_policy(path)
-    for name, silent in (("model", None), ("app", ""), ("tokens", ""), ("dollars", ""), ("record", "")):
+    for name, silent in (("model", None), *((name, "") for name in OF_A_TEST)):
         values = {str(spec.settings.get(name, silent)) for spec in specs} - {""}
         if len(values) > 1:
             values_in_words = " and ".join(map(repr, sorted(values)))

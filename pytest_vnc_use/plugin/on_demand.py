@@ -14,6 +14,7 @@ def register_the_rest(config: pytest.Config) -> None:
         costs,
         desktops_ahead,
         ended_tests,
+        forked_workers,
         hooks,
         junit,
         kept_errors,
@@ -44,3 +45,8 @@ def register_the_rest(config: pytest.Config) -> None:
     config.pluginmanager.register(ended_tests, "vnc_use_ended_tests")
     config.pluginmanager.register(kept_errors, "vnc_use_kept_errors")
     config.pluginmanager.register(junit, "vnc_use_junit")
+    config.pluginmanager.register(forked_workers, "vnc_use_forked_workers")
+    if config.stash[stash.SETTINGS].playwright:
+        from pytest_vnc_use.plugin import playwright_page
+
+        config.pluginmanager.register(playwright_page, "vnc_use_playwright_page")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.settings.fallbacks import fallback_layer
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, Settings, environment_layer, merge, option_name
 
 LAYERS = pytest.StashKey[list[tuple[Mapping[str, object], Callable[[str], str]]]]()
@@ -46,18 +48,34 @@ def secret_sources(config: pytest.Config) -> list[tuple[str, str, Path]]:
 
 def read_layers(config: pytest.Config) -> bool:
     """Keep the layers of settings in the stash. Return whether one of them sets something."""
-    overrides = _overrides(config)
-    config.stash[LAYERS] = [
-        (
-            {name: _ini(config, name) for name in FIELDS.keys() - overrides.keys()},
-            lambda name: f"ini option vnc_{name}",
-        ),
+    pairs = (each.partition("=") for each in config.getoption("override_ini") or () if each.startswith("vnc_"))
+    overrides = {key.removeprefix("vnc_"): value for key, _, value in pairs if key.removeprefix("vnc_") in FIELDS}
+    in_ini = {name: _ini(config, name) for name in FIELDS.keys() - overrides.keys()}
+    options = {name: config.getoption(f"vnc_{name}") for name in FIELDS}
+    _read_env_file(config, (in_ini, environment_layer(os.environ)[0], overrides, options))
+    layers = (
+        (in_ini, lambda name: f"ini option vnc_{name}"),
         environment_layer(),
         (overrides, lambda name: f"-o vnc_{name}"),
-        ({name: config.getoption(f"vnc_{name}") for name in FIELDS}, option_name),
-    ]
+        (options, option_name),
+    )
+    config.stash[LAYERS] = [fallback_layer(layers), *layers]
     has_setting = any(value is not None for layer, _ in config.stash[LAYERS] for value in layer.values())
     return has_setting or bool(secret_sources(config))
+
+
+def _read_env_file(config: pytest.Config, layers: Iterable[Mapping[str, object]]) -> None:
+    """Read the file of variables that the strongest layer names, for the time of this session. Raises UsageError."""
+    named = [layer["env_file"] for layer in layers if layer.get("env_file") is not None]
+    if not (named and named[-1]):
+        return
+    from pytest_vnc_use.errors import SettingsError
+    from pytest_vnc_use.settings.env_file import use_env_file
+
+    try:
+        config.add_cleanup(use_env_file(named[-1], config.rootpath))
+    except SettingsError as exc:
+        raise pytest.UsageError(str(exc)) from exc
 
 
 def warn_of_old_spellings(config: pytest.Config) -> None:
@@ -69,12 +87,6 @@ def warn_of_old_spellings(config: pytest.Config) -> None:
                 f"{option_name(name)} will go with 0.3: write -o vnc_{name}={value}, or vnc_{name} in the ini file"
             )
             config.issue_config_time_warning(pytest.PytestDeprecationWarning(warning), stacklevel=2)
-
-
-def _overrides(config: pytest.Config) -> dict[str, str]:
-    """Return the settings that `-o vnc_…=…` sets for this run; they are stronger than the environment."""
-    pairs = (each.partition("=") for each in config.getoption("override_ini") or () if each.startswith("vnc_"))
-    return {key.removeprefix("vnc_"): value for key, _, value in pairs if key.removeprefix("vnc_") in FIELDS}
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -116,7 +128,7 @@ def _ini(config: pytest.Config, name: str) -> object:
         from pytest_vnc_use.settings.paths import policy_path
 
         return policy_path(config.rootpath, value)
-    if isinstance(value, str) and value and name in ("prices", "runs_dir", "results"):
+    if isinstance(value, str) and value and name in ("prices", "runs_dir", "results", "tls_ca"):
         return str(config.rootpath / value)
     return value
 

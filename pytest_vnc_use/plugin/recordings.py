@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,11 @@ SAVED_S, SAVED_DOLLARS = "vnc_saved_s", "vnc_saved_dollars"
 ONE_PERSON = (
     "--vnc-record=demonstrate needs one process, as there is one person at one terminal: run it without pytest-xdist's "
     "-n and --dist"
+)
+
+OLDER_THAN_COVERS = (
+    "{} was recorded without covers: where the program shows a typed secret, its pictures show it, as do those of "
+    "this run. Record the test anew with --vnc-record=rewrite, or say vnc_show_secrets=true"
 )
 
 
@@ -88,12 +94,16 @@ def recorded_test(
     key = _key(item, secrets)
     item.stash[RECORDING] = key, settings
     if rehearsal := item.stash.get(REHEARSAL, None):
-        item.stash[RECORDED] = RecordedTest(key, "replay", rehearsal=rehearsal)
+        covers = not settings.show_secrets
+        item.stash[RECORDED] = RecordedTest(key, "replay", rehearsal=rehearsal, covers=covers)
         return item.stash[RECORDED]
     mode = _mode(key, settings, has_planner=not isinstance(planner, NoPlanner))
     show = _show(item, settings, secrets, desktop) if mode == "demonstrate" else None
-    item.stash[RECORDED] = None if mode == "off" else RecordedTest(key, mode, show)
-    return item.stash[RECORDED]
+    recorded = None if mode == "off" else RecordedTest(key, mode, show, covers=not settings.show_secrets)
+    if recorded and not recorded.covers and not settings.show_secrets:
+        warnings.warn(OLDER_THAN_COVERS.format(key.path), stacklevel=2)
+    item.stash[RECORDED] = recorded
+    return recorded
 
 
 def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:

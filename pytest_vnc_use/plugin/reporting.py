@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.plugin import allure_report, html_report, session_results, triage
+from pytest_vnc_use.plugin import allure_report, begun_tests, html_report, session_results, triage
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import (
     FOUND,
     PLACE,
+    PLAYWRIGHT_CALLS,
     RUNS,
     SETTINGS,
     TOLD,
@@ -44,9 +45,11 @@ class ItemObserver:
         """Note the event on the test."""
         from pytest_vnc_use.body_checks.code_places import lines_now
         from pytest_vnc_use.runs.shared_pictures import share_pictures
-        from pytest_vnc_use.types import Judged, RunEnded, RunStarted, StepFinished, StepStarted
+        from pytest_vnc_use.types import FolderMade, Judged, RunEnded, RunStarted, StepFinished, StepStarted
 
         match event:
+            case FolderMade(folder):
+                begun_tests.note_run(self._item, folder)
             case RunStarted():
                 self._item.user_properties.append((PLANNER_PROPERTY, event.planner))
                 self._item.stash[PLACE] = "before the first step"
@@ -182,7 +185,9 @@ def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -
     # a user's own vnc_desktop may have no logs
     logs_of = getattr(desktop_of(item), "logs", dict)
     try:
-        logs = {role: sanitize(text, secrets_of(item.config).hide) for role, text in logs_of().items()}
+        calls = item.stash.get(PLAYWRIGHT_CALLS, [])
+        told = {**logs_of(), "playwright": "\n".join(calls)}
+        logs = {role: sanitize(text, secrets_of(item.config).hide) for role, text in told.items()}
         for run in runs:
             keep_logs(run, logs)
     except Exception as exc:  # noqa: BLE001  # a user's own vnc_desktop may raise anything, and that would end pytest

@@ -6,7 +6,6 @@ pytest-xdist, and prints nothing if no test had to do with a desktop.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vnc_use.plugin.begun_tests import BegunTests
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import SETTINGS
 from pytest_vnc_use.settings.settings import Settings
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 TRIAGE, RULE, DOLLARS = "vnc_triage", "vnc_rule", "vnc_dollars"
 """Properties of a test: the triage of its failure, the rule that decided it, and the cost of the test."""
 FILE = "vnc-results.json"
-BEGUN = "vnc_begun"
-"""In a worker's input: the folder with a file for each worker, the id of the test that it began last."""
 _TOLD = "vnc_told"
 _NOTHING: Mapping[str, Any] = {"runs": (), "dollars": None, "message": "", "rehearsals": ()}
 _NOT_ENDED = "the test did not end"
@@ -92,13 +90,17 @@ class _Session:
         self._failed_elsewhere: set[str] = set()
         self._lines: list[str] = []
         self._results: SessionResults | None = None
-        self._begun: tempfile.TemporaryDirectory[str] | None = None
+        self._begun = BegunTests()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker of pytest-xdist where to write which test it has begun."""
-        self._begun = self._begun or tempfile.TemporaryDirectory(prefix="vnc-begun-", ignore_cleanup_errors=True)
-        node.workerinput[BEGUN] = self._begun.name
+        """Tell a worker of pytest-xdist where to write what it has begun."""
+        self._begun.tell(node.workerinput)
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_handlecrashitem(self, crashitem: str) -> None:
+        """Note that a worker died in a test, before pytest-rerunfailures has it tried again."""
+        self._begun.note_crash(crashitem)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add the report to the result of its test."""
@@ -107,23 +109,25 @@ class _Session:
         if hasattr(report, _TOLD):
             before = self._tests.pop(report.nodeid, None) or _begun(ItemResult(report.nodeid, "error"))
             self._tests[report.nodeid] = _after(before, report)
-        elif report.failed and (report.nodeid in self._tests or self._has_begun(report)):
+        elif report.outcome in ("failed", "rerun"):
+            self._add_unattached(report)
+
+    def _add_unattached(self, report: pytest.TestReport) -> None:
+        """Add a report of pytest-xdist's own: a worker died. Only count the failures of tests without a desktop."""
+        from pytest_vnc_use.report.results import ItemResult
+
+        noted = self._begun.runs_of(report.nodeid)
+        if noted is not None or report.nodeid in self._tests:
             before = self._tests.get(report.nodeid) or _begun(ItemResult(report.nodeid, "error"))
-            self._tests[report.nodeid] = _crashed(before, report)
+            self._tests[report.nodeid] = _crashed(before, report, noted or [])
         elif report.failed:
             self._failed_elsewhere.add(report.nodeid)
-
-    def _has_begun(self, report: pytest.TestReport) -> bool:
-        """Return whether a worker noted this test, and died before it could report on anything of it."""
-        noted = Path(self._begun.name).iterdir() if self._begun else ()
-        return any(path.read_text("utf-8", "replace") == report.nodeid for path in noted)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the results; where no file for them is given, only if a test with a desktop was not skipped."""
         from pytest_vnc_use.runs.shared_pictures import end_sharing
 
-        if self._begun:
-            self._begun.cleanup()
+        self._begun.close()
         end_sharing(self._runs_dir)
         if not self._is_given and all(test.result == "skipped" for test in self._tests.values()):
             return
@@ -248,8 +252,17 @@ def _begun(result: ItemResult) -> ItemResult:
     return _ended(result, "error", "infra", _NOT_ENDED, f"{_NOT_ENDED}: its session ended first")
 
 
-def _crashed(result: ItemResult, report: pytest.TestReport) -> ItemResult:
-    """Return the result of a test that crashed its worker; pytest-xdist then makes a report by itself."""
+def _crashed(result: ItemResult, report: pytest.TestReport, noted: Sequence[Path]) -> ItemResult:
+    """Return the result of a test that crashed its worker, with the runs that the worker had noted.
+
+    pytest-xdist makes such a report by itself. If pytest-rerunfailures tries the test again, the report says so.
+    """
+    from pytest_vnc_use.report.results import figures_of
+
+    told = {run.folder: run for run in result.runs}
+    result = replace(result, runs=tuple({**told, **{str(run): figures_of(run) for run in noted}}.values()))
+    if str(report.outcome) == "rerun":
+        return _begun(replace(result, retried_for=(*result.retried_for, "infra")))
     if _is_settled(result):
         return result
     return _ended(result, "error", "infra", _NOT_ENDED, str(report.longrepr).partition("\n")[0])

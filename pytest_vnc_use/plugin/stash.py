@@ -69,6 +69,8 @@ TOLD_DOLLARS = pytest.StashKey[float]()
 """The part of the test's cost that reports already contain, in dollars."""
 BUDGET: pytest.StashKey[Budget] = pytest.StashKey()
 """The budget of the test."""
+PLAYWRIGHT_CALLS = pytest.StashKey[list[str]]()
+"""The calls of Playwright in the test, a line for each, with `vnc_playwright`."""
 DESKTOPS: pytest.StashKey[Desktops] = pytest.StashKey()
 """The desktops of this process, in the stash of its config."""
 SECRETS: pytest.StashKey[SessionSecrets] = pytest.StashKey()
@@ -90,7 +92,7 @@ def is_ours(item: pytest.Item) -> bool:
 def forget(item: pytest.Item) -> None:
     """Forget the notes on an earlier attempt; pytest-rerunfailures makes several."""
     of_runs: tuple[pytest.StashKey[Any], ...] = (RUNS, ENDS, PLACE, VERDICTS, FOUND, TOLD, TOLD_DOLLARS, BUDGET)
-    keys = (*of_runs, AGENT, FOLLOWED, BEFORE_BODY, BEFORE_TEARDOWN, CHANGED, HAS_PASSED)
+    keys = (*of_runs, AGENT, FOLLOWED, BEFORE_BODY, BEFORE_TEARDOWN, CHANGED, HAS_PASSED, PLAYWRIGHT_CALLS)
     for key in keys:
         if key in item.stash:
             del item.stash[key]

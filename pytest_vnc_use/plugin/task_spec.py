@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.settings.settings import read_value
+from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.types.secret_text import SecretText
 
-MARKER_SETTINGS = ("steps", "seconds", "tokens", "dollars", "votes", "policy", "model", "app", "record")
+MARKER_SETTINGS = ("steps", "seconds", "tokens", "dollars", "votes", "policy", "planner", "model", "app", "record")
 
 
 @dataclass(frozen=True)
@@ -64,4 +64,4 @@ def _secrets(names: object) -> Mapping[str, str]:
     names = (names,) if isinstance(names, str) else names
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) and name for name in names):
         raise SettingsError(f"vnc_task(secrets=…) must name environment variables, got {names!r}")
-    return {name: SecretText.of(name, os.environ.get(name, "")) for name in names}
+    return {name: SecretText.of(name, VARIABLES.get(name, "")) for name in names}

@@ -6,7 +6,7 @@ app = "python shop"                      # above the first [[test]]: for all tes
 name = "basket"
 task = "Sign in as alice and add two {fruit} to the basket"   # or several, carried out in order
 expect = ["the basket shows 2 {fruit}"]  # or false: on purpose, no judge is asked about the end state
-steps = 20                               # also: seconds, tokens, dollars, votes, model, policy, app
+steps = 20                               # also: seconds, tokens, dollars, votes, planner, model, policy, app
 secrets = ["SHOP_PASSWORD"]              # names of environment variables; <secret:SHOP_PASSWORD> in the task
 parameters = { fruit = ["apples", "pears"] }                  # one test for each, or each combination
 """
@@ -14,6 +14,7 @@ parameters = { fruit = ["apples", "pears"] }                  # one test for eac
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -25,7 +26,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.plugin.task_spec import MARKER_SETTINGS, TaskSpec, task_spec
+from pytest_vnc_use.regular_file import read_regular
 from pytest_vnc_use.settings.paths import POLICY_PRESETS, policy_path
 from pytest_vnc_use.settings.settings import read_value
 from pytest_vnc_use.types import SECRET_MARK
@@ -79,6 +82,7 @@ class _Limits(BaseModel):
     tokens: int | None = None
     dollars: float | None = None
     votes: int | None = None
+    planner: Text | None = None
     model: Text | None = None
     policy: Text | None = None
     app: Text | None = None
@@ -113,6 +117,8 @@ def read_task_file(path: Path) -> tuple[FileTest, ...]:
             _format_error(path, text, error) for error in errors if error["type"] != "literal_error"
         ]  # pydantic reports a wrong `expect` twice
         raise SettingsError("\n".join(dict.fromkeys(problems))) from exc
+    except ValueError as exc:  # a number of too many digits
+        raise SettingsError(f"{path}: not TOML that can be read: {exc}") from exc
     _check_limits(path, text, file, ())
     tests = [test for number, table in enumerate(file.test) for test in _tests_of(path, text, number, file, table)]
     _check_names(path, tests)
@@ -122,7 +128,7 @@ def read_task_file(path: Path) -> tuple[FileTest, ...]:
 def _text_of(path: Path) -> str:
     """Return the text of the file, without the mark that Windows puts before UTF-8."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_regular(path).decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as exc:
         raise SettingsError(f"{path}: must be saved as UTF-8: {exc}") from exc
     except OSError as exc:
@@ -186,7 +192,7 @@ def _check_limits(path: Path, text: str, table: _Limits, place: Place) -> None:
         if value is None:
             continue
         read_value(name, value, at)
-        if name == "policy" and value not in POLICY_PRESETS and not (path.parent / value).is_file():
+        if name == "policy" and value not in POLICY_PRESETS and not os.path.isfile(path.parent / value):  # noqa: PTH113  # raises nothing
             raise SettingsError(f"{at} must be a file, named from the folder of this one, got {value!r}")
 
 
@@ -229,12 +235,12 @@ def _fault(key: str, known: str, error: Mapping[str, Any]) -> str:
         case "list_type" if key == "test":
             return "begins with two brackets: write [[test]]"
         case "string_pattern_mismatch" if key == "name":
-            return f"must be letters, digits, spaces, - and _, got {error['input']!r}"
+            return f"must be letters, digits, spaces, - and _, got {got(error['input'])}"
         case "string_pattern_mismatch":
             return "must name environment variables; the secret itself does not belong into a file"
         case _:
             message = re.sub(r"^(\w+ should|Value error, must)", "must", error["msg"])
-            return f"{message}, got {error['input']!r}"
+            return f"{message}, got {got(error['input'])}"
 
 
 def line_of(text: str, place: Place) -> int:

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.plain_text import cut
-from pytest_vnc_use.recordings.format import FORMAT, VERSION, WITHOUT_ELEMENTS, Recording
-from pytest_vnc_use.runs.json_lines import DEEPEST, is_shallow
+from pytest_vnc_use.recordings.format import FORMAT, VERSION, WITHOUT_COVERS, WITHOUT_ELEMENTS, Recording
+from pytest_vnc_use.runs.json_lines import DEEPEST, is_shallow, load_json
 from pytest_vnc_use.same_screen import CARET_PX
 from pytest_vnc_use.types import JsonObject, Region
 
@@ -27,7 +27,7 @@ def text_of(recording: Recording) -> str:
     """Return the text of a recording's file: JSON, with one line for each step and each claim."""
     content = recording.model_dump(mode="json", exclude_defaults=True)
     has_elements = any(step.elements for run in recording.runs for step in run.steps)
-    version = VERSION if has_elements else WITHOUT_ELEMENTS
+    version = VERSION if recording.covered else WITHOUT_COVERS if has_elements else WITHOUT_ELEMENTS
     return _object({"format": FORMAT, "version": version, **content}, "") + "\n"
 
 
@@ -57,7 +57,7 @@ def parse(text: str, where: str) -> Recording:
             "--ours or --theirs), or record the test anew with --vnc-record=rewrite"
         )
     try:
-        data = json.loads(text)
+        data = load_json(text.encode())
     except (ValueError, RecursionError) as exc:
         raise RecordingError(f"{where} is cut off, or no JSON: {exc}; {ANEW}") from exc
     if not is_shallow(data, 2 * DEEPEST):  # a recorded value may be DEEPEST deep itself, and is nested in other levels

@@ -26,6 +26,7 @@ from pydantic import (
 from pytest_vnc_use.recordings.pictures import Pixels
 from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import (
+    SECRET_MARK,
     CallFunction,
     Click,
     Confirmation,
@@ -48,7 +49,9 @@ from pytest_vnc_use.types.elements import Elements
 
 _SERVER = re.compile(r" at [^\s()]+(?=\)$)")
 FORMAT: Literal["pytest-vnc-use recording"] = "pytest-vnc-use recording"
-VERSION = 3
+VERSION = 4
+WITHOUT_COVERS = 3
+"""The version of a recording whose pictures have no covers over typed secrets."""
 WITHOUT_ELEMENTS = 2
 """The version of a recording in which no step has elements: what reads version 2 reads it too."""
 
@@ -72,7 +75,8 @@ _FIELDS = {form.kind: frozenset(form.__dataclass_fields__) for form in Repeatabl
 
 
 def _known_fields(action: Any) -> Any:
-    known = _FIELDS.get(action.get("kind")) if isinstance(action, dict) else None
+    kind = action.get("kind") if isinstance(action, dict) else None
+    known = _FIELDS.get(kind) if isinstance(kind, str) else None
     if known is not None and not known.issuperset(action):
         raise ValueError(f"{action['kind']} has no {sorted(set(action) - known)[0]!r}")
     return action
@@ -246,7 +250,7 @@ class Recording(_Part):
     """All runs of one test.
 
     `masks` come from the user: no comparison looks at these parts of the screen. `claims` were judged before the first
-    run.
+    run. Where `covered` is true, the pictures have covers over typed secrets.
     """
 
     format: Literal["pytest-vnc-use recording"] = FORMAT
@@ -254,10 +258,21 @@ class Recording(_Part):
     test: str
     parameters: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    covered: bool = False
     screen_size: tuple[_Length, _Length]
     masks: tuple[Region, ...] = ()
     claims: tuple[Evidence, ...] = ()
     runs: tuple[RecordedRun, ...] = ()
+
+    @property
+    def types_secrets(self) -> bool:
+        """Return whether the test declares secrets, or a step types one."""
+        texts = (getattr(step.action, "text", "") for run in self.runs for step in run.steps)
+        return bool(self.secrets) or any(map(SECRET_MARK.search, texts))
+
+    def has_covers(self, wanted: bool) -> bool:
+        """Return whether a replay has covers: as was recorded where a secret is typed, else as is wanted."""
+        return self.covered if self.types_secrets else wanted
 
     @model_validator(mode="after")
     def _is_on_the_screen(self) -> Recording:

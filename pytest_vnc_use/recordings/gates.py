@@ -84,7 +84,8 @@ class Gate:
 
     def _other(self, seen: Pixels) -> Mismatch | None:
         if seen.shape != self.expected.shape:
-            return _other_size(seen)
+            height, width = seen.shape
+            return Mismatch(f"the screen has {width} x {height} pixels", Region(0, 0, width, height))
         differs = differing(self.expected, seen) & ~self.ignored
         found = differs & self.compared
         if found.any():
@@ -256,11 +257,6 @@ def _near_in_words(found: Mask, targets: Sequence[Region]) -> str:
 
 def _place_in_words(box: Region) -> str:
     return f"from ({box.left}, {box.top}) to ({box.right}, {box.bottom})"
-
-
-def _other_size(seen: Pixels) -> Mismatch:
-    height, width = seen.shape
-    return Mismatch(f"the screen has {width} x {height} pixels", Region(0, 0, width, height))
 
 
 def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, WebPImagePlugin as WebPImagePlugin  # else Pillow loads all its formats at the first picture
 
 from pytest_vnc_use.types import Frame, FrameRef, Glance
 
@@ -62,15 +62,11 @@ def differing(one: Pixels, other: Pixels) -> Mask:
     marked: Mask = one != other
     places = np.flatnonzero(marked)
     if places.size:
-        levels, others = (_levels(screen.ravel()[places]) for screen in (one, other))
+        found = (screen.ravel()[places].astype("<u4") for screen in (one, other))
+        levels, others = (pixels.view(np.uint8).reshape(-1, 4) for pixels in found)  # a row for a pixel's channels
         apart = np.maximum(levels, others) - np.minimum(levels, others)
         marked.ravel()[places[(apart <= SAME_LEVELS).all(axis=1)]] = False
     return marked
-
-
-def _levels(pixels: Pixels) -> npt.NDArray[np.uint8]:
-    """Return the channels of pixels, in an array of shape (pixels, 4)."""
-    return pixels.astype("<u4").view(np.uint8).reshape(-1, 4)
 
 
 def picture_of(pixels: Pixels, shown: Mask | None = None) -> bytes:

@@ -89,8 +89,9 @@ class Moving:
     """The moving regions of a frame, and their content at each moment."""
 
     def __init__(self, frame: Frame) -> None:
+        size = frame.ref.width, frame.ref.height
         self._shown: list[tuple[Region, Region, list[Pixels]]]
-        self._shown = [(region, _grown(region, frame.ref), []) for region in frame.moving]
+        self._shown = [(region, region.grown(_REACH_PX, *size), []) for region in frame.moving]
         self.look(frame)
 
     def look(self, screen: Frame | Glance) -> None:
@@ -134,7 +135,9 @@ def _changing(region: Region, grown: Region, shown: Sequence[Pixels]) -> Iterato
         yield _with_looks(grown, shown)
         return
     for bar, band in zip(bars, bands, strict=True):
-        wider = _within(band, grown)
+        # as wide as the grown region, and a little higher where there is room
+        top, bottom = max(grown.top, band.top - _REACH_PX), min(grown.bottom, band.bottom + _REACH_PX)
+        wider = Region(grown.left, top, grown.right, bottom)
         inside = replace(wider, **{side: getattr(wider, side) - origin for side, origin in _origin(grown).items()})
         yield _caret(bar, grown, shown) if bar else _with_looks(wider, [inside.part_of(look) for look in shown])
 
@@ -156,12 +159,6 @@ def _marked(region: Region, grown: Region, shown: Sequence[Pixels]) -> Mask:
 
 def _origin(region: Region) -> dict[str, int]:
     return {"left": region.left, "right": region.left, "top": region.top, "bottom": region.top}
-
-
-def _within(band: Region, grown: Region) -> Region:
-    """Return the band, as wide as the grown region, and a little higher where there is room."""
-    top, bottom = max(grown.top, band.top - _REACH_PX), min(grown.bottom, band.bottom + _REACH_PX)
-    return Region(grown.left, top, grown.right, bottom)
 
 
 def _with_looks(region: Region, shown: Sequence[Pixels]) -> Volatile:
@@ -210,11 +207,6 @@ def _caret_of(part: Mask, region: Region) -> Region | None:
         return None
     x, y = region.left, region.top
     return Region(x + int(left), y + int(top), x + int(right), y + int(bottom))
-
-
-def _grown(region: Region, screen: FrameRef) -> Region:
-    right, bottom = min(screen.width, region.right + _REACH_PX), min(screen.height, region.bottom + _REACH_PX)
-    return Region(max(0, region.left - _REACH_PX), max(0, region.top - _REACH_PX), right, bottom)
 
 
 class Recorder:

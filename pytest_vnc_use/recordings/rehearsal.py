@@ -6,6 +6,7 @@ Where a small, local difference keeps a gate closed, the rehearsal opens the gat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -117,12 +118,9 @@ class Rehearsal:
 
 def _joined(parts: Sequence[Volatile], more: Sequence[Volatile]) -> tuple[Volatile, ...]:
     """Return all parts. A new part replaces the unstable parts within it; a caret stays."""
-    kept = [part for part in parts if part.kind != "unstable" or not _is_covered(part, more)]
+    new = [part.region for part in more]
+    kept = [part for part in parts if part.kind != "unstable" or not any(is_part_of(part.region, each) for each in new)]
     return (*kept, *more)
-
-
-def _is_covered(part: Volatile, others: Iterable[Volatile]) -> bool:
-    return any(is_part_of(part.region, other.region) for other in others)
 
 
 def _fits(part: Volatile, expected: Pixels, own: Iterable[Volatile]) -> bool:
@@ -144,8 +142,11 @@ def _other_looks(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[Volatile
             yield _part(known.region, [known], gate, seen)
         return
     differs = differing(gate.expected, seen) & ~gate.ignored & gate.compared
-    boxes = [_with_edge(box, differs.shape) for box in _thin_boxes(differs)]
-    if len(found.boxes) > MOST_DIFFERENCES or not _is_small(differs, boxes):
+    # with a pixel around each, so that a move of its content can be seen
+    boxes = [box.grown(1, *differs.shape[::-1]) for box in _thin_boxes(differs)]
+    area = sum((box.right - box.left) * (box.bottom - box.top) for box in boxes)
+    is_small = differs.mean() <= SMALL_SHARE and area <= _MOST_AREA * differs.size
+    if len(found.boxes) > MOST_DIFFERENCES or not is_small:
         return
     if any(box.meets(part.region) for box in boxes for part in gate.blinking):
         return
@@ -158,7 +159,7 @@ def _part(box: Region, known: Sequence[Volatile], gate: Gate, seen: Pixels) -> V
 
     A known part may be only a piece of the current one, where an earlier gate compared no more of it.
     """
-    region = _hull([box, *(part.region for part in known)])
+    region = reduce(Region.joined, (part.region for part in known), box)
     recorded = region.part_of(gate.expected)
     looks = [recorded.copy()]
     for part in known:
@@ -207,11 +208,6 @@ def _levels(pixels: Pixels) -> npt.NDArray[np.int16]:
 # --- boxes -----------------------------------------------------------------------------------------------------------
 
 
-def _is_small(differs: Mask, boxes: Sequence[Region]) -> bool:
-    area = sum((box.right - box.left) * (box.bottom - box.top) for box in boxes)
-    return bool(differs.mean() <= SMALL_SHARE and area <= _MOST_AREA * differs.size)
-
-
 def _thin_boxes(differs: Mask) -> Iterator[Region]:
     """Yield boxes around the differences; for a border, which is hollow, boxes around its four sides."""
     for box in boxes_of(differs):
@@ -225,15 +221,3 @@ def _thin_boxes(differs: Mask) -> Iterator[Region]:
         lines[box.top : box.bottom] = inside.mean(axis=1) > _LINE
         yield from boxes_of(of_box & lines[:, None])
         yield from boxes_of(of_box & ~lines[:, None])
-
-
-def _with_edge(box: Region, shape: tuple[int, ...]) -> Region:
-    """Return the box and a pixel around it, so that a move of its content can be seen."""
-    right, bottom = min(shape[1], box.right + 1), min(shape[0], box.bottom + 1)
-    return Region(max(0, box.left - 1), max(0, box.top - 1), right, bottom)
-
-
-def _hull(regions: Sequence[Region]) -> Region:
-    lefts, tops = [each.left for each in regions], [each.top for each in regions]
-    rights, bottoms = [each.right for each in regions], [each.bottom for each in regions]
-    return Region(min(lefts), min(tops), max(rights), max(bottoms))

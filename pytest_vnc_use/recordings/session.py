@@ -68,11 +68,13 @@ class RecordedTest:
     """A RunObserver that gives an agent the run to replay, and collects the recording of the test.
 
     The recording is written once the test has passed. In the mode `demonstrate`, `show` has a person do each task. A
-    `rehearsal` holds the recording to replay, and learns from the replay. Raises RecordingError where the recording
-    cannot be used.
+    `rehearsal` holds the recording to replay, and learns from the replay. `covers` says whether the settings want
+    covers over typed secrets. Raises RecordingError where the recording cannot be used.
     """
 
-    def __init__(self, key: Key, mode: Mode, show: Show | None = None, rehearsal: Rehearsal | None = None) -> None:
+    def __init__(
+        self, key: Key, mode: Mode, show: Show | None = None, rehearsal: Rehearsal | None = None, *, covers: bool = True
+    ) -> None:
         self.key = key
         self._rehearsal = rehearsal
         self._show = show
@@ -82,6 +84,8 @@ class RecordedTest:
         """The differences from the recording that a planner or a judge resolved anew."""
         self._watched = TransientWatch(rehearsal)
         self._recording = rehearsal.recording if rehearsal else load_of(key) if mode in ("auto", "replay") else None
+        self.covers = self._recording.has_covers(covers) if self._recording else covers
+        """True where typed secrets are covered in all pictures of this test; a replay does as was recorded."""
         self._masks = self._recording.masks if self._recording else masks_of(key)
         self._eyes: Callable[[], Controller] | None = None
         self._opening: list[Evidence] = []
@@ -387,7 +391,7 @@ class RecordedTest:
         if not seen or len(runs) < len(ended):
             return None
         height, width = seen[0].pixels().shape
-        return Recording(
+        recording = Recording(
             test=self.key.test,
             parameters=self.key.parameters,
             secrets=self.key.secrets,
@@ -396,3 +400,4 @@ class RecordedTest:
             claims=tuple(self._opening),
             runs=runs,
         )
+        return recording.model_copy(update={"covered": self.covers and recording.types_secrets})

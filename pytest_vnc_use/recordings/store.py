@@ -29,6 +29,7 @@ from pytest_vnc_use.recordings.format import (
 )
 from pytest_vnc_use.recordings.gates import surroundings
 from pytest_vnc_use.recordings.pictures import Chain, Pixels, change, picture_of, pixels_of, size_of
+from pytest_vnc_use.regular_file import read_regular
 from pytest_vnc_use.runs.folder import write_atomically
 from pytest_vnc_use.types import Region
 
@@ -66,7 +67,7 @@ def _file_name(test: str) -> str:
     """Return the test's name in characters that every file system takes; with a digest where that changes the name."""
     name = test.partition("::")[2].replace("::", ".") or test
     safe = re.sub(r"[^A-Za-z0-9_.=,+\[\]-]", "_", name)[:_LONGEST_NAME]
-    return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -75,7 +76,7 @@ def _file_name(test: str) -> str:
 def load(path: Path) -> Recording | None:
     """Return the recording at `path`, its pictures checked; None where there is none. Raises RecordingError."""
     try:
-        text = path.read_bytes().decode()
+        text = read_regular(path).decode()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as exc:
@@ -141,7 +142,7 @@ def _size(path: Path, name: str) -> tuple[int, int]:
 def _load_picture(path: Path, name: str) -> bytes:
     source = path.with_suffix("") / name
     try:
-        picture = source.read_bytes()
+        picture = read_regular(source)
     except OSError as exc:
         raise RecordingError(f"a picture of {str(path)!r} cannot be read: {exc}; {ANEW}") from exc
     if picture.startswith(_LFS_POINTER):
@@ -199,7 +200,7 @@ def save(path: Path, recording: Recording) -> bool:
     """
     name = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:16]
     lock = Path(tempfile.gettempdir(), f"vnc-use-recording-{name}.lock")
-    with FileLock(lock, timeout=_LOCK_S):
+    with FileLock(lock, mode=0o600, timeout=_LOCK_S):
         try:
             return _save(path, recording)
         finally:

@@ -7,12 +7,14 @@ visible on light, dark and coloured backgrounds.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import BytesIO
 from math import atan2, cos, pi, sin
 
 from PIL import Image, ImageDraw
 from typing_extensions import assert_never
 
+from pytest_vnc_use.report.page.png_pixels import open_png
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
@@ -51,27 +53,38 @@ _WAYS: dict[Direction, Point] = {"up": (0, -1), "down": (0, 1), "left": (-1, 0),
 def mark_action(png: bytes, action: Action) -> bytes:
     """Return the frame `png` with the action's point or path on it; unchanged if the action has none.
 
-    A point off the frame is drawn at its edge.
+    A point off the frame is drawn at its edge. Raises RunFolderError if the picture is damaged.
     """
-    image = Image.open(BytesIO(png))
-    lines = _lines(action, image.size, _unit(image))
-    return _drawn(image, lines) if lines else png
+    image = open_png(png)
+    mark = _mark(action, image.size)
+    return _drawn(image, mark) if mark else png
 
 
-def action_lines(action: Action, size: tuple[int, int]) -> list[Line]:
-    """Return the lines of the action's point or path on a frame of this size; none if the action has no place."""
-    return _lines(action, size, max(1.0, size[0] / 1440))
+def action_path(action: Action, size: tuple[int, int]) -> str:
+    """Return the action's point or path on a frame of this size as the data of an SVG path; "" if it has no place.
+
+    Pixels of the frame are the unit. A point is in the middle of its pixel.
+    """
+    mark = _mark(action, size)
+    return _svg(mark) if mark else ""
 
 
-def mark_region(png: bytes, region: Region) -> bytes:
-    """Return the frame `png` with a border around `region`."""
-    image = Image.open(BytesIO(png))
-    left, top = _within(image.size, region.left - _GAP, region.top - _GAP)
-    right, bottom = _within(image.size, region.right + _GAP, region.bottom + _GAP)
-    return _drawn(image, [[(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]])
+def region_path(region: Region, size: tuple[int, int]) -> str:
+    """Return a border around `region` on a frame of this size as the data of an SVG path."""
+    return _svg(_border(region, size))
 
 
-def _lines(action: Action, size: tuple[int, int], unit: float) -> list[Line]:
+@dataclass(frozen=True)
+class _Mark:
+    """The drawing of a place: lines, and rings of `radius` around points."""
+
+    lines: Sequence[Line]
+    rings: Sequence[Point] = ()
+    radius: float = _RADIUS
+
+
+def _mark(action: Action, size: tuple[int, int]) -> _Mark | None:
+    unit = _unit(size)
     match action:
         case Click() | MouseDown() | MouseUp() | Move():
             return _target(_within(size, action.x, action.y), unit)
@@ -79,17 +92,17 @@ def _lines(action: Action, size: tuple[int, int], unit: float) -> list[Line]:
             return _target(_within(size, x, y), unit)
         case Drag():
             start, end = _within(size, action.x, action.y), _within(size, action.to_x, action.to_y)
-            return [_ring(start, unit), *_arrow(start, end, unit)]
+            return _Mark(_arrow(start, end, unit), [start], _RADIUS * unit)
         case Scroll():
             start, (right, down) = _within(size, action.x, action.y), _WAYS[action.direction]
             end = (start[0] + right * _SCROLL * unit, start[1] + down * _SCROLL * unit)
-            return [_ring(start, unit), *_arrow(start, end, unit)]
+            return _Mark(_arrow(start, end, unit), [start], _RADIUS * unit)
         case TypeText() | KeyCombo() | KeyDown() | KeyUp():
-            return []
+            return None
         case OpenAddress() | TraverseHistory() | Wait() | TakeScreenshot():
-            return []
+            return None
         case CallFunction() | InvalidAction():
-            return []
+            return None
         case _:
             assert_never(action)
 
@@ -98,17 +111,19 @@ def _within(size: tuple[int, int], x: int, y: int) -> Point:
     return min(max(x, 0), size[0] - 1), min(max(y, 0), size[1] - 1)
 
 
-def _unit(image: Image.Image) -> float:
-    return max(1.0, image.width / 1440)
+def _unit(size: tuple[int, int]) -> float:
+    return max(1.0, size[0] / 1440)
 
 
-def _target(at: Point, unit: float) -> list[Line]:
+def _target(at: Point, unit: float) -> _Mark:
     ticks = [[_polar(at, turn * pi / 2, radius * unit) for radius in _TICK] for turn in range(4)]
-    return [_ring(at, unit), *ticks, [at]]
+    return _Mark([*ticks, [at]], [at], _RADIUS * unit)
 
 
-def _ring(at: Point, unit: float) -> Line:
-    return [_polar(at, turn * pi / 32, _RADIUS * unit) for turn in range(65)]
+def _border(region: Region, size: tuple[int, int]) -> _Mark:
+    left, top = _within(size, region.left - _GAP, region.top - _GAP)
+    right, bottom = _within(size, region.right + _GAP, region.bottom + _GAP)
+    return _Mark([[(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]])
 
 
 def _arrow(start: Point, end: Point, unit: float) -> list[Line]:
@@ -120,12 +135,29 @@ def _polar(centre: Point, angle: float, radius: float) -> Point:
     return centre[0] + radius * cos(angle), centre[1] + radius * sin(angle)
 
 
-def _drawn(frame: Image.Image, lines: Sequence[Line]) -> bytes:
+def _svg(mark: _Mark) -> str:
+    radius, across = _short(mark.radius), _short(2 * mark.radius)
+    half = f"a{radius} {radius} 0 1 0"
+    rings = [f"M{_middle((x - mark.radius, y))}{half} {across} 0{half} -{across} 0" for x, y in mark.rings]
+    lines = [f"M{'L'.join(map(_middle, line))}{'h0' if len(line) == 1 else ''}" for line in mark.lines]
+    return "".join([*rings, *lines])
+
+
+def _middle(pixel: Point) -> str:
+    return f"{_short(pixel[0] + 0.5)} {_short(pixel[1] + 0.5)}"
+
+
+def _short(number: float) -> str:
+    return f"{round(number, 1):g}"
+
+
+def _drawn(frame: Image.Image, mark: _Mark) -> bytes:
     image = frame.convert("RGB")
     draw = ImageDraw.Draw(image)
+    rings = [[_polar(at, turn * pi / 32, mark.radius) for turn in range(65)] for at in mark.rings]
     for colour, width in _PASSES:
-        for line in lines:
-            _stroke(draw, line, colour, width * _unit(image))
+        for line in (*rings, *mark.lines):
+            _stroke(draw, line, colour, width * _unit(image.size))
     png = BytesIO()
     image.save(png, "PNG", compress_level=4)
     return png.getvalue()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 
-from PIL import Image
-
 from pytest_vnc_use.atomic_file import write_atomically
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.report.page.png_pixels import open_png
+from pytest_vnc_use.runs.reading import read_whole
 
 _THUMB = (320, 200)
 
@@ -27,45 +28,49 @@ def data_uri(png: bytes) -> str:
 def thumbnail(png: bytes) -> str:
     """Return a small picture of the picture as an address. Raises RunFolderError if it is damaged."""
     content = BytesIO()
-    try:
-        with Image.open(BytesIO(png), formats=["PNG"]) as image:
-            small = image.convert("RGB").reduce(max(image.width // (2 * _THUMB[0]), 1))
-            small.thumbnail(_THUMB)
-            small.save(content, "WEBP", quality=75, method=0)
-    except (OSError, SyntaxError, ValueError) as exc:
-        raise RunFolderError(f"the picture is damaged: {exc}") from exc
+    image = open_png(png)
+    small = image.convert("RGB").reduce(max(image.width // (2 * _THUMB[0]), 1))
+    small.thumbnail(_THUMB)
+    small.save(content, "WEBP", quality=75, method=0)
     return f"data:image/webp;base64,{b64encode(content.getvalue()).decode('ascii')}"
 
 
-def asset_writer(assets_dir: Path, prefix: str) -> Link:
-    """Return a link that keeps pictures in `assets_dir`, each once; an address is `prefix` and the file's name.
+@dataclass(frozen=True)
+class AssetLink:
+    """A link to files in the folder `prefix`, such as `assets/`, that lies beside a report.
 
-    `prefix` leads from the report to the folder, such as `assets/`. Processes may write at the same time. The folder is
-    made with the first picture. The link raises OSError if it cannot write.
+    Another process, or another machine, may write the report. So the pictures are only noted here, by file name.
     """
 
-    def link(png: bytes) -> str:
-        name = _name(png)
-        if not (assets_dir / name).exists():
-            assets_dir.mkdir(parents=True, exist_ok=True)
-            write_atomically(assets_dir / name, png)
-        return prefix + name
+    prefix: str
+    pictures: dict[str, bytes] = field(default_factory=dict)
 
-    return link
+    def __call__(self, png: bytes) -> str:
+        """Note a picture, and return its address."""
+        name = f"{hashlib.sha256(png).hexdigest()}.png"
+        self.pictures[name] = png
+        return self.prefix + name
 
 
-def collecting(pictures: set[bytes], prefix: str) -> Link:
-    """Return a link that gives the addresses of `asset_writer` in advance: another machine may write the report.
+def keep_asset(file: Path, png: bytes, original: Path | None = None) -> None:
+    """Keep a picture at `file`, unless it is there: as a hard link to `original` if that has it, else as a copy.
 
-    The pictures are put into `pictures`, to be written there.
+    Processes may write at the same time. Raises OSError.
     """
+    if file.exists():
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if original is None or not _is_linked(file, original, png):
+        write_atomically(file, png)
 
-    def link(png: bytes) -> str:
-        pictures.add(png)
-        return prefix + _name(png)
 
-    return link
-
-
-def _name(png: bytes) -> str:
-    return f"{hashlib.sha256(png).hexdigest()}.png"
+def _is_linked(file: Path, original: Path, png: bytes) -> bool:
+    try:
+        if read_whole(original, len(png)) != png:
+            return False
+        os.link(original, file)
+    except FileExistsError:
+        return True
+    except OSError:  # it is on another machine or another disk, or there are no hard links
+        return False
+    return True

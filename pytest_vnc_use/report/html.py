@@ -18,14 +18,15 @@ from pathlib import Path
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.report import phrases
-from pytest_vnc_use.report.annotate import mark_action, mark_region
+from pytest_vnc_use.report.annotate import action_path, region_path
 from pytest_vnc_use.report.assets import Link
+from pytest_vnc_use.report.page.pictures import Screens
 from pytest_vnc_use.report.phrases import Tone
 from pytest_vnc_use.report.templates import render
 from pytest_vnc_use.runs.captions import Caption, Part
 from pytest_vnc_use.runs.folder import RunFolder, Trace, read_trace
 from pytest_vnc_use.runs.program_logs import read_logs
-from pytest_vnc_use.types import FrameRef, Reading, Step, Verdict, VerdictKind
+from pytest_vnc_use.types import Action, FrameRef, Reading, Region, Step, Verdict, VerdictKind
 
 _STYLE = files(__package__).joinpath("run.css").read_text("utf-8")
 _VERDICT_TONES: dict[VerdictKind, Tone] = {"holds": "good", "fails": "bad", "unsure": "doubt"}
@@ -45,12 +46,16 @@ class Badge:
 
 @dataclass(frozen=True)
 class Picture:
-    """The address and the size of a picture in pixels, or why there is none."""
+    """The address and the size of a picture in pixels, or why there is none.
+
+    `mark` is what stands over it, as the data of an SVG path.
+    """
 
     address: str = ""
     width: int = 0
     height: int = 0
     problem: str = ""
+    mark: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,9 +86,8 @@ class Group:
     reason: str = ""
 
 
-Draw = Callable[[bytes], bytes]
-Show = Callable[[FrameRef, Draw], Picture]
-"""A function from a stored frame, and a drawing on it, to its picture."""
+Show = Callable[[FrameRef], Picture]
+"""A function from a stored frame to its picture."""
 
 
 def run_html(
@@ -100,7 +104,7 @@ def run_html(
         trace = read_trace(run_folder)
     except RunFolderError as exc:
         return render("run", style=_STYLE, problem=Badge("cannot be shown", "bad"), problem_text=str(exc))
-    show = partial(_picture, RunFolder(run_folder), link)
+    show = partial(_picture, Screens(RunFolder(run_folder)), link)
     bad = [verdict for verdict in trace.verdicts if verdict.kind != "holds"]
     held = [verdict for verdict in trace.verdicts if verdict.kind == "holds"]
     decided = [*_drift_figures(trace, show), *(_verdict_figure(each, trace, show, is_first=True) for each in bad)]
@@ -130,15 +134,21 @@ def run_html(
     )
 
 
-def _picture(folder: RunFolder, link: Link, ref: FrameRef, draw: Draw) -> Picture:
+def _picture(screens: Screens, link: Link, ref: FrameRef) -> Picture:
     try:
-        return Picture(link(draw(folder.load_png(ref))), ref.width, ref.height)
+        return Picture(link(screens.png(ref)), ref.width, ref.height)
     except RunFolderError as exc:
         return Picture(problem=f"no picture: {exc}")
 
 
-def _undrawn(png: bytes) -> bytes:
-    return png
+def _marked(picture: Picture, action: Action) -> Picture:
+    return picture if picture.problem else replace(picture, mark=action_path(action, (picture.width, picture.height)))
+
+
+def _bordered(picture: Picture, region: Region | None) -> Picture:
+    if region is None or picture.problem:
+        return picture
+    return replace(picture, mark=region_path(region, (picture.width, picture.height)))
 
 
 # --- the parts of the block -------------------------------------------------------------------------------------------
@@ -186,13 +196,13 @@ def _step_figure(step: Step, reason: str, show: Show) -> Figure:
     state, tone = _state(step)
     return Figure(
         tone,
-        show(step.frame_before, partial(mark_action, action=step.proposal.action)),
+        _marked(show(step.frame_before), step.proposal.action),
         (Part(f"{step.number}. "), *(replace(part, text=cut(part.text)) for part in phrases.caption_of(step))),
         _step_lines(step, reason),
         badge=Badge(state, tone) if state else None,
-        transients=[show(frame, _undrawn) for frame in step.passed],
+        transients=[show(frame) for frame in step.passed],
         step=step.number,
-        crop=show(step.crop, _undrawn) if step.crop and not phrases.is_named(step) else None,
+        crop=show(step.crop) if step.crop and not phrases.is_named(step) else None,
     )
 
 
@@ -219,22 +229,21 @@ def _step_lines(step: Step, reason: str) -> list[Line]:
 def _end_figure(trace: Trace, show: Show) -> Figure:
     outcome = _outcome(trace)
     title = "The last frame" if trace.steps else "The first frame; no step was taken"
-    return Figure(outcome.tone, show(trace.last_frame, _undrawn), title, _ending(trace), marks=[outcome])
+    return Figure(outcome.tone, show(trace.last_frame), title, _ending(trace), marks=[outcome])
 
 
 def _drift_figures(trace: Trace, show: Show) -> Iterator[Figure]:
     """Yield the recorded screen and the current one, side by side."""
     for drift in trace.drifts:
         badge = Badge("healed", "doubt") if drift.healed else Badge("not as recorded", "bad")
-        mark = partial(mark_region, region=drift.region) if drift.region else _undrawn
         for name, frame in (("as recorded", drift.recorded), ("now", drift.seen)):
-            yield Figure(badge.tone, show(frame, mark), name, [("reason", drift.problem)], badge)
+            yield Figure(badge.tone, _bordered(show(frame), drift.region), name, [("reason", drift.problem)], badge)
 
 
 def _transient_figures(trace: Trace, show: Show) -> Iterator[Figure]:
     """Yield the transient frames that were not recorded."""
     for transient in trace.transients:
-        picture = show(transient.seen, partial(mark_region, region=transient.region))
+        picture = _bordered(show(transient.seen), transient.region)
         badge = Badge("for a moment", "doubt")
         yield Figure("doubt", picture, "not when it was recorded", [("reason", transient.problem)], badge)
 
@@ -270,5 +279,5 @@ def _judged_picture(judged: Verdict | Reading, shown: FrameRef | None, last: Fra
     """Return the picture of the judged region; None if it would repeat the frame that is `shown` already."""
     frame = judged.frame or last
     if judged.region:
-        return show(frame, partial(mark_region, region=judged.region))
-    return show(frame, _undrawn) if frame != shown else None
+        return _bordered(show(frame), judged.region)
+    return show(frame) if frame != shown else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,7 +17,7 @@ from typing_extensions import assert_never
 from pytest_vnc_use.errors import RunFolderUnwritable
 from pytest_vnc_use.report.page.model import Box, ClaimView, Pair, Shot, StepView
 from pytest_vnc_use.report.page.run_view import ShownRun, show_run
-from pytest_vnc_use.report.page.text import short
+from pytest_vnc_use.report.page.text import free_name, short
 from pytest_vnc_use.report.repeating import repeating
 from pytest_vnc_use.report.sanitizing import sanitize
 from pytest_vnc_use.runs.captions import Caption, Part
@@ -41,15 +41,20 @@ def run_markdown(run: Path, base: Path) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def write_markdown(run: Path, folder: Path) -> Path:
-    """Write a run as Markdown into a folder, and return the file's path. Raises RunFolderUnwritable."""
+def write_markdown(runs: Iterable[Path], folder: Path) -> Iterator[Path]:
+    """Write each run as Markdown into a folder, and yield the files. Raises RunFolderUnwritable.
+
+    Runs of the same name, from several folders, get a file each: `RUN.md`, `RUN-2.md`.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
         raise RunFolderUnwritable(f"cannot write the report into {str(folder)!r}: {exc}") from exc
-    target = folder / f"{run.name}.md"
-    write_atomically(target, run_markdown(run, folder).encode("utf-8", "replace"))
-    return target
+    taken: set[str] = set()
+    for run in runs:
+        target = folder / f"{free_name(run.name, taken)}.md"
+        write_atomically(target, run_markdown(run, folder).encode("utf-8", "replace"))
+        yield target
 
 
 # --- quoting ----------------------------------------------------------------------------------------------------------
@@ -134,7 +139,8 @@ def _parts(shown: ShownRun, links: Links) -> Iterator[str]:
     yield "\n".join(f"- Missing here: {code(each)}" for each in view.damage)
     yield "## What was to be done"
     yield block(view.task, 2_000)
-    yield "\n".join(f"- to hold at the end: {code(claim)}" for claim in _expected(shown))
+    expected = shown.trace.started.expect if shown.trace else ()
+    yield "\n".join(f"- to hold at the end: {code(claim)}" for claim in expected)
     yield "## What decided it"
     yield from _deciding(shown, links)
     yield f"## Steps\n\n{_steps(view.steps, links)}"
@@ -148,10 +154,6 @@ def _parts(shown: ShownRun, links: Links) -> Iterator[str]:
     yield "\n".join(f"- {name}: {code(text, 300)}" for name, text in view.facts)
     page = [links.to("the page of the run", INDEX)] if links.has_page else []
     yield ", ".join([*page, links.to("the run folder")])
-
-
-def _expected(shown: ShownRun) -> Sequence[str]:
-    return shown.trace.started.expect if shown.trace else ()
 
 
 def _deciding(shown: ShownRun, links: Links) -> Iterator[str]:

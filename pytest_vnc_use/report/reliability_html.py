@@ -6,10 +6,9 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from PIL import Image
-
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.assets import data_uri
+from pytest_vnc_use.report.page.png_pixels import open_png
 from pytest_vnc_use.report.reliability import repetition_of
 from pytest_vnc_use.report.results import Reliability, Side
 from pytest_vnc_use.report.templates import render
@@ -54,7 +53,7 @@ def _side(side: Side) -> Mapping[str, str]:
 
 def _scaled(png: bytes) -> bytes:
     file = io.BytesIO()
-    with Image.open(io.BytesIO(png)) as picture:
-        picture.thumbnail((_WIDTH_PX, _WIDTH_PX))
-        picture.save(file, "PNG")
+    picture = open_png(png)
+    picture.thumbnail((_WIDTH_PX, _WIDTH_PX))
+    picture.save(file, "PNG")
     return file.getvalue()

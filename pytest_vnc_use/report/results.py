@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.runs.ended_test import FINE
 from pytest_vnc_use.runs.folder import from_json, read_trace, to_json, write_atomically
-from pytest_vnc_use.runs.reading import read_whole
+from pytest_vnc_use.runs.json_lines import load_json
+from pytest_vnc_use.runs.reading import LARGEST, read_whole
 from pytest_vnc_use.runs.run_summary import outcome_of
 from pytest_vnc_use.types import FrameRef, Usage
 
@@ -234,7 +236,7 @@ def session_results(started_at: str, ended_at: str, tests: Sequence[ItemResult])
 
 def write_results(path: Path, results: SessionResults) -> None:
     """Write all results or nothing, in place of earlier ones. Raises RunFolderUnwritable, OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     text = json.dumps(to_json(results), ensure_ascii=False, indent=1)
     write_atomically(path, text.encode("utf-8", "replace"))
 
@@ -242,11 +244,11 @@ def write_results(path: Path, results: SessionResults) -> None:
 def read_results(path: Path) -> SessionResults:
     """Return the results in a file. Raises RunFolderError if there are none, or they are of a newer version."""
     try:
-        content: Any = json.loads(read_whole(path))
+        content: Any = load_json(read_whole(path, LARGEST))
     except (OSError, ValueError, RecursionError) as exc:
         raise RunFolderError(f"{str(path)!r} must be results in JSON: {exc}") from exc
     header = {name: content.get(name) for name in ("format", "version")} if isinstance(content, dict) else content
     match header:
         case {"format": str(form), "version": int(version)} if form == FORMAT and version <= VERSION:
             return from_json(SessionResults, content)
-    raise RunFolderError(f"{str(path)!r} must be {FORMAT} up to version {VERSION}, got {header!r}")
+    raise RunFolderError(f"{str(path)!r} must be {FORMAT} up to version {VERSION}, got {got(header)}")

@@ -126,7 +126,8 @@ def _without_place(action: _Placeless) -> Iterator[Part]:
         case KeyUp(key=key):
             yield from (Part("release "), Part(key, "quote"))
         case OpenAddress(address=address):
-            yield from (Part("open the address "), Part(_quoted(address), "quote"))
+            new = "in a new window " if action.in_new_window else ""
+            yield from (Part(f"open {new}the address "), Part(_quoted(address), "quote"))
         case TraverseHistory(direction=direction):
             yield Part(f"go {direction} in the browser's history")
         case Wait(duration_s=duration_s):

@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.runs.folder import write_atomically
-from pytest_vnc_use.runs.json_lines import from_json, to_json
+from pytest_vnc_use.runs.json_lines import from_json, load_json, to_json
 from pytest_vnc_use.runs.reading import LARGEST, read_whole
 
 FORMAT = "pytest-vnc-use result"
@@ -69,7 +69,7 @@ def read_ended_test(run_folder: Path) -> EndedTest | None:
     """
     path = run_folder / FILE
     try:
-        content: Any = json.loads(read_whole(path, LARGEST))
+        content: Any = load_json(read_whole(path, LARGEST))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as exc:

@@ -8,6 +8,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from pydantic import NonNegativeInt
+
 from pytest_vnc_use.runs.json_lines import JsonLines, from_line, to_json
 from pytest_vnc_use.types import JsonObject, ModelExchange
 
@@ -41,10 +43,18 @@ class Exchanges:
         for line in self._lines.read():
             exchange: ModelExchange = from_line(self._lines.path, ModelExchange, line)
             previous = requests.get(exchange.purpose, {})
-            repeated = {key: previous.get(key, [])[:count] for key, count in line.get("repeats", {}).items()}
-            request = {key: [*repeated[key], *v] if key in repeated else v for key, v in exchange.request.items()}
+            counts = from_line(self._lines.path, dict[str, NonNegativeInt], line.get("repeats", {}))
+            repeated = {key: _list(previous.get(key))[:count] for key, count in counts.items()}
+            request = {
+                key: [*repeated[key], *_list(rest)] if key in repeated else rest
+                for key, rest in exchange.request.items()
+            }
             requests[exchange.purpose] = request
             yield replace(exchange, request=request)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _shared(before: Any, now: Any) -> int:

@@ -4,6 +4,7 @@
       trace.jsonl         a header, then one event of `types.RunEvent` a line, each complete by itself
       exchanges.jsonl     one HTTP exchange with a model a line, complete; the trace has its line number
       screens/            the picture of each frame, once, as <sha256>.png; see runs/shared_pictures.py
+      messages.jsonl      the messages that were sent to the VNC server, with vnc_keep_messages; see runs/messages.py
       checkpoints.sqlite  the graph's own file, which this module never opens
       logs/               the output of the desktop's processes, see runs/program_logs.py
       result.json         how the test ended that made the run, see runs/ended_test.py
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import shutil
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -62,6 +64,11 @@ class RunFolder:
         self._lock = Lock()
         self._began_s = None if began_at is None else time.monotonic() - max(time.time() - began_at, 0.0)
 
+    @property
+    def began_s(self) -> float:
+        """The moment of the monotonic clock when the run began; now, where its trace does not tell."""
+        return time.monotonic() if self._began_s is None else self._began_s
+
     @classmethod
     def create(cls, runs_dir: Path, run_id: str) -> RunFolder:
         """Return a new folder with its header, for its owner alone.
@@ -70,14 +77,18 @@ class RunFolder:
         """
         path = path_of(runs_dir, run_id)
         try:
-            runs_dir.mkdir(parents=True, exist_ok=True)
+            runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.mkdir(mode=0o700)
             (path / "screens").mkdir(mode=0o700)
         except OSError as exc:
             raise RunFolderUnwritable(f"cannot make the run folder {str(path)!r}: {exc}") from exc
         header = Header(run_id, began_at=round(time.time(), 3))
         folder = cls(path, header.began_at)
-        folder._trace.append(to_json(header))
+        try:
+            folder._trace.append(to_json(header))
+        except RunFolderUnwritable:
+            shutil.rmtree(path, ignore_errors=True)  # it holds nothing, and nobody would tell of it
+            raise
         return folder
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,12 +14,15 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
-from pytest_vnc_use.runs.reading import read_whole
+from pytest_vnc_use.plain_text import got
+from pytest_vnc_use.runs.reading import LARGEST, read_whole
 from pytest_vnc_use.types import JsonObject
 
 T = TypeVar("T")
 DEEPEST = 100
 """The most levels of nested JSON. No model needs more, and deeper JSON breaks the programs that read it."""
+MOST_VALUES = 1_000_000
+"""The most values in a file or a line of JSON. One takes up to 100 bytes of memory, and may be two bytes of text."""
 TOO_DEEP = f"must not be more than {DEEPEST} levels of JSON deep"
 
 
@@ -51,7 +55,7 @@ def from_json(form: Any, data: Any) -> Any:
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "it"
-        raise RunFolderError(f"{place} does not fit: {first['msg']}, got {first['input']!r}") from exc
+        raise RunFolderError(f"{place} does not fit: {first['msg']}, got {got(first['input'])}") from exc
 
 
 def from_line(path: Path, form: Any, line: JsonObject) -> Any:
@@ -60,6 +64,19 @@ def from_line(path: Path, form: Any, line: JsonObject) -> Any:
         return from_json(form, line)
     except RunFolderError as exc:
         raise RunFolderError(f"{str(path)!r} is damaged: {exc}") from exc
+
+
+def load_json(text: bytes, most: int = MOST_VALUES) -> Any:
+    """Return the value in a JSON text. Raises ValueError if it is none, or has too many values; RecursionError."""
+    values = values_in(text)
+    if values > most:
+        raise ValueError(f"it may have at most {most} values, it has about {values}")
+    return json.loads(text)
+
+
+def values_in(text: bytes) -> int:
+    """Return about how many values a JSON text, or a part of one, has; no fewer than it has."""
+    return sum(map(text.count, (b",", b"[", b"{")))
 
 
 def is_shallow(value: Any, levels: int = DEEPEST) -> bool:
@@ -81,14 +98,22 @@ class JsonLines:
         self._last = b""
 
     def append(self, value: JsonObject) -> None:
-        """Write one line. A character that UTF-8 cannot hold (half a surrogate pair) becomes "?"."""
+        """Write one line. A character that UTF-8 cannot hold (half a surrogate pair) becomes "?".
+
+        Raises RunFolderUnwritable, also for a line that would make the file larger than what is read.
+        """
         line = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         try:
             if not self._is_whole:
-                self._drop_torn_line()
+                if self.path.exists():  # the last line may be torn
+                    os.truncate(self.path, read_whole(self.path, LARGEST).rfind(b"\n") + 1)
                 self._last = (self.lines() or [b""])[-1]
-            self._is_whole, line = False, self._seal(line, self._last)
+            line = self._seal(line, self._last)
             with open(self.path, "ab", opener=private) as file:
+                size = file.tell() + len(line) + 1
+                if size > LARGEST:
+                    raise OSError(errno.EFBIG, f"it must have at most {LARGEST} bytes, with this line it has {size}")
+                self._is_whole = False
                 file.write(line + b"\n")
             self._is_whole, self._last = True, line
         except OSError as exc:
@@ -110,7 +135,7 @@ class JsonLines:
     def lines(self) -> list[bytes]:
         """Return all whole lines as they are; none if there is no file. Raises RunFolderError."""
         try:
-            return read_whole(self.path).split(b"\n")[:-1]
+            return read_whole(self.path, LARGEST).split(b"\n")[:-1]
         except FileNotFoundError:
             return []
         except OSError as exc:
@@ -118,13 +143,9 @@ class JsonLines:
 
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
         try:
-            value = json.loads(line)
+            value = load_json(line)
         except (ValueError, RecursionError) as exc:
             raise RunFolderError(f"{str(self.path)!r} is damaged: line {number} is not JSON: {exc}") from exc
         if not isinstance(value, dict):
-            raise RunFolderError(f"{str(self.path)!r} is damaged: line {number} is {value!r}, not a JSON object")
+            raise RunFolderError(f"{str(self.path)!r} is damaged: line {number} is {got(value)}, not a JSON object")
         return value
-
-    def _drop_torn_line(self) -> None:
-        if self.path.exists():
-            os.truncate(self.path, self.path.read_bytes().rfind(b"\n") + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +23,11 @@ def drop_checkpoints(run_folder: Path) -> None:
 
 
 def drop_pictures(run_folder: Path) -> None:
-    """Remove the pictures of a run, the exchanges with models and the logs of programs."""
+    """Remove the pictures of a run, the exchanges with models, the messages to its server and the logs of programs."""
     for name in ("screens", "logs", "page"):
         shutil.rmtree(run_folder / name, ignore_errors=True)
-    (run_folder / "exchanges.jsonl").unlink(missing_ok=True)
+    for name in ("exchanges.jsonl", "messages.jsonl"):
+        (run_folder / name).unlink(missing_ok=True)
 
 
 def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
@@ -42,7 +43,8 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
     if total <= most:
         return ""
     kept, removed, bad = {path.resolve() for path in keep}, 0, 0
-    for path, ended in _in_order(files, kept):
+    may_go = [(path, ended) for path in files if path.resolve() not in kept and (ended := _ended(path))]
+    for path, ended in sorted(may_go, key=lambda run: (run[1].is_bad, (run[0] / FILE).stat().st_mtime, run[0].name)):
         if total <= most:
             break
         shutil.rmtree(path, ignore_errors=True)
@@ -53,12 +55,6 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
     message = f"{runs} removed, the oldest first" + (f", {bad} of them of tests that failed" if bad else "")
     rest = "" if total <= most else f"; {total / _MEGABYTE:.0f} MB are left, in runs that stay"
     return f"{message}: all runs had {before / _MEGABYTE:.0f} MB of at most {megabytes} (vnc_max_megabytes){rest}"
-
-
-def _in_order(paths: Collection[Path], kept: Collection[Path]) -> Iterator[tuple[Path, EndedTest]]:
-    """Yield the runs that may go, in the order in which they go."""
-    ended_runs = [(path, ended) for path in paths if path.resolve() not in kept and (ended := _ended(path))]
-    yield from sorted(ended_runs, key=lambda each: (each[1].is_bad, (each[0] / FILE).stat().st_mtime, each[0].name))
 
 
 def _ended(path: Path) -> EndedTest | None:

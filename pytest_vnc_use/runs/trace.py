@@ -12,6 +12,7 @@ from pydantic import Field
 from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.runs.json_lines import JsonLines, from_line
 from pytest_vnc_use.runs.seal import are_sealed
 from pytest_vnc_use.types import (
@@ -19,6 +20,7 @@ from pytest_vnc_use.types import (
     Decision,
     Drifted,
     Extracted,
+    FolderMade,
     FrameRef,
     GateAwaited,
     JsonObject,
@@ -189,7 +191,7 @@ class _Contents:
                 self.open_step, self.asked, self.ended = None, None, None
             case ModelExchange():
                 self.exchanges.append(event)
-            case ModelAsked() | GateAwaited():  # observers get them, the trace does not
+            case ModelAsked() | GateAwaited() | FolderMade():  # observers get them, the trace does not
                 pass
             case Judged(verdict=verdict):
                 self.verdicts.append(verdict)
@@ -239,13 +241,14 @@ def event_of(path: Path, line: JsonObject) -> TimedEvent:
 
 def is_event(line: JsonObject) -> bool:
     """Return whether a line is of a kind of event that this version knows."""
-    return line.get("kind") in _KINDS
+    kind = line.get("kind")
+    return isinstance(kind, str) and kind in _KINDS
 
 
 def header_of(path: Path, line: JsonObject) -> Header:
     """Return the header of a trace. Raises RunFolderError if it is none, or of a newer version."""
     if line.get("format") != FORMAT:
-        raise RunFolderError(f"{str(path)!r} is damaged: it must begin with the header of a {FORMAT}, got {line!r}")
+        raise RunFolderError(f"{str(path)!r} is damaged: it must begin with the header of a {FORMAT}, got {got(line)}")
     header: Header = from_line(path, Header, line)
     if header.version > VERSION:
         raise RunFolderError(

@@ -24,7 +24,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable, SettingsError
+from pytest_vnc_use.regular_file import read_regular
 from pytest_vnc_use.runs.folder import from_json, read_trace, to_json, write_atomically
+from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.runs.uitask_actions import FINISH, actions_of, finished_with, words_for
 from pytest_vnc_use.types import (
     SECRET_MARK,
@@ -188,7 +190,7 @@ def read_execution(path: Path) -> Execution:
 
     Raises RunFolderError if there is none, or if a record is wrong; the error names the record.
     """
-    file = _found(path) if path.is_dir() else path
+    file = _found(path) if os.path.isdir(path) else path  # noqa: PTH112  # raises nothing
     if file is None:
         raise RunFolderError(f"{str(path)!r} has no action trace: it must hold {FINAL} or {PARTIAL}")
     try:
@@ -204,7 +206,7 @@ def _found(run_folder: Path) -> Path | None:
 
 def _records_in(file: Path) -> list[dict[str, Any]]:
     try:
-        records = json.loads(file.read_bytes())
+        records = load_json(read_regular(file))
     except (OSError, ValueError, RecursionError) as exc:
         raise RunFolderError(f"it must be JSON: {exc}") from exc
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):

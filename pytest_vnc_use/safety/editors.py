@@ -292,9 +292,11 @@ class Editor:
             case "end":
                 return self._line_end(self.caret)
             case "blank before":
-                return _blank_before(self.text, self.caret)
+                found = _BLANK_BEFORE.match(self.text[: self.caret][::-1])  # as a shell's ctrl+w counts words
+                return self.caret - found.end() if found else 0
             case "word before":
-                return _word_start(self.text, self.caret)
+                found = _WORD_AFTER.match(self.text[: self.caret][::-1])
+                return self.caret - found.end() if found else 0
             case "word after":
                 return _word_end(self.text, self.caret)
             case _:
@@ -324,17 +326,6 @@ class Editor:
             yield Joined(line[0], max(self.start, low) - low, min(self.end, high) - low)
         recent = self.text[self.since :]
         yield Joined(recent, max(0, self.start - self.since), max(0, self.end - self.since))
-
-
-def _word_start(text: str, caret: int) -> int:
-    found = _WORD_AFTER.match(text[:caret][::-1])
-    return caret - found.end() if found else 0
-
-
-def _blank_before(text: str, caret: int) -> int:
-    """Return the place of the blank before a word, as a shell's ctrl+w counts words."""
-    found = _BLANK_BEFORE.match(text[:caret][::-1])
-    return caret - found.end() if found else 0
 
 
 def _word_end(text: str, caret: int) -> int:

@@ -45,6 +45,8 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 from pydantic_core import ErrorDetails
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.plain_text import got
+from pytest_vnc_use.regular_file import read_regular
 from pytest_vnc_use.safety import strict
 from pytest_vnc_use.safety.addresses import Addresses
 from pytest_vnc_use.safety.rules import OnDeny, Policy, Rule, Unmatched, key_set, rule_title, unknown_keys
@@ -59,8 +61,10 @@ tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 def _regex(value: Any) -> re.Pattern[str]:
     try:
         return re.compile(value)
-    except (re.error, TypeError) as exc:
+    except (re.error, TypeError, OverflowError) as exc:
         raise ValueError(f"must be a regular expression ({exc})") from exc
+    except RecursionError as exc:
+        raise ValueError("must be a regular expression with fewer groups in each other") from exc
 
 
 def _keys(value: Any) -> frozenset[str]:
@@ -139,10 +143,10 @@ def load_policy(path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables: dict[str, Any] = tomllib.loads(read_regular(path).decode())
     except OSError as exc:
         raise SettingsError(f"the policy file {str(path)!r} cannot be read: {exc.strerror}") from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as exc:
+    except (ValueError, RecursionError) as exc:  # TOML and UTF-8 that are none; a number of too many digits
         raise SettingsError(f"{path}: must be a TOML file in UTF-8: {exc}") from exc
     return tables
 
@@ -171,6 +175,7 @@ def _complaint(error: ErrorDetails, tables: dict[str, Any]) -> str:
         case ("rule", int(index), *field):
             table = tables["rule"][index]
             name = table.get("name", "") if isinstance(table, dict) else ""
+            name = name if isinstance(name, str) else ""  # a name of another type is itself the error
             return f"{rule_title(index + 1, name)}: {_field(field)}{_fault(error, _RuleTable)}"
         case field:
             return f"{_field(field)}{_fault(error, _PolicyFile)}"
@@ -187,7 +192,7 @@ def _fault(error: ErrorDetails, form: type[BaseModel]) -> str:
         case "missing":
             return "is missing; must be 'allow', 'deny' or 'ask'"
         case "list_type":
-            return f"must be written [[rule]], in two pairs of brackets, got {error['input']!r}"
+            return f"must be written [[rule]], in two pairs of brackets, got {got(error['input'])}"
         case _:
             wrong = (
                 error["msg"]
@@ -195,4 +200,4 @@ def _fault(error: ErrorDetails, form: type[BaseModel]) -> str:
                 .replace("Input should", "must")
                 .replace("String should", "must")
             )
-            return f"{wrong}, got {error['input']!r}"
+            return f"{wrong}, got {got(error['input'])}"

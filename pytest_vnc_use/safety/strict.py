@@ -59,7 +59,7 @@ class PageRule:
 
     def _leads_back(self, action: Action) -> bool:
         if isinstance(action, OpenAddress):
-            return self.addresses.holds(action.address)
+            return self.addresses.holds(action.address) or _opens_empty_window(action)
         return isinstance(action, (TraverseHistory, KeyUp, MouseUp, Wait, TakeScreenshot))
 
 
@@ -81,7 +81,7 @@ class AddressRule:
         """Return whether the action leads out of the list. Raises NotReviewed."""
         action = proposal.action
         if isinstance(action, OpenAddress):
-            return not self.addresses.holds(action.address)
+            return not (self.addresses.holds(action.address) or _opens_empty_window(action))
         if not isinstance(action, (TypeText, KeyCombo, KeyDown, CallFunction)):
             return False
         sight = see() if see else context.sight_of(action)
@@ -89,6 +89,10 @@ class AddressRule:
         return any(map(elsewhere.find, chain(sight.own, sight.spellings))) or any(
             joined.shows(elsewhere) for joined in sight.joined
         )
+
+
+def _opens_empty_window(action: OpenAddress) -> bool:
+    return action == OpenAddress("about:blank", in_new_window=True)
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------

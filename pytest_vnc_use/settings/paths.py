@@ -12,7 +12,7 @@ from pytest_vnc_use.settings.settings import Settings
 
 POLICY_PRESETS = ("strict",)
 """The words that name a policy of this package in place of a file."""
-_FILES = ("prices", "runs_dir", "results")
+_FILES = ("prices", "runs_dir", "results", "tls_ca")
 
 
 def absolute_files(settings: Settings, base: Path) -> Settings:
@@ -23,12 +23,13 @@ def absolute_files(settings: Settings, base: Path) -> Settings:
 
 
 def absolute_desktop(settings: Settings, base: Path) -> Settings:
-    """Return the settings with a desktop's programs, folders and unix sockets resolved against `base`."""
+    """Return the settings with a desktop's programs, folders, authorities and unix sockets resolved against `base`."""
     return dataclasses.replace(
         settings,
         app=absolute_command(settings.app, base),
         exec=absolute_command(settings.exec, base),
         server=",".join(_socket(each.strip(), base) for each in settings.server.split(",")),
+        tls_ca=str(base / settings.tls_ca) if settings.tls_ca else "",
         volumes=tuple(_volume(each, base) for each in settings.volumes),
     )
 

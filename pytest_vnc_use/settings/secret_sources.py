@@ -9,10 +9,12 @@ import subprocess
 from pathlib import Path
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.types.secret_text import SecretText
 
 SPELLING = "NAME, NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MOST_BYTES = 1 << 20
 _COMMAND_S = 60.0
 """The most seconds that a command may take, such as one that asks a password store."""
 
@@ -35,17 +37,29 @@ def read_secret(text: str, origin: str, base: Path) -> tuple[str, SecretText]:
 
 
 def _from_environment(variable: str, origin: str, base: Path) -> str:
-    if not os.environ.get(variable):
+    try:
+        value = VARIABLES.get(variable)
+    except ValueError:  # no variable can have that name
+        value = None
+    if not value:
         raise SettingsError(f"{origin} names the environment variable {variable!r}, which is not set, or is empty")
-    return os.environ[variable]
+    return value
 
 
 def _from_file(path: str, origin: str, base: Path) -> str:
     try:
-        return Path(base, path).read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as exc:
-        problem = exc.strerror if isinstance(exc, OSError) else "it is not UTF-8"
-        raise SettingsError(f"{origin} cannot be read from the file {path!r}: {problem}") from None
+        with Path(base, path).open("rb") as file:  # a pipe of the shell, such as <(pass show shop), is fine too
+            value = file.read(_MOST_BYTES + 1)
+        if len(value) <= _MOST_BYTES:
+            return value.decode().rstrip("\r\n")
+        problem = f"it has more than {_MOST_BYTES} bytes"
+    except OSError as exc:
+        problem = exc.strerror or str(exc)
+    except UnicodeDecodeError:
+        problem = "it is not UTF-8"
+    except ValueError:
+        problem = "no file has that name"
+    raise SettingsError(f"{origin} cannot be read from the file {path!r}: {problem}")
 
 
 def _from_command(command: str, origin: str, base: Path) -> str:

@@ -7,7 +7,6 @@ environment variable `VNC_USE_<FIELD>` and, for the fields in `OPTIONS`, the com
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,9 +26,11 @@ from pytest_vnc_use.settings.parsers import (
     temperature as _temperature,
     words as _words,
 )
+from pytest_vnc_use.settings.variables import VARIABLES
 
 if TYPE_CHECKING:  # pytest loads this module even if nobody uses the plugin
     from pytest_vnc_use.types import EncodingChoice, ScrollMeans, TypingMeans
+    from pytest_vnc_use.types.wire import TlsChoice
 
 ENVIRONMENT_PREFIX = "VNC_USE_"
 Coordinates = Literal["1000", "pixels"]
@@ -58,16 +59,16 @@ class Settings:
     """
 
     server: str = _setting(
-        "", str, "desktop: host::port (several with commas), xvnc or qt to start one, or container:IMAGE", "WHERE"
+        "", str, "desktop: host::port (several with commas), wss://…, xvnc or qt to start one, container:IMAGE", "WHERE"
     )
-    app: str = _setting("", str, "the program under test, started on the desktop before the test", "COMMAND")
+    app: str = _setting("", str, "the program under test, started before the test", "COMMAND")
     exec: str = _setting(
         "",
         str,
         "runs a command on a given desktop: 'docker exec -i NAME', 'ssh HOST' ({host} and {port} are filled in)",
         "COMMAND",
     )
-    screen_size: tuple[int, int] = _setting((1440, 900), _size, "size of a desktop that is started here", "WxH")
+    screen_size: tuple[int, int] = _setting((1440, 900), _size, "size of a desktop started here", "WxH")
     depth: int = _setting(24, _depth, "bits a pixel of a desktop that xvnc starts: 16 or 24")
     scope: str = _setting(
         "test", _one_of("test", "module", "session"), "a desktop is kept for a test, a module or the session", "SCOPE"
@@ -83,6 +84,12 @@ class Settings:
         _switch,
         "start the next test's desktop, and its program, while a test ends, so before the next one's fixtures have "
         "prepared anything; with xvnc and qt, where the next test wants the same (not with --vnc-desktops)",
+    )
+    fork_workers: bool = _setting(
+        False,
+        _switch,
+        "with pytest-xdist on Linux, fork the workers from a process that has imported what they need: each saves "
+        "about a second of processor time",
     )
     qt_open: bool = _setting(
         False,
@@ -111,6 +118,11 @@ class Settings:
         str,
         "Chrome's DevTools on the desktop: host:port, or the file PROFILE/DevToolsActivePort in the program's folder",
     )
+    playwright: bool = _setting(
+        False,
+        _switch,
+        "with pytest-playwright and vnc_cdp, its fixtures context and page are those of the browser on the desktop",
+    )
     elements: bool = _setting(
         False,
         _switch,
@@ -127,31 +139,65 @@ class Settings:
         False, _switch, "draw the pointer into the screenshots, as the server says it looks, where it was sent to last"
     )
     show_secrets: bool = _setting(
-        True, _switch, "show typed secrets in all pictures as the screen does; false covers them there"
+        False, _switch, "show typed secrets in all pictures as the screen does; they are covered there otherwise"
     )
     lease_seconds: float = _setting(600.0, _seconds, "how long to wait for a desktop that another test uses")
     password_env: str = _setting("VNC_USE_PASSWORD", str, "environment variable that holds the VNC password")
+    user: str = _setting("", str, "user name, where the VNC server asks for one")
+    tunnel: str = _setting("", str, "the way to the desktop: ssh://user@host:port", "WHERE")
+    tls: TlsChoice = _setting(
+        "auto",
+        _one_of("auto", "require", "anonymous", "off"),
+        "TLS of a given VNC server: auto uses it across a network where a certificate is offered, require wants a "
+        "certificate, anonymous also takes TLS without one (which somebody between can read and change), off has none",
+    )
+    tls_ca: str = _setting(
+        "", str, "file (PEM) of the authorities that vouch for a VNC server's certificate (the system's); requires TLS"
+    )
+    tls_fingerprint: str = _setting(
+        "", str, "the one certificate that a VNC server may show: sha256:HEX, whoever vouches for it; requires TLS"
+    )
     planner: str = _setting(
         "",
         _planner,
         "decides what to do: gemini, anthropic, openai (asks a model, costs money) or package.module:name of yours",
         "WHO",
     )
-    model: str = _setting("", str, "the planner's model (gemini-3.8-flash, claude-sonnet-5, gpt-5.5)", "NAME")
+    model: str = _setting("", str, "the planner's model (gemini-3.8-flash, gpt-5.5)", "NAME")
+    functions: str = _setting("", str, "Python module of functions for the model", "MOD")
     environment: str = _setting(
         "desktop", _one_of("desktop", "browser"), "Computer Use environment the model is told of: desktop or browser"
     )
-    base_url: str = _setting("", str, "with openai: a server of your own that speaks chat completions", "URL")
+    search_page: str = _setting(
+        "", str, "address that Gemini's function search opens (default: the browser's own key, Ctrl+K)"
+    )
+    base_url: str = _setting("", str, "with openai: a server of yours with chat completions", "URL")
     api_key_env: str = _setting("VNC_USE_API_KEY", str, "environment variable that holds the key for --vnc-base-url")
+    api_key_command: str = _setting("", str, "command that prints the key of the planner's service, once a session")
     vocabulary: str = _setting(
         "commands",
-        _one_of("commands", "computer_use"),
-        "tools for the model at --vnc-base-url: commands (single VNC commands, and batches) or computer_use (Qwen's)",
+        _one_of("commands", "computer_use", "vnc_command"),
+        "with --vnc-base-url, tools: commands, computer_use (Qwen's) or vnc_command",
+        "NAME",
     )
     coordinates: Coordinates = _setting(
         "1000", _one_of("1000", "pixels"), "what the model at --vnc-base-url counts in: a grid of 1000, or pixels"
     )
     temperature: float | None = _setting(None, _temperature, "temperature for --vnc-base-url (the model's own)")
+    keep_thoughts: int = _setting(
+        0, _count_or_none, "with --vnc-base-url: of how many of the newest turns the model's thoughts are sent back"
+    )
+    error_format: str = _setting(
+        "text",
+        _one_of("text", "json"),
+        "with --vnc-base-url: how a model is told of an action that failed: text, or json with the kind of the error",
+    )
+    extra_calls: str = _setting(
+        "refuse",
+        _one_of("refuse", "first"),
+        "with --vnc-base-url, an answer with more actions than a turn may hold: refuse it whole, or do the first calls "
+        "and refuse the others by name",
+    )
     answer_tokens: int = _setting(0, _count_or_none, "most tokens of one answer (0: what suits the planner)")
     request_seconds: float = _setting(120.0, _seconds, "how long one request to a model may take")
     computer_tool: str = _setting(
@@ -177,9 +223,10 @@ class Settings:
         _count_or_none,
         "most bytes of a screenshot that a model is sent, to plan or to judge; larger ones are scaled down (0: any)",
     )
-    judge: str = _setting(
-        "", _one_of("", *PLANNERS), "judges claims: gemini, anthropic or openai (default: the planner's)", "WHO"
+    picture_size: tuple[int, int] | None = _setting(
+        None, _limit(_size), "WxH that pictures are scaled down to fit into before a model gets them, as 1536x864"
     )
+    judge: str = _setting("", _one_of("", *PLANNERS), "judges claims: gemini, anthropic or openai (planner's)", "WHO")
     judge_model: str = _setting("", str, "the model that judges claims (the planner's, where not given)")
     votes: int = _setting(1, _odd, "so many votes decide a claim, an odd number", "N")
     exclude: tuple[str, ...] = _setting((), _words, "actions of the model's that it may not use, comma-separated")
@@ -242,12 +289,18 @@ class Settings:
     )
     gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits for the screen to be as recorded")
     repeat: int = _setting(1, _count, "carry out each test so many times, and print pass^k", "N")
+    env_file: str = _setting(
+        "", str, "file of NAME=value lines that are read where the environment lacks a variable, as .env"
+    )
     runs_dir: str = _setting("runs", str, "folder of the run folders", "DIR")
     artifacts: str = _setting(
         "on",
         _one_of("on", "retain-on-failure", "off"),
         "pictures, logs and exchanges in the run folders are kept: on, retain-on-failure or off",
         "WHEN",
+    )
+    keep_messages: bool = _setting(
+        False, _switch, "keep each key, click and text that is sent to the VNC server in the run folder, with its time"
     )
     max_megabytes: int = _setting(
         0,
@@ -344,7 +397,7 @@ def merge(*layers: tuple[Mapping[str, object], Callable[[str], str]]) -> Setting
     return Settings(**values)
 
 
-def environment_layer(environ: Mapping[str, str] = os.environ) -> tuple[Mapping[str, object], Callable[[str], str]]:
+def environment_layer(environ: Mapping[str, str] = VARIABLES) -> tuple[Mapping[str, object], Callable[[str], str]]:
     """Return the layer of the `VNC_USE_<FIELD>` variables."""
 
     def name_of(field: str) -> str:

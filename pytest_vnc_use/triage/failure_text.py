@@ -61,6 +61,8 @@ def fault_of(desktop: Desktop, error: BaseException | None = None) -> Fault:
     stands_still = isinstance(error, (ScreenBlank, ScreenFrozen, DesktopSilent))
     while not (fault := _fault_now(desktop, stands_still=stands_still)) and deadline.remaining_s:
         time.sleep(0.02)  # the port has no event to wait for
+    if fault.of_program and isinstance(error, ConnectionLost) and getattr(desktop, "outlives_program", False):
+        return Fault(f"its connection was lost, and the program ended: {fault.text}")
     return fault
 
 

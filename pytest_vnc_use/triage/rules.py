@@ -41,10 +41,9 @@ from pytest_vnc_use.errors import (
     TaskFailed,
     VncUseError,
 )
-from pytest_vnc_use.loop.stall import STALLED
 from pytest_vnc_use.runs.transcript import LAST_STEPS, format_end, plain
 from pytest_vnc_use.triage.failure_text import Fault
-from pytest_vnc_use.types import Outcome, RunResult, Step, TakeScreenshot, Verdict, Wait
+from pytest_vnc_use.types import STALLED, Outcome, RunResult, Step, TakeScreenshot, Verdict, Wait
 
 Triage = Literal["product", "agent", "infra", "budget", "policy", "inconclusive"]
 TRIAGES: tuple[Triage, ...] = get_args(Triage)

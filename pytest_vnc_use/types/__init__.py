@@ -2,6 +2,8 @@
 
 from pytest_vnc_use.types.actions import (
     HISTORY_KEYS as HISTORY_KEYS,
+    NUMBERED_BUTTONS as NUMBERED_BUTTONS,
+    PIXELS_A_NOTCH as PIXELS_A_NOTCH,
     SECRET_MARK as SECRET_MARK,
     Action as Action,
     Button as Button,
@@ -33,6 +35,7 @@ from pytest_vnc_use.types.frames import (
     NO_FRAME as NO_FRAME,
     Drifted as Drifted,
     EncodingChoice as EncodingChoice,
+    FolderMade as FolderMade,
     Frame as Frame,
     FrameRef as FrameRef,
     GateAwaited as GateAwaited,
@@ -43,6 +46,7 @@ from pytest_vnc_use.types.frames import (
     Transient as Transient,
 )
 from pytest_vnc_use.types.model import (
+    STALLED as STALLED,
     ApprovalAsked as ApprovalAsked,
     Confirmation as Confirmation,
     CUAState as CUAState,

@@ -13,6 +13,10 @@ ScrollMeans = Literal["wheel", "keys"]
 TypingMeans = Literal["keys", "clipboard"]
 HistoryDirection = Literal["back", "forward"]
 JsonObject = Mapping[str, Any]
+NUMBERED_BUTTONS: Mapping[int, Button] = {1: "left", 2: "middle", 3: "right"}
+"""The buttons by their numbers in VNC's protocol."""
+PIXELS_A_NOTCH = 100
+"""The pixels that a notch of the wheel stands for, where somebody scrolls by pixels."""
 SECRET_MARK = re.compile(r"<(?:secret|totp):([A-Za-z_][A-Za-z0-9_]*)>")
 """The placeholder for a secret's value, or for the one-time code that the value is the key of, with the secret's name.
 
@@ -121,9 +125,13 @@ class KeyUp:
 
 @dataclass(frozen=True)
 class OpenAddress:
-    """Open an address in the focused browser with the keys a person uses: ctrl+l, the address, enter."""
+    """Open an address in the focused browser with the keys a person uses: ctrl+l, the address, enter.
+
+    With `in_new_window` the browser, asked through DevTools, opens a window for it.
+    """
 
     address: str
+    in_new_window: bool = False
     kind: Literal["open_address"] = "open_address"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 SettledReason = Literal["settled", "animated", "nothing_changed", "limit"]
@@ -76,6 +77,16 @@ class Region:
         across = self.left < other.right and other.left < self.right
         return across and self.top < other.bottom and other.top < self.bottom
 
+    def grown(self, by_px: int, width: int, height: int) -> Region:
+        """Return the region with so many pixels more at each side, as far as a screen of that size goes."""
+        right, bottom = min(width, self.right + by_px), min(height, self.bottom + by_px)
+        return Region(max(0, self.left - by_px), max(0, self.top - by_px), right, bottom)
+
+    def joined(self, other: Region) -> Region:
+        """Return the smallest region that both are in."""
+        left, top = min(self.left, other.left), min(self.top, other.top)
+        return Region(left, top, max(self.right, other.right), max(self.bottom, other.bottom))
+
     def part_of(self, screen: Any) -> Any:
         """Return this part of an array of shape (height, width, …), as a view."""
         return screen[self.top : self.bottom, self.left : self.right]
@@ -104,6 +115,14 @@ class Transient:
     seen: FrameRef
     region: Region
     kind: Literal["transient"] = "transient"
+
+
+@dataclass(frozen=True)
+class FolderMade:
+    """A run has its folder now; it begins once the desktop is seen. Observers receive it; the trace does not."""
+
+    folder: Path
+    kind: Literal["folder_made"] = "folder_made"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict, Union
 
 from pytest_vnc_use.types.actions import Action, JsonObject
 from pytest_vnc_use.types.elements import Elements
-from pytest_vnc_use.types.frames import Drifted, FrameRef, GateAwaited, SettledReason, Transient
+from pytest_vnc_use.types.frames import Drifted, FolderMade, FrameRef, GateAwaited, SettledReason, Transient
 from pytest_vnc_use.types.verdicts import Reading, Usage, Verdict
 
 DecisionKind = Literal["act", "finished", "gave_up"]
@@ -122,6 +122,10 @@ class Step:
     url: str = ""
     elements: Elements = ()
     crop: FrameRef | None = None
+
+
+STALLED = "This same action on this same screen was proposed {times} times. Try another way, or give up."
+"""The note of a step that a run repeats without effect."""
 
 
 @dataclass(frozen=True)
@@ -368,6 +372,7 @@ RunEvent = Union[
     Drifted,
     Transient,
     GateAwaited,
+    FolderMade,
     RunEnded,
 ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -77,6 +77,16 @@ class Controller(Watching, Protocol):
 
     def close(self) -> None:
         """End the connection; a second call does nothing."""
+
+
+class MessageTap(Protocol):
+    """A keeper of the messages that a connection sends."""
+
+    def hide(self, text: str) -> str:
+        """Return a text without secrets."""
+
+    def note(self, messages: Iterable[JsonObject]) -> None:
+        """Keep messages that are sent together."""
 
 
 @runtime_checkable
@@ -179,6 +189,14 @@ class Planner(Protocol):
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """Return the decision for the next turn within `timeout_s`. Raises PlannerError."""
+
+
+@runtime_checkable
+class EndsRun(Protocol):
+    """A Planner that keeps something open during a run, such as a thread."""
+
+    def end_run(self) -> None:
+        """Close it; it can be opened again."""
 
 
 class Judge(Protocol):

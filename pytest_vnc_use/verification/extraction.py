@@ -81,7 +81,9 @@ class Form(Generic[T]):
         try:
             self.filled(reading)
         except ValidationError as exc:
-            return "; ".join(_format_error(error) for error in exc.errors(include_url=False))
+            errors = exc.errors(include_url=False)
+            found = [(".".join(map(str, each["loc"])), f"{each['msg']}, got {each['input']!r}") for each in errors]
+            return "; ".join(": ".join(filter(None, place_and_problem)) for place_and_problem in found)
         return ""
 
     def filled(self, reading: Reading) -> T:
@@ -100,11 +102,6 @@ def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
             return [_hidden(each, hide) for each in value]
         case _:
             return value
-
-
-def _format_error(error: Mapping[str, Any]) -> str:
-    place = ".".join(map(str, error["loc"]))
-    return f"{place}: {error['msg']}, got {error['input']!r}" if place else f"{error['msg']}, got {error['input']!r}"
 
 
 def unread(form: str, reading: Reading, problem: str) -> Inconclusive:
@@ -131,7 +128,9 @@ def _bindable(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
     if choices:
         bound["anyOf"] = [_bindable(choice, place) for choice in choices]
     if schema.get("type") == "array":
-        bound["items"] = _items(schema, place)
+        # of a tuple, an item may be any of its members; their number and order are checked on reading
+        members = [_bindable(member, place) for member in schema.get("prefixItems", ())]
+        bound["items"] = {"anyOf": members} if members else _bindable(schema.get("items", {}), place)
     if schema.get("type") == "object":
         fields = schema.get("properties", {})
         bound["properties"] = {name: _bindable(inner, f"{place}.{name}") for name, inner in fields.items()}
@@ -139,12 +138,3 @@ def _bindable(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
     if not _TYPING.intersection(bound):
         raise SettingsError(f"extract needs a type for everything: {place} may be anything")
     return bound
-
-
-def _items(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Return the schema of an array's items.
-
-    For a tuple, an item may be any of its members; their number and order are checked on reading.
-    """
-    members = [_bindable(member, place) for member in schema.get("prefixItems", ())]
-    return {"anyOf": members} if members else _bindable(schema.get("items", {}), place)

@@ -70,7 +70,7 @@ class StuckController(PaintedController):
 def agent(
     folder: Path, planner: Any = None, controller: PaintedController | None = None, judge: Any = None, **given: Any
 ) -> VncUseAgent:
-    settings = Settings(server="localhost::1", runs_dir=str(folder))
+    settings = Settings(server="localhost::1", runs_dir=str(folder), show_secrets=True)
     planner = planner or ListPlanner([finished()])
     controller = controller or PaintedController()
     return VncUseAgent(settings=settings, planner=planner, controller=controller, judge=judge, secrets=SECRETS, **given)
@@ -121,8 +121,8 @@ def test_the_keyboard_gets_the_value_and_its_repr_is_the_name(tmp_path: Path) ->
 
 
 def test_only_an_agent_with_secrets_has_covers(tmp_path: Path) -> None:
-    shows, plain = Settings(server="localhost::1", runs_dir=str(tmp_path)), PaintedController()
-    hides = dataclasses.replace(shows, show_secrets=False)
+    hides, plain = Settings(server="localhost::1", runs_dir=str(tmp_path)), PaintedController()
+    shows = dataclasses.replace(hides, show_secrets=True)
     for given, secrets, covers in ((hides, {}, False), (hides, SECRETS, True), (shows, SECRETS, False)):
         with VncUseAgent(settings=given, planner=ListPlanner([]), controller=plain, secrets=secrets) as made:
             assert isinstance(made._connection.controller, CoveringController) == covers

@@ -134,3 +134,8 @@ def test_everything_on_a_closed_connection_says_so(tigervnc: VncServer) -> None:
     for call in (hands.frame, hands.settle, lambda: hands.click(1, 1), lambda: hands.key_combo("a")):
         with pytest.raises(ConnectionLost, match="is closed"):
             call()
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64, "my_app", "a b", "b\u200bc", "\ud800", "xn--a"])
+def test_a_host_that_is_no_name(host: str) -> None:
+    assert_refused(f"{host}::5901", DesktopRefused, r"is no host name: .* Give such a name, or the IP address")

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+import select
+import socket
+import socketserver
 import struct
 import sys
-from contextlib import closing
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +22,7 @@ from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
 from support import rfb_server
 from support.rfb_server import COPY, CURSOR, DESKTOP_SIZE, RAW, TIGHT, ZRLE, drawn, greeting, playing, rectangle, update
+from support.wire import serving
 
 WIDTH, HEIGHT = 70, 9
 NO_ANSWER = r"has not answered for 0\.5 s"
@@ -77,6 +84,71 @@ def test_half_an_update_is_no_frame(impatient: None) -> None:
         assert hands.last_frame().ref == before.ref
 
 
+@contextmanager
+def deaf(*, then_one_by_one: bytes = b"") -> Iterator[tuple[str, list[socket.socket]]]:
+    """Yield the address of a server that shows one screen and reads nothing, and its connections.
+
+    With `then_one_by_one` it says that instead, a byte a tenth of a second.
+    """
+    accepted: list[socket.socket] = []
+
+    class Deaf(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            accepted.append(self.request)
+            with suppress(OSError):
+                if not then_one_by_one:
+                    self.request.sendall(FIRST)
+                for byte in then_one_by_one:
+                    self.request.sendall(bytes([byte]))
+                    if over.wait(0.1):
+                        return
+            over.wait(30)
+
+    over = threading.Event()
+    with serving(Deaf) as address:
+        try:
+            yield address, accepted
+        finally:
+            over.set()
+
+
+def test_a_server_that_says_a_byte_now_and_then() -> None:
+    started_s = time.monotonic()
+    refused = pytest.raises(DesktopRefused, match=r"showed no screen within 1\.\d s")
+    with deaf(then_one_by_one=FIRST) as (address, _), refused:
+        connect(address, timeout_s=1.0)
+    assert time.monotonic() - started_s < 5
+
+
+def test_a_server_that_reads_no_more_holds_nobody_up(impatient: None) -> None:
+    with deaf() as (address, accepted):
+        hands = connect(address, encoding="raw", timeout_s=5)
+        started_s = time.monotonic()
+        with closing(hands), pytest.raises(ConnectionLost, match=NO_ANSWER):  # noqa: PT012  # either may notice it
+            hands.type_text("apple" * 10_000)
+            hands.frame()
+        assert time.monotonic() - started_s < 15
+        assert ended(accepted[0])
+
+
+def test_a_closed_connection_goes_although_the_server_reads_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_vnc_use.backends.rfb.protocol._HANG_UP_S", 0.3)
+    with deaf() as (address, accepted):
+        hands = connect(address, encoding="raw", timeout_s=5)
+        connection = hands._connection
+        connection.send(connection.protocol.transport.write, bytes(20_000_000))  # more than any socket holds
+        hands.close()
+        assert ended(accepted[0])
+
+
+def ended(connection: socket.socket) -> bool:
+    """Return whether the other end has closed the connection, within some seconds."""
+    poll = select.poll()
+    poll.register(connection, select.POLLHUP | select.POLLERR | select.POLLRDHUP)
+    return bool(poll.poll(8000))
+
+
 def test_an_update_that_answers_nothing_is_not_taken_for_an_answer(impatient: None) -> None:
     """The server still draws, and heeds no request any more."""
     elsewhere = update(rectangle(1, 1, 1, 1, RAW, bytes(4)))
@@ -89,7 +161,7 @@ def test_an_update_that_answers_nothing_is_not_taken_for_an_answer(impatient: No
 SENSELESS_GREETINGS = {
     "does not speak VNC": b"SSH-2.0-OpenSSH_9.2\r\n",
     "does not speak VNC as expected: max": b"RFB 000.000\n",
-    "unknown security types": b"RFB 003.008\n\x02\x63\x64",
+    "offers type 99, type 100: let it offer VncAuth": b"RFB 003.008\n\x02\x63\x64",
     "Connection refused: b''": b"RFB 003.008\n\x00" + bytes(4),
     "a text of 4294967295 bytes": b"RFB 003.008\n\x00" + b"\xff" * 4,
     "refused the password: $": b"RFB 003.008\n\x01\x01\x00\x00\x00\x01" + bytes(4),
@@ -114,6 +186,8 @@ SENSELESS = {
     "width=65535, height=65535": update(rectangle(0, 0, 65535, 65535, TIGHT)),
     "x=60, y=5, width=20, height=4": update(rectangle(0, 0, 20, 4, COPY, struct.pack(">HH", 60, 5))),
     "a screen of 65535 x 65535 pixels": update(rectangle(0, 0, 65535, 65535, DESKTOP_SIZE)),
+    "a screen of 4097 x 4096 pixels": update(rectangle(0, 0, 4097, 4096, DESKTOP_SIZE)),
+    "an update with more than 4 sizes": update(*[rectangle(0, 0, WIDTH, HEIGHT, DESKTOP_SIZE)] * 5),
     "a screen of 70 x 0 pixels": update(rectangle(0, 0, 70, 0, DESKTOP_SIZE)),
     "a pointer of 65535 x 65535 pixels": update(rectangle(0, 0, 65535, 65535, CURSOR)),
     "the unknown encoding 1234": update(rectangle(0, 0, 1, 1, 1234)),

@@ -127,7 +127,7 @@ def test_arguments_that_make_no_sense(desktop: VncServer, connected: Connect) ->
     hands = connected(desktop)
     with pytest.raises(ActionError, match="count of a click must be 1 to 3, got 4"):
         hands.click(1, 1, count=4)
-    with pytest.raises(ActionError, match="'left', 'middle' or 'right', got 'fourth'"):
+    with pytest.raises(ActionError, match="'middle' or 'right', or its number 1, 2 or 3, got 'fourth'"):
         hands.click(1, 1, "fourth")  # type: ignore[arg-type]
     with pytest.raises(ActionError, match="at least 1 click of the wheel, got 0"):
         hands.scroll(1, 1, "down", 0)

@@ -26,16 +26,22 @@ IN_SIGHT = """
 () => {
   const within = (box, outer) => box.width
     && box.top >= outer.top && box.left >= outer.left && box.bottom <= outer.bottom && box.right <= outer.right;
-  const meets = (box, outer) => box.left < outer.right && box.right > outer.left
-    && box.top < outer.bottom && box.bottom > outer.top;
   const place = (part) => part.getBoundingClientRect();
   const screenful = { top: 0, left: 0, bottom: innerHeight, right: innerWidth };
   const canvas = document.querySelector("#deciding .right .canvas");
   if (!canvas) return "no screen";
   if (!within(place(canvas), screenful)) return "the screen is not whole in sight";
   if (!within(place(document.querySelector(".sentence")), screenful)) return "no sentence in sight";
-  const marks = [...canvas.querySelectorAll(".boxes rect, .regions rect")];
-  return marks.some((mark) => meets(place(mark), place(canvas))) ? "in sight" : "no difference marked in sight";
+  const marks = [...canvas.querySelectorAll("path.boxes, path.regions")].flatMap((path) => {
+    const onScreen = path.getScreenCTM();
+    return path.getAttribute("d").split("M").slice(1).map((box) => {
+      const [x, y] = box.match(/-?[\\d.]+/g).map(Number);
+      return new DOMPoint(x, y).matrixTransform(onScreen);
+    });
+  });
+  const isIn = (point, outer) => point.x >= outer.left - 3 && point.x <= outer.right
+    && point.y >= outer.top - 3 && point.y <= outer.bottom;
+  return marks.some((corner) => isIn(corner, place(canvas))) ? "in sight" : "no difference marked in sight";
 }
 """
 

@@ -1,6 +1,6 @@
 """Runs like those of the examples for the benchmark of the report, each with its own pixels.
 
-One example is replayed on its desktop. Its frames, 1440x900, are given another tint for each run and a number for each
+One example is replayed on its desktop. Its frames, 1440x900, are given one of 16 tints, and the numbers of run and
 step, so no two pictures of all runs are equal, and each is about as large as a real one.
 """
 
@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from pytest_vnc_use.backends.screen.png import encode_png
-from pytest_vnc_use.report.page.pictures import Pixels
 from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
 from pytest_vnc_use.runs.folder import RunFolder, read_trace
 from pytest_vnc_use.types import (
@@ -35,8 +35,8 @@ from pytest_vnc_use.types import (
 from support.paths import EXAMPLES
 
 TEST = EXAMPLES / "test_shop.py"
-NUMBER = np.s_[880:896, 8:72]
-"""The part of the screen, at its lower left, that shows the number of the step as bits."""
+NUMBER = np.s_[880:896, 8:136]
+"""The part of the screen, at its lower left, that shows the numbers of the step and of the run as bits."""
 
 
 class Example:
@@ -72,7 +72,7 @@ class Example:
 
     def _frame(self, run: int, at: int) -> Frame:
         pixels = self._pixels[at % len(self._pixels)] ^ np.uint32((run * 0x010305) & 0x0F0F0F)
-        bits = [(at >> place) & 1 for place in range(16)]
+        bits = [(number >> place) & 1 for number in (at, run) for place in range(16)]
         pixels[NUMBER] = np.repeat(np.array(bits, np.uint32) * 0xFFFFFF, 4)
         png = encode_png(pixels)
         return Frame(FrameRef(hashlib.sha256(png).hexdigest(), *pixels.shape[::-1]), png)
@@ -83,6 +83,6 @@ def write_runs(example: Example, runs_dir: Path, count: int, steps: int, failing
     return [example.write(runs_dir, number, steps, is_bad=number < failing) for number in range(count)]
 
 
-def _pixels(picture: Path) -> Pixels:
+def _pixels(picture: Path) -> npt.NDArray[np.uint32]:
     with Image.open(picture) as image:
         return np.asarray(image.convert("RGBX")).view(np.uint32)[..., 0]

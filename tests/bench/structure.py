@@ -104,14 +104,30 @@ class Structure:
             named = (node for body in bodies if is_public(body) for node in body.body if isinstance(node, NAMED))
             yield from (f"{name}.{node.name}" for node in named if is_public(node) and not ast.get_docstring(node))
 
+    @cached_property
+    def uses_elsewhere(self) -> Mapping[str, Counter[str]]:
+        """The names that the importers of each module use: some may extend its classes."""
+        found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for module in self.modules.values():
+            nodes = list(ast.walk(module))
+            uses = Counter(map(used_name, nodes))
+            for base in {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}:
+                found[base.removeprefix(f"{PACKAGE}.")] += uses
+        return found
+
     def tiny_helpers(self) -> Iterator[str]:
-        """Yield the private functions of one or two lines that their module uses once, by their names."""
+        """Yield the private functions of one or two lines that only one call uses, by their names.
+
+        What a reader cannot have in place does not count: a function that is handed over as a value, one with a
+        decorator, a method that extends an inherited one, and one that Python itself calls.
+        """
         for name, module in self.modules.items():
             nodes = list(ast.walk(module))
-            uses = Counter(node.id for node in nodes if isinstance(node, ast.Name))
-            uses.update(node.attr for node in nodes if isinstance(node, ast.Attribute))
+            uses = Counter(map(used_name, nodes)) + self.uses_elsewhere[name]
+            calls = Counter(used_name(node.func) for node in nodes if isinstance(node, ast.Call))
+            calls.subtract(node.attr for node in nodes if isinstance(node, ast.Attribute) and is_super(node.value))
             for node in nodes:
-                if isinstance(node, ast.FunctionDef) and not is_public(node) and uses[node.name] == 1:
+                if isinstance(node, ast.FunctionDef) and is_helper(node) and uses[node.name] == calls[node.name] == 1:
                     body = node.body[1:] if ast.get_docstring(node) else node.body
                     if body and (body[-1].end_lineno or 0) - body[0].lineno < 2:
                         yield f"{name}.{node.name}"
@@ -135,7 +151,7 @@ class Structure:
         yield "functions of more than 35 lines", sum(length > 35 for length in lengths)
         yield "modules of more than 400 lines", sum(count > 400 for count in self.lines.values())
         yield "private functions", f"{private / len(lengths):.0%}"
-        yield "private functions of one or two lines, used once", len(list(self.tiny_helpers()))
+        yield "private functions of one or two lines, called once", len(list(self.tiny_helpers()))
         yield "public names without a docstring", len(list(self.undocumented()))
         yield "docstrings that begin with a question word", sum(self.first_words[word] for word in QUESTIONS)
         yield "with Return, Raise, Yield", sum(self.first_words[word] for word in ("Return", "Raise", "Yield"))
@@ -144,6 +160,21 @@ class Structure:
 def is_public(node: ast.Module | ast.stmt) -> bool:
     """Return whether a module, a class or a function has no leading underscore."""
     return not getattr(node, "name", "").startswith("_")
+
+
+def is_helper(node: ast.FunctionDef) -> bool:
+    """Return whether a function is private, has no decorator, and is not one that Python itself calls."""
+    return not is_public(node) and not node.decorator_list and not node.name.endswith("__")
+
+
+def used_name(node: ast.AST) -> str:
+    """Return the name of a function or a method where an expression uses it; "" for any other node."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def is_super(node: ast.expr) -> bool:
+    """Return whether the expression is `super()`."""
+    return isinstance(node, ast.Call) and used_name(node.func) == "super"
 
 
 def room(name: str) -> str:

@@ -51,7 +51,9 @@ def test_a_suite_that_is_stopped_before_it_starts_ends_too(tmp_path: Path) -> No
     assert not (tmp_path / "pid.txt").exists()
 
 
-@pytest.mark.parametrize("path", ["@args.txt", "-pevil", "--rootdir=/", "../test_it.py", "/etc/test_it.py::test"])
+@pytest.mark.parametrize(
+    "path", ["@args.txt", "-pevil", "--rootdir=/", "../test_it.py", "/etc/test_it.py::test", "a\0b.py"]
+)
 def test_a_path_that_pytest_takes_for_something_else_is_refused(tmp_path: Path, path: str) -> None:
     (tmp_path / "args.txt").write_text("/etc/test_it.py\n", encoding="utf-8")
     with pytest.raises(SettingsError, match="a path of tests must lie in the folder"):

@@ -116,6 +116,19 @@ def test_a_program_shows_when_it_is_launched_and_its_end_is_told(desktop: Addres
 
 
 @pytest.mark.desktop
+def test_a_program_that_ends_with_its_server_is_not_to_blame(desktop: AddressDesktop, tigervnc: VncServer) -> None:
+    desktop.launch(["xterm"])
+    assert (desktop.program_fault(), desktop.fault()) == ("", "")
+    tigervnc.kill()
+    wait_for(desktop.fault, "the end of the program")
+    told = desktop.fault()
+    assert told.startswith(f"the server at '{tigervnc.address}' is gone, and the program ended: ")
+    assert desktop.program_fault() == ""
+    desktop.stop()
+    assert (desktop.program_fault(), desktop.fault()) == ("", told)
+
+
+@pytest.mark.desktop
 def test_a_second_launch_ends_the_first_program(desktop: AddressDesktop) -> None:
     desktop.launch(["sh", "-c", "echo $$ >pid; exec xterm"])
     first = desktop.read_file("pid").strip()

@@ -97,7 +97,7 @@ def running_pytest(folder: Path, *options: str, count: int, end: str) -> Iterato
 
 
 def expect_nothing_left(run: Running, displays: list[OneFile]) -> None:
-    wait_for(lambda: not run.left(), "the end of all processes and folders", timeout_s=20)
+    wait_for(lambda: not run.left(), "the end of all processes and folders", timeout_s=60)
     assert [display for display in displays if display.exists()] == []
 
 
@@ -105,9 +105,9 @@ def expect_nothing_left(run: Running, displays: list[OneFile]) -> None:
 def test_pytest_that_is_ended_leaves_nothing(folder: Path, by: signal.Signals) -> None:
     with running_pytest(folder, count=1, end="time.sleep(300)") as run:
         displays = run.desktops(1)[1]
-        assert {"Xtigervnc", "openbox", "xterm", "sleep"} <= set(run.left())
+        wait_for(lambda: {"Xtigervnc", "openbox", "xterm", "sleep"} <= set(run.left()), "all processes of a desktop")
         os.killpg(run.process.pid, by)
-        run.process.communicate(timeout=20)
+        run.process.communicate(timeout=60)
         expect_nothing_left(run, displays)
 
 
@@ -122,7 +122,7 @@ def test_workers_end_with_what_started_them(folder: Path, by: signal.Signals, ma
             os.killpg(run.process.pid, by)  # as the terminal does for Ctrl-C
         else:
             run.process.kill()  # the first process only: its workers see their channel close
-        run.process.communicate(timeout=20)
+        run.process.communicate(timeout=60)
         expect_nothing_left(run, displays)
 
 

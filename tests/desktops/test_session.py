@@ -15,7 +15,7 @@ import pytest
 
 from pytest_vnc_use.desktops.processes.session import Session, remove_leftovers
 from pytest_vnc_use.errors import DesktopError
-from support.leftovers import processes_naming
+from support.leftovers import is_running, processes_naming
 from support.vnc_servers import wait_for
 
 
@@ -49,6 +49,18 @@ def test_a_folder_of_locks_may_go_while_leftovers_are_looked_for(
                 remove_leftovers()
         finally:
             (tmp_path / "end").touch()
+
+
+@pytest.mark.slow
+def test_a_guard_that_is_stopped_holds_nobody_up() -> None:
+    session = Session({})
+    guards: list[int] = []
+    # a process has its command line a moment after it was started
+    wait_for(lambda: guards.extend(processes_naming(session.folder)) or guards, "no guard came")
+    (guard,) = guards
+    os.kill(guard, signal.SIGSTOP)
+    session.stop()
+    assert not is_running(guard)
 
 
 # --- a child that a test forks ---------------------------------------------------------------------------------------

@@ -53,6 +53,15 @@ def test_what_left_its_session_and_its_mark_ends_with_the_desktop(session: Sessi
     assert not is_running(pid)
 
 
+@pytest.mark.slow
+def test_a_command_whose_sitter_is_stopped_ends_in_time(session: Session) -> None:
+    answered = "until grep -q '^State:.S' /proc/$PPID/status; do :; done; "  # the sitter waits for the next request
+    stopping = answered + "echo $$ >child; kill -STOP $PPID; exec sleep 1000"
+    with pytest.raises(DesktopError, match="has not ended within 1 s"):
+        session.run(["sh", "-c", stopping], timeout_s=1)
+    assert not is_running((session.working_folder / "child").read_text().strip())
+
+
 def test_what_a_command_left_behind_ends_with_the_desktop(session: Session) -> None:
     assert session.run(shell("echo said; exit 3"), timeout_s=30).exit_code == 3
     pid = escaped(session)

@@ -327,3 +327,19 @@ def test_extract_function_calls() -> None:
     calls = extract_function_calls({"role": "model", "parts": parts})
     assert calls == (FunctionCall("click", POINT, "a"), FunctionCall("wait", {}, ""))
     assert extract_function_calls({}) == ()
+
+
+def test_a_search_opens_the_page_that_is_configured() -> None:
+    call, page = FunctionCall("search", {}), "https://search.example"
+    assert read_proposal(call, SCREEN, Known(search_page=page)).action == OpenAddress(page)
+    assert read_proposal(call, SCREEN, Known()).action == KeyCombo(("ctrl", "k"))
+    refused = read_proposal(call, SCREEN, Known(search_page=page, excluded={"search"})).action
+    assert isinstance(refused, InvalidAction)
+
+
+def test_a_browser_is_opened_where_windows_can_be() -> None:
+    call, window = FunctionCall("open_web_browser", {}), OpenAddress("about:blank", in_new_window=True)
+    assert read_proposal(call, SCREEN, Known(opens_windows=True)).action == window
+    assert read_proposal(call, SCREEN, Known()).action == TakeScreenshot()
+    refused = read_proposal(call, SCREEN, Known(opens_windows=True, excluded={"open_web_browser"})).action
+    assert isinstance(refused, InvalidAction)

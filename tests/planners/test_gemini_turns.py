@@ -99,7 +99,7 @@ def test_function_response_shape(history: History) -> None:
     assert response.parts[0].inline_data is not None
     assert (response.parts[0].inline_data.mime_type, response.parts[0].inline_data.data) == ("image/png", b"a picture")
     failed = build_function_response(call, replace(step, error="no such key"), None, with_url=True)
-    assert (failed.response, failed.parts) == ({"error": "no such key", "url": ""}, None)
+    assert (failed.response, failed.parts) == ({"error": "no such key", "url": "about:blank"}, None)
     on_page = build_function_response(call, replace(step, url="https://shop/basket"), None)
     assert on_page.response == {"output": "ok", "url": "https://shop/basket"}
     noted = build_function_response(call, replace(step, output="3 users", note="Nothing changed."), None)
@@ -455,8 +455,21 @@ def test_the_older_dialect(converse: Converse) -> None:
     talk.history.carry_out(decision)
     assert talk.decide().kind == "finished"
     assert talk.server.refusals == []
-    assert talk.server.requests[2].function_responses[-1]["response"] == {"output": "ok", "url": ""}
+    assert talk.server.requests[2].function_responses[-1]["response"] == {"output": "ok", "url": "about:blank"}
     assert talk.server.requests[2].computer_use == {"environment": "ENVIRONMENT_BROWSER"}
+
+
+def test_each_answer_has_the_address_that_was_known_last(converse: Converse) -> None:
+    replies = [calls(("wait_5_seconds", {}), signed=False) for _ in range(3)]
+    replies += [calls(("open_web_browser", {}), ("wait_5_seconds", {}), signed=False), DONE]
+    talk = converse(replies, with_ids=False, model=COMPUTER_USE_ONLY, opens_windows=True)
+    for url in ("", "https://shop.example/", "", ""):
+        talk.act(url=url)
+    talk.decide()
+    answers = [each["response"] for each in talk.server.requests[-1].function_responses]
+    assert [answer["url"] for answer in answers] == ["about:blank", *["https://shop.example/"] * 4]
+    assert {answer["output"] for answer in answers} == {"ok"}
+    assert talk.server.refusals == []
 
 
 @pytest.mark.parametrize(
@@ -472,3 +485,37 @@ def test_the_older_dialect(converse: Converse) -> None:
 def test_a_wrong_setting_says_what_would_be_right(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(SettingsError, match=problem):
         GeminiComputerUse(api_key="a key", **settings)
+
+
+# --- the pieces of a turn, alone -------------------------------------------------------------------------------------
+
+
+def test_the_first_contents_of_a_planner(converse: Converse) -> None:
+    planner: Any = converse([]).planner
+    assert planner.start_contents("Open the basket", b"png") == start_contents("Open the basket", b"png")
+    silent: Any = converse([], include_initial_screenshot=False).planner
+    assert silent.start_contents("Open the basket", b"png") == start_contents("Open the basket", None)
+
+
+def test_an_answer_can_be_asked_for_alone(converse: Converse) -> None:
+    talk = converse([CLICK, DONE])
+    planner: Any = talk.planner
+    contents: list[Any] = planner.start_contents("Open the basket", frame_of(1).png)
+    answer = planner.generate(contents, timeout_s=20.0)
+    assert planner.extract_function_calls(answer) == planner.extract_function_calls(answer.content) == answer.calls
+    [call] = answer.calls
+    response = planner.build_function_response(call, frame_of(2).png)
+    contents += [answer.content, types.Content(role="user", parts=[types.Part(function_response=response)])]
+    assert planner.generate(contents).words == "It is open."
+    assert talk.server.refusals == []
+    assert len(contents) == 3
+
+
+def test_a_function_response_of_a_planner(converse: Converse) -> None:
+    planner: Any = converse([]).planner
+    response = planner.build_function_response("click_at", b"png", "https://shop", acknowledged=True)
+    assert (response.name, response.id) == ("click_at", None)
+    assert response.response == {"output": "ok", "url": "https://shop", "safety_acknowledgement": "true"}
+    assert response.parts[0].inline_data.data == b"png"
+    failed = planner.build_function_response(FunctionCall("click", {}, "7"), error="no such place")
+    assert (failed.id, failed.response, failed.parts) == ("7", {"error": "no such place", "url": "about:blank"}, None)

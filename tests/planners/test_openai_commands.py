@@ -272,7 +272,7 @@ def test_an_excluded_action_of_computer_use() -> None:
     ("settings", "told"),
     [
         ({"excluded_actions": ["clack"]}, r"excluded_actions must be among .*'click'.*, got \['clack'\]"),
-        ({"vocabulary": "gestures"}, "vocabulary must be one of commands, computer_use, got 'gestures'"),
+        ({"vocabulary": "gestures"}, "vocabulary must be one of commands, computer_use, vnc_command, got 'gestures'"),
         ({"coordinates": "percent"}, "coordinates must be one of 1000, pixels, got 'percent'"),
         ({"keep_screenshots": 0}, "keep_screenshots must be at least 1, got 0"),
         ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),

@@ -249,3 +249,11 @@ def test_a_path_may_be_left_out() -> None:
     with ChatServer([CLICK]) as server:
         planner = OpenAICompatible(server.url.removesuffix("/v1"), MODEL, backoff=QUICK)
         assert planner.decide(History().observation(), timeout_s=20.0).kind == "act"
+
+
+def test_without_an_initial_screenshot_a_chat_begins_in_words() -> None:
+    with chat([call("take_screenshot"), call("take_screenshot")], include_initial_screenshot=False) as talk:
+        talk.act()
+        talk.act()
+        first, second = talk.server.requests
+    assert (len(first.images), len(second.images)) == (0, 1)

@@ -25,6 +25,7 @@ from support.memory_desktop import SIZE, PaintedController
 from support.shop_runs import PLAYERS, TASKS, Played, Said, differences, openais, play, sizes_of
 
 COMMANDS, COMPUTER_USE = "openai-compatible, commands", "openai-compatible, computer_use"
+VNC_COMMAND = "openai-compatible, vnc_command"
 
 # --- the same tasks --------------------------------------------------------------------------------------------------
 
@@ -132,6 +133,14 @@ NONSENSE: dict[str, dict[str, Any]] = {
         "text": chat_server.said("I would click."),
         "too many": chat_server.calls(*[("computer_use", {"action": "left_click", "coordinate": [5, 5]})] * 2),
     },
+    VNC_COMMAND: {
+        "arguments that are no JSON": chat_server.calls(("vnc_command", '{"command": "mou')),
+        "an unknown tool": chat_server.call("bash"),
+        "an unknown command": chat_server.call("vnc_command", command="bash"),
+        "no number": chat_server.call("vnc_command", command="mouse_click", x="left", y=5),
+        "text": chat_server.said("I would click."),
+        "too many": chat_server.call("action_queue", actions=[{"command": "wait"}] * 21),
+    },
     "anthropic": {
         "arguments that are no object": messages_server.uses(("left_click", "5, 5")),  # type: ignore[arg-type]
         "an unknown tool": messages_server.uses(("bash", {}), toolset=None),
@@ -230,6 +239,7 @@ CALLS: dict[str, Any] = {
     "gemini": gemini_server.calls(("everything", {})),
     COMMANDS: chat_server.call("everything"),
     COMPUTER_USE: chat_server.call("everything"),
+    VNC_COMMAND: chat_server.call("everything"),
     "anthropic": messages_server.uses(("everything", {}), toolset=None),
     "openai": responses_server.calls("everything", "{}"),
 }

@@ -63,9 +63,7 @@ def test_no_picture_shows_a_secret(run: Callable[..., pytest.RunResult], monkeyp
     monkeypatch.setenv("CODE", "8264017359")
     Path("test_shop.py").write_text(TEST)
     with GeminiServer(answer) as server:
-        ended = run(
-            server, f"--vnc-app={APP}", "--vnc-record=rewrite", "--html=report.html", "-ovnc_show_secrets=false"
-        )
+        ended = run(server, f"--vnc-app={APP}", "--vnc-record=rewrite", "--html=report.html")
     assert "fails, with its last picture" in ended.stdout.str()
     seen = [pixels_of(each) for each in pictures(server)]
     whole = [each for each in seen if each.shape == (900, 1440)]
@@ -77,3 +75,28 @@ def test_no_picture_shows_a_secret(run: Callable[..., pytest.RunResult], monkeyp
         assert within_caret(dark[GREETING])
     assert sum(np.isin(screen[FIELD], COVER_COLOURS).all() for screen in whole) >= 6
     assert sum(np.isin(screen[GREETING], COVER_COLOURS).any() for screen in whole) >= 4
+
+
+LOOK = """
+import pytest
+
+@pytest.mark.vnc_task("Look at it", expect="it is there", secrets=["CODE"])
+def test_look(vnc_agent):
+    pass
+"""
+
+
+def test_a_recording_that_is_older_than_covers_is_told(
+    run: Callable[..., pytest.RunResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODE", "8264017359")
+    Path("test_shop.py").write_text(LOOK)
+    with GeminiServer(lambda request: text("done") if request.computer_use else HOLDS) as server:
+        run(server, f"--vnc-app={APP}", "--vnc-record=rewrite").assert_outcomes(passed=1)
+        (recording,) = Path("__vnc_recordings__").rglob("*.json")
+        made = recording.read_text()
+        assert '"covered": true' in made
+        recording.write_text(made.replace('"covered": true,', "").replace('"version": 4', '"version": 2'))
+        replayed = run(server, f"--vnc-app={APP}", "--vnc-record=replay")
+    replayed.assert_outcomes(passed=1)
+    replayed.stdout.fnmatch_lines(["*test_look*.json was recorded without covers: *--vnc-record=rewrite*"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 import pytest
 
 NATIVE = """
@@ -74,3 +76,27 @@ def test_a_wrong_native_value_is_told(pytester: pytest.Pytester, line: str, comp
     outcome = pytester.runpytest_subprocess()
     assert outcome.ret == pytest.ExitCode.USAGE_ERROR
     outcome.stderr.re_match_lines([f"ERROR: {complaint}"])
+
+
+def test_a_file_of_variables_is_read_if_a_setting_names_it(pytester: pytest.Pytester) -> None:
+    """Its key is redacted, and stays out of the environment."""
+    key = secrets.token_hex(16)
+    (pytester.path / ".env").write_text(f"VNC_USE_STEPS=7\nGOOGLE_API_KEY={key}\n", encoding="utf-8")
+    pytester.makepyfile(
+        """
+        import os, pathlib
+        def test_it(vnc_settings):
+            assert (vnc_settings.steps, os.environ.get("GOOGLE_API_KEY")) == (7, None)
+            assert pathlib.Path(".env").read_text() == ""
+        """
+    )
+    read = pytester.runpytest_subprocess("-o", "vnc_env_file=.env")
+    read.stdout.fnmatch_lines(["*<secret:GOOGLE_API_KEY>*"])
+    assert key not in read.stdout.str() + read.stderr.str()
+    pytester.runpytest_subprocess().stdout.fnmatch_lines(["*(40, None) == (7, None)*"])
+
+
+def test_a_malformed_file_of_variables_ends_the_session(pytester: pytest.Pytester) -> None:
+    (pytester.path / ".env").write_text("GOOGLE_API_KEY\n", encoding="utf-8")
+    told = pytester.runpytest_subprocess("-o", "vnc_env_file=.env")
+    told.stderr.fnmatch_lines(["ERROR: vnc_env_file '*.env', line 1, must be NAME=value*"])

@@ -257,7 +257,7 @@ def test_without_a_planner_or_a_desktop_the_error_says_what_to_pass(pytester: py
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*no desktop is given: pass --vnc-server*"])
     result = pytester.runpytest_subprocess("--vnc-server=127.0.0.1::1")
-    result.stdout.fnmatch_lines(["*no planner is configured: pass --vnc-planner=gemini*"])
+    result.stdout.fnmatch_lines(["*no planner is configured: *--vnc-record=demonstrate*--vnc-planner=gemini*"])
 
 
 def refused(pytester: pytest.Pytester) -> str:
@@ -713,6 +713,7 @@ def test_every_step_is_in_the_html_report(
     assert "<script>alert(1)" not in report
     pictures = [*(pytester.path / "assets").rglob("*.png")] if "--self-contained-html" not in options else []
     assert len(pictures) >= 3 or report.count("data:image/png;base64") >= 3
+    assert all(picture.stat().st_nlink > 1 for picture in pictures), "each is the run's own file"
 
 
 @pytest.mark.desktop
@@ -851,7 +852,8 @@ def test_where_there_is_no_test_only_hooks_and_options_are_loaded(
     )
     result = pytester.run(sys.executable, "-m", "pytest", "-s")
     hooks = ("", ".calling", ".collecting", ".fixtures", ".hookspecs", ".on_demand", ".options")
-    names = (*(f"plugin{name}" for name in hooks), "settings", "settings.parsers", "settings.settings")
+    settings = ("", ".fallbacks", ".parsers", ".settings", ".variables")
+    names = (*(f"plugin{name}" for name in hooks), *(f"settings{name}" for name in settings))
     result.stdout.fnmatch_lines([" ".join(["loaded", *(f"pytest_vnc_use.{name}" for name in names)])])
 
 

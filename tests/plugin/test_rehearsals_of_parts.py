@@ -67,7 +67,7 @@ def test_nothing_is_written_of_a_test_with_a_subtest_that_failed(project: Projec
 def test_ctrl_c_in_a_rehearsal_ends_the_session_once_the_test_is_told(project: Project) -> None:
     app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
     desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400", "-p", "no:pytest-vnc"]
-    command = [sys.executable, "-m", "pytest", "-v", "--vnc-record=rewrite", *desktop]
+    command = [sys.executable, "-u", "-m", "pytest", "-v", "--vnc-record=rewrite", *desktop]
     with subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         out = ""

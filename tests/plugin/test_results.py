@@ -130,11 +130,13 @@ def test_the_short_summary_says_it_first(session: Session) -> None:
     assert "FAILED test_it.py::test_without_a_desktop - assert 0" in session.output
 
 
+@pytest.mark.slow
 def test_the_terminal_counts(session: Session) -> None:
     assert "vnc-use: 5 failed: 1 product, 1 agent, 1 infra, 1 inconclusive, 1 settings\n" in session.output
     assert "vnc-use: results in told.json\n" in session.output
 
 
+@pytest.mark.slow
 def test_the_results_of_all_workers_are_in_one_file(session: Session) -> None:
     tests = {test.test: test for test in session.results.tests}
     assert {name: (test.result, test.triage) for name, test in tests.items()} == TRIAGES
@@ -151,6 +153,7 @@ def test_the_results_of_all_workers_are_in_one_file(session: Session) -> None:
     assert session.results.started_at < session.results.ended_at
 
 
+@pytest.mark.slow
 def test_its_totals_are_sums(session: Session) -> None:
     totals = session.results.totals
     assert totals.results == {"passed": 1, "failed": 3, "error": 2, "xfailed": 1, "skipped": 1}
@@ -158,6 +161,7 @@ def test_its_totals_are_sums(session: Session) -> None:
     assert (totals.tests, totals.runs, totals.steps, totals.dollars) == (8, 4, 3, None)
 
 
+@pytest.mark.slow
 def test_junit_has_it_as_properties(session: Session) -> None:
     suite = ElementTree.parse(session.place / "junit.xml").getroot()
     properties = {
@@ -173,6 +177,7 @@ def test_junit_has_it_as_properties(session: Session) -> None:
     assert properties["test_without_a_desktop"] == {}
 
 
+@pytest.mark.slow
 def test_junit_has_the_picture_of_a_test_that_failed(session: Session) -> None:
     suite = ElementTree.parse(session.place / "junit.xml").getroot()
     told = {case.get("name"): case.findtext("system-out") or "" for case in suite.iter("testcase")}
@@ -185,17 +190,20 @@ def test_junit_has_the_picture_of_a_test_that_failed(session: Session) -> None:
     assert (session.place / page.removeprefix("page of the run: ")).is_file()
 
 
+@pytest.mark.slow
 def test_a_picture_of_several_runs_is_on_disk_once(session: Session) -> None:
     pictures = [*session.place.glob("runs/*/screens/*.png")]
     assert len({picture.stat().st_ino for picture in pictures}) < len(pictures)
     assert not (session.place / "runs" / ".screens").exists()
 
 
+@pytest.mark.slow
 def test_the_html_report_says_what_each_failed_test_came_to(session: Session) -> None:
     report = (session.place / "report.html").read_text(encoding="utf-8")
     assert re.search(r"vnc-sentence[^>]{0,20}>QuotaExhausted: no more", html.unescape(html.unescape(report)))
 
 
+@pytest.mark.slow
 def test_the_html_report_has_a_column(session: Session) -> None:
     report = (session.place / "report.html").read_text(encoding="utf-8")
     assert '<th class="sortable" data-column-type="triage">Triage</th>' in report
@@ -203,6 +211,7 @@ def test_the_html_report_has_a_column(session: Session) -> None:
         assert f"col-triage&#34;&gt;{triage}&lt;" in report or f"col-triage\\&#34;&gt;{triage}" in report, triage
 
 
+@pytest.mark.slow
 def test_github_is_told_in_a_table(session: Session) -> None:
     summary = (session.place / "summary.md").read_text(encoding="utf-8").splitlines()
     assert summary[0] == "### Tests of graphical programs"

@@ -91,6 +91,35 @@ def test_a_test_whose_setup_took_its_worker_along_did_not_end(ended: pytest.Pyte
 
 
 @pytest.mark.slow
+def test_a_test_that_took_its_worker_along_and_is_tried_again_is_told_once(ended: pytest.Pytester) -> None:
+    pytest.importorskip("pytest_rerunfailures")
+    ended.makepyfile(
+        test_it="""
+        import os, pathlib, pytest
+
+        @pytest.fixture
+        def dies_first():
+            if not pathlib.Path("setup").exists(): pathlib.Path("setup").touch(); os._exit(1)
+
+        def test_in_setup(dies_first, vnc_desktop): ...
+
+        def test_in_call(vnc_desktop):
+            if not pathlib.Path("call").exists(): pathlib.Path("call").touch(); os._exit(1)
+
+        def test_always(vnc_desktop): os._exit(1)
+        """
+    )
+    ended.runpytest_subprocess(*QUIET, "-n1", "--reruns=1", timeout=100)
+    tests = read_results(Path("runs/vnc-results.json")).tests
+    assert {test.test.rpartition("::")[2]: (test.result, test.triage, test.retried_for) for test in tests} == {
+        "test_in_setup": ("passed", None, ("infra",)),
+        "test_in_call": ("passed", None, ("infra",)),
+        "test_always": ("error", "infra", ("infra",)),
+    }
+    assert len(tests) == 3
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-n2",)], ids=["alone", "on workers"])
 @pytest.mark.parametrize("end", OF_A_SESSION)
 def test_a_test_in_which_the_session_ended_did_not_end(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.gates import BENEATH_A_COVER, NEWLY_COVERED, gate
 from pytest_vnc_use.recordings.pictures import Pixels, pixels_of
+from pytest_vnc_use.recordings.session import RecordedTest
 from pytest_vnc_use.same_screen import within_caret
 from pytest_vnc_use.types import COVER_COLOURS, TypeText
 from support.paths import PROGRAMS
@@ -24,10 +26,10 @@ STEPS = (TypeText("<secret:CODE>", 200, 68), TypeText("", press_enter=True))
 pytestmark = pytest.mark.desktop
 
 
-def recorded(folder: Path, code: str, *options: str) -> Tills:
+def recorded(folder: Path, code: str, *options: str, covers: bool = True) -> Tills:
     folder.mkdir()
     tills = Tills(folder, PROGRAMS / "sign_in.py")
-    with tills.agent("auto", Steps(*STEPS), *options, secrets={"CODE": code}, covers=True) as played:
+    with tills.agent("auto", Steps(*STEPS), *options, secrets={"CODE": code}, covers=covers) as played:
         played.run(TASK)
         assert played.recorded.keep()
     return tills
@@ -67,6 +69,16 @@ def test_another_value_beneath_closes_the_gate(both: Mapping[str, Tills], code: 
     told = str(raised.value)
     assert BENEATH_A_COVER in told
     assert "--vnc-record=rewrite" in told
+
+
+def test_a_replay_has_covers_where_its_recording_has(both: Mapping[str, Tills], tmp_path: Path) -> None:
+    """So an older recording goes on as it did, and the file says which it is."""
+    older = recorded(tmp_path / "older", FIRST, covers=False)
+    for tills, covers in ((both[FIRST], True), (older, False)):
+        assert ('"covered": true' in tills.key.path.read_text()) == covers
+        assert ('"version": 4' in tills.key.path.read_text()) == covers
+        for wanted in (True, False):
+            assert RecordedTest(replace(tills.key, secrets=("CODE",)), "replay", covers=wanted).covers == covers
 
 
 def test_dots_are_not_covered(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 from PIL import Image, ImageChops
 
-from pytest_vnc_use.report.annotate import mark_action, mark_region
+from pytest_vnc_use.report.annotate import action_path, mark_action, region_path
 from pytest_vnc_use.types import (
     CallFunction,
     Click,
@@ -133,19 +133,31 @@ def test_marks_grow_with_the_frame(paint):
     assert wide_right - wide_left == pytest.approx(2 * (right - left), abs=4)
 
 
-def test_a_region_is_bordered_and_what_is_in_it_is_left_alone(paint):
-    png = paint("white", SIZE).png
-    marked = mark_region(png, Region(100, 80, 300, 200))
-    inner = (100, 80, 300, 200)
-    assert ImageChops.difference(image_of(png).crop(inner), image_of(marked).crop(inner)).getbbox() is None
-    left, top, right, bottom = touched(png, marked)
-    assert 85 < left < 100
-    assert 65 < top < 80
-    assert 300 < right < 315
-    assert 200 < bottom < 215
+def test_as_svg_a_click_is_a_ring_four_lines_and_the_middle_of_its_pixel():
+    path = action_path(Click(200, 150), SIZE)
+    ring = "M180.5 150.5a20 20 0 1 0 40 0a20 20 0 1 0 -40 0"
+    lines = "M212.5 150.5L230.5 150.5M200.5 162.5L200.5 180.5M188.5 150.5L170.5 150.5M200.5 138.5L200.5 120.5"
+    assert path == f"{ring}{lines}M200.5 150.5h0"
 
 
-@pytest.mark.parametrize("region", [Region(300, 200, 100, 80), Region(50, 50, 50, 50), Region(-9, -9, 9999, 9999)])
-def test_a_region_that_is_none_is_drawn_too(paint, region):
-    png = paint("white", SIZE).png
-    assert touched(png, mark_region(png, region)) is not None
+def test_as_svg_a_drag_is_a_ring_and_an_arrow():
+    path = action_path(Drag(60, 60, 340, 240), SIZE)
+    assert path.startswith("M40.5 60.5a20 20 0 1 0 40 0a20 20 0 1 0 -40 0M60.5 60.5L340.5 240.5M")
+    assert path.count("L340.5 240.5") == 2, "the line, and the head's middle"
+
+
+def test_as_svg_an_action_without_a_point_is_nothing():
+    assert action_path(KeyCombo(("ctrl", "a")), SIZE) == ""
+
+
+@pytest.mark.parametrize(
+    ("region", "corners"),
+    [
+        (Region(100, 80, 300, 200), ("95.5 75.5", "305.5 205.5")),
+        (Region(50, 50, 50, 50), ("45.5 45.5", "55.5 55.5")),
+        (Region(-9, -9, 9999, 9999), ("0.5 0.5", "399.5 299.5")),
+    ],
+)
+def test_a_region_is_bordered_on_the_screen(region, corners):
+    points = region_path(region, SIZE).removeprefix("M").split("L")
+    assert (points[0], points[2], len(points)) == (*corners, 5)

@@ -7,20 +7,21 @@ import sys
 from base64 import b64decode
 from contextlib import ExitStack
 
-from pytest_vnc_use.report.assets import asset_writer, collecting, data_uri
+import pytest
+
+from pytest_vnc_use.report.assets import AssetLink, data_uri, keep_asset
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4000
 
 WRITER = """
 import sys
 from pathlib import Path
-from pytest_vnc_use.report.assets import asset_writer
+from pytest_vnc_use.report.assets import keep_asset
 
-link = asset_writer(Path(sys.argv[1]), "assets/")
 print("ready", flush=True)
 sys.stdin.read()
 for number in range(100):
-    link(bytes([number]) * 300_000)
+    keep_asset(Path(sys.argv[1], f"{number}.png"), bytes([number]) * 300_000)
 """
 
 
@@ -30,22 +31,36 @@ def test_a_data_uri_holds_the_picture():
     assert b64decode(body) == PNG
 
 
-def test_a_picture_is_written_once_and_linked_from_the_report(tmp_path):
-    link = asset_writer(tmp_path / "assets", "assets/")
-    address = link(PNG)
-    written = (tmp_path / address).stat()
-    assert (tmp_path / address).read_bytes() == PNG
-    assert link(PNG) == address
-    assert (tmp_path / address).stat().st_mtime_ns == written.st_mtime_ns
-    assert link(PNG + b"!") != address
-
-
-def test_pictures_are_collected_for_who_writes_the_report(tmp_path):
-    pictures = set()
-    link = collecting(pictures, "assets/")
+def test_a_picture_is_noted_once_for_who_writes_the_report():
+    link = AssetLink("assets/")
     addresses = [link(png) for png in (PNG, PNG, PNG + b"!")]
-    assert pictures == {PNG, PNG + b"!"}
-    assert set(addresses) == set(map(asset_writer(tmp_path, "assets/"), pictures))
+    assert addresses[0] == addresses[1] != addresses[2]
+    assert {f"assets/{name}": png for name, png in link.pictures.items()} == {
+        addresses[0]: PNG,
+        addresses[2]: PNG + b"!",
+    }
+
+
+def test_an_asset_is_the_file_of_the_run_where_there_is_one(tmp_path):
+    original = tmp_path / "original.png"
+    original.write_bytes(PNG)
+    keep_asset(tmp_path / "assets" / "1.png", PNG, original)
+    assert (tmp_path / "assets" / "1.png").samefile(original)
+    original.unlink()  # as --vnc-artifacts may do
+    assert (tmp_path / "assets" / "1.png").read_bytes() == PNG
+
+
+@pytest.mark.parametrize("kind", ["missing", "other", "link"])
+def test_an_asset_is_a_copy_where_the_file_of_the_run_is_not_here(tmp_path, kind):
+    original = tmp_path / "original.png"
+    if kind == "other":
+        original.write_bytes(b"of a run on this machine")
+    elif kind == "link":
+        (tmp_path / "secret").write_bytes(PNG)
+        original.symlink_to(tmp_path / "secret")
+    keep_asset(tmp_path / "assets" / "1.png", PNG, original)
+    asset = tmp_path / "assets" / "1.png"
+    assert (asset.read_bytes(), asset.stat().st_nlink, asset.is_symlink()) == (PNG, 1, False)
 
 
 def test_processes_may_write_the_same_pictures_at_the_same_time(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -201,3 +202,15 @@ def test_the_command_prints_or_writes(told: Path, tmp_path: Path, capsys: pytest
     assert main(["report", "--markdown", "--one-file", str(told)]) == 2
     assert main(["report", "--markdown", str(told), "-o", str(file)]) == 2
     assert capsys.readouterr().err.count("error: ") == 3
+
+
+def test_two_runs_of_one_name_are_two_files(told: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(told, tmp_path / "other" / told.name)
+    folders = [str(told), str(tmp_path / "other")]
+    assert main(["report", "--markdown", *folders, "-o", str(tmp_path / "out")]) == 0
+    files = [tmp_path / "out" / name for name in ("run-1.md", "run-1-2.md")]
+    assert capsys.readouterr().out == "".join(f"{file}\n" for file in files)
+    assert [("(../runs/run-1/" in text, "(../other/run-1/" in text) for text in map(Path.read_text, files)] in (
+        [(True, False), (False, True)],
+        [(False, True), (True, False)],
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import io
 import json
@@ -11,6 +12,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -104,6 +106,25 @@ def html_of(runs: list[Path], folder: Path, name: str = "index.html") -> str:
 # --- what is seen -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("one_file", [False, True])
+def test_the_screens_of_a_run_are_gone_once_its_page_is_written(drifted, tmp_path: Path, *, one_file: bool) -> None:
+    """Else a report of 200 runs takes 5 GB. Screens are arrays, which no garbage collector counts."""
+    runs = [drifted(f"drifted-{number}", at=10 + 10 * number) for number in range(12)]
+    write_report(runs[:1], tmp_path / "first", one_file=one_file)
+    peaks = []
+    gc.disable()
+    try:
+        for count in (2, 12):
+            tracemalloc.start()
+            write_report(runs[:count], tmp_path / str(count), one_file=one_file)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    finally:
+        gc.enable()
+    a_screen = 320 * 200 * 3
+    assert peaks[1] - peaks[0] < 10 * a_screen
+
+
 def test_a_failure_is_told_with_its_rule_and_the_difference_zoomed(drifted, tmp_path: Path) -> None:
     view = show_run(drifted()).view
     assert view.sentence == "The test failed: the screen is not as recorded (100 pixels)"
@@ -120,7 +141,7 @@ def test_a_failure_is_told_with_its_rule_and_the_difference_zoomed(drifted, tmp_
 def test_the_shading_covers_the_changed_pixels_and_no_others(drifted) -> None:
     shown = show_run(drifted())
     assert shown.view.deciding is not None
-    shade = Image.open(io.BytesIO(shown.shots.made[shown.view.deciding.shade])).convert("RGBA")
+    shade = Image.open(io.BytesIO(shown.made[shown.view.deciding.shade])).convert("RGBA")
     assert shade.size == (320, 200)
     assert shade.getchannel("A").getbbox() == (100, 50, 130, 70)
 
@@ -128,7 +149,8 @@ def test_the_shading_covers_the_changed_pixels_and_no_others(drifted) -> None:
 def test_the_point_is_drawn_over_the_untouched_picture(write_run, make_step, frames) -> None:
     path = write_run([make_step(1, Click(150, 90))], DONE)
     pair = show_run(path).view.steps[0].pair
-    assert pair.mark[-1] == "150.0,90.0"
+    assert pair.mark.startswith("M130.5 90.5a20 20 0 1 0 40 0")  # a ring around it
+    assert pair.mark.endswith("M150.5 90.5h0")
     assert pair.left.address == f"screens/{frames[0].ref.digest}.png"
 
 
@@ -233,6 +255,16 @@ def test_beside_the_runs_nothing_is_copied_and_elsewhere_all_is(drifted, tmp_pat
     assert all((tmp_path / "out" / "run-1" / str(address)).is_file() for address in addresses)
 
 
+def test_the_page_of_a_run_from_elsewhere_is_not_written_into_another_run(drifted, tmp_path: Path) -> None:
+    run = drifted()
+    other = tmp_path / "other" / "run-1"
+    shutil.copytree(run, other)
+    write_report([other, run], run.parent)
+    assert (run.parent / "run-1-2" / "index.html").is_file()
+    assert not [*(run / "screens").glob("*.webp")], "its pictures would be copies"
+    assert not (other / "index.html").exists()
+
+
 def test_the_folder_has_neither_inline_style_nor_inline_script(drifted, tmp_path: Path) -> None:
     write_report([drifted()], tmp_path / "out")
     for file in (tmp_path / "out").rglob("*.html"):
@@ -285,9 +317,9 @@ def test_a_packed_screen_is_a_key_picture_and_a_patch(drifted) -> None:
     assert shown.view.deciding is not None
     recorded, seen = shown.view.deciding.left, shown.view.deciding.right
     assert (recorded.patch, seen.address) == ("", recorded.address)
-    key, patch = (Image.open(io.BytesIO(shown.shots.made[name])) for name in (seen.address, seen.patch))
+    key, patch = (Image.open(io.BytesIO(shown.made[name])) for name in (seen.address, seen.patch))
     assert patch.size == key.size
-    assert len(shown.shots.made[seen.patch]) < 300
+    assert len(shown.made[seen.patch]) < 300
     together = Image.alpha_composite(key.convert("RGBA"), patch).convert("RGB")
     assert together.tobytes() == Image.open(io.BytesIO(framed(100).png)).tobytes()
 
@@ -300,7 +332,8 @@ def test_a_full_disk_is_one_line_of_error_and_nothing_is_half_written(
     command = [sys.executable, "-m", "pytest_vnc_use.cli", "report", str(drifted()), "-o", str(tmp_path / "out")]
     limited = subprocess.run(
         ["sh", "-c", 'ulimit -f 4; exec "$@"', "sh", *command, *options],
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # or half of its byte code would be left
+        # nothing else is written there: half of its byte code would be left, and coverage could not save its figures
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "COVERAGE_PROCESS_CONFIG": ""},
         capture_output=True,
         text=True,
         timeout=60,
@@ -454,11 +487,25 @@ def test_text_of_anybody_is_harmless(write_run, make_step, frames, tmp_path: Pat
 
 
 def test_a_huge_text_is_cut_with_its_length(write_run, make_step, tmp_path: Path) -> None:
-    huge = "Ä" * 10_000_000
+    huge = "A" * 10_000_000
     path = write_run([make_step(1, TypeText(huge), huge)], RunEnded(Outcome.DONE, huge), task=huge)
     page = html_of([path], tmp_path / "out", "run-1/index.html")
     assert len(page) < 100_000
     assert "of 10000000 characters)" in page
+
+
+def test_huge_texts_of_a_model_a_program_and_a_result_are_cut(write_run, make_step, frames, tmp_path: Path) -> None:
+    huge = "\u202e<b>" + "z" * 10_000_000
+    verdict = Verdict(huge, "fails", huge, None, frames[1].ref, huge)
+    step = make_step(1, Click(5, 5), error=huge, output=huge, note=huge, url=huge, words=huge)
+    path = write_run([step], DONE, planner=huge, events=[Judged(verdict)])
+    (path / "logs").mkdir()
+    (path / "logs" / "program.txt").write_text(huge)
+    write_ended_test(path, EndedTest(huge, "failed", huge, huge, huge, huge, huge))
+    page = html_of([path], tmp_path / "out", "run-1/index.html")
+    sizes = len(page), len((tmp_path / "out" / "index.html").read_text("utf-8"))
+    assert max(sizes) < 500_000, sizes
+    assert "\u202e" not in page
 
 
 def test_no_run_below_a_path_raises(tmp_path: Path) -> None:

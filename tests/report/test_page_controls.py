@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import shutil
 from collections.abc import Iterator
@@ -16,10 +15,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.report.page.writing import write_report
 from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
-from pytest_vnc_use.runs.folder import RunFolder
-from pytest_vnc_use.types import Click, Drifted, Frame, FrameRef, Outcome, Region, RunEnded
+from pytest_vnc_use.types import Click, Drifted, Outcome, Region, RunEnded
+from pytest_vnc_use.types.elements import Element
+from support.paths import PAD
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 JENKINS = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self'"
@@ -45,7 +48,12 @@ def runs(write_run, make_step, frames) -> list[Path]:
     passed = write_run([make_step(1, Click(5, 5))], RunEnded(Outcome.DONE, "done"))
     passed = passed.rename(passed.with_name("run-passed"))
     write_ended_test(passed, EndedTest("test_fine", "passed"))
-    steps = [make_step(number, Click(40 * number, 30 * number)) for number in (1, 2, 3)]
+    named = {"elements": (Element("button", "Sign in", Region(60, 50, 100, 70)),)}
+    pictured = {"crop": frames[0].ref}  # nothing tells the name of what is there
+    steps = [
+        make_step(number, Click(40 * number, 30 * number), **more)
+        for number, more in enumerate([{}, named, pictured], start=1)
+    ]
     drift = Drifted("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
     failed = write_run(steps, RunEnded(None, "the run broke", "RecordingDrifted: other"), events=[drift])
     write_ended_test(
@@ -137,39 +145,55 @@ def test_the_ways_to_compare(opened: Any) -> None:
     assert (left.is_visible(), right.is_visible()) == (False, True)
 
 
+MEASURE = """path => {
+  const [, x, y] = path.getAttribute("d").match(/M(\\S+) (\\S+)h0$/).map(Number);
+  const end = new DOMPoint(x, y).matrixTransform(path.getScreenCTM());
+  const image = path.closest(".canvas").querySelector("img");
+  const box = image.getBoundingClientRect();
+  return [(end.x - box.x) * image.naturalWidth / box.width, (end.y - box.y) * image.naturalHeight / box.height];
+}"""
+"""The middle of the mark as a point of the picture, as the browser lays both out."""
+
+
+@pytest.mark.desktop
 @pytest.mark.parametrize(
-    ("screen", "width", "ratio"), [((800, 600), 360, 3), ((1440, 900), 1280, 1), ((3840, 2160), 3840, 2)]
+    ("screen", "scale", "width", "ratio"),
+    [((800, 600), 1, 360, 3), ((1440, 900), 1, 1280, 1), ((2560, 1600), 2, 3840, 2)],
 )
 def test_the_point_is_drawn_where_the_program_got_the_click(
-    browser: Any, write_run: Any, make_step: Any, tmp_path: Path, screen: tuple[int, int], width: int, ratio: int
+    browser: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    screen: tuple[int, int],
+    scale: int,
+    width: int,
+    ratio: int,
 ) -> None:
-    at = screen[0] * 5 // 8 + 1, screen[1] * 3 // 8 + 1
-    frame = dotted(screen, at)
-    run = write_run([make_step(1, Click(*at), frame_before=frame.ref, frame_after=frame.ref)], events=())
-    RunFolder.open(run).store(frame)
+    monkeypatch.chdir(tmp_path)
+    at = screen[0] * 5 // 8 + 2, screen[1] * 3 // 8 + 2
+    desktop = QtDesktop(PAD, size=screen, environment={"QT_SCALE_FACTOR": str(scale)})
+    try:
+        with VncUseAgent(desktop.server, screen_size=screen, planner=ScriptedPlanner([[Click(*at)]])) as agent:
+            run = agent.run("Click").run_folder
+        (pressed,) = (line for line in desktop.read_file("events.txt").splitlines() if line.startswith("press"))
+    finally:
+        desktop.stop()
+    got = [scale * int(number) for number in pressed.split()[1:3]]
     write_report([run], tmp_path / "out")
     page = browser.new_page(viewport={"width": width, "height": 900}, device_scale_factor=ratio)
-    page.goto((tmp_path / "out" / "run-1" / "index.html").as_uri() + "#step-1")
+    page.goto((tmp_path / "out" / run.name / "index.html").as_uri() + "#step-1")
     canvas = page.locator("#step-1 .left .canvas")
     page.evaluate("document.querySelector('#step-1 .left img').decode()")
+    drawn = page.locator("#step-1 .left .mark path >> nth=1").evaluate(MEASURE)
+    assert [int(number) for number in drawn] == got
     marked = screenshot(canvas)
     page.uncheck("[name=mark]")
-    plain = screenshot(canvas)
+    ring = (np.abs(marked - screenshot(canvas)).sum(axis=2) > 60).nonzero()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.close()
-    ring = (np.abs(marked - plain).sum(axis=2) > 60).nonzero()
-    dot = (plain.sum(axis=2) < 200).nonzero()
-    for drawn, clicked in zip(ring, dot, strict=True):
-        assert abs((drawn.min() + drawn.max()) / 2 - (clicked.min() + clicked.max()) / 2) <= 1
-
-
-def dotted(size: tuple[int, int], at: tuple[int, int]) -> Frame:
-    """A white screen on which the program painted a square around the point of a click, as it got it."""
-    image = Image.new("RGB", size, "white")
-    image.paste("black", (at[0] - 6, at[1] - 6, at[0] + 7, at[1] + 7))
-    png = io.BytesIO()
-    image.save(png, "PNG")
-    return Frame(FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), *size), png.getvalue())
+    for side, place, number, length in zip((0, 1), reversed(drawn), ring, reversed(screen), strict=True):
+        middle = (number.min() + number.max() + 1) / 2
+        assert abs(middle - place * marked.shape[side] / length) <= ratio, "it is painted there, to a pixel of the page"
 
 
 def screenshot(part: Any) -> Any:
@@ -184,6 +208,9 @@ def test_axe_finds_nothing(browser: Any, runs: list[Path], tmp_path: Path, schem
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     for place in (address, address.replace("index.html", "run-1/index.html"), f"{one_file}#run-2"):
         page.goto(place)
+        if "run" in place:
+            assert page.locator(".step .name").text_content() == "Sign in"
+            assert page.locator(".step .crop").count() == 1
         found = axe.Axe().run(page)
         assert not found.response["violations"], found.generate_report()
         assert page.evaluate("document.documentElement.scrollWidth") <= width

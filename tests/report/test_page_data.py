@@ -50,7 +50,7 @@ def _at_fixed_times(run: Path) -> list[str]:
 def _plain(views: Any) -> str:
     """As text; pictures by their order, as their names depend on who compressed them, and points without decimals."""
     text = json.dumps(views, indent=1, ensure_ascii=False) + "\n"
-    names = dict.fromkeys(re.findall(r"\b[0-9a-f]{32,64}\b", text))
+    names = dict.fromkeys(re.findall(r"\b[0-9a-f]{20,64}\b", text))
     for number, name in enumerate(names, start=1):
         text = text.replace(name, f"picture-{number}")
     return re.sub(r"(\d)\.\d,(\d+)\.\d(?=[ \"])", r"\1,\2", text)

@@ -55,6 +55,7 @@ from pytest_vnc_use.types import (
         (KeyDown("shift"), "hold down shift"),
         (KeyUp("shift"), "release shift"),
         (OpenAddress("example.org"), 'open the address "example.org"'),
+        (OpenAddress("about:blank", in_new_window=True), 'open in a new window the address "about:blank"'),
         (TraverseHistory("back"), "go back in the browser's history"),
         (Wait(0.5), "wait 0.5 s"),
         (TakeScreenshot(), "look again"),

@@ -21,7 +21,7 @@ def png() -> bytes:
 
 
 def with_pillow(png: bytes) -> np.ndarray:
-    return np.asarray(Image.open(io.BytesIO(png)).convert("RGBX")).view(np.uint32)[..., 0]
+    return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
 
 
 def test_our_own_pictures_are_read_as_pillow_reads_them(png: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,6 +34,20 @@ def test_pictures_of_others_are_left_to_pillow(png: bytes) -> None:
     other = io.BytesIO()
     Image.open(io.BytesIO(png)).save(other, "PNG")
     assert (read_pixels(other.getvalue()) == with_pillow(png)).all()
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
+def test_pictures_of_any_kind_become_three_bytes_a_pixel(mode: str) -> None:
+    whole = Image.new("RGBA", (4, 3), (200, 200, 200, 255))
+    whole.putpixel((1, 1), (200, 200, 200, 0))
+    image = whole if mode == "RGBA" else Image.new(mode, (4, 3)) if mode == "I;16" else whole.convert(mode)
+    content = io.BytesIO()
+    image.save(content, "PNG")
+    pixels = read_pixels(content.getvalue())
+    assert (pixels.shape, pixels.dtype, pixels.flags.c_contiguous) == ((3, 4, 3), np.uint8, True)
+    colour = {"I;16": 0, "1": 255}.get(mode, 200)
+    assert pixels[0, 0].tolist() == [colour] * 3
+    assert mode != "LA" or (pixels == 200).all(), "its alpha is no colour"
 
 
 def test_a_picture_cut_or_spoilt_anywhere_raises_nothing_else(png: bytes) -> None:

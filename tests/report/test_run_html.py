@@ -12,8 +12,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from pytest_vnc_use.report.annotate import mark_action, mark_region
-from pytest_vnc_use.report.assets import asset_writer, data_uri, thumbnail
+from pytest_vnc_use.report.annotate import action_path, region_path
+from pytest_vnc_use.report.assets import AssetLink, data_uri, thumbnail
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.types import (
     ApprovalAsked,
@@ -36,6 +36,7 @@ from pytest_vnc_use.types import (
 )
 
 DONE = RunEnded(Outcome.DONE, "The basket is open.")
+SIZE = (320, 200)
 
 
 def evil(place: str) -> str:
@@ -43,13 +44,14 @@ def evil(place: str) -> str:
 
 
 class Page(HTMLParser):
-    """The content that a browser reads from a block: tags, visible text, the addresses of its pictures in order."""
+    """The content that a browser reads from a block: tags, visible text, pictures and the marks over them."""
 
     def __init__(self, block: str) -> None:
         super().__init__()
         self.tags: list[str] = []
         self.open: list[str] = []
         self.pictures: list[str] = []
+        self.marks: list[str] = []
         self.figures: list[str] = []
         self.text = ""
         self.feed(block)
@@ -64,6 +66,8 @@ class Page(HTMLParser):
     def handle_startendtag(self, tag, attrs):
         self.tags.append(tag)
         self.pictures += [value for name, value in attrs if name == "href"]
+        if tag == "path" and ("class", "vnc-under") not in attrs:
+            self.marks.append(dict(attrs)["d"])
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -80,16 +84,19 @@ def page_of(run) -> Page:
 def test_every_step_has_its_picture_then_comes_the_last_frame(write_run, make_step, frames):
     clicks = [Click(50, 50), Click(90, 90), KeyCombo(("ctrl", "s"))]
     page = page_of(write_run([make_step(number, click) for number, click in enumerate(clicks, 1)], DONE))
-    before, after = frames[0].png, frames[1].png
-    assert page.pictures == [*(data_uri(mark_action(before, click)) for click in clicks), data_uri(after)]
+    assert page.pictures == [*3 * [data_uri(frames[0].png)], data_uri(frames[1].png)]
+    assert page.marks == [action_path(click, SIZE) for click in clicks[:2]]
 
 
-def test_pictures_may_be_files_beside_the_report(write_run, make_step, frames, tmp_path):
+def test_pictures_may_be_the_runs_own_files_beside_the_report(write_run, make_step, frames):
     run = write_run([make_step(1, Click(50, 50))], DONE)
-    page = Page(run_html(run, link=asset_writer(tmp_path / "assets", "assets/")))
-    step, last = [(tmp_path / address).read_bytes() for address in page.pictures]
-    assert step == mark_action(frames[0].png, Click(50, 50))
-    assert last == frames[1].png
+    link = AssetLink("assets/")
+    page = Page(run_html(run, link=link))
+    assert [link.pictures[address.removeprefix("assets/")] for address in page.pictures] == [
+        frames[0].png,
+        frames[1].png,
+    ]
+    assert all((run / "screens" / name).is_file() for name in link.pictures)
 
 
 def test_the_header_tells_task_outcome_planner_and_run_folder(write_run, make_step):
@@ -162,11 +169,10 @@ def test_a_verdict_is_worded_coloured_and_its_region_drawn(write_run, frames):
     page = page_of(write_run(end=DONE, events=[Judged(verdict) for verdict in verdicts]))
     assert page.figures == ["vnc-bad", "vnc-doubt", "vnc-plain", "vnc-good"], "what decides comes first"
     assert page.pictures == [
-        data_uri(mark_region(frames[2].png, Region(20, 20, 90, 60))),
-        data_uri(frames[0].png),
-        data_uri(frames[0].png),
-        data_uri(mark_region(frames[0].png, Region(5, 5, 30, 30))),
+        data_uri(frames[2].png),
+        *3 * [data_uri(frames[0].png)],
     ]
+    assert page.marks == [region_path(region, SIZE) for region in (Region(20, 20, 90, 60), Region(5, 5, 30, 30))]
     assert "fails\ntwo apples\nthere is one\njudged by g-3\n" in page.text
     assert "unsure\nsent\nno model is configured\nno model judged\n" in page.text
     assert "claim fails\nclaim holds\nclaim unsure\n" in page.text
@@ -175,7 +181,9 @@ def test_a_verdict_is_worded_coloured_and_its_region_drawn(write_run, frames):
 def test_thumbnails_are_small_and_open_the_page_at_their_step(write_run, make_step):
     run = write_run([make_step(1, Click(5, 5)), make_step(2, Click(6, 6))], DONE)
     block = run_html(run, link=thumbnail, page="runs/run-1/index.html", sentence="all is well", are_thumbs=True)
-    assert [address.partition(";")[0] for address in Page(block).pictures] == ["data:image/webp"] * 3
+    assert len(re.findall(r'style="background-image: url\(data:image/webp;base64,[\w+/=]+\)"', block)) == 3
+    assert not Page(block).pictures, "a browser reads an SVG image in a collapsed row too"
+    assert Page(block).marks == [action_path(Click(at, at), SIZE) for at in (5, 6)]
     links = re.findall(r'<a class="vnc-thumb" href="(.*?)"', block)
     assert links == [f"runs/run-1/index.html{step}" for step in ("#step-1", "#step-2", "")]
     assert "all is well" in Page(block).text
@@ -190,7 +198,8 @@ def test_votes_and_looks_are_told(write_run):
 def test_what_was_there_for_a_moment_is_shown_with_its_region(write_run, frames):
     box = Region(20, 20, 90, 60)
     page = Page(run_html(write_run(events=[Transient(evil("toast"), frames[1].ref, box)]), link=data_uri))
-    assert page.pictures[1:] == [data_uri(mark_region(frames[1].png, box))]
+    assert page.pictures[1:] == [data_uri(frames[1].png)]
+    assert page.marks == [region_path(box, SIZE)]
     assert "not when it was recorded" in page.text
     assert evil("toast") in page.text
     assert "script" not in page.tags
@@ -201,7 +210,8 @@ def test_what_was_read_is_shown_with_its_region_and_what_is_wrong_with_it(write_
     wrong = Reading("and now?", "two", "it says two", model="g-3")
     page = page_of(write_run(end=DONE, events=[Extracted(read, "Basket"), Extracted(wrong, "int", "no integer")]))
     assert page.figures == ["vnc-plain", "vnc-plain", "vnc-doubt"]
-    assert page.pictures[1:] == [data_uri(mark_region(frames[2].png, Region(20, 20, 90, 60)))]
+    assert page.pictures[1:] == [data_uri(frames[2].png)]
+    assert page.marks == [region_path(Region(20, 20, 90, 60), SIZE)]
     assert 'read as Basket\nwhat is in it?\nread: {"apples": 2}\n2 <b>\nread by g-3\n' in page.text
     assert 'it is no int\nand now?\nread: "two"\nno integer\nit says two\nread by g-3\n' in page.text
     assert "700 in" in page.text
@@ -220,7 +230,8 @@ def test_a_run_that_broke_before_its_first_step(write_run, frames):
 def test_a_killed_run_shows_the_step_it_had_begun(write_run, make_step, frames):
     begun = StepStarted(2, 2, Proposal(Click(60, 60), "Open it."), Ruling("allow", "harmless"))
     page = page_of(write_run([make_step(1, Click(5, 5))], events=[begun]))
-    assert page.pictures[1] == data_uri(mark_action(frames[1].png, Click(60, 60)))
+    assert page.pictures[1] == data_uri(frames[1].png)
+    assert page.marks[1] == action_path(Click(60, 60), SIZE)
     assert "failed\n2. click at (60, 60)\nOpen it.\nbegun and never finished" in page.text
     assert "no end recorded" in page.text
 
@@ -251,7 +262,8 @@ def test_a_waiting_run_shows_what_it_waits_with(write_run, frames):
     asked = ApprovalAsked(1, Proposal(Click(60, 60)), Ruling("ask", "no rule matches", "it pays"))
     page = page_of(write_run(events=[asked]))
     assert page.figures == ["vnc-doubt", "vnc-doubt"]
-    assert page.pictures[0] == data_uri(mark_action(frames[0].png, Click(60, 60)))
+    assert page.pictures[0] == data_uri(frames[0].png)
+    assert page.marks == [action_path(Click(60, 60), SIZE)]
     assert "waits for a yes\n1. click at (60, 60)\nwaits for a yes: no rule matches: it pays\n" in page.text
 
 
@@ -273,15 +285,17 @@ def test_what_is_no_run_folder_is_told(tmp_path):
 CONFTEST = """
 import base64, pathlib, pytest
 from pytest_vnc_use.report.html import run_html
-from pytest_vnc_use.report.assets import asset_writer, data_uri
+from pytest_vnc_use.report.assets import AssetLink, data_uri, keep_asset
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
     if report.when == "call":
         whole = item.config.option.self_contained_html
-        link = data_uri if whole else asset_writer(pathlib.Path("assets"), "assets/")
-        block = run_html(pathlib.Path({run!r}), link=link)
+        assets = AssetLink("assets/")
+        block = run_html(pathlib.Path({run!r}), link=data_uri if whole else assets)
+        for name, png in assets.pictures.items():
+            keep_asset(pathlib.Path("assets", name), png)
         others = base64.b64encode(pathlib.Path({picture!r}).read_bytes()).decode()
         report.extras = [
             dict(name=None, format_type="html", content=block, mime_type=None, extension=None),
@@ -308,7 +322,7 @@ def html_report(pytester, write_run, make_step, frames):
 
 def test_a_self_contained_report_holds_the_block(html_report, frames):
     assert _pictures_in(html_report("--self-contained-html")) == [
-        data_uri(mark_action(frames[0].png, Click(50, 50))),
+        data_uri(frames[0].png),
         data_uri(frames[1].png),
     ]
 
@@ -316,7 +330,7 @@ def test_a_self_contained_report_holds_the_block(html_report, frames):
 def test_a_report_with_assets_finds_its_pictures(html_report, frames):
     report = html_report()
     pictures = [(report.parent / address).read_bytes() for address in _pictures_in(report)]
-    assert pictures == [mark_action(frames[0].png, Click(50, 50)), frames[1].png]
+    assert pictures == [frames[0].png, frames[1].png]
 
 
 def _pictures_in(report) -> list[str]:
@@ -330,7 +344,8 @@ def _pictures_in(report) -> list[str]:
 def test_a_browser_shows_the_block_and_leaves_pictures_of_others_alone(html_report, frames, chromium):
     dom = chromium(html_report("--self-contained-html"))
     block, rest = dom[dom.index('<div class="vnc-run">') :].split('<div class="media', 1)
-    assert data_uri(mark_action(frames[0].png, Click(50, 50))) in block
+    assert data_uri(frames[0].png) in block
+    assert f'd="{action_path(Click(50, 50), SIZE)}"' in block
     assert html.escape(evil("intent"), quote=False) in block
     assert data_uri(frames[2].png) not in block
     assert f'<img src="{data_uri(frames[2].png)}"' in rest

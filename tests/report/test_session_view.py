@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -128,6 +129,8 @@ def test_a_rehearsal_alone_is_no_test(made: Made) -> None:
     view = session_view(shown(made("made-1", TRIES[2]), made("made-2", TRIES[1])))
     assert view.title == "1 test, none failed"
     assert sorted(test.result for test in view.tests) == ["passed", "rehearsal"]
+    assert [badge.text for badge in view.counts] == ["1 passed"]
+    assert view.facts[:2] == [("tests", "1"), ("not counted", "1 rehearsal")]
 
 
 def test_an_attempt_that_failed_before_its_run_is_not_hidden_by_the_run_before(made: Made) -> None:
@@ -157,6 +160,8 @@ def test_shards_are_one_page_that_says_what_is_missing(made: Made, tmp_path: Pat
     page = (tmp_path / "out" / "index.html").read_text("utf-8")
     assert "1 of 2 tests did not pass" in page, "a test counts once"
     assert page.count("one of 2 results of this test") == 3, "in its group too"
+    assert re.findall(r'class="badge \w+">(\d.*?)<', page) == ["1 failed", "1 passed"], "the badges count tests"
+    assert "<dd>1 more result of tests that ran more than once</dd>" in page
     assert "shard shard-3: it has no vnc-results.json" in page
     assert "shard shard-4: there is no such folder" in page
     assert "made-1/index.html" in page

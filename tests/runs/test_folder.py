@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import time
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
 from pytest_vnc_use.runs.folder import (
     RunFolder,
     from_json,
@@ -22,6 +24,8 @@ from pytest_vnc_use.runs.folder import (
     read_trace,
     to_json,
 )
+from pytest_vnc_use.runs.json_lines import JsonLines
+from pytest_vnc_use.runs.reading import LARGEST
 from pytest_vnc_use.types import (
     Action,
     ApprovalAsked,
@@ -425,3 +429,67 @@ def test_exchanges_grow_with_the_steps_and_not_with_their_square(folder: RunFold
         sizes.append(file.stat().st_size)
     assert sizes[119] - sizes[99] <= 1.05 * (sizes[39] - sizes[19])
     assert list(read_exchanges(folder.path))[-1] == exchange(120)
+
+
+def test_an_event_whose_kind_is_no_word_is_left_out(folder: RunFolder) -> None:
+    path = written(folder, STARTED)
+    with (path / "trace.jsonl").open("a") as trace:
+        trace.write('{"kind": ["run"]}\n')
+    assert read_trace(path).started == STARTED
+
+
+@pytest.mark.parametrize("repeats", ['"x"', '{"messages": "x"}', '{"messages": -1}', '{"messages": [1]}'])
+def test_exchanges_that_repeat_nonsense_are_damaged(folder: RunFolder, repeats: str) -> None:
+    exchange = json.dumps(to_json(ModelExchange("planner", 1, {"messages": []}, None, 0.1)))
+    (folder.path / "exchanges.jsonl").write_text(exchange[:-1] + f', "repeats": {repeats}}}\n')
+    with pytest.raises(RunFolderError, match="damaged"):
+        list(read_exchanges(folder.path))
+
+
+def test_json_of_too_many_values_is_not_read(folder: RunFolder) -> None:
+    """Each empty list takes 64 bytes of memory, and two of text."""
+    (folder.path / "trace.jsonl").write_text("[" + "[]," * 1_000_001 + "0]\n")
+    with pytest.raises(RunFolderError, match="at most 1000000 values"):
+        read_trace(folder.path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limits of a process")
+def test_a_disk_that_fills_up_at_once_leaves_no_empty_run_folder(tmp_path: Path) -> None:
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(RunFolderUnwritable, match="cannot write"):
+            RunFolder.create(tmp_path, "run")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("name", ["trace.jsonl", "exchanges.jsonl"])
+def test_a_file_that_is_too_large_is_not_read(folder: RunFolder, name: str) -> None:
+    """A line without an end must not fill the memory; the file takes no room on the disk."""
+    (folder.path / name).touch()
+    os.truncate(folder.path / name, 2 * LARGEST)
+    tracemalloc.start()
+    try:
+        with pytest.raises(RunFolderError, match=f"{name}.*must have at most {LARGEST} bytes, it has {2 * LARGEST}"):
+            read_trace(folder.path) if name == "trace.jsonl" else list(read_exchanges(folder.path))
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_of_lines_grows_no_larger_than_what_is_read(tmp_path: Path) -> None:
+    lines = JsonLines(tmp_path / "trace.jsonl")
+    lines.append({"a": 1})
+    os.truncate(lines.path, LARGEST - 8)
+    lines.append({"a": 2})
+    assert lines.path.stat().st_size == LARGEST
+    with pytest.raises(RunFolderUnwritable, match=rf"trace.jsonl.*at most {LARGEST} bytes, .* it has {LARGEST + 8}"):
+        lines.append({"a": 3})
+    assert lines.path.stat().st_size == LARGEST
+    os.truncate(lines.path, 2 * LARGEST)
+    with pytest.raises(RunFolderUnwritable, match=f"must have at most {LARGEST} bytes, it has {2 * LARGEST}"):
+        JsonLines(lines.path).append({"a": 4})

@@ -23,7 +23,7 @@ class ChatTalk(Talk[ChatServer]):
 @contextmanager
 def chat(script: Any = (), *, api_key: str = "", history: History | None = None, **settings: Any) -> Iterator[ChatTalk]:
     """Yield a talk over a script of replies, of which every request was accepted; other keywords are the planner's."""
-    with ChatServer(script, api_key=api_key) as server:
+    with ChatServer(script, api_key=api_key, takes_thoughts=bool(settings.get("keep_thoughts"))) as server:
         planner = OpenAICompatible(server.url, MODEL, api_key, **{"backoff": QUICK, **settings})
         yield ChatTalk(server, planner, history=history or History())
     assert server.refusals == []

@@ -26,6 +26,7 @@ FIELDS = {
     *("model", "messages", "tools", "tool_choice", "max_tokens", "temperature", "parallel_tool_calls"),
     "response_format",
 }
+THOUGHTS = "(ours) thoughts of earlier turns must not be sent back."
 ROLES = {"system", "user", "assistant", "tool"}
 
 JsonObject = Mapping[str, Any]
@@ -153,7 +154,7 @@ def _problems_of_message(message: JsonObject) -> Iterator[str]:
         elif not isinstance(part.get("text"), str):
             yield f"Invalid content part {part!r}."
     if "<think>" in json.dumps(message):
-        yield "(ours) thoughts of earlier turns must not be sent back."
+        yield THOUGHTS
     for tool_call in message.get("tool_calls", ()):
         yield from _problems_of_call(tool_call)
 
@@ -226,13 +227,14 @@ def _problems_of_response_format(said: JsonObject) -> Iterator[str]:
 class ChatServer(Service):
     """The service on a free port of this machine. With `api_key` it requires that key, without it takes any or none.
 
-    `binds` is true where it binds answers to a schema; else it refuses to.
+    `binds` is true where it binds answers to a schema; else it refuses to. With `takes_thoughts` it takes think blocks.
     """
 
     _path = "/v1"
     script: Script = ()
     api_key: str = ""
     binds: bool = True
+    takes_thoughts: bool = False
     requests: list[ChatRequest] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
 
@@ -246,7 +248,8 @@ class ChatServer(Service):
             return error(404, "invalid_request_error", f"Unknown request URL: POST {posted.path}")
         if self.api_key and posted.headers.get("authorization") != f"Bearer {self.api_key}":
             return error(401, "invalid_api_key", f"Incorrect API key provided: {posted.headers.get('authorization')}")
-        problem = next(problems_of(posted.body), None)
+        problems = problems_of(posted.body)
+        problem = next((each for each in problems if not (self.takes_thoughts and each.endswith(THOUGHTS))), None)
         if "response_format" in posted.body and not self.binds:
             problem = "This response_format type is unavailable now"
         if problem is not None:

@@ -177,7 +177,10 @@ def run_jenkins(machine: Machine, file: str, stage: str, secrets: Mapping[str, s
         script = scripts[name][0]
         given = {key: secrets[key] for key in re.findall(r"(\w+) = credentials", stages[name]) if key in secrets}
         given |= {variable: secrets[key] for key, variable in bound}
-        variables = {**given, "BUILD_URL": "URL", "SHARD": str(machine.shard)}
+        variables = {**given, "BUILD_URL": "URL", "SHARD": str(machine.shard), "BRANCH_NAME": machine.branch}
+        if machine.pull_request:
+            change = {"CHANGE_ID": str(machine.pull_request), "CHANGE_BRANCH": machine.branch}
+            variables |= {**change, "BRANCH_NAME": f"PR-{machine.pull_request}"}
         code = machine.run(SH, textwrap.dedent(script).replace("\\\\", "\\"), variables)
         if code and "catchError" not in stages[name]:
             return code

@@ -33,6 +33,7 @@ NOT_IN_SLIM = (
 )
 """What Debian leaves out of its image too."""
 _BUILD_S = 900
+_LOCK = Path(tempfile.gettempdir(), "vnc-use-test-image.lock")
 
 
 def started_container(*command: str, **options: Any) -> ContainerDesktop:
@@ -46,7 +47,7 @@ def desktop_image() -> str:
     """Return the image's name; build it if it is not here yet. Skip if it cannot be run here; fail in CI."""
     require(ENGINE)
     name = _name()
-    with FileLock(Path(tempfile.gettempdir(), "vnc-use-test-image.lock")):
+    with FileLock(_LOCK):
         if _failure(ENGINE, "image", "exists", name):
             _have_base_image()
             _do(ENGINE, "build", "-t", name, str(FOLDER))

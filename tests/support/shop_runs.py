@@ -209,6 +209,25 @@ def _turn_of_commands(said: Said) -> Reply:
     return chat_server.calls(*(named if len(named) == 1 else [("batch", batch)]), words=said.words)
 
 
+def _turn_of_a_queue(said: Said) -> Reply:
+    named = list(map(vnc_commands, said.actions))
+    queue = [("action_queue", {"actions": named})] if len(named) > 1 else [("vnc_command", named[0])]
+    return chat_server.calls(*queue, words=said.words)
+
+
+def vnc_commands(action: Action) -> JsonObject:
+    """Return an action of `vnc_command`."""
+    name, arguments = commands(action)
+    names = {"click": "mouse_click", "move": "mouse_move", "drag": "mouse_drag", "scroll": "scroll_at_position"}
+    match action:
+        case KeyCombo(keys=keys):
+            return {"command": "key_combo", "keys": list(keys)}
+        case Wait(duration_s=seconds):
+            return {"command": "wait", "ms": seconds * 1000}
+        case _:
+            return {"command": names.get(name, name), **arguments}
+
+
 def _qwens_turn(said: Said) -> Reply:
     return chat_server.calls(*(("computer_use", qwens(action)) for action in said.actions), words=said.words)
 
@@ -277,6 +296,12 @@ PLAYERS = {
         chat_server.ChatServer,
         _chats("commands"),
         _turn_of_commands,
+        chat_server.call("task_complete", summary="It is done."),
+    ),
+    "openai-compatible, vnc_command": Player(
+        chat_server.ChatServer,
+        _chats("vnc_command"),
+        _turn_of_a_queue,
         chat_server.call("task_complete", summary="It is done."),
     ),
     "openai-compatible, computer_use": Player(

@@ -74,7 +74,7 @@ class Tills:
     ) -> Played:
         key = Key(self.key.module, self.key.test, secrets=tuple(secrets or ()))
         settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s, show_secrets=not covers)
-        recorded = RecordedTest(key, mode, rehearsal=rehearsal)
+        recorded = RecordedTest(key, mode, rehearsal=rehearsal, covers=covers)
         command = [sys.executable, str(self.program), *till]
         return Played(settings, recorded, planner or NoPlanner(), command, size, judge, secrets, functions)
 

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.backends.rfb.authentication import mirrored_des
+from pytest_vnc_use.backends.rfb.tls import is_installed
 
 START_S = 20.0
 _PASSWORD_FILE_KEY = bytes([23, 82, 107, 6, 35, 78, 88, 7])
@@ -40,6 +41,9 @@ PACKAGES = {
     "xwd": "x11-apps",
     "qemu-system-x86_64": "qemu-system-x86",
     "swaymsg": "sway",
+    "ss": "iproute2",
+    "ip": "iproute2",
+    "unshare": "util-linux",
     "gcc": "gcc libc6-dev libvncserver-dev",
 }
 
@@ -299,3 +303,8 @@ def require_pyside() -> None:
         import PySide6  # noqa: F401
     except ImportError:
         missing("PySide6", "pip install pytest-vnc-use[demo]")
+
+
+def require_tls() -> None:
+    if not is_installed():
+        missing("TLS", "pip install pytest-vnc-use[tls]")

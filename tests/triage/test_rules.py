@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,13 +39,13 @@ from pytest_vnc_use.errors import (
     TaskFailed,
     VncUseError,
 )
-from pytest_vnc_use.loop.stall import STALLED
 from pytest_vnc_use.plugin.task_spec import TaskSpec
 from pytest_vnc_use.plugin.tasks import carry_out
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage.failure_text import Fault, fault_of
 from pytest_vnc_use.triage.rules import CLASSES, RULES, TRIAGES, Failure, error_for_run, rule_for
 from pytest_vnc_use.types import (
+    STALLED,
     Click,
     Confirmation,
     Decision,
@@ -383,3 +384,10 @@ def test_a_program_is_asked_for_a_sign_of_life_only_where_its_screen_stands_stil
     fault = fault_of(HangingDesktop(), error)  # type: ignore[arg-type]
     assert fault.hangs is is_blamed
     assert (rule_for(Failure(error, fault=fault)).triage == "product") is is_blamed
+
+
+@pytest.mark.parametrize(("outlives", "triage"), [(True, "infra"), (False, "product")])
+def test_a_lost_connection_blames_a_desktop_that_outlives_its_program(outlives: bool, triage: str) -> None:
+    desktop = SimpleNamespace(program_fault=lambda: "xterm exited with 84", outlives_program=outlives)
+    error = ConnectionLost("reset by peer")
+    assert rule_for(Failure(error, fault=fault_of(desktop, error))).triage == triage  # type: ignore[arg-type]

@@ -30,13 +30,14 @@ def elements_function(
     """
 
     def list_elements() -> str:
-        """List the elements in view: role, name, the point to click, and [left, top, right, bottom], as you count."""
+        """List the elements in view: number, role, name, point to click, [left, top, right, bottom], as you count."""
         try:
             found, screen = look()
         except DesktopError as exc:
             return f"no list of elements is available here: {' '.join(str(exc).split())}"
         size = model_size(*screen)
-        lines = [_line(each, size[0] / screen[0], size[1] / screen[1]) for each in found[:MOST_ELEMENTS]]
+        units = size[0] / screen[0], size[1] / screen[1]
+        lines = [f"{number}. {_line(each, *units)}" for number, each in enumerate(found[:MOST_ELEMENTS], start=1)]
         more = [f"… and {len(found) - MOST_ELEMENTS} more"] if len(found) > MOST_ELEMENTS else []
         return "\n".join([*lines, *more]) or "there are no elements in view"
 

@@ -79,6 +79,8 @@ class BrowsingController(ForwardingController):
     def perform(self, action: DesktopAction) -> None:
         """Carry out one action. Raises ActionError where it cannot be done, DesktopError where the desktop is gone."""
         match action:
+            case OpenAddress(address, in_new_window=True):
+                done = self._browse(lambda browser: browser.open_window(address))
             case OpenAddress(address):
                 done = self._browse(lambda browser: browser.navigate(address))
             case TraverseHistory(direction):

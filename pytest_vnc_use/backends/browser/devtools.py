@@ -104,7 +104,9 @@ class Browser:
         answer = ""
         while answer != "shown":
             if answer == "late":
-                raise ProductFailed(f"the page does not show {text!r} within {within_s:g} s, but {self._excerpt()}")
+                shown = " ".join(self.text().split())
+                excerpt = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + " …"
+                raise ProductFailed(f"the page does not show {text!r} within {within_s:g} s, but {excerpt!r}")
             try:
                 answer = self._shows(text, deadline)
             except PageGone:
@@ -137,6 +139,14 @@ class Browser:
             answer = page.call("Page.navigate", url=address)
             if answer.get("errorText") and not answer.get("isDownload"):
                 raise ActionError(f"the browser cannot open {address!r}: {answer['errorText']}")
+            _wait_loaded(page, deadline)
+
+    def open_window(self, address: str) -> None:
+        """Open an address in a new window, and wait for it as `navigate` does."""
+        deadline = Deadline(self._timeout_s)
+        with self._shown_page(deadline) as page:
+            made = page.call("Target.createTarget", url=address, newWindow=True)
+        with open_page(self._endpoint, Target(made["targetId"], address), deadline) as page:
             _wait_loaded(page, deadline)
 
     def back(self) -> None:
@@ -195,10 +205,6 @@ class Browser:
             answer = str(page.evaluate(_SHOWS % (json.dumps(text), deadline.remaining_s * 1000)))
         sys.audit(LOOK, "browser")
         return answer
-
-    def _excerpt(self) -> str:
-        shown = " ".join(self.text().split())
-        return repr(shown if len(shown) <= _SHOWN else shown[:_SHOWN] + " …")
 
     @contextmanager
     def _shown_page(self, deadline: Deadline) -> Iterator[Page]:

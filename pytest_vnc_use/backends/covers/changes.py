@@ -17,7 +17,7 @@ _APART_PX = (4, 24)
 """The number of equal rows, and of equal columns, between two changes that makes them two."""
 _SAME_DRAWING = 0.95
 """The share of a drawing's edges that are edges before, where it only took another colour: a button that is enabled."""
-_BESIDE_PX = 3
+_BESIDE_PX, _CARET_BESIDE_PX = 3, 8
 _MARGIN_PX, _FRAMED_PX = 3, 16
 """The rows of a field above and below the text, where nothing is drawn there: in a terminal the next line will be near.
 
@@ -45,27 +45,21 @@ def differing(one: Pixels, other: Pixels) -> Mask:
     return marked
 
 
-def appeared(before: Pixels, after: Pixels, left_out: Mask) -> Iterator[Appeared]:
+def appeared(before: Pixels, after: Pixels, left_out: Mask, moved: Mask) -> Iterator[Appeared]:
     """Yield what is drawn on the screen `after` and was not `before`, except the pixels `left_out`.
 
-    What only took another colour, or went away, is left out too.
+    What only took another colour, or went away, is left out too. The plain space of a field ends at `moved` pixels.
     """
     changed = differing(before, after) & ~left_out
     for box in boxes_of(changed):
-        around = _grown(box, after.shape)
+        around = box.grown(_BESIDE_PX, *after.shape[::-1])  # there the paper shows also beside a single stroke
         if _is_recoloured(around.part_of(before), around.part_of(after)):
             continue
-        paper = _most_common(around.part_of(after))
+        paper = most_common(around.part_of(after))
         ink = (box.part_of(after) & COLOUR_BITS) != paper  # also what was as dark before, beneath a block caret
         if ink.any():
             inner = _moved(next(_tight(ink)), box)
-            yield Appeared(inner, field_around(inner, after, paper), _cut(ink, inner, box), paper)
-
-
-def _grown(box: Region, shape: tuple[int, ...]) -> Region:
-    """Return the box and a little around it, where the paper shows also beside a single stroke."""
-    right, bottom = min(shape[1], box.right + _BESIDE_PX), min(shape[0], box.bottom + _BESIDE_PX)
-    return Region(max(0, box.left - _BESIDE_PX), max(0, box.top - _BESIDE_PX), right, bottom)
+            yield Appeared(inner, field_around(inner, after, paper, moved), _cut(ink, inner, box), paper)
 
 
 def _cut(ink: Mask, inner: Region, box: Region) -> Mask:
@@ -79,7 +73,8 @@ def _moved(inner: Region, box: Region) -> Region:
     return Region(inner.left + box.left, inner.top + box.top, inner.right + box.left, inner.bottom + box.top)
 
 
-def _most_common(pixels: Pixels) -> int:
+def most_common(pixels: Pixels) -> int:
+    """Return the colour of most pixels."""
     colours, counts = np.unique(pixels & COLOUR_BITS, return_counts=True)
     return int(colours[counts.argmax()])
 
@@ -139,9 +134,15 @@ def _edges(pixels: Pixels) -> Mask:
 # --- fields ----------------------------------------------------------------------------------------------------------
 
 
-def field_around(box: Region, screen: Pixels, paper: int, margin: int = _MARGIN_PX) -> Region:
-    """Return the box with all plain space to its sides, and up to its frame or `margin` rows above and below it."""
-    plain = (screen & COLOUR_BITS) == paper
+def field_around(box: Region, screen: Pixels, paper: int, moved: Mask, margin: int = _MARGIN_PX) -> Region:
+    """Return the box with all plain space to its sides, and up to its frame or `margin` rows above and below it.
+
+    Pixels that `moved` by themselves are no plain space, whatever they show now. Right beside the box they are the caret,
+    and plain space, whatever they show now.
+    """
+    plain = ((screen & COLOUR_BITS) == paper) & ~moved
+    beside = box.grown(_CARET_BESIDE_PX, *moved.shape[::-1])
+    beside.part_of(plain)[:] |= beside.part_of(moved)
     columns = plain[box.top : box.bottom].all(axis=0)
     left = box.left - _run(columns[: box.left][::-1])
     right = box.right + _run(columns[box.right :])

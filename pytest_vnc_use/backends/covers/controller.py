@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,15 +12,17 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image
 
-from pytest_vnc_use.backends.covers.changes import Mask, boxes_of, differing
+from pytest_vnc_use.backends.covers.carets import Caret, CaretWatch
+from pytest_vnc_use.backends.covers.changes import differing
 from pytest_vnc_use.backends.covers.covers import Covers, Typing
 from pytest_vnc_use.backends.covers.letters import Letters
 from pytest_vnc_use.backends.covers.typed_text import Part, parts_of
+from pytest_vnc_use.backends.covers.unrest import Unrest
 from pytest_vnc_use.backends.screen.png import encode_png
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR, Means, TellsMeans
-from pytest_vnc_use.same_screen import CARET_PX, within_caret
+from pytest_vnc_use.same_screen import within_caret
 from pytest_vnc_use.types import (
     Action,
     Click,
@@ -41,11 +44,17 @@ from pytest_vnc_use.types.secret_text import SecretText
 
 _SHOWS_S = 1.0
 """The time that a program has to show something of a secret; a prompt for a password never does."""
-_BLINKS_S = 1.2
-"""The time in which a caret blinks once: 0.5 s in Qt and Chromium, 0.8 s in GTK."""
+_GROWS_S = 1.0
+"""The time without a change after which no more of a readable text is expected."""
+_BLINKS_S = 1.6
+"""The time in which a caret goes and comes again: 1 s in Qt and Chromium, 1.2 s in GTK."""
 _LOOK_AGAIN_S = 0.05
-_RESTLESS_S = 0.2
-"""The time in which an animation moves, where one is known to be on the screen."""
+_RESTLESS_S, _MOST_RESTLESS_S = 1.2, 3.2
+"""The time in which what moves by itself is seen to move, before a secret is typed; the second where something did."""
+_MOST_WATCHES = 3
+"""The most watches for a caret after an action: it may have been missed, or the text may have changed once more."""
+_SLOW_S = 5.0
+"""The longest wait until the letters before the last one are there."""
 
 
 class CoveringController(ForwardingController):
@@ -61,9 +70,12 @@ class CoveringController(ForwardingController):
         self._hide = hide
         self._moving: tuple[Region, ...] = ()
         self._letters = Letters()
-        self._may_watch = False
-        self._unlearnt: Typing | None = None
-        """A secret that was typed, or begun, and of which nothing has been seen yet."""
+        self._watches = 0
+        self._open: Typing | None = None
+        """The secret that was typed last, or begun, until the next action: more of it may be shown late."""
+        self._is_learnt = False
+        self._typed_s = (math.inf, -math.inf)
+        """The moments when the action with the last secret began, and when it was learnt, on the monotonic clock."""
 
     def over(self, desktop: Controller) -> CoveringController:
         """Return eyes and hands over another way to the same desktop, which share what is covered."""
@@ -77,41 +89,39 @@ class CoveringController(ForwardingController):
         if self._has_watched(_pixels_in(frame)):
             frame = self.desktop.frame()
         self._moving = frame.moving
-        return self._covered_frame(frame)
+        return _with_pixels(frame, self._covers.covered(_pixels_in(frame)))
 
     def glance(self) -> Glance:
         """Return the pixels of the screen now, covered. Raises DesktopError."""
         glance = self.desktop.glance()
         if self._has_watched(_pixels_in(glance)):
             glance = self.desktop.glance()
-        covered = self._covered(_pixels_in(glance))
+        covered = self._covers.covered(_pixels_in(glance))
         return glance if covered is None else replace(glance, pixels=covered)
 
     def transient_frames(self) -> tuple[Frame, ...]:
-        """Return the transient frames since the last call, covered, oldest first."""
-        return tuple(map(self._covered_frame, self.desktop.transient_frames()))
+        """Return the transient frames since the last call, covered, oldest first.
+
+        A moment while a secret was typed has the covers of the whole secret: how fast a program shows it says nothing.
+        """
+        return tuple(map(self._covered_moment, self.desktop.transient_frames()))
 
     def _has_watched(self, screen: Pixels) -> bool:
-        """Watch for a caret beneath a cover, once after each action that changed the text there."""
-        if self._may_watch and self._covers.watch(screen, self._caret_in):
-            self._may_watch = False
+        """Learn more of a secret that is shown late, and watch for a caret after an action that changed text."""
+        typing = self._open
+        if typing and screen.shape == typing.before.shape and (not self._is_learnt or self._covers.has_grown(screen)):
+            self._is_learnt = self._covers.learn(replace(typing, looks=[screen & COLOUR_BITS]), self._watch_fields)
+            return self._is_learnt
+        if self._watches and self._covers.watch(screen, self._watch_fields):
+            self._watches -= 1
             return True
         return False
 
-    def _covered_frame(self, frame: Frame) -> Frame:
-        covered = self._covered(_pixels_in(frame))
-        if covered is None:
-            return frame
-        png = encode_png(covered)
-        ref = FrameRef(hashlib.sha256(png).hexdigest(), frame.ref.width, frame.ref.height)
-        return replace(frame, ref=ref, png=png, pixels=covered)
-
-    def _covered(self, screen: Pixels) -> Pixels | None:
-        typing = self._unlearnt
-        if typing and screen.shape == typing.before.shape:
-            late = replace(typing, looks=[screen & COLOUR_BITS])
-            self._unlearnt = None if self._covers.learn(late, lambda _: None) else typing
-        return self._covers.covered(screen)
+    def _covered_moment(self, frame: Frame) -> Frame:
+        painted = self._covers.covered(_pixels_in(frame))
+        if self._typed_s[0] <= frame.taken_s <= self._typed_s[1]:
+            painted = self._covers.as_learnt(_pixels_in(frame) if painted is None else painted)
+        return _with_pixels(frame, painted)
 
     # --- hands -------------------------------------------------------------------------------------------------------
 
@@ -125,7 +135,9 @@ class CoveringController(ForwardingController):
             case _:
                 parts = []
         if not isinstance(action, (Wait, TakeScreenshot)):
-            self._unlearnt, self._may_watch = None, True
+            self._open, self._watches = None, _MOST_WATCHES
+        if any(part.mark for part in parts):
+            self._typed_s = time.monotonic(), math.inf
         if not any(part.mark for part in parts):
             self._perform_other(action)
         elif isinstance(action, OpenAddress):
@@ -151,11 +163,11 @@ class CoveringController(ForwardingController):
         secret = self._letters.secret(self._hide) if is_letter else None
         if secret:
             before, last = (self._letters.screen_before(count) for count in (len(secret.text), 1))
-            typing = self._unlearnt = Typing(secret, before, [last], self._restless(self._look()))
-            typing.looks.append(self._answer(typing))
             self._letters.forget()
-            if self._covers.learn(typing, self._caret_in):
-                self._unlearnt = None
+            self._typed_s = time.monotonic(), math.inf
+            typing = Typing(secret, before, [last], self._unrest())
+            typing.looks.append(self._answer(typing))
+            self._learn(typing)
 
     def _type(self, parts: Sequence[Part], *, press_enter: bool, clear_first: bool) -> None:
         if clear_first:
@@ -167,60 +179,62 @@ class CoveringController(ForwardingController):
                 self.desktop.perform(TypeText(part.text))
         if press_enter:
             self.desktop.perform(TypeText("", press_enter=True))
-            self._unlearnt = None
+            self._open = None
 
     def _type_secret(self, secret: Part) -> None:
         """Type a secret, its last character after a look at the others: that one may lead to another screen."""
         self.desktop.settle(briefly=True)
-        before = self._look()
-        typing = self._unlearnt = Typing(secret, before, [], self._restless(before))
+        unrest = self._unrest()
+        typing = self._open = Typing(secret, unrest.newest, [], unrest)
         for piece in filter(None, (secret.text[:-1], secret.text[-1:])):
             self.desktop.perform(TypeText(SecretText(piece, secret.mark)))
             typing.looks.append(self._answer(typing))
-        if self._covers.learn(typing, self._caret_in):
-            self._unlearnt = None
+        self._learn(typing)
+
+    def _learn(self, typing: Typing) -> None:
+        self._open = typing
+        self._is_learnt = self._covers.learn(typing, self._watch_fields)
+        self._typed_s = self._typed_s[0], time.monotonic()
 
     def _answer(self, typing: Typing) -> Pixels:
         """Return the screen once it shows what was typed; wait longer for the first answer than for the second."""
-        typed_s = time.monotonic()
+        typed_s, deadline = time.monotonic(), Deadline(_SLOW_S)
         self.desktop.settle()
         seen = self._look()
         if not typing.looks and not differing(typing.before, seen).any():
             self.desktop.wait_changed(typed_s, _SHOWS_S)
+        while deadline.remaining_s:
             self.desktop.settle()
-            seen = self._look()
+            before, seen = seen, self._look()
+            if before.shape != seen.shape or within_caret(differing(before, seen)):
+                break
         return seen
 
     def _look(self) -> Pixels:
         seen: Pixels = _pixels_in(self.desktop.glance()) & COLOUR_BITS
         return seen
 
-    def _restless(self, first: Pixels) -> Mask:
-        """Mark the moving regions in which more than a caret moves; text may be typed beside a caret."""
-        marked = np.zeros(first.shape, np.bool_)
-        if not self._moving:
-            return marked
-        self.desktop.wait_changed(time.monotonic(), _RESTLESS_S)
-        moved = differing(first, self._look())
-        for region in self._moving:
-            if not within_caret(region.part_of(moved)):
-                region.part_of(marked)[:] = True
-        return marked
+    def _unrest(self) -> Unrest:
+        """Watch what moves by itself; longer where something did."""
+        unrest = Unrest(self._look(), _RESTLESS_S)
+        is_quiet = not self._moving and not self.desktop.changed_since(time.monotonic() - _RESTLESS_S)
+        deadline = Deadline(0.0 if is_quiet else _MOST_RESTLESS_S)
+        while deadline.remaining_s and not (unrest.is_known and deadline.spent_s > _RESTLESS_S):
+            self.desktop.wait_changed(time.monotonic(), _LOOK_AGAIN_S)
+            unrest.look(self._look(), time.monotonic())
+        return unrest
 
-    def _caret_in(self, fields: Sequence[Region]) -> Region | None:
-        """Watch the fields until a caret has blinked in one; return its box, or None where none does."""
-        first, deadline = self._look(), Deadline(_BLINKS_S)
-        while deadline.remaining_s:
+    def _watch_fields(self, fields: Sequence[Region]) -> tuple[Caret | None, Pixels]:
+        """Watch fields until a caret has gone and come in one; return it, None where none does, and the screen."""
+        watch, deadline, shown = CaretWatch(fields), Deadline(_BLINKS_S), self._look()
+        while deadline.remaining_s and not (watch.caret and deadline.spent_s > _GROWS_S):
+            watch.look(shown)
             self.desktop.wait_changed(time.monotonic(), _LOOK_AGAIN_S)
             now = self._look()
-            if now.shape != first.shape:
-                return None
-            for field in fields:
-                for box in boxes_of(field.part_of(differing(first, now))):
-                    if box.is_within(CARET_PX):
-                        x, y = field.left, field.top
-                        return Region(x + box.left, y + box.top, x + box.right, y + box.bottom)
-        return None
+            if now.shape != shown.shape:
+                return None, now
+            shown = now
+        return watch.caret, shown
 
     # --- what the desktop knows --------------------------------------------------------------------------------------
 
@@ -241,6 +255,14 @@ class CoveringController(ForwardingController):
     def doubles_only_near(self) -> bool:
         """Return whether no program there takes two clicks at different places for a double click."""
         return isinstance(self.desktop, ClickRules) and self.desktop.doubles_only_near
+
+
+def _with_pixels(frame: Frame, painted: Pixels | None) -> Frame:
+    if painted is None:
+        return frame
+    png = encode_png(painted)
+    ref = FrameRef(hashlib.sha256(png).hexdigest(), frame.ref.width, frame.ref.height)
+    return replace(frame, ref=ref, png=png, pixels=painted)
 
 
 def _pixels_in(seen: Frame | Glance) -> Pixels:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pytest_vnc_use.backends.covers.changes import Appeared, Mask, appeared, differing, field_around
+from pytest_vnc_use.backends.covers.carets import Caret
+from pytest_vnc_use.backends.covers.changes import Appeared, appeared, differing, field_around
 from pytest_vnc_use.backends.covers.cover_look import CODE_KEY, key_of, paint
 from pytest_vnc_use.backends.covers.glyphs import Line, dot_of, drawings_on
 from pytest_vnc_use.backends.covers.places import Dots, Place, sides_of
 from pytest_vnc_use.backends.covers.typed_text import Part
+from pytest_vnc_use.backends.covers.unrest import Unrest
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
 from pytest_vnc_use.types import Region
 
@@ -19,21 +21,27 @@ _OTHER_SCREEN = 0.25
 """The share of a screen that changes where it becomes another one, such as after the last digit of a code."""
 _TALLER_PX = 8
 """The most rows by which letters reach above and below the dots that stand for them."""
-FindCaret = Callable[[Sequence[Region]], "Region | None"]
-"""A function that watches fields, and returns where a caret blinks in one of them."""
+_MOST_WATCHES = 6
+"""The most watches of a field for more of a text that comes slowly."""
+WatchFields = Callable[[Sequence[Region]], "tuple[Caret | None, Pixels]"]
+"""A function that watches fields; it returns the caret that blinks in one of them, and the screen at the end."""
 
 
 @dataclass(frozen=True, eq=False)
 class Typing:
     """A secret that was typed: the screen before, and the looks at it since; the last one shows all of the secret.
 
-    `moving` are pixels that changed by themselves before.
+    `unrest` is what moved by itself before.
     """
 
     secret: Part
     before: Pixels
     looks: list[Pixels]
-    moving: Mask
+    unrest: Unrest
+
+    def appeared(self, screen: Pixels) -> list[Appeared]:
+        """Return what is drawn on a screen since the secret was typed."""
+        return [*appeared(self.before, screen, self.unrest.left_out(screen), self.unrest.moved(screen.shape))]
 
 
 @dataclass(eq=False)
@@ -44,49 +52,100 @@ class Covers:
     _lines: list[tuple[Line, bytes]] = field(default_factory=list)
     _newest: tuple[Pixels, Pixels | None] | None = None
     """The screen that was looked at last, and the same with its covers."""
+    _learnt: list[tuple[Place, Pixels]] = field(default_factory=list)
+    """The places of the secret that was typed last, and their covers when it was learnt."""
 
-    def learn(self, typing: Typing, find_caret: FindCaret) -> bool:
-        """Learn what appeared while a secret was typed; return whether anything did."""
-        self._newest = None
+    def learn(self, typing: Typing, watch_fields: WatchFields | None = None) -> bool:
+        """Learn what appeared while a secret was typed; return whether anything did.
+
+        The fields are watched until no more of the text comes.
+        """
         text, looks = typing.secret.text, typing.looks
-        if len(looks) > 1 and differing(looks[-2], looks[-1]).mean() > _OTHER_SCREEN:
-            text, looks = text[:-1], looks[:-1]  # the last character led to another screen
-        after, caret = looks[-1], None
-        seen = [*appeared(typing.before, after, typing.moving)]
-        fields = [each.field for each in seen if self._dots(each, after, text) is None]
-        if fields and (caret := find_caret(fields)):
-            after = _without(caret, after, seen)
-            seen = [*appeared(typing.before, after, typing.moving)]
-        for each in seen:
-            self._add(each, typing, after, text, caret)
+        if len(looks) > 1 and _is_another(looks[-2], looks[-1]):
+            text, looks, watch_fields = text[:-1], looks[:-1], None  # the last character led to another screen
+        after, caret = self._watched(typing, looks[-1], text, watch_fields) if watch_fields else (looks[-1], None)
+        seen = typing.appeared(after)
+        self._keep_lines(seen, typing, after, text)
+        places = [self._place(each, typing, after, text, caret) for each in seen]
+        for place in places:
+            self._places = [*(each for each in self._places if not place.holds(each.field)), place]
+        self._newest = None
+        painted = self._painted(after)
+        self._learnt = [] if painted is None else [(each, each.field.part_of(painted).copy()) for each in places]
         return bool(seen)
 
-    def _add(self, seen: Appeared, typing: Typing, after: Pixels, text: str, caret: Region | None) -> None:
-        secret, dots = typing.secret, self._dots(seen, after, text)
-        key = CODE_KEY if secret.is_code else key_of(secret.mark, secret.text)
-        field = seen.field
+    def _watched(
+        self, typing: Typing, after: Pixels, text: str, watch_fields: WatchFields
+    ) -> tuple[Pixels, Caret | None]:
+        """Return the screen once no more of a readable text comes, without the caret, and the caret."""
+        caret: Caret | None = None
+        for _ in range(_MOST_WATCHES):
+            seen = typing.appeared(after)
+            fields = [each.field for each in seen if self._dots(each, after, text) is None]
+            if not fields:
+                break
+            self._keep_lines(seen, typing, after, text)
+            caret, now = watch_fields(fields)
+            if _is_another(after, now):
+                return after, None
+            before, after = after, now.copy()
+            if caret:
+                caret.remove_from(after)
+            if not _has_grown(before, after, fields, caret):
+                break
+        return after, caret
+
+    def has_grown(self, screen: Pixels) -> bool:
+        """Return whether a field shows a piece of the last secret, and is other than when that was learnt."""
+        changed = [
+            each for each, _ in self._learnt if not each.dots and each.is_covered(screen) and each.has_changed(screen)
+        ]
+        found = [region for region, _ in self._found(screen)] if changed else []
+        return any(region.meets(each.field) for each in changed for region in found)
+
+    def as_learnt(self, covered: Pixels) -> Pixels:
+        """Return a picture of a moment while a secret was typed, with the covers that the whole secret has."""
+        painted: Pixels = covered.copy()
+        for place, look in self._learnt:
+            if covered.shape == place.screen_shape:
+                place.field.part_of(painted)[:] = look
+        return painted
+
+    def _keep_lines(self, seen: Sequence[Appeared], typing: Typing, after: Pixels, text: str) -> None:
+        """Keep the readable lines that appeared, to find their glyphs elsewhere. What came first may be gone later."""
+        key = _key_of(typing.secret)
+        for each in seen:
+            if self._dots(each, after, text) is None:
+                line = Line.of(each, after, len(text))
+                if not any(known == key and line.is_in(other) for other, known in self._lines):
+                    self._lines.append((line, key))
+
+    def _place(self, seen: Appeared, typing: Typing, after: Pixels, text: str, caret: Caret | None) -> Place:
+        secret, dots, field = typing.secret, self._dots(seen, after, text), seen.field
+        moved = typing.unrest.moved(after.shape)
         if dots is not None:
-            field = field_around(seen.box, after, seen.paper, _TALLER_PX)
+            field = field_around(seen.box, after, seen.paper, moved, _TALLER_PX)
             dots = Dots(tuple(field.part_of(each).copy() for each in (typing.before, after)), dots.dot, dots.paper)
-        place = Place(field, after.shape, sides_of(field, after), key, dots)
+        other_key = key_of(secret.mark, "") if secret.is_code else b""
+        place = Place(field, after.shape, sides_of(field, after, moved), _key_of(secret), other_key, dots)
         place.note(after, caret)
-        self._places = [*(each for each in self._places if not place.holds(each.field)), place]
-        line = Line.of(seen, after, len(text)) if dots is None else None
-        if line and not any(known == key and line.is_in(other) for other, known in self._lines):
-            self._lines.append((line, key))
+        return place
 
     def _dots(self, seen: Appeared, screen: Pixels, text: str) -> Dots | None:
         dot = dot_of(seen.box.part_of(screen), seen.paper, text)
         return None if dot is None else Dots((), dot, seen.paper)
 
-    def watch(self, screen: Pixels, find_caret: FindCaret) -> bool:
+    def watch(self, screen: Pixels, watch_fields: WatchFields) -> bool:
         """Look for the caret anew where the text beneath a cover has changed; return whether that was so."""
         changed = [each for each in self._places if each.is_covered(screen) and each.has_changed(screen)]
-        caret = find_caret([each.field for each in changed]) if changed else None
+        if not changed:
+            return False
+        caret, now = watch_fields([each.field for each in changed])
         for each in changed:
-            each.note(screen, caret)
+            if now.shape == each.screen_shape:
+                each.note(now, caret)
             self._newest = None
-        return bool(changed)
+        return True
 
     def covered(self, screen: Pixels) -> Pixels | None:
         """Return a copy of a screen with its covers; None where it needs none."""
@@ -99,7 +158,8 @@ class Covers:
 
     def _painted(self, screen: Pixels) -> Pixels | None:
         places = [each for each in self._places if each.is_covered(screen)]
-        regions = [*self._found(screen), *((each.field, each.key) for each in places)]
+        found = [*self._found(screen)]
+        regions = [*found, *((each.field, _key_now(each, found)) for each in places)]
         if not regions:
             return None
         beneath = screen
@@ -117,9 +177,25 @@ class Covers:
                     yield Region(found.left + x, found.top + y, found.right + x, found.bottom + y), key
 
 
-def _without(caret: Region, screen: Pixels, seen: Sequence[Appeared]) -> Pixels:
-    """Return a screen with paper where the caret is."""
-    paper = next((each.paper for each in seen if each.field.meets(caret) or each.box.meets(caret)), 0)
-    painted: Pixels = screen.copy()
-    caret.part_of(painted)[:] = paper
-    return painted
+def _key_of(secret: Part) -> bytes:
+    return CODE_KEY if secret.is_code else key_of(secret.mark, secret.text)
+
+
+def _key_now(place: Place, found: Sequence[tuple[Region, bytes]]) -> bytes:
+    """Return the key of a place's cover: the one for other text, once the glyphs of a one-time code are gone there."""
+    if place.key != CODE_KEY or any(key == CODE_KEY and region.meets(place.field) for region, key in found):
+        return place.key
+    return place.other_key
+
+
+def _is_another(before: Pixels, now: Pixels) -> bool:
+    """Return whether a screen has become another one."""
+    return before.shape != now.shape or bool(differing(before, now).mean() > _OTHER_SCREEN)
+
+
+def _has_grown(before: Pixels, now: Pixels, fields: Sequence[Region], caret: Caret | None) -> bool:
+    """Return whether more than a caret changed in the fields."""
+    changed = differing(before, now)
+    if caret:
+        caret.region.part_of(changed)[:] = False
+    return any(each.part_of(changed).any() for each in fields)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pytest_vnc_use.backends.covers.carets import Caret
 from pytest_vnc_use.backends.covers.changes import Mask, differing
 from pytest_vnc_use.backends.covers.glyphs import dots_in, glyphs_in, is_caret
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
@@ -29,11 +30,12 @@ class Side:
     drawn: Mask
 
     @classmethod
-    def of(cls, region: Region, screen: Pixels) -> Side:
-        """Return the side of a field on a screen."""
+    def of(cls, region: Region, screen: Pixels, moved: Mask) -> Side:
+        """Return the side of a field on a screen, without what `moved` by itself."""
         pixels = region.part_of(screen) & COLOUR_BITS
         colours, counts = np.unique(pixels, return_counts=True)
-        return cls(region, pixels, pixels != (colours[counts.argmax()] if colours.size else 0))
+        drawn = pixels != (colours[counts.argmax()] if colours.size else 0)
+        return cls(region, pixels, drawn & ~region.part_of(moved))
 
     @property
     def is_known(self) -> bool:
@@ -46,8 +48,8 @@ class Side:
         return bool(there[self.drawn].mean() >= _SAME)
 
 
-def sides_of(field: Region, screen: Pixels) -> tuple[Side, ...]:
-    """Return the sides of a field by which it is known again."""
+def sides_of(field: Region, screen: Pixels, moved: Mask) -> tuple[Side, ...]:
+    """Return the sides of a field by which it is known again: a light that blinks beside it is no part of them."""
     height, width = screen.shape
     left, top = max(0, field.left - _FAR_PX), max(0, field.top - _FAR_PX)
     right, bottom = min(width, field.right + _FAR_PX), min(height, field.bottom + _FAR_PX)
@@ -57,7 +59,7 @@ def sides_of(field: Region, screen: Pixels) -> tuple[Side, ...]:
         Region(left, field.top, max(left, field.left - _NEAR_PX), field.bottom),
         Region(min(right, field.right + _NEAR_PX), field.top, right, field.bottom),
     )
-    sides = (Side.of(region, screen) for region in regions)
+    sides = (Side.of(region, screen, moved) for region in regions)
     return tuple(side for side in sides if side.is_known)
 
 
@@ -81,21 +83,23 @@ class Dots:
 class Place:
     """A field where a secret was typed: it is covered while it is there, and shows more than `dots`.
 
-    `key` is that of the secret's cover, see cover_look. `caret` is where a caret was seen to blink last.
+    `key` is that of the secret's cover, see cover_look. `other_key` is the key where the field shows other text than a
+    one-time code. `caret` was seen to blink there last.
     """
 
     field: Region
     screen_shape: tuple[int, ...]
     sides: tuple[Side, ...]
     key: bytes
+    other_key: bytes = b""
     dots: Dots | None = None
-    caret: Region | None = None
+    caret: Caret | None = None
     _content: Pixels | None = None
     """The field's pixels, without the caret, when that was looked for last."""
 
-    def note(self, screen: Pixels, caret: Region | None) -> None:
+    def note(self, screen: Pixels, caret: Caret | None) -> None:
         """Note that the field was watched: it is as on the screen, and a caret blinks there, or none in it."""
-        self.caret = caret if caret and caret.meets(self.field) else None
+        self.caret = caret if caret and caret.region.meets(self.field) else None
         self._content = self.field.part_of(self.beneath(screen))
 
     def has_changed(self, screen: Pixels) -> bool:
@@ -106,7 +110,7 @@ class Place:
         """Return a copy of a screen without the caret, which comes and goes by itself."""
         shown: Pixels = screen & COLOUR_BITS
         if self.caret:
-            self.caret.part_of(shown)[:] = 0
+            self.caret.remove_from(shown)
         return shown
 
     def is_covered(self, screen: Pixels) -> bool:

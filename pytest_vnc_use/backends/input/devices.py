@@ -132,6 +132,7 @@ class Pointer:
 
     def _send(self, momentary: int = 0) -> None:
         protocol = self._connection.protocol
+        self._connection.outgoing.pointer(*self._at, self._pressed | momentary)
         self._connection.send(protocol.pointerEvent, *self._at, self._pressed | momentary)
 
 
@@ -181,6 +182,7 @@ class Keyboard:
 
     def _send(self, events: Sequence[KeyEvent]) -> None:
         data = b"".join(key_event(keysym, down, self._quirks.scancodes.get(keysym, 0)) for keysym, down in events)
+        self._connection.outgoing.keys(events)
         self._connection.send(self._connection.protocol.transport.write, data)
         self._connection.framebuffer.pause(len(events) * self._quirks.event_s)
 

@@ -57,6 +57,7 @@ class Writer:
     def _paste(self, text: str) -> None:
         protocol = self._connection.protocol
         before = protocol.fetched_texts
+        self._connection.outgoing.clipboard(text)
         self._connection.send(protocol.offer_text, text)
         self._screen.mark_began()
         self._keyboard.strike(PASTE)

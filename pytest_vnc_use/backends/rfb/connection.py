@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
-from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint
-from vncdotool.command import parse_server
+from twisted.internet.defer import Deferred, maybeDeferred
 
 from pytest_vnc_use.backends.rfb.keepalive import Pulse
+from pytest_vnc_use.backends.rfb.outgoing import Outgoing
+from pytest_vnc_use.backends.rfb.place import Place
 from pytest_vnc_use.backends.rfb.protocol import DesktopFactory, DesktopProtocol
 from pytest_vnc_use.backends.rfb.reactor import reactor, start_reactor
 from pytest_vnc_use.backends.rfb.server_quirks import ServerQuirks, quirks_of
 from pytest_vnc_use.backends.screen.capture import Capture
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
+from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, DesktopSilent, SettingsError
 from pytest_vnc_use.types import EncodingChoice
+from pytest_vnc_use.types.protocols import MessageTap
+from pytest_vnc_use.types.wire import Wire
 
 _TAKEN_WITHIN_S = 10.0
 _FRESH_S = 0.1
@@ -40,25 +44,39 @@ class Connection:
         timeout_s: float,
         *,
         encoding: EncodingChoice = "auto",
-        new_factory: Callable[[Framebuffer, str, str | None], DesktopFactory] = DesktopFactory,
+        wire: Wire = Wire(),  # noqa: B008  # frozen
+        new_factory: Callable[..., DesktopFactory] = DesktopFactory,
+        tap: MessageTap | None = None,
     ) -> None:
-        """Connect. Through a unix socket `auto` means `raw`.
+        """Connect. Through a unix socket the encoding `auto` means `raw`.
 
         Raises SettingsError, DesktopRefused or AuthenticationFailed, within `timeout_s`.
         """
-        endpoint = _endpoint(server, timeout_s)
-        _check_password(password)
+        place = Place.of(server, wire)
+        _check_password(password, wire)
         start_reactor()
         self.server = server
-        self.framebuffer = Framebuffer()
-        self._factory = new_factory(self.framebuffer, server, password)
-        self._factory.encoding = "raw" if encoding == "auto" and "/" in server else encoding
+        self.outgoing = Outgoing(tap)
+        self._new_factory = partial(new_factory, server=server, password=password)
+        self._encoding: EncodingChoice = "raw" if encoding == "auto" and place.is_socket else encoding
         self._sent_s = math.inf
         """The moment when an action was last sent; infinity once `answers` has asked for its effect."""
         self._dialled: Deferred[Any] | None = None
-        reactor.callFromThread(self._dial, endpoint)
+        deadline = Deadline(timeout_s)
         try:
-            self._wait_first_frame(timeout_s)
+            self._open(place, wire, deadline)
+        except DesktopRefused:
+            if not self._factory.takes_plain:
+                raise
+            self._open(place, replace(wire, tls="off"), deadline)
+
+    def _open(self, place: Place, wire: Wire, deadline: Deadline) -> None:
+        self.framebuffer = Framebuffer()
+        self._factory = self._new_factory(self.framebuffer)
+        self._factory.wire, self._factory.encoding = wire, self._encoding
+        reactor.callFromThread(self._dial, place, deadline.remaining_s)
+        try:
+            self._wait_first_frame(deadline.remaining_s)
         except BaseException:  # even a KeyboardInterrupt leaves no half-open connection
             self.drop()
             raise
@@ -74,6 +92,16 @@ class Connection:
     def name(self) -> str:
         """The name that the server gives its desktop."""
         return bytes(self.protocol.name).decode("utf-8", "replace")
+
+    @property
+    def protection(self) -> str:
+        """Return what keeps others from reading along, in words; "" where nothing does."""
+        return self.protocol.protection
+
+    @property
+    def has_password(self) -> bool:
+        """Return whether the server checked a password."""
+        return "Vnc" in self.protocol.security_used
 
     @property
     def quirks(self) -> ServerQuirks:
@@ -151,7 +179,7 @@ class Connection:
         """End the connection once all messages are on their way; a second call does nothing."""
         self._end()
         if self._factory.opened is not None:
-            reactor.callFromThread(self._factory.opened.transport.loseConnection)
+            reactor.callFromThread(self._factory.opened.hang_up)
 
     def drop(self) -> None:
         """End the connection at once, or the attempt to get one."""
@@ -161,16 +189,16 @@ class Connection:
     def _end(self) -> None:
         self.framebuffer.fail(ConnectionLost(f"the VNC connection to {self.server!r} is closed"))
 
-    def _dial(self, endpoint: Any) -> None:
-        dialled: Deferred[Any] = endpoint.connect(self._factory)
-        dialled.addErrback(lambda reason: self._factory.clientConnectionFailed(None, reason))
-        self._dialled = dialled
+    def _dial(self, place: Place, timeout_s: float) -> None:
+        factory = self._factory
+        self._dialled = maybeDeferred(place.dial, factory, timeout_s)
+        self._dialled.addErrback(lambda reason: factory.clientConnectionFailed(None, reason))
 
     def _drop(self) -> None:
         if self._dialled is not None:
             self._dialled.cancel()
-        if self._factory.opened is not None:
-            self._factory.opened.transport.abortConnection()
+        if self._factory.lowest is not None:
+            self._factory.lowest.abortConnection()
 
     def _wait_first_frame(self, timeout_s: float) -> None:
         started_s = time.monotonic()
@@ -192,25 +220,6 @@ def _not_whole(server: str, timeout_s: float) -> str:
     return f"{server!r} has not sent its whole screen within {timeout_s} s"
 
 
-def _endpoint(server: str, timeout_s: float) -> Any:  # mypy does not know zope's interfaces
-    """Return the endpoint of `host::port`, `host:display`, `[IPv6]::port`, or the path of a unix socket."""
-    if "/" in server:
-        return _socket_endpoint(server, timeout_s)
-    try:
-        _, host, port = parse_server(server)
-    except ValueError as exc:
-        raise SettingsError(
-            f"a VNC server must be 'host::port', 'host:display' or a socket's path, got {server!r}"
-        ) from exc
-    return HostnameEndpoint(reactor, host, port, timeout=timeout_s)
-
-
-def _socket_endpoint(path: str, timeout_s: float) -> Any:
-    if not os.path.exists(path):  # noqa: PTH110  # Path.exists raises for a folder that may not be looked into
-        raise DesktopRefused(f"there is no unix socket {path!r}")
-    return UNIXClientEndpoint(reactor, path, timeout=timeout_s)  # type: ignore[no-untyped-call]
-
-
-def _check_password(password: str | None) -> None:
-    if password is not None and not password.isascii():
+def _check_password(password: str | None, wire: Wire) -> None:
+    if password is not None and not password.isascii() and not wire.user:
         raise SettingsError("a VNC password must hold ASCII characters only, and this one holds others")

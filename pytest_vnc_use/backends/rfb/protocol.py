@@ -3,88 +3,67 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
+from twisted.internet.base import DelayedCall
 from twisted.internet.interfaces import ITCPTransport
 from twisted.python.failure import Failure
 from vncdotool import rfb
-from vncdotool.client import VNCDoToolClient, VNCDoToolFactory
-from vncdotool.const import AuthTypes, Encoding
+from vncdotool.const import Encoding
 
-from pytest_vnc_use.backends.rfb.authentication import answer_challenge
 from pytest_vnc_use.backends.rfb.clipboard import Flag, caps_message, flags_of, notify_message, provide_message
 from pytest_vnc_use.backends.rfb.encodings.choice import Trial, offered
 from pytest_vnc_use.backends.rfb.encodings.reading import Decode, Reading, raw
 from pytest_vnc_use.backends.rfb.encodings.tight import Tight
 from pytest_vnc_use.backends.rfb.encodings.zrle import Zrle
+from pytest_vnc_use.backends.rfb.handshake import ConnectionFactory, SecuredClient
 from pytest_vnc_use.backends.rfb.keepalive import Pulse
+from pytest_vnc_use.backends.rfb.reactor import reactor
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.backends.screen.pointer_shape import PointerShape
 from pytest_vnc_use.backends.screen.rectangles import Area, Copied, Rectangle, Sent
-from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
 from pytest_vnc_use.types import EncodingChoice
 
 BGRX = rfb.PixelFormat(32, 24, False, True, 255, 255, 255, 16, 8, 0)
 _RECEIVE_BYTES = 1 << 20
-_MOST_SCREEN_PIXELS = 1 << 26
+_MOST_SCREEN_PIXELS = 1 << 24
+"""Two screens of 4K beside each other have fewer; the memory of a larger one is a server's to claim."""
 _MOST_CURSOR_PIXELS = 1 << 20
 _MOST_SCREENS_AN_UPDATE = 4
 _MOST_TEXT_BYTES = 1 << 20
+_MOST_RESIZES_AN_UPDATE = 4
+_HANG_UP_S = 10.0
+"""The time in which a server may still read what it was sent, once the connection is closed."""
 
 
-class DesktopFactory(VNCDoToolFactory):
-    """A factory of the one protocol of a connection; it knows where its pixels and errors go."""
-
-    noisy = False
+class DesktopFactory(ConnectionFactory):
+    """A factory of the one protocol of a connection."""
 
     def __init__(self, framebuffer: Framebuffer, server: str, password: str | None) -> None:
-        super().__init__()
+        super().__init__(framebuffer, server, password)
         self.protocol = DesktopProtocol
-        self.framebuffer = framebuffer
-        self.server = server
-        self.password = password
         self.encoding: EncodingChoice = "auto"
         self.opened: DesktopProtocol | None = None
 
-    def clientConnectionFailed(self, connector: object, reason: Failure) -> None:
-        """Report that there is no connection, as DesktopRefused."""
-        self.fail(DesktopRefused(f"no VNC connection to {self.server!r}: {_message(reason)}"))
 
-    def clientConnectionLost(self, connector: object, reason: Failure) -> None:
-        """Report how the connection ended: DesktopRefused before the handshake, else ConnectionLost."""
-        if self.opened is None or not self.opened.handshaken:
-            self.fail(DesktopRefused(f"{self.server!r} closed the connection before it showed a screen"))
-        self.fail(ConnectionLost(f"the VNC connection to {self.server!r} is gone: {_message(reason)}"))
-
-    def fail(self, error: DesktopError) -> None:
-        """Wake every waiter with the error; the first error stays."""
-        self.framebuffer.fail(error)
-
-
-class DesktopProtocol(VNCDoToolClient):
+class DesktopProtocol(SecuredClient):
     """One connection; it lives on the reactor's thread."""
 
     # no warning that 2.0 changes updateRectangle: the dependency is pinned below it
     _CHANGING_HOOKS: tuple[str, ...] = ()  # type: ignore[assignment]
-    SUPPORTED_AUTHS = {AuthTypes.NONE, AuthTypes.VNC_AUTHENTICATION}  # noqa: RUF012
     factory: DesktopFactory
-    transport: Any
-    handshaken = False
     announces_clipboard = False
     takes_scancodes = False
-    security_types = b""
     fetched_texts = 0
+    _resizes = 0
     _offered = ""
     _drew = False
     _resized = False
-    _ended = False
 
     # --- connecting ---
 
     def connectionMade(self) -> None:
         """Prepare to decode updates, and to ask for signs of life."""
         super().connectionMade()
-        self.factory.opened = self
         self.pulse = Pulse(lambda: self.framebufferUpdateRequest(0, 0, 1, 1))
         self._decoders: dict[int, Decode] = {
             Encoding.RAW: raw,
@@ -94,9 +73,36 @@ class DesktopProtocol(VNCDoToolClient):
         self._rectangles: list[Rectangle] = []
         self._pixels_of_update = 0
         self._trial: Trial | None = None
+        self._abort: DelayedCall | None = None
         self.transport.bufferSize = _RECEIVE_BYTES
+        # a server that asks, and does not read the answers, is not heard until it does: they would pile up here
+        self.transport.registerProducer(self, True)
         if ITCPTransport.providedBy(self.transport):
             self.transport.setTcpNoDelay(True)
+
+    def pauseProducing(self) -> None:
+        """Stop reading, as the server does not take what is written."""
+        self.transport.pauseProducing()
+
+    def resumeProducing(self) -> None:
+        """Read on."""
+        self.transport.resumeProducing()
+
+    def stopProducing(self) -> None:
+        """Do nothing: the connection has ended."""
+
+    def hang_up(self) -> None:
+        """End the connection once all messages are on their way, and at last although the server does not read them."""
+        self.transport.unregisterProducer()
+        self.transport.loseConnection()
+        if self.factory.lowest is not None:
+            self._abort = reactor.callLater(_HANG_UP_S, self.factory.lowest.abortConnection)
+
+    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
+        """Let go of what would end the connection later: it would keep the screen so long."""
+        super().connectionLost(reason)
+        if self._abort and self._abort.active():
+            self._abort.cancel()
 
     def dataReceived(self, data: bytes) -> None:
         """Handle bytes from the server; an error breaks off the connection."""
@@ -116,39 +122,6 @@ class DesktopProtocol(VNCDoToolClient):
             self._expected_handler(block, *self._expected_args, **self._expected_kwargs)
         self._already_expecting = False
 
-    def _handleSecurityTypes(self, block: bytes) -> None:
-        self.security_types = block
-        super()._handleSecurityTypes(block)
-
-    def vncRequestPassword(self) -> None:
-        """Answer the server's challenge; fail where no password was given."""
-        if self.factory.password is None:
-            self._refuse("wants a password, and none was given")
-        else:
-            # vncdotool's own way warns that its DES has moved
-            self.transport.write(answer_challenge(self._challenge, self.factory.password))
-
-    def vncAuthFailed(self, reason: Any) -> None:
-        """Report that the server refused the password."""
-        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
-        self._refuse(f"refused the password: {text}")
-
-    def vncProtocolError(self, reason: str) -> None:
-        """Break off the connection."""
-        self._break_off(reason)
-
-    def _handleConnFailed(self, block: bytes) -> None:
-        _check_text(block)
-        super()._handleConnFailed(block)
-
-    def _handleAuthFailed(self, block: bytes) -> None:
-        _check_text(block)
-        super()._handleAuthFailed(block)
-
-    def _handleServerInit(self, block: bytes) -> None:
-        _check_text(block[-4:])
-        super()._handleServerInit(block)
-
     def vncConnectionMade(self) -> None:
         """Choose pixel format and encodings, and ask for the first update."""
         self.setPixelFormat(BGRX)  # most servers' own; Qt's server sends it, whatever it is asked for
@@ -161,20 +134,6 @@ class DesktopProtocol(VNCDoToolClient):
     def _request_first(self) -> None:
         rows = -(-Trial.PIXELS // self.width) if self._trial else self.height
         self.framebufferUpdateRequest(height=min(self.height, rows))
-
-    def _refuse(self, what: str) -> None:
-        self._end(AuthenticationFailed(f"{self.factory.server!r} {what}"))
-
-    def _break_off(self, reason: str) -> None:
-        if self.handshaken:
-            self._end(ConnectionLost(f"{self.factory.server!r} sent what VNC does not allow: {reason}; it is left"))
-        else:
-            self._end(DesktopRefused(f"{self.factory.server!r} does not speak VNC as expected: {reason}"))
-
-    def _end(self, error: DesktopError) -> None:
-        self._ended = True
-        self.factory.fail(error)
-        self.transport.abortConnection()
 
     # --- the screen ---
 
@@ -194,7 +153,8 @@ class DesktopProtocol(VNCDoToolClient):
             case Encoding.PSEUDO_DESKTOP_SIZE:
                 self._handleDecodeDesktopSize(area.width, area.height)
             case Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT:
-                self._handle_confirmation()
+                self.takes_scancodes = True
+                self._doConnection()
             case _:
                 raise ValueError(f"a rectangle in the unknown encoding {encoding!r}")
 
@@ -233,6 +193,9 @@ class DesktopProtocol(VNCDoToolClient):
 
     def updateDesktopSize(self, width: int, height: int) -> None:
         """Start anew with another size of the screen."""
+        self._resizes += 1
+        if self._resizes > _MOST_RESIZES_AN_UPDATE:
+            raise ValueError(f"an update with more than {_MOST_RESIZES_AN_UPDATE} sizes of the screen")
         self._rectangles.clear()
         self._resized = True
         self._resize(width, height)
@@ -260,7 +223,7 @@ class DesktopProtocol(VNCDoToolClient):
         self._drew = self._drew or bool(self._rectangles)
         self.factory.framebuffer.apply(self._rectangles)
         self._rectangles.clear()
-        self._pixels_of_update = 0
+        self._pixels_of_update = self._resizes = 0
         if self._drew or self._resized:
             self._request_next()
         else:
@@ -279,11 +242,6 @@ class DesktopProtocol(VNCDoToolClient):
         self.framebufferUpdateRequest(incremental=not whole)
 
     # --- keys and the clipboard ---
-
-    def _handle_confirmation(self) -> None:
-        """Note that the server takes scan codes."""
-        self.takes_scancodes = True
-        self._doConnection()
 
     def offer_text(self, text: str) -> None:
         """Say that the clipboard holds `text`; it is sent when a program fetches it."""
@@ -318,13 +276,3 @@ class DesktopProtocol(VNCDoToolClient):
 
     def bell(self) -> None:
         """Ring no bell."""
-
-
-def _check_text(length: bytes) -> None:
-    """Raise ValueError if the announced text is too long to wait for."""
-    if int.from_bytes(length, "big") > _MOST_TEXT_BYTES:
-        raise ValueError(f"a text of {int.from_bytes(length, 'big')!r} bytes")
-
-
-def _message(reason: Failure) -> str:
-    return str(reason.value) or type(reason.value).__name__

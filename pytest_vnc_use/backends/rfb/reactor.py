@@ -9,10 +9,12 @@ from typing import Any
 
 from twisted.internet import reactor as _reactor
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogBeginner
+from zope import interface
 
 from pytest_vnc_use.errors import InfraError
 
 reactor: Any = _reactor  # mypy does not know zope's interfaces
+implementer: Any = interface.implementer  # type: ignore[attr-defined]
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
 _started_in: list[int] = []

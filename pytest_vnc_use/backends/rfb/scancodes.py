@@ -27,12 +27,8 @@ _OTHERS = {
 }  # fmt: skip
 
 
-def _us_keyboard() -> dict[int, int]:
-    plain = {ord(character): start + nth for start, row in _ROWS.items() for nth, character in enumerate(row)}
-    return {**plain, **{shifted(keysym): code for keysym, code in plain.items()}, **_OTHERS}
-
-
-US_KEYBOARD: Mapping[int, int] = _us_keyboard()
+_PLAIN = {ord(character): start + nth for start, row in _ROWS.items() for nth, character in enumerate(row)}
+US_KEYBOARD: Mapping[int, int] = {**_PLAIN, **{shifted(keysym): code for keysym, code in _PLAIN.items()}, **_OTHERS}
 """The scan code of each keysym; a shifted character has the code of its key."""
 
 

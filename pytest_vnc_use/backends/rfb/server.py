@@ -214,7 +214,9 @@ class _Viewer(Protocol):
             case MsgC2S.FRAMEBUFFER_UPDATE_REQUEST:
                 self._requested(*struct.unpack("!?HHHH", (yield 9)))
             case MsgC2S.KEY_EVENT:
-                self._pressed(*struct.unpack("!?xxI", (yield 7)))
+                down, keysym = struct.unpack("!?xxI", (yield 7))
+                key = key_of(keysym) or hex(keysym)  # no key has such a name: it is refused when it is to be pressed
+                self._tell(KeyDown(key) if down else KeyUp(key))
             case MsgC2S.POINTER_EVENT:
                 self._pointed(*struct.unpack("!BHH", (yield 5)))
             case MsgC2S.CLIENT_CUT_TEXT:
@@ -272,10 +274,6 @@ class _Viewer(Protocol):
         return self._shape is None or self._screen.pointer_shape not in (None, self._shape)
 
     # --- the input ---
-
-    def _pressed(self, down: bool, keysym: int) -> None:
-        key = key_of(keysym) or hex(keysym)  # no key has such a name: it is refused when it is to be pressed
-        self._tell(KeyDown(key) if down else KeyUp(key))
 
     def _pointed(self, buttons: int, x: int, y: int) -> None:
         at = min(x, self._size[0] - 1), min(y, self._size[1] - 1)

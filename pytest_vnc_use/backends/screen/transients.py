@@ -92,7 +92,8 @@ class TransientFrames:
         if self._base is None:
             self._base, self._base_s = pixels.copy(), now_s
         changed = last_s >= self._base_s
-        place = _place(changed)
+        rows, columns = np.nonzero(changed)
+        place = _span(rows), _span(columns)  # the smallest box around the changed tiles; empty where none is
         self._kept.append(_Moment(self._base, place, pixels[place].copy(), now_s, changed, moving))
         while len(self._kept) > MOST_FRAMES or self._bytes > MOST_BYTES:
             del self._kept[0]
@@ -101,12 +102,6 @@ class TransientFrames:
     def _bytes(self) -> int:
         bases = {id(moment.base): moment.base.nbytes for moment in self._kept}
         return sum(bases.values()) + sum(moment.part.nbytes for moment in self._kept)
-
-
-def _place(tiles: Tiles) -> tuple[slice, slice]:
-    """Return the pixels of the smallest box around the marked tiles; an empty box where none is marked."""
-    rows, columns = np.nonzero(tiles)
-    return _span(rows), _span(columns)
 
 
 def _span(found: npt.NDArray[np.intp]) -> slice:

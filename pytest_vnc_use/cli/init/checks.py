@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pytest_vnc_use.cli.doctor import Finding
+from pytest_vnc_use.cli.finding import Finding
 from pytest_vnc_use.cli.init.target import Target
 from pytest_vnc_use.plain_text import line
 

@@ -58,13 +58,11 @@ class Project:
     def tests(self) -> Path:
         """Return the folder of tests: the first that `testpaths` leads to, or `tests`."""
         named = self.ini.words("testpaths")
-        found = (name for each in named for name in self._places(each))
+        # they may be absolute, which pathlib's glob does not take
+        found = (name for each in named for name in sorted(glob.glob(each, root_dir=self.folder, recursive=True)))  # noqa: PTH207
         folders = (name for name in found if (self.folder / name).is_dir())
         plain = [name for name in named if not glob.has_magic(name)]
         return Path(os.path.relpath(self.folder / next(folders, (*plain, "tests")[0]), self.folder))
-
-    def _places(self, pattern: str) -> list[str]:
-        return sorted(glob.glob(pattern, root_dir=self.folder, recursive=True))  # noqa: PTH207  # it may be absolute
 
     @property
     def test(self) -> Path:

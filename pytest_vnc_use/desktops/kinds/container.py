@@ -60,7 +60,8 @@ class ContainerDesktop(RemoteDesktop):
     ) -> None:
         check_linux("container", "whose /proc tells which processes a desktop has here")
         check_size(size)
-        _check_image(image)
+        if not image or image.startswith("-") or image != "".join(image.split()):
+            raise SettingsError(f"an image must have a name, such as 'desktop:latest', got {image!r}")
         super().__init__(connect, launch_timeout_s=start_timeout_s)
         self._image, self._port, self._start_timeout_s, self._place = image, port, start_timeout_s, place
         self._volumes = [_volume(each) for each in volumes]
@@ -191,11 +192,6 @@ class ContainerDesktop(RemoteDesktop):
         if self._kept_logs is not None:
             raise DesktopError(f"cannot {wish}: the desktop is stopped, and its container gone; do it before that")
         return self._remote
-
-
-def _check_image(image: str) -> None:
-    if not image or image.startswith("-") or image != "".join(image.split()):
-        raise SettingsError(f"an image must have a name, such as 'desktop:latest', got {image!r}")
 
 
 def _environment(entries: Sequence[str]) -> dict[str, str]:

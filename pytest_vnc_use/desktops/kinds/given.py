@@ -7,9 +7,9 @@ from functools import partial
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
-from pytest_vnc_use.desktops.processes.remote_program import RemoteDesktop
+from pytest_vnc_use.desktops.processes.remote_program import Program, RemoteDesktop
 from pytest_vnc_use.desktops.processes.screen_wait import await_screen
-from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.errors import AuthenticationFailed, DesktopError
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.types.actions import Move
 from pytest_vnc_use.types.protocols import Connect
@@ -27,11 +27,15 @@ class AddressDesktop(RemoteDesktop):
     somebody's home, is never emptied.
     """
 
+    outlives_program = True
+    """Its VNC server is not the program: where the connection is lost and the program ends, the desktop is to blame."""
+
     def __init__(self, server: str, remote_exec: RemoteExec | None = None, connect: Connect | None = None) -> None:
         super().__init__(connect)
         self._server = server
         self._remote = remote_exec
         self._was_used = False
+        self._last_end: tuple[Program | None, str] = None, ""
         self._start = self._look() if remote_exec and connect else b""
 
     @property
@@ -43,6 +47,13 @@ class AddressDesktop(RemoteDesktop):
     def password(self) -> None:
         """None, because only the user knows it."""
         return None
+
+    def fault(self) -> str:
+        """Return why its server cannot be reached, as it was when the program's end was noticed; "" while that runs."""
+        program = self._program
+        if program and program.fault and self._last_end[0] is not program:
+            self._last_end = program, self._end_now()
+        return self._last_end[1] if self._last_end[0] is program else ""
 
     def reset(self) -> None:
         """End everything that was launched and run, and prove that the screen is as it was. Raises DesktopError."""
@@ -64,6 +75,21 @@ class AddressDesktop(RemoteDesktop):
         if self._remote and self._was_used:
             self._was_used = False
             self._remote.end()
+
+    def _end_program(self) -> None:
+        self.fault()  # later the desktop may be another test's
+        super()._end_program()
+
+    def _end_now(self) -> str:
+        if self._connect is None:
+            return ""
+        try:
+            self._connect(self._server, None).close()
+        except AuthenticationFailed:
+            return ""  # somebody answers
+        except DesktopError as exc:
+            return f"the server at {self._server!r} is gone, and the program ended: {exc}"
+        return ""
 
     def _look(self) -> bytes:
         with closing(self._screen("look at the desktop")) as screen:

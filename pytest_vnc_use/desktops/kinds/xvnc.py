@@ -70,7 +70,8 @@ class XvncDesktop(StartedDesktop):
     ) -> None:
         check_linux("xvnc", "for which TigerVNC's X server is made")
         check_size(size)
-        _check_depth(depth)
+        if depth not in DEPTHS:
+            raise SettingsError(f"a screen's depth must be one of {DEPTHS} bits a pixel, got {depth!r}")
         server = _installed_server()
         super().__init__(environment or {}, place, inherited)
         self._wants_manager = window_manager
@@ -225,11 +226,6 @@ def _installed_server() -> str:
             "apt-get install tigervnc-standalone-server"
         )
     return server
-
-
-def _check_depth(depth: int) -> None:
-    if depth not in DEPTHS:
-        raise SettingsError(f"a screen's depth must be one of {DEPTHS} bits a pixel, got {depth!r}")
 
 
 def _check_socket_path(path: str) -> None:

@@ -12,7 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from pytest_vnc_use.desktops.processes import sitter
+from pytest_vnc_use.desktops.processes import cleanup, sitter
+
+_STARTS_WITHIN_S = 60.0
+_ANSWERS_WITHIN_S = 6.0
+"""How long a sitter may take; it gives up after 5 s itself. One that takes longer is stopped."""
 
 
 class Attended:
@@ -76,8 +80,14 @@ class Attended:
         return code
 
     def kill(self) -> None:
-        """Kill the program and everything that it started, and wait until it has ended."""
+        """Kill the program and everything that it started, and wait until it has ended.
+
+        If the sitter itself does not answer, as it was stopped, kill it and the program's session.
+        """
         self._sitter.send_signal(signal.SIGUSR1)
+        if self._exit_code(_ANSWERS_WITHIN_S) is None:
+            self._sitter.kill()
+            cleanup.end_sessions([self.pid])
         self.wait()
 
     @property
@@ -86,12 +96,15 @@ class Attended:
         return self._sitter.poll() is not None
 
     def _started(self) -> int:
-        word, number = (self._line(b"started ", b"failed ", timeout_s=None) or "failed 0").split()
+        word, number = (self._line(b"started ", b"failed ", timeout_s=_STARTS_WITHIN_S) or "failed 0").split()
         if word == "started":
             return int(number)
+        self._sitter.kill()  # if it has not answered; else it ends by itself
         self._sitter.wait()
         self._close()
-        raise OSError(int(number), os.strerror(int(number)) if int(number) else "its sitter has ended")
+        raise OSError(
+            int(number), os.strerror(int(number)) if int(number) else "its sitter has ended, or does not answer"
+        )
 
     def _exit_code(self, timeout_s: float | None) -> int | None:
         if self._code is None and (line := self._line(b"exited ", timeout_s=timeout_s)) is not None:

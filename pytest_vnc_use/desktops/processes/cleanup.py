@@ -86,7 +86,9 @@ def _signal_and_wait(pids: Iterable[int], number: signal.Signals, *, spare_sitte
                 stack.callback(os.close, descriptor)
                 signalled |= (spare_sitters and _is_sitter(pid)) or _signal(pid, number)
         if signalled:
-            _wait_ended(watched, time.monotonic() + GRACE_S)
+            until_s = time.monotonic() + GRACE_S
+            while watched and (left_s := until_s - time.monotonic()) > 0:
+                watched.difference_update(select.select(watched, [], [], left_s)[0])
         return signalled
 
 
@@ -114,11 +116,6 @@ def _named(pids: Iterable[int]) -> Iterator[tuple[int, str]]:
         with suppress(OSError):  # it ended meanwhile
             if _session_of(pid) is not None:
                 yield pid, _content(pid, "comm").decode(errors="replace").strip()
-
-
-def _wait_ended(watched: set[int], until_s: float) -> None:
-    while watched and (left_s := until_s - time.monotonic()) > 0:
-        watched.difference_update(select.select(watched, [], [], left_s)[0])
 
 
 def _processes(chosen: Callable[[int], bool]) -> Iterator[int]:
@@ -151,7 +148,9 @@ def _content(pid: int, name: str) -> bytes:
 def note_files(folder: Path, paths: Iterable[Path]) -> None:
     """Note which files outside the folder are the desktop's own, in case its X server cannot remove them itself."""
     lines = [f"{path}\t{_identity(path)}\n" for path in paths if path.exists()]
-    (folder / "files").write_text("".join(lines))
+    notes = folder / "files"
+    notes.touch(mode=0o600)
+    notes.write_text("".join(lines))
 
 
 def remove_left_files(folder: Path) -> None:
@@ -174,7 +173,9 @@ def _identity(path: Path) -> str:
 
 def note_command(folder: Path, command: Sequence[str]) -> None:
     """Note a command that ends something other than a process here: a container, a program on another machine."""
-    with (folder / "commands").open("a", encoding="utf-8") as file:
+    commands = folder / "commands"
+    commands.touch(mode=0o600)
+    with commands.open("a", encoding="utf-8") as file:
         file.write(json.dumps(list(command)) + "\n")
 
 

@@ -106,7 +106,9 @@ class RemoteExec:
             problem = too_large(int(output or 0))
             raise FileUnreadable(f"cannot read {name!r} in the program's working folder: {problem}")
         if done.returncode == _NO_FILE:
-            raise FileNotFoundError(f"the program's working folder has no file {name!r}; it has {_listed(output)}")
+            files = sorted(output.decode().splitlines())
+            listed = ", ".join(repr(each.removeprefix("./")) for each in files) or "no files"
+            raise FileNotFoundError(f"the program's working folder has no file {name!r}; it has {listed}")
         if done.returncode:
             raise DesktopError(f"cannot read {name!r} in the program's working folder: {_last_line(done.stderr)}")
         try:
@@ -232,10 +234,6 @@ def _inside(name: str) -> str:
             "give a name relative to that folder, without '..'"
         )
     return f"./{path}"
-
-
-def _listed(names: bytes) -> str:
-    return ", ".join(repr(name.removeprefix("./")) for name in sorted(names.decode().splitlines())) or "no files"
 
 
 def _last_line(text: bytes) -> str:

@@ -126,7 +126,7 @@ class RemoteDesktop(ABC):
             try:
                 self._program = Program(command, remote_exec, screen, self._launch_timeout_s)
             except ProgramCrashed as exc:
-                if fault := self.fault():  # the desktop ended, and the program with it
+                if fault := self._end_now():  # the desktop ended, and the program with it
                     raise DesktopError(fault) from exc
                 raise
 
@@ -142,6 +142,10 @@ class RemoteDesktop(ABC):
     def fault(self) -> str:
         """Return "", because the end of such a desktop cannot be recognised from here."""
         return ""
+
+    def _end_now(self) -> str:
+        """Return how the desktop ended; "" while it is there. It may take as long as a connection."""
+        return self.fault()
 
     def logs(self) -> Mapping[str, str]:
         """Return the output of the program under test, as `program`."""

@@ -64,7 +64,8 @@ class Session:
         self.folder, self._lock = _make_locked_folder(place)
         self.working_folder = self.folder / "work"
         self._logs = self.working_folder / "logs"
-        self._logs.mkdir(parents=True)
+        for part in (self.working_folder, self._logs):
+            part.mkdir(mode=0o700)
         self.environment = {**inheritable(inherited), **environment, cleanup.MARK: str(self.folder)}
         self._processes: list[Process] = []
         self._staying: list[Process] = []
@@ -178,7 +179,7 @@ class Session:
                 process.popen.wait()
         for command in self._commands:
             command.wait()
-        self._guard.communicate()  # the guard ends when its input ends
+        self._end_guard()
         os.close(self._lock)
         _check_ended(left)
 
@@ -196,7 +197,7 @@ class Session:
     def _new_log(self, path: Path) -> IO[bytes]:
         """Open a new log. The program may have removed the folder of the logs, which is in its working folder."""
         try:
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
             return os.fdopen(opened_to_write(path), "wb")
         except OSError as exc:
             problem = f"cannot keep the output in {str(path)!r}: {exc.strerror or exc}"
@@ -245,14 +246,14 @@ class Session:
             for path in self.working_folder.iterdir():
                 if path != self._logs or path.is_symlink():
                     _remove(path)
-            self._logs.mkdir(exist_ok=True)
+            self._logs.mkdir(mode=0o700, exist_ok=True)
             for path in set(self._logs.iterdir()) - kept:
                 _remove(path)
         except OSError as exc:
             raise DesktopError(f"cannot empty the program's working folder: {exc}") from exc
 
     def _start_guard(self) -> subprocess.Popen[bytes]:
-        with (self.folder / "guard.txt").open("wb") as errors:
+        with os.fdopen(opened_to_write(self.folder / "guard.txt"), "wb") as errors:
             return subprocess.Popen(
                 ["/bin/sh", "-c", _GUARD, "guard", str(self.folder), sys.executable, cleanup.__file__],
                 bufsize=0,  # a buffer would have a lock, which another thread may hold at the time of a fork
@@ -263,6 +264,14 @@ class Session:
                 start_new_session=True,
                 pass_fds=[self._lock],
             )
+
+    def _end_guard(self) -> None:
+        """Wait for the guard, which ends when its input ends; kill one that does not, as it was stopped."""
+        try:
+            self._guard.communicate(timeout=cleanup.GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._guard.kill()
+            self._guard.communicate()
 
     @property
     def _guard_input(self) -> IO[bytes]:

@@ -104,7 +104,7 @@ def opened_to_write(path: Path) -> int:
 
     Raises OSError where something else is there.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _HOW, 0o666)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _HOW, 0o600)
     try:
         _check_regular(descriptor)
         os.truncate(descriptor, 0)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 
@@ -28,6 +29,8 @@ _FIRST_POLL_S, _POLL_S = 0.005, 0.1
 """The wait before the second try, which doubles from try to try, and the longest wait."""
 _FIRST_PORT = 5900
 """VNC's port of display 0."""
+_SSH_PORT = 22
+_LOOPBACK = ("", "localhost", "127.0.0.1", "[::1]")
 _REMEDY = "remove the file or folder there, or set TMPDIR to a folder of your own"
 
 
@@ -80,9 +83,12 @@ class Lease:
             _remove(self._lock)
 
 
-def lease(servers: Sequence[str], holder: str, *, timeout_s: float, folder: Path | None = None) -> Lease:
+def lease(
+    servers: Sequence[str], holder: str, *, timeout_s: float, folder: Path | None = None, tunnel: str = ""
+) -> Lease:
     """Lease the first of `servers` that nobody uses, and wait for one up to `timeout_s`.
 
+    With a `tunnel` the addresses are as its other end sees them.
     `holder` is the name that others read. The locks are files in `folder` (one for each user and machine by default).
     The operating system holds them for as long as the process lives: a kill -9 frees them. Raises DesktopRefused that
     says who holds what, DesktopError where `folder` is not this user's own.
@@ -94,10 +100,10 @@ def lease(servers: Sequence[str], holder: str, *, timeout_s: float, folder: Path
     while True:
         _make_own_folder(folder)  # again, because the release of the last lock removes it
         for server in servers:
-            if found := _try(server, holder, folder):
-                return found
+            if lock := _try(_path(canonical(server, tunnel), folder), holder):
+                return Lease(server, lock)
         if time.monotonic() >= deadline_s:
-            held = "; ".join(f"{server!r} by {_holder(server, folder)}" for server in servers)
+            held = "; ".join(f"{server!r} by {_holder(_path(canonical(server, tunnel), folder))}" for server in servers)
             raise DesktopRefused(f"no desktop came free within {timeout_s:g} s; held: {held}")
         time.sleep(poll_s)
         poll_s = min(2 * poll_s, _POLL_S)
@@ -136,12 +142,11 @@ def _made(folder: Path) -> os.stat_result | None:
         return None
 
 
-def _try(server: str, holder: str, folder: Path) -> Lease | None:
-    path = _path(server, folder).with_suffix(".lock")
-    if lock := _locked(path):
+def _try(path: Path, holder: str) -> FileLock | None:
+    lock = _locked(path.with_suffix(".lock"))
+    if lock:
         _write_note(path.with_suffix(".json"), json.dumps({"holder": holder, "pid": os.getpid()}))
-        return Lease(server, lock)
-    return None
+    return lock
 
 
 def _locked(path: Path) -> FileLock | None:
@@ -149,7 +154,7 @@ def _locked(path: Path) -> FileLock | None:
 
     A file that was removed just before it was locked counts as held: filelock notices that.
     """
-    lock = FileLock(path, timeout=0, thread_local=False)
+    lock = FileLock(path, mode=0o600, timeout=0, thread_local=False)
     try:
         lock.acquire()
     except (Timeout, FileNotFoundError, FileExistsError):  # the last two: the folder went with its last lock
@@ -187,24 +192,41 @@ def _write_note(path: Path, text: str) -> None:
         note.truncate()
 
 
-def _holder(server: str, folder: Path) -> str:
+def _holder(path: Path) -> str:
     try:
-        note = json.loads(_path(server, folder).with_suffix(".json").read_text(encoding="utf-8"))
+        note = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     except (OSError, ValueError):  # it is being written right now
         return "another process"
     return f"{note['holder']} (process {note['pid']})"
 
 
-def _path(server: str, folder: Path) -> Path:
-    return folder / hashlib.sha256(canonical(server).encode()).hexdigest()[:24]
+def _path(desktop: str, folder: Path) -> Path:
+    return folder / hashlib.sha256(desktop.encode("utf-8", "replace")).hexdigest()[:24]
 
 
-def canonical(server: str) -> str:
-    """Return one spelling for all spellings of an address: `localhost:1` is `127.0.0.1::5901`."""
+def canonical(server: str, tunnel: str = "") -> str:
+    """Return one spelling for all spellings of an address: `localhost:1` is `127.0.0.1::5901`.
+
+    `localhost` behind a tunnel to `testbox` is `testbox`. Any other host is taken for the same machine, whatever way
+    leads there: to wait for another machine of that name costs time, to share a desktop would cost the truth.
+    """
+    if "://" in server:
+        scheme, rest = server.split("://", 1)
+        authority, slash, path = rest.partition("/")
+        host, colon, number = authority.rpartition(":") if authority[-1:].isdecimal() else (authority, "", "")
+        return f"{scheme.lower()}://{_machine(host, tunnel)}{colon}{number}{slash}{path}"
     host, _, number = server.rpartition(":")
     if not number.isdecimal():
         return os.path.abspath(server) if "/" in server else server  # noqa: PTH100  # a link keeps its own name; ".." goes
     port = int(number) if host.endswith(":") else _FIRST_PORT + int(number)
-    name = host.removesuffix(":").lower()
-    is_here = name in ("", "localhost", "[::1]", socket.gethostname().lower())
-    return f"{'127.0.0.1' if is_here else name}::{port}"
+    return f"{_machine(host.removesuffix(':'), tunnel)}::{port}"
+
+
+def _machine(host: str, tunnel: str = "") -> str:
+    """Return one name of the machine that a host is, as the other end of the tunnel sees it."""
+    name = host.lower()
+    if name in _LOOPBACK and tunnel:
+        way = urlsplit(tunnel)
+        there = _machine(way.hostname or "")
+        return there if way.port in (None, _SSH_PORT) else f"{there}:{way.port}/127.0.0.1"
+    return "127.0.0.1" if name in (*_LOOPBACK, socket.gethostname().lower()) else name

@@ -45,7 +45,9 @@ class XDisplay:
         try:
             self._connect(number)
             self.root, self.keycodes = self._set_up(cookie)
-            self._listen()
+            # Qt 6.12 answers pings with an event for clients that listen to the root window
+            events = _STRUCTURE_NOTIFY | _SUBSTRUCTURE_NOTIFY | _PROPERTY_CHANGE
+            self.tell(_CHANGE_WINDOW_ATTRIBUTES, struct.pack("<III", self.root, _EVENT_MASK, events))
             self._manager_atom = self.atom(_MANAGED)
         except BaseException:  # even a KeyboardInterrupt leaves no half-open connection
             self._socket.close()
@@ -125,14 +127,6 @@ class XDisplay:
         vendor_length, formats, first_keycode, last_keycode = struct.unpack_from("<16xHxxxBxxxxBB", body)
         screen = 32 + vendor_length + -vendor_length % 4 + 8 * formats
         return int(struct.unpack_from("<I", body, screen)[0]), range(first_keycode, last_keycode + 1)
-
-    def _listen(self) -> None:
-        """Listen to the root window and its children.
-
-        Qt 6.12 answers pings with an event for clients that listen to the root window.
-        """
-        events = _STRUCTURE_NOTIFY | _SUBSTRUCTURE_NOTIFY | _PROPERTY_CHANGE
-        self.tell(_CHANGE_WINDOW_ATTRIBUTES, struct.pack("<III", self.root, _EVENT_MASK, events))
 
     def _next_event(self, timeout_s: float) -> bytes:
         """Return the next event, oldest first; 32 zero bytes where none comes in time."""

@@ -24,14 +24,10 @@ def hangs(display: XDisplay, timeout_s: float) -> bool:
         display.tell(_SEND_EVENT, struct.pack("<II", window, 0) + event)
     deadline = Deadline(timeout_s)
     while silent and deadline.remaining_s:
-        silent.discard(_answering(display.event(deadline.remaining_s), protocols, ping))
+        kind, message, what, window = struct.unpack_from("<B7xII4xI", display.event(deadline.remaining_s))
+        if (kind & 0x7F, message, what) == (_CLIENT_MESSAGE, protocols, ping):
+            silent.discard(window)
     return bool(silent)
-
-
-def _answering(event: bytes, protocols: int, ping: int) -> int:
-    """Return the window whose answer to a ping this is; 0 for any other event."""
-    kind, message, what, window = struct.unpack_from("<B7xII4xI", event)
-    return window if (kind & 0x7F, message, what) == (_CLIENT_MESSAGE, protocols, ping) else 0
 
 
 def _numbers(display: XDisplay, window: int, atom: int) -> tuple[int, ...]:

@@ -26,6 +26,8 @@ _FENCED = re.compile(r"```(?:json|tool_call)?[ \t]*\n((?:[^`]|`(?!``))*)```")
 NAMES = ("command", "name", "action", "tool")
 LABELS = ("id", "type", "index", "call_id")
 """Fields beside a call that do not say what it does."""
+INDEXED = ("click_element",)
+"""Calls whose `index` says what they do, where it stands beside their name."""
 ARGUMENTS = ("arguments", "args", "params", "parameters", "input")
 
 
@@ -43,13 +45,14 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ChatAnswer:
-    """One answer. `cut_off` says that the limit of tokens ended it."""
+    """One answer. `cut_off` says that the limit of tokens ended it. `thoughts` are those that the service shows."""
 
     words: str = ""
     calls: tuple[ToolCall, ...] = ()
     cut_off: bool = False
     usage: Usage = field(default_factory=Usage)
     model: str = ""
+    thoughts: str = ""
 
 
 def read_answer(body: JsonObject) -> ChatAnswer | Failure:
@@ -64,7 +67,7 @@ def read_answer(body: JsonObject) -> ChatAnswer | Failure:
         return Failure(AnswerRefused(f"the model's service refused: {message.get('refusal') or reason!s:.500}"))
     words, calls = _split(message)
     usage, model = usage_of(body), str(body.get("model") or "")
-    return ChatAnswer(words, calls, reason == "length", usage, model)
+    return ChatAnswer(words, calls, reason == "length", usage, model, _thoughts_of(message))
 
 
 def _split(message: JsonObject) -> tuple[str, tuple[ToolCall, ...]]:
@@ -88,16 +91,30 @@ def without_thoughts(text: str) -> str:
 
     Everything before a lone closing tag, and after an unclosed one, is a thought too.
     """
+    return _parted(text)[0]
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """Return the text outside of `<think>…</think>`, and the thoughts."""
     kept: list[str] = []
+    thoughts: list[str] = []
     thinking = False
     for piece in _THINK.split(text):
         if not _THINK.fullmatch(piece):
-            kept += [] if thinking else [piece]
+            (thoughts if thinking else kept).append(piece)
             continue
         if piece.startswith("</") and not thinking:
+            thoughts += kept
             kept.clear()
         thinking = not piece.startswith("</")
-    return "".join(kept).strip()
+    return "".join(kept).strip(), "".join(thoughts).strip()
+
+
+def _thoughts_of(message: JsonObject) -> str:
+    """Return the model's thoughts: a field of their own where the server splits them off, else think blocks."""
+    fields = (message.get(name) for name in ("reasoning_content", "reasoning"))
+    given = next((text for text in fields if isinstance(text, str) and text.strip()), "")
+    return _THINK.sub("", given).strip() or _parted(_text(message.get("content")))[1]
 
 
 # --- calls -----------------------------------------------------------------------------------------------------------
@@ -179,7 +196,8 @@ def call_of(item: Any) -> FunctionCall | None:
         return None
     given = next((name for name in ARGUMENTS if name in item), None)
     try:
-        beside = {name: value for name, value in item.items() if name not in (named, given, *LABELS)}
+        labels = [name for name in LABELS if name != "index" or given or item[named] not in INDEXED]
+        beside = {name: value for name, value in item.items() if name not in (named, given, *labels)}
         return FunctionCall(item[named], {**beside, **(read_arguments(item[given]) if given else {})})
     except NotJson:
         return None

@@ -166,7 +166,7 @@ COMPLETE = Declaration(
 )
 
 
-def _batch(names: Sequence[str]) -> Declaration:
+def _batch(name: str, names: Sequence[str]) -> Declaration:
     item = {
         "type": "object",
         "properties": {"command": {"type": "string", "enum": list(names)}, "arguments": {"type": "object"}},
@@ -174,9 +174,18 @@ def _batch(names: Sequence[str]) -> Declaration:
     }
     actions = {"type": "array", "items": item, "minItems": 1, "maxItems": MOST_ACTIONS}
     return Declaration(
-        "batch",
+        name,
         "Carry out several commands in order, without a look in between; after the first that fails, the rest is left.",
         {"type": "object", "properties": {"actions": actions}, "required": ["actions"]},
+    )
+
+
+def rules_of(batch: str) -> tuple[str, ...]:
+    """Return the rules for a model whose tool for several commands has this name."""
+    return (
+        f"For up to {MOST_ACTIONS} actions that need no look in between, call {batch}.",
+        "When the newest screenshot shows that the task is done, call task_complete, and nothing beside it.",
+        prompts.GIVING_UP.format(call="call task_failed and say what you saw"),
     )
 
 
@@ -186,25 +195,32 @@ def _batch(names: Sequence[str]) -> Declaration:
 class Commands:
     """A vocabulary of single commands, a batch of up to 20 in one turn, two ways to end, and the user's functions.
 
-    `excluded` are names of commands and functions that are neither offered nor carried out. Raises SettingsError.
+    `excluded` are names of commands and functions that are neither offered nor carried out. `commands` and `batch` are
+    the commands, and the name of the tool for several of them. Raises SettingsError.
     """
 
     most_actions = MOST_ACTIONS
-    rules = (
-        f"For up to {MOST_ACTIONS} actions that need no look in between, call batch.",
-        "When the newest screenshot shows that the task is done, call task_complete, and nothing beside it.",
-        prompts.GIVING_UP.format(call="call task_failed and say what you saw"),
-    )
 
-    def __init__(self, functions: Sequence[Offered] = (), excluded: Sequence[str] = ()) -> None:
-        known = declare_all(functions, taken=(*COMMANDS, "batch", COMPLETE.name, GIVE_UP.name))
-        self._excluded = check_excluded(excluded, [*COMMANDS, "batch", *(declaration.name for declaration in known)])
+    def __init__(
+        self,
+        functions: Sequence[Offered] = (),
+        excluded: Sequence[str] = (),
+        *,
+        commands: Mapping[str, Command] = COMMANDS,
+        batch: str = "batch",
+    ) -> None:
+        known = declare_all(functions, taken=(*commands, batch, COMPLETE.name, GIVE_UP.name))
+        self._commands, self._batch_name = commands, batch
+        self._excluded = check_excluded(excluded, [*commands, batch, *(declaration.name for declaration in known)])
         own = [declaration for declaration in known if declaration.name not in self._excluded]
         self._functions = frozenset(declaration.name for declaration in own)
-        offered = [command.declaration(name) for name, command in COMMANDS.items() if name not in self._excluded]
-        batch = [] if "batch" in self._excluded else [_batch([declaration.name for declaration in (*offered, *own)])]
-        self.declarations = (*offered, *batch, *own, COMPLETE, GIVE_UP)
+        self.singles = [each.declaration(name) for name, each in commands.items() if name not in self._excluded]
+        names = [declaration.name for declaration in (*self.singles, *own)]
+        batches = [] if batch in self._excluded else [_batch(batch, names)]
+        self.others = (*batches, *own, COMPLETE, GIVE_UP)
+        self.declarations = (*self.singles, *self.others)
         self._names = [declaration.name for declaration in self.declarations]
+        self.rules = (*rules_of(batch), *prompts.desktop_rules(names))
 
     def read(self, call: FunctionCall, spell: Spell) -> Reading:
         """Return the meaning of a call. A batch becomes one proposal for each of its actions."""
@@ -212,7 +228,7 @@ class Commands:
             return Ended("finished", str(call.args.get("summary") or ""))
         if call.name == GIVE_UP.name:
             return Ended("gave_up", str(call.args.get("reason") or ""))
-        if call.name == "batch" and "batch" not in self._excluded:
+        if call.name == self._batch_name and call.name not in self._excluded:
             return self._read_batch(call, spell)
         return (self._read_single(call, spell),)
 
@@ -222,7 +238,7 @@ class Commands:
         return proposal(call, self._action(call, spell))
 
     def _action(self, call: FunctionCall, spell: Spell) -> Action:
-        command = COMMANDS.get(call.name)
+        command = self._commands.get(call.name)
         if call.name in self._excluded:
             return InvalidAction(call.name, f"{call.name!r} is excluded in this run; use another command")
         if command is None:
@@ -252,10 +268,12 @@ class Commands:
     def _read_item(self, item: Any, spell: Spell) -> Proposal:
         call = call_of(item)
         if call is None:
-            problem = f"an action of a batch must be {{'command': …, 'arguments': …}}, got {repr(item)[:200]}"
-            return refused(FunctionCall("batch", {}), problem)
-        if call.name in ("batch", COMPLETE.name, GIVE_UP.name):
-            return refused(call, f"{call.name!r} cannot stand in a batch; call it by itself")
+            problem = (
+                f"an action of a {self._batch_name} must be {{'command': …, 'arguments': …}}, got {repr(item)[:200]}"
+            )
+            return refused(FunctionCall(self._batch_name, {}), problem)
+        if call.name in (self._batch_name, COMPLETE.name, GIVE_UP.name):
+            return refused(call, f"{call.name!r} cannot stand in a {self._batch_name}; call it by itself")
         return self._read_single(call, spell)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pytest_vnc_use.planners.chat.answers import ChatAnswer, ToolCall
@@ -24,39 +24,57 @@ LONGEST_TEXT = 2000
 Message = dict[str, Any]
 
 
-def rebuild_messages(observation: Observation, *, system: str, keep_screenshots: int) -> list[Message]:
-    """Return the conversation so far with the newest `keep_screenshots` pictures. A line replaces each older one."""
+def rebuild_messages(
+    observation: Observation,
+    *,
+    system: str,
+    keep_screenshots: int,
+    include_initial_screenshot: bool = True,
+    keep_thoughts: int = 0,
+    result_of: Callable[[Step], str] = prompts.result_in_words,
+) -> list[Message]:
+    """Return the conversation so far with the newest `keep_screenshots` pictures. A line replaces each older one.
+
+    The newest `keep_thoughts` turns are sent with the model's thoughts. `result_of` writes the result of a step.
+    """
     turns = [turn for turn in observation.turns if turn.steps]
     recent, older = turns[-KEPT_TURNS:], turns[:-KEPT_TURNS]
     task = prompts.task_in_words(observation.task, older)
     first = observation.first_frame if turns else observation.frame
-    first_png = observation.load_png(first) if not older and len(recent) < keep_screenshots else None
+    with_first = include_initial_screenshot and not older and len(recent) < keep_screenshots
+    first_png = observation.load_png(first) if with_first else None
     messages = [{"role": "system", "content": system}, user_message(task, first_png)]
     seen = screens_seen(recent, observation.frame)[1:]
     for age, turn, frame in zip(reversed(range(len(recent))), recent, seen, strict=True):
-        messages += _messages_of(turn, observation.load_png(frame) if age < keep_screenshots else None)
+        png = observation.load_png(frame) if age < keep_screenshots else None
+        messages += _messages_of(turn, png, result_of, with_thoughts=age < keep_thoughts)
     return messages
 
 
-def _messages_of(turn: Turn, png: bytes | None) -> Iterator[Message]:
+def _messages_of(
+    turn: Turn, png: bytes | None, result_of: Callable[[Step], str], *, with_thoughts: bool
+) -> Iterator[Message]:
     """Yield the model's words, a result for each of its calls, and the screen; or the turn in the user's words."""
     details = turn.decision.provider_details.get("chat") or {"message": {}, "actions": []}
     screen = prompts.NEWER_SCREEN if png is not None else prompts.OLDER_SCREEN
     if not details["actions"] or sum(details["actions"]) != len(turn.steps):
         yield user_message(f"{_cut(prompts.format_turn(turn))}\n{screen}", png)
         return
-    yield details["message"]
+    thoughts = details.get("thoughts", "") if with_thoughts else ""
+    words = details["message"]["content"]
+    yield {**details["message"], "content": f"<think>\n{thoughts}\n</think>\n\n{words}" if thoughts else words}
     steps = iter(turn.steps)
     for call, count in zip(details["message"]["tool_calls"], details["actions"], strict=True):
-        yield {"role": "tool", "tool_call_id": call["id"], "content": _result([next(steps) for _ in range(count)])}
+        result = _result([next(steps) for _ in range(count)], result_of)
+        yield {"role": "tool", "tool_call_id": call["id"], "content": result}
     yield user_message(screen, png)
 
 
-def _result(steps: Sequence[Step]) -> str:
+def _result(steps: Sequence[Step], result_of: Callable[[Step], str]) -> str:
     """Return the result of one call, or the results of each action of a batch."""
     if len(steps) == 1:
-        return _cut(prompts.result_in_words(steps[0]))
-    results = [f"{step.proposal.as_proposed['name']}: {prompts.result_in_words(step)}" for step in steps]
+        return _cut(result_of(steps[0]))
+    results = [f"{step.proposal.as_proposed['name']}: {result_of(step)}" for step in steps]
     return _cut("\n".join(f"{number}. {line}" for number, line in enumerate(results, start=1)))
 
 
@@ -74,18 +92,16 @@ def user_message(text: str, png: bytes | None = None) -> Message:
 def details_of(answer: ChatAnswer, actions: Sequence[int], number: int) -> JsonObject:
     """Return the data of an answer to send back: its calls, each with an id, and the number of actions of each.
 
-    The arguments are written anew, because servers fail on a history with arguments that are not JSON. `number` is the
-    turn's.
+    Its thoughts are kept beside. The arguments are written anew, because servers fail on a history with arguments that
+    are not JSON. `number` is the turn's.
     """
-    calls = [_sent_back(call, call_id) for call, call_id in zip(answer.calls, _ids(answer, number), strict=True)]
-    message = {"role": "assistant", "content": _cut(answer.words), "tool_calls": calls}
-    return {"chat": {"message": message, "actions": list(actions)}}
-
-
-def _ids(answer: ChatAnswer, number: int) -> list[str]:
-    """Return the service's ids; ids of our own if a call has none, or two are equal."""
     ids = [call.call.id for call in answer.calls]
-    return ids if all(ids) and len(set(ids)) == len(ids) else [f"call_{number}_{place}" for place in range(len(ids))]
+    if not all(ids) or len(set(ids)) < len(ids):
+        ids = [f"call_{number}_{place}" for place in range(len(ids))]
+    calls = [_sent_back(call, call_id) for call, call_id in zip(answer.calls, ids, strict=True)]
+    message = {"role": "assistant", "content": _cut(answer.words), "tool_calls": calls}
+    thoughts = {"thoughts": _cut(answer.thoughts)} if answer.thoughts else {}
+    return {"chat": {"message": message, "actions": list(actions), **thoughts}}
 
 
 def _sent_back(call: ToolCall, call_id: str) -> JsonObject:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 from typing import get_args
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ from pytest_vnc_use.planners.chat.commands import Commands
 from pytest_vnc_use.planners.chat.messages import Message, details_of, rebuild_messages, refusal_messages
 from pytest_vnc_use.planners.chat.qwen_tool import ComputerUse
 from pytest_vnc_use.planners.chat.service import chat_service
+from pytest_vnc_use.planners.chat.vnc_command import VncCommand
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.boxes import GRID, Coordinates
 from pytest_vnc_use.planners.common.functions import Declaration, Offered
@@ -31,14 +33,22 @@ from pytest_vnc_use.planners.common.vocabulary import (
     Vocabulary,
     check_at_least_one,
     left_at,
+    listed_in,
     refused,
 )
 from pytest_vnc_use.types import Decision, JsonObject, Observation, Usage
 
-VOCABULARIES: dict[str, Callable[..., Vocabulary]] = {"commands": Commands, "computer_use": ComputerUse}
+VOCABULARIES: dict[str, Callable[..., Vocabulary]] = {
+    "commands": Commands,
+    "computer_use": ComputerUse,
+    "vnc_command": VncCommand,
+}
 
 WORDS_AGAIN, CALLS_AGAIN = 1, 3
 """The repeated requests in one turn, at most: after words without a call, and after too many calls."""
+
+MOST_CALLS = 40
+"""The calls of an answer, at most, of which the first are carried out and the others refused one by one."""
 
 BRIEFLY = "answer with a short reason and a tool call"
 
@@ -65,9 +75,13 @@ class OpenAICompatible:
     """A planner for a model behind `base_url`, such as `http://localhost:1234/v1`. The default path is `/v1`.
 
     `vocabulary` is `commands`, single VNC commands and batches for any model that calls tools, or `computer_use`, the
-    tool that Qwen's models know. `coordinates` is the model's unit: "1000" (Qwen3-VL, GLM-V, UI-TARS) or "pixels" (most
-    others). `excluded_actions` are names in the vocabulary. `functions` are Python callables with docstrings and type
-    hints, which the agent calls. If `temperature` is None, the model's own holds. Raises SettingsError.
+    tool that Qwen's models know, or `vnc_command`, commands and queues of them in one tool each. `coordinates` is the
+    model's unit: "1000" (Qwen3-VL, GLM-V, UI-TARS) or "pixels" (most others). `excluded_actions` are names in the
+    vocabulary. `functions` are Python callables with docstrings and type hints, which the agent calls. If `temperature`
+    is None, the model's own holds. `keep_thoughts` is how many of the newest turns go back with the model's thoughts.
+    `error_format` is `text` or `json`, an object with the kind of the error. With `extra_calls` of `refuse`, an answer
+    with more than one turn may hold is refused whole; with `first`, the first calls are done and the others refused.
+    Raises SettingsError.
     """
 
     def __init__(
@@ -81,6 +95,10 @@ class OpenAICompatible:
         functions: Sequence[Offered] = (),
         excluded_actions: Sequence[str] = (),
         keep_screenshots: int = 3,
+        include_initial_screenshot: bool = True,
+        keep_thoughts: int = 0,
+        error_format: str = "text",
+        extra_calls: str = "refuse",
         temperature: float | None = None,
         max_tokens: int = 4096,
         system_instruction: str | None = None,
@@ -89,12 +107,21 @@ class OpenAICompatible:
         check_at_least_one(keep_screenshots=keep_screenshots, max_tokens=max_tokens)
         _check_known("coordinates", coordinates, get_args(Coordinates))
         _check_known("vocabulary", vocabulary, tuple(VOCABULARIES))
+        _check_known("error_format", error_format, ("text", "json"))
+        _check_known("extra_calls", extra_calls, ("refuse", "first"))
+        self._takes_first = extra_calls == "first"
         self._coordinates = coordinates
         self._vocabulary = VOCABULARIES[vocabulary](functions, excluded_actions)
         self._service = chat_service(base_url, model, api_key)
         self._max_tokens = max_tokens
         self._temperature = {} if temperature is None else {"temperature": temperature}
-        self._keep_screenshots = keep_screenshots
+        self._rebuild_messages = partial(
+            rebuild_messages,
+            keep_screenshots=keep_screenshots,
+            include_initial_screenshot=include_initial_screenshot,
+            keep_thoughts=keep_thoughts,
+            result_of=prompts.result_in_json if error_format == "json" else prompts.result_in_words,
+        )
         self._system_instruction = system_instruction
         self._backoff = backoff or Backoff()
 
@@ -122,7 +149,7 @@ class OpenAICompatible:
         if system is None:
             where = prompts.coordinates_in_words(self._coordinates, self._counted(observation))
             system = prompts.tool_operator(where, *self._vocabulary.rules)
-        return rebuild_messages(observation, system=system, keep_screenshots=self._keep_screenshots)
+        return self._rebuild_messages(observation, system=system)
 
     def _counted(self, observation: Observation) -> tuple[int, int]:
         """Return the width and the height of the newest screenshot in the model's unit."""
@@ -163,7 +190,9 @@ class OpenAICompatible:
             return Refused(f"you answered without a tool call, with {words}; {BRIEFLY}", WORDS_AGAIN)
         readings = self._readings(answer.calls, observation)
         asked, most = sum(map(_actions_in, readings)), self._vocabulary.most_actions
-        if asked > most:
+        if asked > most and self._takes_first and len(readings) <= MOST_CALLS and _actions_in(readings[0]) <= most:
+            readings = _first_of(answer.calls, readings, most)
+        elif asked > most:
             problem = f"one turn may hold {most} action{'s' if most > 1 else ''}, got {asked}; nothing was carried out"
             return Refused(problem, CALLS_AGAIN)
         ended = _ending(readings)
@@ -174,9 +203,26 @@ class OpenAICompatible:
     def _readings(self, calls: Sequence[ToolCall], observation: Observation) -> list[Reading]:
         """Return the meaning of each call, for the newest screen and the pointer's last place."""
         pointer = left_at(observation.turns)
-        spell = partial(Arguments, screen=observation.frame, counted=self._counted(observation), pointer=pointer)
+        spell = partial(
+            Arguments,
+            screen=observation.frame,
+            counted=self._counted(observation),
+            pointer=pointer,
+            sent=png_size(observation.load_png(observation.frame)),
+            listed=listed_in(observation.turns),
+        )
         read = self._vocabulary.read
         return [(refused(call.call, call.problem),) if call.problem else read(call.call, spell) for call in calls]
+
+
+def _first_of(calls: Sequence[ToolCall], readings: Sequence[Reading], most: int) -> list[Reading]:
+    """Return the first readings, of at most `most` actions, and a refusal of each call after them."""
+    sums = accumulate(map(_actions_in, readings))
+    problem = f"one turn may hold {most} action{'s' if most > 1 else ''}, and this call came after"
+    return [
+        reading if total <= most else (refused(call.call, f"{call.call.name}: {problem}; call it again if need be"),)
+        for call, reading, total in zip(calls, readings, sums, strict=True)
+    ]
 
 
 def _actions_in(reading: Reading) -> int:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_vnc_use.keyboard.keysyms import split_words
-from pytest_vnc_use.types import FrameRef, JsonObject
+from pytest_vnc_use.types import PIXELS_A_NOTCH as PIXELS_A_NOTCH, FrameRef, JsonObject
 
-PIXELS_A_NOTCH = 100
 MOST_NOTCHES = 50
 LONGEST_WAIT_S = 60.0
 
@@ -51,12 +50,9 @@ class Heeded(Mapping[str, Any]):
             return
         names = ", ".join(takes or filter(None, self.asked)) or "none"
         unknown = ", ".join(f"{name}={self._values[name]!r:.60}" for name in left)
-        raise Unreadable(f"{call!r:.100} does not take {unknown}; its arguments: {names}{self._other(known)}")
-
-    def _other(self, known: Collection[str]) -> str:
-        """Return a hint at the call that clicks with the given button."""
-        other = f"{self._values.get('button')}_click"
-        return f"; there is {other}" if other in known else ""
+        with_button = f"{self._values.get('button')}_click"
+        hint = f"; there is {with_button}" if with_button in known else ""
+        raise Unreadable(f"{call!r:.100} does not take {unknown}; its arguments: {names}{hint}")
 
 
 def reason_in(args: Mapping[str, Any]) -> str:

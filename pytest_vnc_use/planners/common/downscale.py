@@ -26,15 +26,17 @@ from pytest_vnc_use.types.protocols import Planner
 
 @dataclass(frozen=True)
 class SmallerPictures:
-    """A Planner that limits each picture that `planner` loads to `most_bytes`, as long as it has pixels left.
+    """A Planner that limits each picture that `planner` loads to `most_bytes` (0: any), as long as it has pixels left.
 
     A wrapped planner that counts in pixels reads the sent size from the picture itself. `limit` is the size limit of
-    the wrapped planner. It is applied first, because a picture may take more bytes in a smaller size.
+    the wrapped planner. It is applied first, because a picture may take more bytes in a smaller size. `box` is the
+    width and the height that a picture must fit into.
     """
 
     planner: Planner
     most_bytes: int
     limit: PictureLimit | None = None
+    box: tuple[int, int] | None = None
 
     @property
     def name(self) -> str:
@@ -46,7 +48,7 @@ class SmallerPictures:
 
         @functools.cache
         def load(screen: FrameRef) -> bytes:
-            return reduced(observation.load_png(screen), self.most_bytes, self.limit)
+            return reduced(observation.load_png(screen), self.most_bytes, self.limit, self.box)
 
         return self.planner.decide(replace(observation, load_png=load), timeout_s=timeout_s)
 
@@ -55,12 +57,13 @@ class SmallerPictures:
 class SmallerFrames:
     """A Judge and Reader that gives `whole` smaller screens, and scales its regions back.
 
-    `most_bytes` and `limit` are as for SmallerPictures.
+    `most_bytes`, `limit` and `box` are as for SmallerPictures.
     """
 
     whole: ScreenJudge
     most_bytes: int
     limit: PictureLimit | None = None
+    box: tuple[int, int] | None = None
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody) -> Verdict:
         """Return the verdict on the frame. Raises PlannerError."""
@@ -77,7 +80,7 @@ class SmallerFrames:
         return replace(reading, region=_scaled(reading.region, smaller.ref, frame.ref), frame=frame.ref)
 
     def _smaller(self, frame: Frame) -> Frame:
-        png = reduced(frame.png, self.most_bytes, self.limit)
+        png = reduced(frame.png, self.most_bytes, self.limit, self.box)
         if png is frame.png:
             return frame
         return replace(frame, ref=FrameRef(hashlib.sha256(png).hexdigest(), *png_size(png)), png=png)
@@ -93,14 +96,20 @@ def _scaled(region: Region | None, seen: FrameRef, real: FrameRef) -> Region | N
     )
 
 
-def reduced(png: bytes, most_bytes: int, limit: PictureLimit | None = None) -> bytes:
-    """Return the PNG, scaled down in its own shape until it is within the limit and no larger than `most_bytes`.
+def reduced(
+    png: bytes, most_bytes: int, limit: PictureLimit | None = None, box: tuple[int, int] | None = None
+) -> bytes:
+    """Return the PNG, scaled down in its own shape until it is within limit and box, and has at most `most_bytes`.
 
     A single pixel stays as it is, whatever its bytes.
     """
     sent = limit.fit(png) if limit else png
     width, height = png_size(sent)
-    while len(sent) > most_bytes and (width, height) != (1, 1):
+    if box and (width > box[0] or height > box[1]):
+        factor = min(box[0] / width, box[1] / height)
+        width, height = max(1, round(width * factor)), max(1, round(height * factor))
+        sent = resized(png, (width, height))
+    while 0 < most_bytes < len(sent) and (width, height) != (1, 1):
         factor = min(0.9, math.sqrt(most_bytes / len(sent)))
         width, height = max(1, int(width * factor)), max(1, int(height * factor))
         sent = resized(png, (width, height))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import KeyMissing, KeyRejected, SettingsError
+from pytest_vnc_use.planners.common.json_answers import MOST_BYTES, MOST_VALUES, NotJson
 from pytest_vnc_use.planners.common.retry import Backoff
+from pytest_vnc_use.runs.json_lines import values_in
+from pytest_vnc_use.settings.variables import VARIABLES
 
 KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 UNSENT = ("ConnectError", "ConnectTimeout", "UnsupportedProtocol", "InvalidURL")
@@ -32,7 +36,7 @@ class Endpoint:
 
 def found_key(api_key: str | None, variables: Sequence[str] = KEY_VARIABLES) -> str:
     """Return the given key, or the key in the environment. Raises KeyMissing, or KeyRejected if it cannot be sent."""
-    keys = [api_key, *(os.environ.get(name) for name in variables)]
+    keys = [api_key, *(VARIABLES.get(name) for name in variables)]
     key = next((key.strip() for key in keys if key and key.strip()), "")
     if not key:
         raise KeyMissing(f"no API key is set; set {variables[0]}, or pass api_key")
@@ -43,7 +47,7 @@ def found_key(api_key: str | None, variables: Sequence[str] = KEY_VARIABLES) -> 
 
 def found_url(base_url: str | None, variable: str = URL_VARIABLE) -> str | None:
     """Return the given address, or the one in the environment, if any. Raises SettingsError if it is not http(s)."""
-    url = base_url or os.environ.get(variable) or None
+    url = base_url or VARIABLES.get(variable) or None
     if url is not None and not _is_http(url):
         raise SettingsError(f"base_url must be an address such as https://host/path, got {url!r}")
     return url
@@ -55,6 +59,48 @@ def _is_http(url: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def bounded(response: Any) -> Any:
+    """Return the stream of a response of the SDK's HTTP library; it raises NotJson where it is no answer's size.
+
+    The SDK reads a response as a whole, and parses an error's. What a proxy has compressed is unpacked here, within the
+    same limits: few bytes can become a thousand times as many.
+    """
+    stream, packing = response.stream, response.headers.pop("content-encoding", "identity").lower()
+    if packing not in ("identity", "gzip"):
+        raise NotJson(f"the model's service sent its answer as {packing!r:.100}, and identity was asked for")
+    (base,) = (kind for kind in type(stream).__mro__ if kind.__name__ == "SyncByteStream")
+
+    class Bounded(base):  # type: ignore[misc, valid-type]
+        def __iter__(self) -> Iterator[bytes]:
+            return _within_limits(_unpacked(stream) if packing == "gzip" else stream)
+
+        def close(self) -> None:
+            stream.close()
+
+    return Bounded()
+
+
+def _unpacked(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield what gzip has packed, and of a bomb no more than shows that it is one. Raises NotJson."""
+    packed = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        yield from (packed.decompress(chunk, MOST_BYTES + 1) for chunk in chunks)
+    except zlib.error as exc:
+        raise NotJson(f"the model's service sent something that is not gzip: {exc}") from exc
+
+
+def _within_limits(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the chunks of an answer. Raises NotJson where it has more bytes, or more values, than any answer."""
+    size = values = 0
+    for chunk in chunks:
+        size, values = size + len(chunk), values + values_in(chunk)
+        if size > MOST_BYTES:
+            raise NotJson(f"the model's service sent more than {MOST_BYTES // 2**20} MiB")
+        if values > MOST_VALUES:
+            raise NotJson(f"the model's service sent more than {MOST_VALUES} values")
+        yield chunk
 
 
 def http_errors(names: Sequence[str] = ("HTTPError", "InvalidURL")) -> tuple[type[Exception], ...]:

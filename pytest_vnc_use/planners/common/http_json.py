@@ -23,14 +23,20 @@ import httpx2
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
-from pytest_vnc_use.planners.common.json_answers import NotJson, read_json, redact_key, shortened
+from pytest_vnc_use.planners.common.certificates import certificate_failure
+from pytest_vnc_use.planners.common.json_answers import (
+    MOST_BYTES,
+    MOST_VALUES,
+    NotJson,
+    read_json,
+    redact_key,
+    shortened,
+)
 from pytest_vnc_use.planners.common.retry import Attempt, Failure
+from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.types import JsonObject, Usage
 
 Result = TypeVar("Result")
-
-MOST_BYTES = 16 * 2**20
-"""The largest answer that is read. A turn of a model is a few thousand bytes."""
 
 CLEAN_UP_S = 1.0
 """The extra seconds that a read may wait after our own time limit. A request that was given up then ends by itself."""
@@ -97,6 +103,8 @@ def _asked(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonOb
     except (DeadlineExceeded, httpx2.TimeoutException):
         unavailable = f"the model's service did not answer within {timeout_s:.1f} s"
     except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
+        if failure := certificate_failure(exc):
+            return {}, failure
         unavailable, unsent = f"the model's service cannot be reached: {exc!r}", isinstance(exc, UNSENT)
     except Exception as exc:  # noqa: BLE001  # any error: the frames of its traceback hold the API key
         problem = f"the model's service could not be asked: {exc!r}"
@@ -132,24 +140,21 @@ def _read(service: Service, response: _Response) -> tuple[JsonObject, Failure | 
     if response.status == 200 and not body.get("error"):
         return body, None
     shown = loggable(body, key=service.key)
-    status = _status_in(shown) if response.status == 200 else response.status
+    status = response.status
+    if status == 200:  # the error may name its own
+        code = shown["error"].get("code") if isinstance(shown["error"], dict) else None
+        status = code if isinstance(code, int) and 400 <= code <= 599 else 500
     return shown, failure_of_error(status, shown, model=service.model, after_s=retry_after_s(response.headers))
 
 
 def _error_body(text: str) -> JsonObject:
     """Return an error's JSON; of a list, its first item. Text, such as a proxy's HTML, becomes a message."""
     try:
-        body = json.loads(text)
+        body = load_json(text.encode(), MOST_VALUES)
     except (ValueError, RecursionError):
         return {"message": text[:2000]}
     first = body[0] if isinstance(body, list) and body else body
     return first if isinstance(first, dict) else {"message": str(first)[:2000]}
-
-
-def _status_in(body: JsonObject) -> int:
-    """Return the status that an error names in a body of status 200; 500 if it names none."""
-    code = body["error"].get("code") if isinstance(body["error"], dict) else None
-    return code if isinstance(code, int) and 400 <= code <= 599 else 500
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------

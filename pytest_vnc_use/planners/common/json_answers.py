@@ -7,8 +7,13 @@ from typing import Any
 
 from pytest_vnc_use.errors import ModelUnavailable
 from pytest_vnc_use.planners.common.retry import Failure
-from pytest_vnc_use.runs.json_lines import DEEPEST, is_shallow
+from pytest_vnc_use.runs.json_lines import DEEPEST, is_shallow, load_json
 from pytest_vnc_use.types import JsonObject
+
+MOST_BYTES = 4 * 2**20
+"""The largest answer that is read. A turn of a model is a few thousand bytes."""
+MOST_VALUES = 200_000
+"""The most values in an answer: a service must not fill the memory with a few million empty lists."""
 
 
 class NotJson(Exception):
@@ -21,7 +26,7 @@ def read_json(text: str) -> JsonObject:
     Infinity and half of a surrogate pair can be read but not sent back: the next turn would fail on them.
     """
     try:
-        body = json.loads(text or "{}")
+        body = load_json((text or "{}").encode(), MOST_VALUES)
         json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as exc:
         raise NotJson(f"the model's service sent something that is not JSON: {exc}") from exc

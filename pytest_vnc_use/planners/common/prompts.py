@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 
-from pytest_vnc_use.types import SECRET_MARK, Step, Turn
+from pytest_vnc_use.types import SECRET_MARK, InvalidAction, Step, TakeScreenshot, Turn
 
 OPERATOR = """\
 You operate a computer for an end-to-end test, as a careful user would: with mouse and keyboard, on a whole desktop.
@@ -36,6 +37,19 @@ GIVING_UP = (
     "{call}. An honest failure is a good result; a false success is the worst one."
 )
 
+ADDRESS_BAR_RULE = "Leave an address bar by pressing Enter, never Escape, which brings the old address back."
+PASTE_RULE = (
+    "Paste by the chord of the program that has the focus: in most terminals Ctrl+Shift+V or Shift+Insert, elsewhere "
+    "Ctrl+V."
+)
+SCROLL_RULE = (
+    "Before you scroll, put the focus into the part that is to scroll: click into it, where a click changes nothing."
+)
+VERIFY_RULE = "To find out whether something is so, ask verify rather than look yourself once more."
+ELEMENTS_RULE = (
+    "Where list_elements names what you want, click it by its number in that list rather than at a guessed point."
+)
+
 COVERED = (
     "Where a secret that was typed could be read, a rectangle of fine grey noise may cover it in the screenshots: take "
     "it for the secret as it was typed, and do not type it again."
@@ -45,10 +59,17 @@ NEWER_SCREEN = "The screen after that:"
 NOTHING_OPENED = (
     "this is the screen; if it shows no browser, start one with the mouse as a user does, and do not call this again"
 )
-"""The answer to `open_web_browser`, which opens nothing on a desktop. After a bare "ok" a model calls it for ever."""
+"""The answer to `open_web_browser` where it opens nothing. After a bare "ok" a model calls it for ever."""
 OLDER_SCREEN = "[older screenshot left out]"
 MOST_LISTED_STEPS = 40
 LONGEST_LINE = 200
+
+
+def desktop_rules(offered: Collection[str]) -> tuple[str, ...]:
+    """Return the rules about using a desktop well, for a model that is offered the functions of these names."""
+    verify = [VERIFY_RULE] if "verify" in offered else []
+    elements = [ELEMENTS_RULE] if {"list_elements", "click_element"} <= set(offered) else []
+    return (*verify, *elements, ADDRESS_BAR_RULE, PASTE_RULE, SCROLL_RULE)
 
 
 def tool_operator(*rules: str) -> str:
@@ -110,7 +131,26 @@ def problem_of(step: Step) -> str:
     return "" if step.ruling.kind == "allow" else f"refused: {step.ruling.explanation or step.ruling.rule}"
 
 
+def kind_of_problem(step: Step) -> str:
+    """Return the kind of the problem that `problem_of` words: refused, invalid_call, skipped or failed."""
+    if not step.error:
+        return "refused"
+    if step.error.startswith("not carried out"):
+        return "skipped"
+    return "invalid_call" if isinstance(step.proposal.action, InvalidAction) else "failed"
+
+
+def result_in_json(step: Step) -> str:
+    """Return the result of a step as text; a problem as JSON, with its kind beside the words."""
+    problem = problem_of(step)
+    if not problem:
+        return result_in_words(step)
+    error = {"kind": kind_of_problem(step), "message": problem}
+    return json.dumps({"error": error, **({"note": step.note} if step.note else {})}, ensure_ascii=False)
+
+
 def result_in_words(step: Step) -> str:
     """Return the result of a step as text for the model, with the step's note."""
-    done = NOTHING_OPENED if step.proposal.as_proposed.get("name") == "open_web_browser" else "ok"
+    called, action = step.proposal.as_proposed.get("name"), step.proposal.action
+    done = NOTHING_OPENED if called == "open_web_browser" and isinstance(action, TakeScreenshot) else "ok"
     return "\n".join(filter(None, [problem_of(step) or step.output or done, step.note]))

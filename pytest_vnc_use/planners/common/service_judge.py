@@ -48,12 +48,7 @@ class ServiceJudge(ScreenJudge):
         bound = {} if asked.name in self._unbound else self._binding(asked.name, asked.schema)
         attempt = post_json(self._service, {**body, **bound}, timeout_s=attempt_s, read=self._read)
         failure = attempt.result
-        if not (bound and isinstance(failure, Failure) and _is_of_the_request(failure.error)):
-            return attempt
+        if not (bound and isinstance(failure, Failure) and type(failure.error) is PlannerError):
+            return attempt  # a subclass is of the key, the quota or the moment: the request is not wrong
         self._unbound.add(asked.name)
         return replace(attempt, result=replace(failure, again=True, after_s=0.0))
-
-
-def _is_of_the_request(error: PlannerError) -> bool:
-    """Return whether the request is wrong, as with status 400, and not the key, the quota or the moment."""
-    return type(error) is PlannerError

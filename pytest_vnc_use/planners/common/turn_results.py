@@ -24,15 +24,14 @@ def proposals_of(
 
     If there are several, each names its part of the call, so that no summary in words repeats an action.
     """
-    shown = [copy.deepcopy(dict(args))] if len(actions) == 1 else [_part(action) for action in actions]
+    if len(actions) == 1:
+        shown = [copy.deepcopy(dict(args))]
+    else:
+        shown = [{each.kind: {key: value for key, value in vars(each).items() if key != "kind"}} for each in actions]
     return tuple(
         Proposal(action, as_proposed={"name": name, "args": each}, confirmation=confirmation)
         for action, each in zip(actions, shown, strict=True)
     )
-
-
-def _part(action: Action) -> JsonObject:
-    return {action.kind: {name: value for name, value in vars(action).items() if name != "kind"}}
 
 
 def steps_by_call(turn: Turn) -> list[CallSteps] | None:

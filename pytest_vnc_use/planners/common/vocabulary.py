@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, Union
 
 from pytest_vnc_use.errors import SettingsError
@@ -60,11 +61,14 @@ Reading = Union[tuple[Proposal, ...], Ended]
 class Arguments(PlainArguments):
     """The arguments of one call, the screen of its coordinates, and the pointer's last place, if it is known.
 
-    `counted` are the screen's width and height in the model's unit.
+    `counted` are the screen's width and height in the model's unit, `sent` those of its picture. `listed` are the
+    points of the elements that the model has listed last, by their numbers, in its unit.
     """
 
     counted: tuple[int, int] = (GRID, GRID)
     pointer: Point | None = None
+    sent: tuple[int, int] = (GRID, GRID)
+    listed: Mapping[int, Point] = field(default_factory=dict)
 
     def target(self) -> Point:
         """Return the point of the call. Raises Unreadable."""
@@ -139,6 +143,21 @@ def _end_of(action: Action) -> Point | None:
             return x, y
         case _:
             return None
+
+
+_LISTED = re.compile(r"^(?:\(the first .*? characters\) )?(\d+)\. .* at \((-?\d+), (-?\d+)\), \[[\d, -]*\]$")
+
+
+def listed_in(turns: Sequence[Turn]) -> dict[int, Point]:
+    """Return the points of the elements that list_elements named last, by their numbers; {} if it was not called."""
+    steps = [step for turn in turns for step in turn.steps]
+    outputs = (step.output for step in reversed(steps) if _lists(step.proposal.action) and step.output)
+    found = filter(None, map(_LISTED.match, next(outputs, "").splitlines()))
+    return {int(each[1]): (int(each[2]), int(each[3])) for each in found}
+
+
+def _lists(action: Action) -> bool:
+    return isinstance(action, CallFunction) and action.name == "list_elements"
 
 
 def notches(count: float) -> int:

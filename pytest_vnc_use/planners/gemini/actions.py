@@ -56,6 +56,9 @@ from pytest_vnc_use.types import (
 GRID = 1000
 """Coordinates are thousandths of the screen, 0 to 999, whatever its shape."""
 
+NO_PAGE = "about:blank"
+"""The address of a new window, and in an answer where no browser has said another one."""
+
 SAFETY_DECISION = ("safety_decision", "safetyDecision")
 GO = frozenset({"allow", "allowed", "regular"})
 ASK = frozenset({"require_confirmation", "requires_confirmation", "confirm"})
@@ -83,11 +86,17 @@ def _on_grid(number: float) -> float:
 
 @dataclass(frozen=True)
 class Known:
-    """The names of functions: the user's own, those excluded in this run, and those that the model is offered."""
+    """The names of functions: the user's own, those excluded in this run, and those that the model is offered.
+
+    `search_page` is the address that `search` opens; without one the browser's own key for it is pressed. With
+    `opens_windows`, `open_web_browser` opens a window; without, the model is shown the screen.
+    """
 
     functions: Collection[str] = ()
     excluded: Collection[str] = ()
     offered: Collection[str] = ()
+    search_page: str = ""
+    opens_windows: bool = False
 
 
 def read_proposal(call: FunctionCall, screen: FrameRef, known: Known = Known()) -> Proposal:  # frozen
@@ -121,6 +130,10 @@ def _read_action(name: str, args: dict[str, Any], screen: FrameRef, known: Known
         return CallFunction(name, args)
     meant = MADE_UP.get(name, name)
     action = _read_predefined(name, meant, Heeded(args), screen, known.offered or READERS)
+    if meant == "search" and known.search_page and isinstance(action, KeyCombo):
+        action = OpenAddress(known.search_page)
+    if meant == "open_web_browser" and known.opens_windows and isinstance(action, TakeScreenshot):
+        action = OpenAddress(NO_PAGE, in_new_window=True)
     excluding = excluding_name(meant, action, known.excluded)
     if excluding is None:
         return action

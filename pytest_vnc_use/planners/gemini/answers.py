@@ -62,7 +62,8 @@ class GeminiAnswer:
 
 def read_answer(body: JsonObject) -> GeminiAnswer:
     """Return the first candidate of a generateContent response; an empty answer if there is none."""
-    candidate = _object(_first(body.get("candidates")))
+    candidates = body.get("candidates")
+    candidate = _object(candidates[0] if isinstance(candidates, list) and candidates else None)
     content = _object(candidate.get("content"))
     parts = _objects(content.get("parts"))
     return GeminiAnswer(
@@ -96,17 +97,13 @@ def answer_failure(answer: GeminiAnswer, *, detects_injection: bool = False) -> 
     if answer.block_reason or answer.finish_reason in REFUSED:
         what = "prompt" if answer.block_reason else "answer"
         return Failure(AnswerRefused(f"the model's service blocked the {what}: {why}"))
-    if detects_injection and _is_withheld(answer):
+    is_silent = answer.finish_reason in WHOLE and not answer.content.get("parts")
+    if detects_injection and (is_silent or answer.finish_reason == "OTHER"):
         refused = AnswerRefused(f"the model's service withheld its answer, as on a prompt injection: {why}")
         return Failure(refused, again=answer.finish_reason != "OTHER")  # services also fall silent for no reason
     if answer.finish_reason in WHOLE and (answer.calls or answer.words) and all(call.name for call in answer.calls):
         return None
     return malformed(why)
-
-
-def _is_withheld(answer: GeminiAnswer) -> bool:
-    silent = answer.finish_reason in WHOLE and not answer.content.get("parts")
-    return silent or answer.finish_reason == "OTHER"
 
 
 def failure_of_error(code: int, body: JsonObject, *, model: str) -> Failure:
@@ -162,10 +159,6 @@ def usage_of(body: JsonObject) -> Usage:
 
 def _joined(parts: list[JsonObject], *, thoughts: bool) -> str:
     return "".join(str(part.get("text") or "") for part in parts if bool(part.get("thought")) is thoughts).strip()
-
-
-def _first(items: Any) -> Any:
-    return items[0] if isinstance(items, list) and items else None
 
 
 def _object(value: Any) -> JsonObject:

@@ -1,4 +1,4 @@
-"""A planner that asks Gemini Computer Use: contents out, function calls in. No other module uses Google's SDK.
+"""A planner that asks Gemini Computer Use: contents out, function calls in.
 
 Nothing is kept between turns: a request is rebuilt from the observation. It repeats the model's own words as they came
 (`Decision.provider_details`), each followed by one function response a call. The oldest turns are summarised in words.
@@ -6,41 +6,44 @@ Nothing is kept between turns: a request is rebuilt from the observation. It rep
 
 from __future__ import annotations
 
-import json
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from functools import partial
+from itertools import accumulate, islice
 from typing import Any, TypeVar
 
-from google import genai
-from google.genai import errors, types
-from pydantic import ValidationError
+from google.genai import types
 
-from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
-from pytest_vnc_use.errors import ModelUnavailable, PlannerError, SettingsError
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.calls import DONE, GIVE_UP, FunctionCall, ending_of
-from pytest_vnc_use.planners.common.endpoint import UNSENT, Endpoint, found_key, found_url, http_errors
+from pytest_vnc_use.planners.common.endpoint import Endpoint, found_key, found_url
 from pytest_vnc_use.planners.common.functions import Declaration, declare_all
-from pytest_vnc_use.planners.common.json_answers import NotJson, malformed, read_json, redact_key
-from pytest_vnc_use.planners.common.retry import Attempt, Backoff, Failure, ask, request_size
+from pytest_vnc_use.planners.common.retry import Backoff
 from pytest_vnc_use.planners.common.turn_results import KEPT_TURNS, newest_pictured, removed_of
 from pytest_vnc_use.planners.common.vocabulary import check_at_least_one
 from pytest_vnc_use.planners.gemini import dialects
-from pytest_vnc_use.planners.gemini.actions import PREDEFINED_FUNCTIONS, Known, denorm_x, denorm_y, read_proposal
-from pytest_vnc_use.planners.gemini.answers import (
-    GeminiAnswer,
-    answer_failure,
-    extract_function_calls,
-    failure_of_error,
-    loggable,
-    read_answer,
-    usage_of,
-    without,
+from pytest_vnc_use.planners.gemini.actions import (
+    NO_PAGE,
+    PREDEFINED_FUNCTIONS,
+    Known,
+    denorm_x,
+    denorm_y,
+    read_proposal,
 )
-from pytest_vnc_use.types import Decision, FrameRef, JsonObject, Observation, Report, Step, Turn
+from pytest_vnc_use.planners.gemini.answers import GeminiAnswer, extract_function_calls
+from pytest_vnc_use.planners.gemini.service import base_config, describe_model, generate, models_words
+from pytest_vnc_use.types import (
+    Decision,
+    FrameRef,
+    JsonObject,
+    Observation,
+    Report,
+    Step,
+    Turn,
+    report_to_nobody,
+)
 
 __all__ = [
     "Endpoint",
@@ -55,132 +58,6 @@ __all__ = [
 ]
 
 Member = TypeVar("Member", bound=Enum)
-
-API_VERSION = "v1beta"
-"""The version with documented Computer Use. The SDK's own default has changed between its versions."""
-
-CLEAN_UP_S = 1.0
-"""The extra seconds that the SDK may wait after our own time limit. A request that was given up then ends by itself."""
-
-
-# --- asking the service ----------------------------------------------------------------------------------------------
-
-
-def generate(
-    endpoint: Endpoint,
-    model: str,
-    contents: Sequence[types.Content],
-    config: types.GenerateContentConfig,
-    *,
-    purpose: str,
-    timeout_s: float,
-    report: Report,
-) -> GeminiAnswer:
-    """Return the first usable answer to the contents, within the attempts of `endpoint.backoff`. Raises PlannerError.
-
-    The time that is left bounds every attempt, even if an answer comes a byte at a time.
-    """
-
-    def respond(client: genai.Client) -> str:
-        """Return the text of one response as it came. The SDK's own parser warns about unknown enum values."""
-        response = client.models.generate_content(model=model, contents=list(contents), config=config)
-        return (response.sdk_http_response and response.sdk_http_response.body) or ""
-
-    def send(attempt_s: float) -> Attempt[GeminiAnswer]:
-        sent: list[bytes] = []
-        body, failure = _asked(endpoint, model, respond, attempt_s, sent)
-        request = loggable(json.loads(sent[-1]), key=endpoint.api_key) if sent else {"model": model}
-        response = loggable(body, key=endpoint.api_key) if body else None
-        result = failure or _read(body, detects_injection=_detects_injection(config))
-        return Attempt(request, response, result, usage_of(body))
-
-    plain = {**config.model_dump(), "model": model, "contents": [content.model_dump() for content in contents]}
-    return ask(send, asked=request_size(purpose, plain), timeout_s=timeout_s, report=report, backoff=endpoint.backoff)
-
-
-def describe_model(endpoint: Endpoint, model: str, *, timeout_s: float) -> JsonObject:
-    """Return the service's description of a model, to check the key and the model's name. One request, free of charge.
-
-    Raises PlannerError, KeyRejected among them.
-    """
-
-    def respond(client: genai.Client) -> str:
-        return client.models.get(model=model).model_dump_json()
-
-    body, failure = _asked(endpoint, model, respond, timeout_s, [])
-    if failure is not None:
-        raise failure.error from None
-    return body
-
-
-def _asked(
-    endpoint: Endpoint, model: str, respond: Callable[[genai.Client], str], timeout_s: float, sent: list[bytes]
-) -> tuple[JsonObject, Failure | None]:
-    """Return the response of one request. Errors of the SDK and its HTTP library become a failure, in our words."""
-    unsent = False
-    try:
-        with closing(_client(endpoint, timeout_s, sent)) as client:
-            return read_json(Deadline(timeout_s).call(partial(respond, client))), None
-    except errors.APIError as exc:
-        said = exc.details if isinstance(exc.details, dict) else {"message": exc.details}
-        details = loggable(said, key=endpoint.api_key)
-        return details, failure_of_error(exc.code, details, model=model)
-    except NotJson as exc:
-        unavailable = str(exc)
-    except DeadlineExceeded:
-        unavailable = f"the model's service did not answer within {timeout_s:.1f} s"
-    except http_errors() as exc:
-        unavailable, unsent = f"the model's service cannot be reached: {exc!r}", isinstance(exc, http_errors(UNSENT))
-    except Exception as exc:  # noqa: BLE001  # any error: the frames of its traceback hold the API key
-        problem = f"the model's service could not be asked: {exc!r}"
-        return {}, Failure(PlannerError(redact_key(problem, key=endpoint.api_key)), unbilled=True)
-    return {}, Failure(ModelUnavailable(redact_key(unavailable, key=endpoint.api_key)), again=True, unbilled=unsent)
-
-
-def _read(body: JsonObject, *, detects_injection: bool) -> GeminiAnswer | Failure:
-    """Return the answer if it is usable and can be sent back in the next turn; else a failure."""
-    answer = read_answer(body)
-    failure = answer_failure(answer, detects_injection=detects_injection)
-    if failure is not None:
-        return failure
-    try:
-        _models_words(answer.content)
-    except (ValidationError, LookupError, UserWarning) as exc:
-        return malformed(str(exc))
-    return answer
-
-
-def _detects_injection(config: types.GenerateContentConfig) -> bool:
-    computers = [tool.computer_use for tool in config.tools or () if isinstance(tool, types.Tool)]
-    return any(computer is not None and computer.enable_prompt_injection_detection for computer in computers)
-
-
-def _client(endpoint: Endpoint, timeout_s: float, sent: list[bytes]) -> genai.Client:
-    """Return a client for one request, whose bytes it adds to `sent`. A client that is kept leaves its sockets open."""
-
-    def note(request: Any) -> None:
-        sent.append(request.content)
-
-    options = types.HttpOptions(
-        base_url=endpoint.base_url,
-        api_version=API_VERSION,
-        timeout=int((timeout_s + CLEAN_UP_S) * 1000),  # milliseconds
-        headers={"Connection": "close"},  # a late answer to a closed client leaves no socket open
-        client_args={"event_hooks": {"request": [note]}},
-    )
-    return genai.Client(vertexai=False, api_key=endpoint.api_key, http_options=options)
-
-
-def base_config(**fields: Any) -> types.GenerateContentConfig:
-    """Return a request's settings: `fields`, no function calls by the SDK, and the response as it came.
-
-    Sampling parameters are not set: models from 3.6 on refuse them.
-    """
-    return types.GenerateContentConfig(
-        automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
-        should_return_http_response=True,
-        **fields,
-    )
 
 
 # --- contents --------------------------------------------------------------------------------------------------------
@@ -207,8 +84,15 @@ def build_function_response(
     """
     response = {"error" if prompts.problem_of(step) else "output": prompts.result_in_words(step)}
     if with_url or step.url:
-        response["url"] = step.url
-    if step.proposal.confirmation is not None and step.ruling.kind == "allow":
+        response["url"] = step.url or NO_PAGE
+    acknowledged = step.proposal.confirmation is not None and step.ruling.kind == "allow"
+    return _response(call, response, png, acknowledged=acknowledged)
+
+
+def _response(
+    call: FunctionCall, response: dict[str, Any], png: bytes | None, *, acknowledged: bool
+) -> types.FunctionResponse:
+    if acknowledged:
         response["safety_acknowledgement"] = "true"
     picture = types.FunctionResponsePart(inline_data=types.FunctionResponseBlob(mime_type="image/png", data=png))
     return types.FunctionResponse(
@@ -223,8 +107,12 @@ def rebuild_contents(
     include_initial_screenshot: bool = True,
     with_url: bool = False,
 ) -> list[types.Content]:
-    """Return the conversation so far. Only the newest turns have pictures, one a step, `keep_screenshots` or more."""
+    """Return the conversation so far. Only the newest turns have pictures, one a step, `keep_screenshots` or more.
+
+    With `with_url` each answer has the address that the browser was at last.
+    """
     turns = [turn for turn in observation.turns if turn.steps]
+    turns = [*_with_addresses(turns)] if with_url else turns
     in_words = removed_of(len(turns) - keep_screenshots, KEPT_TURNS)
     steps = [step for turn in turns for step in turn.steps]
     seen = [*(step.frame_before for step in steps[1:]), observation.frame]  # the screen of the next request
@@ -243,6 +131,16 @@ def rebuild_contents(
     return contents
 
 
+def _with_addresses(turns: Sequence[Turn]) -> Iterator[Turn]:
+    """Yield the turns; a step after which nobody said where the browser is has the address of the step before."""
+    steps = accumulate(
+        (step for turn in turns for step in turn.steps),
+        lambda before, now: now if now.url else replace(now, url=before.url),
+    )
+    for turn in turns:
+        yield replace(turn, steps=tuple(islice(steps, len(turn.steps))))
+
+
 def _contents_of(turn: Turn, png_after: Callable[[Step], bytes | None], with_url: bool) -> Iterator[types.Content]:
     """Yield the model's words and the responses; or the turn in the user's words, if the service would refuse those."""
     content = turn.decision.provider_details.get("content") or {}
@@ -254,26 +152,13 @@ def _contents_of(turn: Turn, png_after: Callable[[Step], bytes | None], with_url
         build_function_response(call, step, png_after(step), with_url=with_url)
         for call, step in zip(calls, turn.steps, strict=True)
     ]
-    yield _models_words(content)
+    yield models_words(content)
     yield types.Content(role="user", parts=[types.Part(function_response=response) for response in responses])
 
 
 def _unacknowledged(step: Step) -> bool:
     """Return whether a confirmation was refused. The service accepts no history without its acknowledgement."""
     return step.proposal.confirmation is not None and step.ruling.kind != "allow"
-
-
-def _models_words(content: JsonObject) -> types.Content:
-    """Return the content for the SDK, without fields unknown to it. Raises ValidationError if it is no content."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the SDK warns about values newer than itself
-            return types.Content.model_validate({**content, "role": "model"})
-    except ValidationError as exc:
-        unknown = [error["loc"] for error in exc.errors() if error["type"] == "extra_forbidden"]
-        if not unknown:
-            raise
-    return _models_words(without(content, unknown))
 
 
 # --- the planner -----------------------------------------------------------------------------------------------------
@@ -285,8 +170,9 @@ class GeminiComputerUse:
     `environment` is desktop, browser or mobile; a model that knows no desktop gets a browser. `excluded_actions` are
     names of predefined functions of either dialect. `detect_prompt_injection` has the service look for orders on the
     screen; by default it does where the model can. `functions` are Python callables with docstrings and type hints;
-    the model may call them by name, and the agent carries out the call. `base_url` and `api_key` default to the SDK's
-    environment variables. Raises SettingsError, and KeyMissing if no key is set.
+    the model may call them by name, and the agent carries out the call. `search_page` is what the function `search`
+    opens; with `opens_windows` the function `open_web_browser` opens a window. `base_url` and `api_key` default to the
+    SDK's environment variables. Raises SettingsError, and KeyMissing if no key is set.
     """
 
     def __init__(
@@ -303,6 +189,8 @@ class GeminiComputerUse:
         disabled_safety_policies: Sequence[str] = (),
         include_initial_screenshot: bool = True,
         keep_screenshots: int = 3,
+        search_page: str = "",
+        opens_windows: bool = False,
         system_instruction: str | None = None,
         max_output_tokens: int = 8192,
         backoff: Backoff | None = None,
@@ -320,6 +208,8 @@ class GeminiComputerUse:
         declarations = declare_all(functions, taken=(*PREDEFINED_FUNCTIONS, DONE.name, GIVE_UP.name))
         self._functions = frozenset(declaration.name for declaration in declarations)
         detect = dialects.can_detect_injection(model) if detect_prompt_injection is None else detect_prompt_injection
+        self._search_page, self._opens_windows = search_page, opens_windows
+        self._shows_first = include_initial_screenshot
         computer = _computer(environment, detect, disabled_safety_policies)
         computer.excluded_predefined_functions = dialects.in_dialect(self._excluded, environment, older=older) or None
         self._offered = (
@@ -341,6 +231,47 @@ class GeminiComputerUse:
         answer = ask(purpose="planner", timeout_s=timeout_s, report=observation.report)
         return self._decision(answer, observation.frame)
 
+    # --- the pieces of a turn, for code that has a loop of its own ---------------------------------------------------
+
+    def start_contents(self, task: str, png: bytes | None = None) -> list[types.Content]:
+        """Return the contents of the first request: the task, and the screen where the planner sends it with that."""
+        return start_contents(task, png if self._shows_first else None)
+
+    def generate(
+        self,
+        contents: Sequence[types.Content | JsonObject],
+        *,
+        timeout_s: float = 120.0,
+        report: Report = report_to_nobody,
+    ) -> GeminiAnswer:
+        """Return the model's answer. Append its `content` to the contents as it came. Raises PlannerError."""
+        said = [models_words(each) if isinstance(each, Mapping) else each for each in contents]
+        ask = partial(generate, self._endpoint, self._model, said, self._config, purpose="planner")
+        return ask(timeout_s=timeout_s, report=report)
+
+    def extract_function_calls(self, answer: GeminiAnswer | JsonObject) -> tuple[FunctionCall, ...]:
+        """Return the function calls of an answer, or of its `content`, in order."""
+        return answer.calls if isinstance(answer, GeminiAnswer) else extract_function_calls(answer)
+
+    def build_function_response(
+        self,
+        call: FunctionCall | str,
+        png: bytes | None = None,
+        url: str = "",
+        *,
+        output: str = "ok",
+        error: str = "",
+        acknowledged: bool = False,
+    ) -> types.FunctionResponse:
+        """Return the response to one call, or to the only call of its name, with the screen after it as PNG.
+
+        The responses to all calls of an answer go into one content of the user. `acknowledged` says that a person has
+        confirmed what the model wants confirmed.
+        """
+        call = FunctionCall(call, {}) if isinstance(call, str) else call
+        result = {"error": error} if error else {"output": output}
+        return _response(call, {**result, "url": url or NO_PAGE}, png, acknowledged=acknowledged)
+
     def _decision(self, answer: GeminiAnswer, screen: FrameRef) -> Decision:
         calls = answer.calls
         decided = partial(
@@ -348,7 +279,7 @@ class GeminiComputerUse:
         )
         if ending := ending_of(calls, answer.words):
             return decided(*ending)
-        known = Known(self._functions, self._excluded, self._offered)
+        known = Known(self._functions, self._excluded, self._offered, self._search_page, self._opens_windows)
         read = partial(read_proposal, screen=screen, known=known)
         return decided("act", answer.words or answer.thoughts, tuple(read(call) for call in calls))
 

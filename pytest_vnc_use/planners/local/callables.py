@@ -41,7 +41,7 @@ class ActingPlanner(ABC):
     @property
     def name(self) -> str:
         """The planner's name with the class's address."""
-        return f"callable ({_address(type(self))})"
+        return f"callable ({address_of(type(self))})"
 
     @abstractmethod
     def act(self, observation: Observation) -> Answer:
@@ -65,7 +65,7 @@ class CallablePlanner(ActingPlanner):
     @property
     def name(self) -> str:
         """The planner's name with the callable's address."""
-        return f"callable ({_address(self._act)})"
+        return f"callable ({address_of(self._act)})"
 
     def act(self, observation: Observation) -> Answer:
         """Return the callable's answer."""
@@ -110,11 +110,11 @@ def _made(planner: type) -> object:
         return planner()
     except Exception as exc:  # a user's own class may raise anything
         raise SettingsError(
-            f"the planner {_address(planner)!r} must be made without arguments: {_format_error(exc)}"
+            f"the planner {address_of(planner)!r} must be made without arguments: {_format_error(exc)}"
         ) from exc
 
 
-def _address(thing: Any) -> str:
+def address_of(thing: Any) -> str:
     """Return the address as `package.module:name`."""
     thing = thing.func if isinstance(thing, partial) else thing
     named = thing if hasattr(thing, "__qualname__") else type(thing)

@@ -44,10 +44,11 @@ def read_answer(body: JsonObject) -> OpenAIAnswer | Failure:
     refusal = _texts(output, "refusal")
     if refusal:
         return Failure(AnswerRefused(f"the model refused to answer: {refusal}"))
+    summaries = [part for item in output if item["type"] == "reasoning" for part in item["summary"]]
     answer = OpenAIAnswer(
         output=output,
         words=_texts(output, "text"),
-        thoughts=_summaries(output),
+        thoughts=_joined(part.get("text") for part in summaries),
         calls=tuple(item for item in output if item["type"] in CALLS),
         usage=usage_of(body),
         model=str(body.get("model") or ""),
@@ -84,11 +85,6 @@ def _is_item(item: Any) -> bool:
 def _texts(output: Sequence[JsonObject], field: str) -> str:
     parts = [part for item in output if item["type"] == "message" for part in item["content"]]
     return _joined(part.get(field) for part in parts)
-
-
-def _summaries(output: Sequence[JsonObject]) -> str:
-    parts = [part for item in output if item["type"] == "reasoning" for part in item["summary"]]
-    return _joined(part.get("text") for part in parts)
 
 
 def _joined(texts: Any) -> str:

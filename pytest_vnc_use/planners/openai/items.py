@@ -8,7 +8,7 @@ summarised at a time: in between, items are only added, and a cached prompt stay
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_vnc_use.planners.common import prompts
@@ -22,7 +22,7 @@ from pytest_vnc_use.planners.common.turn_results import (
     steps_by_call,
 )
 from pytest_vnc_use.planners.openai.answers import CALLS
-from pytest_vnc_use.types import FrameRef, JsonObject, Observation, Turn
+from pytest_vnc_use.types import JsonObject, Observation, Turn
 
 
 def rebuild_items(
@@ -40,7 +40,8 @@ def rebuild_items(
 
     def url(number: int) -> str:
         """Return the screen of the request of turn `number`, counted from 0."""
-        return _data_url(seen[number], limit, observation.load_png)
+        png = limit.fit(observation.load_png(seen[number]))
+        return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
     first = prompts.task_in_words(observation.task, turns[:in_words])
     items = [_users(first, url(0) if include_initial_screenshot and not removed else None)]
@@ -91,8 +92,3 @@ def _output_of(item: JsonObject, steps: CallSteps, url: str) -> JsonObject:
 def _users(text: str, url: str | None = None) -> JsonObject:
     picture = [{"type": "input_image", "image_url": url, "detail": "original"}] if url else []
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}, *picture]}
-
-
-def _data_url(screen: FrameRef, limit: PictureLimit, load_png: Callable[[FrameRef], bytes]) -> str:
-    png = limit.fit(load_png(screen))
-    return f"data:image/png;base64,{base64.b64encode(png).decode()}"

@@ -13,6 +13,8 @@ from pytest_vnc_use.report.phrases import Tone
 from pytest_vnc_use.report.results import ItemResult
 
 _OF_RUNS: dict[str, Tone] = {"broke": "bad", "unreadable": "bad", "unfinished": "bad", DID_NOT_END: "bad"}
+REHEARSAL = "rehearsal"
+"""The result of a line for a rehearsal whose test is not here."""
 _LARGEST = 1e9
 
 
@@ -52,7 +54,7 @@ def line_of_runs(shown: Sequence[Shown]) -> TestLine:
     tried = [each for each in shown if not is_rehearsal(each[0])]
     last = [each for each in tried if attempt_of(each[0]) == attempt_of(tried[-1][0])] or list(shown)
     run = last[-1][0]
-    ended, result = run.ended, outcome_word(run) if tried else "rehearsal"
+    ended, result = run.ended, outcome_word(run) if tried else REHEARSAL
     runs = [run.line(page) for run, page in last]
     return TestLine(
         test=run.view.test or short(run.view.task, 200) or run.view.run_id,

@@ -51,8 +51,8 @@ class Pair:
     """Two pictures to compare.
 
     `shade` is the address of a picture that covers the changed pixels, `boxes` are around them. `note` says why there
-    is no comparison, or that nothing changed. `zoom` is the part with the difference. `mark` are the lines of the
-    action's point or path, each as the points of an SVG polyline; `regions` are parts that a judge named.
+    is no comparison, or that nothing changed. `zoom` is the part with the difference. `mark` is the action's
+    point or path, as the data of an SVG path; `regions` are parts that a judge named.
     """
 
     left: Shot
@@ -63,7 +63,7 @@ class Pair:
     boxes: Sequence[Box] = ()
     note: str = ""
     zoom: Box | None = None
-    mark: Sequence[str] = ()
+    mark: str = ""
     regions: Sequence[Box] = ()
     name: str = ""
 
@@ -151,6 +151,8 @@ class RunView:
     printed: Sequence[tuple[str, str]] = ()
     failure: str = ""
     problem: str = ""
+    messages: str = ""
+    """The address of the messages that the run sent; "" where they are not beside the page."""
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def write_one_file(runs: Iterable[Path], target: Path, told: Told = NOTHING_TOLD
 
 def _show(path: Path, key: str, pictures: _Pictures) -> ShownRun:
     run = show_run(path, pack=True)
-    for address, content in run.shots.made.items():
+    for address, content in run.made.items():
         pictures.add(f"{key}/{address}", content)
-    run.shots.made.clear()
+    run.made.clear()
     return run

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from pytest_vnc_use.report.page.model import Shot
-from pytest_vnc_use.report.page.png_pixels import Mask, Pixels
+from pytest_vnc_use.report.page.png_pixels import Mask, Pixels, any_of_tiles
 from pytest_vnc_use.types import FrameRef
 
 LONGEST = 16383
@@ -35,25 +35,23 @@ class PackedScreens:
 
     def add(self, ref: FrameRef, pixels: Pixels) -> Shot:
         """Pack a screen, and return how it is shown."""
-        height, width = pixels.shape
-        address = f"screens/{ref.digest[:32]}.webp"
+        height, width = pixels.shape[:2]
+        address = f"screens/{ref.digest[:20]}.webp"
         found = [(key, _changed_tiles(whole, pixels)) for key, whole in self._keys if whole.shape == pixels.shape]
         if not found or min(tiles.mean() for _, tiles in found) > _MOST:
-            self._made[address] = _webp(pixels)
+            self._made[address] = webp(Image.fromarray(pixels), quality=100)
             self._keys = [*self._keys[1 - _KEYS :], (address, pixels)]
             return Shot("", address, width, height)
         key, tiles = min(found, key=lambda each: float(each[1].mean()))
         if not tiles.any():
             return Shot("", key, width, height)
-        self._made[address] = _webp(pixels, covered=_grown(tiles))
+        self._made[address] = _patch(pixels, _grown(tiles))
         return Shot("", key, width, height, patch=address)
 
 
 def _changed_tiles(key: Pixels, pixels: Pixels) -> Mask:
-    rows, columns = (np.arange(0, side, _TILE) for side in key.shape)
-    differs = (key != pixels).view(np.uint8)
-    counts = np.add.reduceat(np.add.reduceat(differs, rows, axis=0, dtype=np.uint32), columns, axis=1)
-    return np.asarray(counts > 0)
+    height, width = key.shape[:2]
+    return any_of_tiles((key != pixels).reshape(height, 3 * width), _TILE, 3 * _TILE)
 
 
 def _grown(tiles: Mask) -> Mask:
@@ -64,14 +62,17 @@ def _grown(tiles: Mask) -> Mask:
     return np.asarray(np.logical_or.reduce(moved))
 
 
-def _webp(pixels: Pixels, covered: Mask | None = None) -> bytes:
-    """Return the pixels as WebP; clear but for the `covered` tiles, if some are given."""
-    height, width = pixels.shape
-    if covered is not None:
-        mask = covered.repeat(_TILE, axis=0).repeat(_TILE, axis=1)[:height, :width]
-        pixels = np.where(mask, pixels, np.uint32(0))  # the fourth byte is 255 in all pixels, and now means opaque
-    picture = np.ascontiguousarray(pixels).view(np.uint8).reshape(height, width, 4)
+def _patch(pixels: Pixels, tiles: Mask) -> bytes:
+    """Return these tiles of the picture; the rest is clear."""
+    height, width = pixels.shape[:2]
+    covered = tiles.repeat(_TILE, axis=0).repeat(_TILE, axis=1)[:height, :width]
+    picture = Image.new("RGBA", (width, height))
+    picture.paste(Image.fromarray(pixels), mask=Image.fromarray(covered))
+    return webp(picture, method=1)
+
+
+def webp(picture: Image.Image, method: int = 4, quality: int = 75) -> bytes:
+    """Return the picture as lossless WebP. A higher `method` and `quality` make it smaller, and take longer."""
     content = BytesIO()
-    image = Image.fromarray(picture if covered is not None else np.ascontiguousarray(picture[..., :3]))
-    image.save(content, "WEBP", lossless=True, method=4, quality=75)
+    picture.save(content, "WEBP", lossless=True, method=method, quality=quality)
     return content.getvalue()

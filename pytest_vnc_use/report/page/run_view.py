@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_vnc_use.errors import RunFolderError
@@ -33,12 +33,14 @@ _PRINTED_MOST = 50_000
 class ShownRun:
     """A run with its page. `trace` and `ended` are None if there is none, or it cannot be read.
 
+    `made` has the pictures that the page adds, by address. Whoever has written them clears it: they are large.
+
     `is_result_damaged` says that a result is written, and cannot be read. `unwritten` says why its page is not written.
     """
 
     path: Path
     view: RunView
-    shots: Shots
+    made: dict[str, bytes]
     trace: Trace | None = None
     ended: EndedTest | None = None
     is_result_damaged: bool = False
@@ -91,21 +93,22 @@ def show_run(path: Path, *, quick: bool = False, pack: bool = False) -> ShownRun
     except RunFolderError as exc:
         test, why = ended.test if ended else "", short(without_place(exc, path))
         view = RunView(path.name, short(test, 500), "", [Badge("cannot be shown", "bad")], "", problem=why)
-        return ShownRun(path, view, shots, None, ended)
+        return ShownRun(path, view, shots.made, None, ended)
     view = _view(trace, ended, shots, [*damage, *broken])
-    return ShownRun(path, view, shots, trace, ended, is_result_damaged=bool(damage))
+    return ShownRun(path, view, shots.made, trace, ended, is_result_damaged=bool(damage))
 
 
 def _view(trace: Trace, ended: EndedTest | None, shots: Shots, damage: list[str]) -> RunView:
     steps = trace.all_steps
+    views = step_views(trace, steps, shots)  # before the deciding pair, which has the screens of the last of them
     deciding = _deciding(trace, steps, shots)
     sentence, rule = _sentence(trace, ended)
     outcome = Badge("not as recorded", "bad") if _failing_drift(trace) else Badge(*phrases.outcome_in_words(trace))
     verdicts = [Badge(f"claim {verdict.kind}", VERDICT_TONES[verdict.kind]) for verdict in trace.verdicts[:8]]
-    result = [Badge(ended.result, RESULT_TONES.get(ended.result, "plain"))] if ended else []
+    result = [Badge(short(ended.result, 40), RESULT_TONES.get(ended.result, "plain"))] if ended else []
     if ended is None and trace.started.test_id:
         result = [Badge(DID_NOT_END, "bad")]
-    triage = [Badge(ended.triage, "bad" if ended.is_bad else "plain")] if ended and ended.triage else []
+    triage = [Badge(short(ended.triage, 40), "bad" if ended.is_bad else "plain")] if ended and ended.triage else []
     return RunView(
         run_id=trace.path.name,
         test=short(trace.started.test_id or (ended.test if ended else ""), 500),
@@ -118,7 +121,7 @@ def _view(trace: Trace, ended: EndedTest | None, shots: Shots, damage: list[str]
         deciding_step=deciding.step if deciding else 0,
         deciding_where=deciding.where if deciding else "",
         facts=[(name, short(text, 500)) for name, text in _facts(trace, ended) if text],
-        steps=step_views(trace, steps, shots, deciding.step if deciding else 0),
+        steps=[replace(each, is_deciding=deciding is not None and each.number == deciding.step) for each in views],
         claims=[*_claims(trace, shots), *_readings(trace, shots)],
         damage=[short(each, 500) for each in damage],
         printed=_printed(trace.path),
@@ -135,7 +138,10 @@ def _failing_drift(trace: Trace) -> bool:
 
 def _sentence(trace: Trace, ended: EndedTest | None) -> tuple[str, str]:
     """Return what the run came to, and the rule that said so."""
-    message = ": ".join(filter(None, [trace.ended.message, _first_line(trace.ended.error)])) if trace.ended else ""
+    message = ""
+    if trace.ended:
+        first_line = trace.ended.error.partition("\n")[0]
+        message = ": ".join(filter(None, [trace.ended.message, first_line]))
     if _failing_drift(trace):
         message = trace.drifts[-1].problem
     if ended is None and trace.started.test_id:
@@ -154,10 +160,6 @@ _RESULTS = {
     "xfailed": "failed, as it was expected to",
     "xpassed": "passed, and was expected to fail",
 }
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0]
 
 
 def _facts(trace: Trace, ended: EndedTest | None) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_vnc_use.report.page.line_of_test import line_of_result, line_of_runs, tone_of
+from pytest_vnc_use.report.page.line_of_test import REHEARSAL, line_of_result, line_of_runs, tone_of
 from pytest_vnc_use.report.page.model import Badge, Group, SessionView, TestLine
 from pytest_vnc_use.report.page.run_view import DID_NOT_END
 from pytest_vnc_use.report.page.runs_of_tests import Shown, runs_of_results, runs_together
@@ -45,10 +45,11 @@ def session_view(shown: Sequence[Shown], told: Told = NOTHING_TOLD) -> SessionVi
         told = NOTHING_TOLD  # runs that no test made have no session
     tests = sorted(_tests(shown, told.results), key=_place)
     counted = [test for test in tests if test.is_counted]
-    counts = Counter(test.result for test in tests)
+    counts = Counter(test.result for test in counted)
     dollars = [test.dollars for test in tests if test.dollars is not None]
     facts = [
         ("tests", f"{len(counted)}"),
+        ("not counted", _uncounted(tests)),
         ("steps", ", ".join(f"{count} {way}" for way, count in _ways(tests).most_common()) or "none"),
         ("time", f"{sum(test.seconds for test in tests):.0f} s"),
         ("cost", f"${sum(dollars):.4f}" if dollars else "none"),
@@ -60,7 +61,7 @@ def session_view(shown: Sequence[Shown], told: Told = NOTHING_TOLD) -> SessionVi
         facts=[(name, text) for name, text in facts if text],
         groups=_groups([test for test in tests if test.is_bad]),
         tests=tests,
-        results=sorted(counts),
+        results=sorted({test.result for test in tests}),
         triages=sorted({test.triage for test in tests if test.triage}),
         problems=[*told.problems, *_unwritten(shown)],
     )
@@ -106,6 +107,14 @@ def _title(tests: Sequence[TestLine], told: Told) -> str:
     more = len(told.problems) - 1
     first = short(": ".join(filter(None, told.problems[0])), _LONGEST_PROBLEM)
     return f"{fine}; but {first}" + (f"; and {more} more" if more else "")
+
+
+def _uncounted(tests: Sequence[TestLine]) -> str:
+    """Return how many lines are no test of their own, in words."""
+    rest = [test.result for test in tests if not test.is_counted]
+    rehearsals = rest.count(REHEARSAL)
+    told = [(len(rest) - rehearsals, "more result", "of tests that ran more than once"), (rehearsals, REHEARSAL, "")]
+    return ", ".join(f"{n} {word}{'' if n == 1 else 's'} {more}".strip() for n, word, more in told if n)
 
 
 def _place(test: TestLine) -> tuple[int, str]:

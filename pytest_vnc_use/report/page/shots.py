@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_vnc_use.errors import RunFolderError
-from pytest_vnc_use.report.annotate import action_lines
+from pytest_vnc_use.report.annotate import action_path
 from pytest_vnc_use.report.page.model import Box, Pair, Shot
 from pytest_vnc_use.report.page.packed import LONGEST, PackedScreens
 from pytest_vnc_use.report.page.pictures import Comparison, Screens, around
@@ -32,7 +32,7 @@ class Shots:
 
     def __init__(self, run_folder: Path, missing: str = "", *, quick: bool = False, pack: bool = False) -> None:
         self._quick = quick
-        self._screens = Screens(RunFolder(run_folder))
+        self._screens = Screens(RunFolder(run_folder), pack=pack)
         self._missing = missing
         self._folder = run_folder
         self._shots: dict[FrameRef, Shot] = {}
@@ -91,8 +91,7 @@ class Shots:
         left, right = (self.shot(ref, f"the screen {name}") for ref, name in zip(refs, names, strict=True))
         pair = Pair(left, right, *names)
         if action is not None and not left.problem:
-            lines = action_lines(action, (left.width, left.height))
-            pair = replace(pair, mark=[_points(line) for line in lines])
+            pair = replace(pair, mark=action_path(action, (left.width, left.height)))
         if judged is not None and not right.problem:
             named = _box(judged, (right.width, right.height))
             return replace(pair, regions=[named], zoom=around((named,), (right.width, right.height)))
@@ -112,20 +111,16 @@ class Shots:
             return replace(pair, note=f"not compared: the screens have different sizes, {sizes}")
         if not compared.boxes:
             return replace(pair, note="no pixel changed")
-        note = f"{compared.pixels:,} pixels differ, in {_places(len(compared.boxes))}"
+        count = len(compared.boxes)
+        note = f"{compared.pixels:,} pixels differ, in {'one place' if count == 1 else f'{count} places'}"
         zoom = pair.zoom or around(_nearby(compared.boxes), (ref.width, ref.height))
-        boxes, shade = compared.boxes[:100], self._keep(compared.shade, "png")
+        boxes, shade = compared.boxes[:100], self._keep(compared.shade, compared.kind)
         return replace(pair, shade=shade, boxes=boxes, note=note, zoom=zoom, name=compared.name)
 
     def _keep(self, content: bytes, kind: str) -> str:
-        address = f"{MADE}/{hashlib.sha256(content).hexdigest()[:32]}.{kind}"
+        address = f"{MADE}/{hashlib.sha256(content).hexdigest()[:20]}.{kind}"
         self.made[address] = content
         return address
-
-
-def _points(line: Sequence[tuple[float, float]]) -> str:
-    """Return a line for SVG; of a circle every second point is enough."""
-    return " ".join(f"{x:.1f},{y:.1f}" for x, y in (line[::2] if len(line) > 10 else line))
 
 
 def _box(region: Region, size: tuple[int, int]) -> Box:
@@ -141,7 +136,3 @@ def _nearby(boxes: Sequence[Box]) -> tuple[Box, ...]:
     width, height = max(box.x + box.width for box in boxes) - left, max(box.y + box.height for box in boxes) - top
     filled = sum(box.width * box.height for box in boxes)
     return tuple(boxes) if filled * 12 > width * height or width * height < 200_000 else (boxes[0],)
-
-
-def _places(count: int) -> str:
-    return "one place" if count == 1 else f"{count} places"

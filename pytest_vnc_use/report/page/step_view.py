@@ -44,8 +44,8 @@ class _Before:
     judged_s: float = 0.0
 
 
-def step_views(trace: Trace, steps: Sequence[Step], shots: Shots, deciding: int) -> list[StepView]:
-    """Return all steps; `deciding` is the number of the step that decided, 0 for none."""
+def step_views(trace: Trace, steps: Sequence[Step], shots: Shots) -> list[StepView]:
+    """Return all steps; which of them decided is left open."""
     before, bodies = _before_each(trace), _bodies(trace)
     guessed = _guessed_parts(trace.started.task, steps)
     first_of = {step.turn: step.number for step in reversed(steps)}
@@ -72,7 +72,6 @@ def step_views(trace: Trace, steps: Sequence[Step], shots: Shots, deciding: int)
             facts=[(name, short(text, 500)) for name, text in _facts(step, known) if text],
             transients=[shots.shot(ref, "shown for a moment") for ref in step.passed],
             exchanges=[bodies[number] for number in known.exchanges if number < len(bodies)],
-            is_deciding=step.number == deciding,
             crop=shots.crop(step.crop) if step.crop and not phrases.is_named(step) else None,
         )
         views.append(view)

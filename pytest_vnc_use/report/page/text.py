@@ -26,3 +26,15 @@ def as_json(value: Any, most: int) -> str:
 def without_place(text: object, folder: Path) -> str:
     """Return the text without the way to a folder: a page that is sent away does not tell where it was made."""
     return str(text).replace(f"{folder.parent}{os.sep}", "")
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """Return the name, or, if it is taken, the first free one of `name-2`, `name-3`, …; it is taken from now on.
+
+    Names that differ in case alone are one name: on some disks they are one file.
+    """
+    number = 1
+    while (free := name if number == 1 else f"{name}-{number}").casefold() in taken:
+        number += 1
+    taken.add(free.casefold())
+    return free

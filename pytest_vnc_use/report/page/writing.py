@@ -23,8 +23,9 @@ from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
 from pytest_vnc_use.report.page.model import RunLine
 from pytest_vnc_use.report.page.run_view import ShownRun, show_run
 from pytest_vnc_use.report.page.session_view import NOTHING_TOLD, Told, session_view
-from pytest_vnc_use.report.page.text import without_place
+from pytest_vnc_use.report.page.text import free_name, without_place
 from pytest_vnc_use.report.templates import attribute, render_page
+from pytest_vnc_use.runs import messages
 from pytest_vnc_use.runs.folder import write_atomically
 
 INDEX = "index.html"
@@ -57,7 +58,7 @@ def write_report(
     With `one_file` it is a single file. `quick` is that of `show_run`. Raises RunFolderUnwritable.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if one_file:
             from pytest_vnc_use.report.page.one_file import write_one_file
 
@@ -88,15 +89,13 @@ def shared_text(name: str) -> str:
 
 
 def _target(run: Path, folder: Path, taken: set[str]) -> Path:
-    """Return the folder of a run's page: the run's own if it lies here, else one with a name that is free."""
+    """Return the folder of a run's page: the run's own if it lies here, else one with a name that no run has."""
     if run.resolve().parent == folder.resolve():
         return folder / run.name
     name = _FOREIGN.sub("-", run.name).strip(".") or "run"
-    number = 1
-    while (free := name if number == 1 else f"{name}-{number}") in taken:
-        number += 1
-    taken.add(free)
-    return folder / free
+    while ((target := folder / free_name(name, taken)) / "trace.jsonl").exists():
+        pass  # another run lies there
+    return target
 
 
 def _write_run(run: Path, target: Path, *, quick: bool) -> ShownRun:
@@ -106,21 +105,23 @@ def _write_run(run: Path, target: Path, *, quick: bool) -> ShownRun:
     """
     is_elsewhere = target.resolve() != run.resolve()
     shown = show_run(run, quick=quick, pack=is_elsewhere)
+    if not is_elsewhere and (run / messages.FILE).is_file():
+        shown = replace(shown, view=replace(shown.view, messages=messages.FILE))
     view = replace(shown.view, claims=(), printed=(), failure="")
     try:
         _write_files(shown, target)
     except (OSError, RunFolderError) as exc:
         shown, view = replace(shown, unwritten=without_place(exc, target)), replace(view, deciding=None)
-    shown.shots.made.clear()
+    shown.made.clear()
     return replace(shown, view=view)
 
 
 def _write_files(shown: ShownRun, target: Path) -> None:
     """Write the page of one run and its pictures. Raises OSError, RunFolderError."""
     _make_own(target)
-    for inner in {Path(address).parent for address in shown.shots.made}:
+    for inner in {Path(address).parent for address in shown.made}:
         _make_own(target / inner)
-    for address, content in shown.shots.made.items():
+    for address, content in shown.made.items():
         write_atomically(target / address, content)
     assets = Assets("../", f"../{INDEX}")
     page = render_page("run", view=shown.view, assets=assets, src=partial(_source, ""))
@@ -131,7 +132,7 @@ def _make_own(folder: Path) -> None:
     """Make a folder if there is none. Raises RunFolderUnwritable if it is a link: it may lead anywhere."""
     if folder.is_symlink():
         raise RunFolderUnwritable(f"{folder.name!r} must be a folder, it is a symbolic link")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _source(base: str, address: str, name: str = "src") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import numpy as np
@@ -11,7 +12,7 @@ from pytest_vnc_use.backends.covers.controller import CoveringController
 from pytest_vnc_use.backends.covers.covers import Covers
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, pixels_in, pixels_of
 from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.types import COVER_COLOURS, Click, KeyCombo, OpenAddress, Region, TypeText
+from pytest_vnc_use.types import COVER_COLOURS, Click, DesktopAction, KeyCombo, OpenAddress, Region, TypeText
 from support.painted_form import FIELD, INK, SIZE, PaintedForm, Pen, font, shows, word
 
 SECRET = "hunter2swordfish"
@@ -283,6 +284,86 @@ def test_text_that_comes_late_is_covered(monkeypatch: pytest.MonkeyPatch) -> Non
         context.setattr(form, "pixels", lambda: empty)
         type_secret(eyes)
     assert not shows(seen_by(eyes), word(SECRET[:4]))
+
+
+def test_the_place_of_a_one_time_code_is_compared_once_its_glyphs_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    form, redactor = PaintedForm(), Redactor({"KEY": "JBSWY3DPEHPK3PXP"})
+    monkeypatch.setattr("pytest_vnc_use.runs.redaction.totp", lambda _: "123456")
+    eyes = covering(form, redactor)
+    type_secret(eyes, "<totp:KEY>", redactor)
+    looks = []
+    for form.text in ("", "accepted", "rejected"):
+        looks.append(seen_by(eyes))
+    assert all(not np.array_equal(one, other) for one, other in itertools.combinations(looks, 2))
+
+
+def test_a_wrong_last_character_that_comes_late_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    right, wrong = (late_form(monkeypatch, last) for last in (SECRET[-1], "k"))
+    assert not np.array_equal(right, wrong)
+
+
+def late_form(monkeypatch: pytest.MonkeyPatch, last: str) -> Pixels:
+    """Type the secret into a form that shows another last character after a moment; return the picture then."""
+    monkeypatch.setattr("pytest_vnc_use.backends.covers.controller._BLINKS_S", 0.3)
+    form, shown_s = PaintedForm(caret=True), 0.0
+
+    def perform(action: DesktopAction) -> None:
+        nonlocal shown_s
+        PaintedForm.perform(form, action)
+        shown_s = time.monotonic()
+
+    def wait_changed(moment_s: float, timeout_s: float) -> bool:
+        time.sleep(0.01)
+        if form.text == SECRET and time.monotonic() - shown_s > 0.1:
+            form.text = SECRET[:-1] + last
+        return False
+
+    monkeypatch.setattr(form, "perform", perform)
+    monkeypatch.setattr(form, "wait_changed", wait_changed)
+    seen = type_secret(covering(form))
+    assert form.text == SECRET[:-1] + last
+    return seen
+
+
+def test_text_that_comes_letter_by_letter_is_covered_wherever_it_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_vnc_use.backends.covers.controller._BLINKS_S", 0.2)
+    form = PaintedForm()
+    waiting: list[str] = []
+
+    def perform(action: DesktopAction) -> None:
+        assert isinstance(action, TypeText)
+        waiting.extend(action.text)
+
+    def wait_changed(moment_s: float, timeout_s: float) -> bool:
+        time.sleep(0.01)
+        if waiting:
+            form.text += waiting.pop(0)
+        return False
+
+    monkeypatch.setattr(form, "perform", perform)
+    monkeypatch.setattr(form, "wait_changed", wait_changed)
+    eyes = covering(form)
+    type_secret(eyes)
+    assert form.text == SECRET
+    form.page, form.text = "other", ""
+    form.also = lambda pen, _: pen.text((100, 250), SECRET, INK, font())
+    seen = seen_by(eyes)
+    assert not any(shows(seen, word(SECRET[start : start + 4])) for start in range(len(SECRET) - 3))
+
+
+def test_what_blinks_beside_the_field_is_not_covered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_vnc_use.backends.covers.controller._RESTLESS_S", 0.3)
+
+    def also(pen: Pen, _: PaintedForm) -> None:
+        if time.monotonic() % 0.1 < 0.05:
+            pen.text((330, 64), "READY", INK, font())
+
+    form = PaintedForm(also=also, moving=(Region(320, 60, 400, 90),))
+    eyes = covering(form)
+    eyes.frame()
+    seen = type_secret(eyes)
+    assert not covered_in(seen)[:, 300:].any()
+    assert covered_in(seen)[TEXT[1] : TEXT[3], TEXT[0] : TEXT[2]].all()
 
 
 def test_the_form_shows_what_is_typed() -> None:

@@ -82,6 +82,15 @@ def test_a_jenkinsfile_is_balanced(tmp_path: Path, kind: str, shards: int) -> No
     assert source.count("'''") % 2 == 0
 
 
+@pytest.mark.parametrize("shards", [1, 4])
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_a_jenkinsfile_gives_no_fork_the_key(tmp_path: Path, kind: str, shards: int) -> None:
+    (source,) = files_of("jenkins", kind, tmp_path, shards).values()
+    heal = source.split("stage('Heal')")[1].split("stage('Propose")[0]
+    assert "      when {\n        not { expression { env.CHANGE_FORK } }\n        anyOf {" in heal
+    assert source.count("GOOGLE_API_KEY', variable") == heal.count("GOOGLE_API_KEY', variable") == 1
+
+
 @pytest.mark.parametrize("ci", ["github", "gitlab", "jenkins"])
 def test_docs_show_what_is_written(tmp_path: Path, ci: str) -> None:
     path, source = next(iter(files_of(ci, "xvnc", tmp_path).items()))
@@ -276,18 +285,18 @@ def test_heal_proposes_recordings_that_replay_without_a_key(
     server = model(calls(("click", {"x": 500, "y": 500})), text("I clicked"))
     secrets = {"GOOGLE_API_KEY": server.api_key, "GH_TOKEN": "token", "HEAL_TOKEN": "token"}
     subprocess.run(["git", "branch", "buttons", "main"], cwd=bare, check=True)
-    by_label = {} if recipe.ci == "jenkins" else {"pull_request": 7, "branch": "buttons"}
-    healing = Machine(tmp_path / "healing", bare, {"GOOGLE_GEMINI_BASE_URL": server.url}, **by_label)
+    healing = Machine(
+        tmp_path / "healing", bare, {"GOOGLE_GEMINI_BASE_URL": server.url}, pull_request=7, branch="buttons"
+    )
     assert recipe.run(healing, recipe.file, recipe.heal, secrets) == 0, healing.said
     assert "1 recording written" in healing.said
-    branch = "heal-desktop-tests" if recipe.ci == "jenkins" else "heal-desktop-tests-7"
+    branch = "heal-desktop-tests-7"
     listed = ["git", "ls-tree", "-r", "--name-only", branch]
     pushed = subprocess.run(listed, cwd=bare, capture_output=True, text=True, check=True).stdout
     assert "tests/__vnc_recordings__/test_first/test_first.json" in pushed
     assert "runs/" not in pushed
     if recipe.ci != "gitlab":
-        base = " --base buttons " if by_label else " "
-        assert any(call.startswith(f"gh pr create --head {branch}{base}--title") for call in healing.calls)
+        assert any(call.startswith(f"gh pr create --head {branch} --base buttons --title") for call in healing.calls)
     subprocess.run(["git", "update-ref", "refs/heads/main", branch], cwd=bare, check=True)
 
     replaying = Machine(tmp_path / "replaying", bare)

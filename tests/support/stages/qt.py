@@ -59,7 +59,7 @@ def wayvnc(folder: Path, wish: Wish) -> Iterator[Stage]:
     log = folder / "heard"
     blind = ["--disable-input"] if wish.view_only else []
     with (
-        _sway(wish.size) as wayland,
+        sway(wish.size) as wayland,
         writing_to(log) as pipes,
         on_free_port(lambda port: running("wayvnc", *blind, "127.0.0.1", str(port), environment=wayland)) as server,
         running(*_CANVAS, environment={**wayland, "QT_QPA_PLATFORM": "wayland"}, **pipes) as program,
@@ -80,7 +80,7 @@ def _painting(canvas: Told) -> Callable[[], None]:
 
 
 @contextmanager
-def _sway(size: tuple[int, int]) -> Iterator[Mapping[str, str]]:
+def sway(size: tuple[int, int]) -> Iterator[Mapping[str, str]]:
     """Yield the environment of programs on a running sway. Root may not run it, so the user `nobody` does."""
     with _folder_of_its_own() as folder:
         config = folder / "config"

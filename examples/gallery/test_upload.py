@@ -1,0 +1,47 @@
+"""Two worlds in one test: Playwright drives the page, and a sentence the file dialog, which is no page.
+
+Both drive the same Chromium, on the test's desktop: `vnc_playwright` makes pytest-playwright's `page` its page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.settings.settings import Settings
+
+pytest.importorskip("pytest_playwright", reason="pip install 'pytest-vnc-use[playwright]'")
+from playwright.sync_api import Page, expect
+
+PAGE = Path(__file__).parent / "upload.html"
+START = f"""
+export HOME="$PWD/home" XDG_CONFIG_HOME="$PWD/config" XDG_CACHE_HOME="$PWD/cache" XDG_DATA_HOME="$PWD/data"
+export GSETTINGS_BACKEND=memory GTK_THEME=Adwaita LC_ALL=C.UTF-8 TZ=UTC
+mkdir home
+echo "see you on Monday" >home/letter.txt
+touch -d 2020-02-02 home/letter.txt # the dialog shows when a file was changed
+exec chromium --kiosk --no-sandbox --no-first-run --test-type --disable-gpu --disable-dev-shm-usage \\
+    --password-store=basic --user-data-dir=profile --remote-debugging-port=0 '{PAGE.as_uri()}'
+"""
+
+
+@pytest.fixture
+def vnc_settings(vnc_settings: Settings) -> Settings:
+    return replace(vnc_settings, cdp="profile/DevToolsActivePort")
+
+
+@pytest.fixture
+def vnc_app() -> list[str]:
+    return ["sh", "-c", START]
+
+
+@pytest.mark.needs("chromium", package="chromium")
+def test_a_letter_is_sent(page: Page, vnc_agent: VncUseAgent) -> None:
+    page.get_by_label("To").fill("all")
+    page.get_by_label("Letter").click()
+    vnc_agent.run("Choose the file letter.txt in the dialog")
+    expect(page.locator("output")).to_have_text("letter.txt says: see you on Monday")
+    expect(page.get_by_label("To")).to_have_value("all")

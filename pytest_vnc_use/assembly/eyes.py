@@ -1,0 +1,49 @@
+"""From `Settings` to a VNC connection, over the wire as they protect it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types.wire import Wire
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.backends.vnc import VNCController
+
+PROTECT = "use a server with TLS (vnc_tls=require), --vnc-tunnel=ssh://user@host, or wss://"
+_told: set[str] = set()
+"""The servers of which the user was warned in this process."""
+
+
+def wire_of(settings: Settings) -> Wire:
+    """Return the rules for the way to a given desktop. Raises SettingsError where they contradict each other."""
+    return Wire(settings.user, settings.tls, settings.tls_ca, settings.tls_fingerprint, settings.tunnel)
+
+
+def connect_bare(server: str, password: str | None) -> VNCController:
+    """Return a connection to a desktop that was started here."""
+    from pytest_vnc_use.backends import vnc
+
+    return vnc.connect(server, password)
+
+
+def connect_to(settings: Settings, server: str, password: str | None, **given: Any) -> VNCController:
+    """Return a connection as the settings want it; warn once of a server to which others can read along.
+
+    `given` is more for `vnc.connect`. Raises DesktopError, SettingsError.
+    """
+    from pytest_vnc_use.backends import vnc
+
+    wire = wire_of(settings)
+    eyes = vnc.connect(server, password, type_by=settings.typing, encoding=settings.encoding, wire=wire, **given)
+    if eyes.exposure and server not in _told:
+        _told.add(server)
+        try:
+            warnings.warn(
+                f"the VNC connection to {server!r} is not encrypted: {eyes.exposure}; {PROTECT}", stacklevel=2
+            )
+        except Warning:  # the user wants errors of warnings
+            eyes.close()
+            raise
+    return eyes

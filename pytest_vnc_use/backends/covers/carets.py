@@ -1,0 +1,64 @@
+"""Carets beneath a cover: what was seen to go and to come again, at the same place and with the same pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_vnc_use.backends.covers.changes import boxes_of, differing, most_common
+from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
+from pytest_vnc_use.same_screen import BAR_PX, CARET_PX
+from pytest_vnc_use.types import Region
+
+
+@dataclass(frozen=True, eq=False)
+class Caret:
+    """A caret that blinks in a region: the pixels of the region without it, and with it."""
+
+    region: Region
+    without: Pixels
+    shown: Pixels
+
+    def remove_from(self, screen: Pixels) -> None:
+        """Take the caret away where a screen shows it. Anything else in its place stays as it is."""
+        there = self.region.part_of(screen)
+        if np.array_equal(there, self.shown):
+            there[:] = self.without
+
+
+class CaretWatch:
+    """A watch over fields for a caret in one of them. `caret` is None until it has gone and come, or come and gone."""
+
+    def __init__(self, fields: Sequence[Region]) -> None:
+        self._looks: list[tuple[Region, list[Pixels]]] = [(field, []) for field in fields]
+        self.caret: Caret | None = None
+
+    def look(self, screen: Pixels) -> None:
+        """Take in the screen at another moment."""
+        for field, looks in self._looks:
+            now = field.part_of(screen) & COLOUR_BITS
+            if looks and not differing(looks[-1], now).any():
+                continue
+            looks.append(now)
+            if self.caret is None:
+                self.caret = _caret_in(field, looks)
+
+
+def _caret_in(field: Region, looks: Sequence[Pixels]) -> Caret | None:
+    """Return what changed last, where it is no larger than a caret and is again as it was at an earlier look."""
+    if len(looks) < 3:
+        return None
+    *earlier, before, now = looks
+    changed = differing(before, now)
+    for box in boxes_of(changed):
+        if not (box.is_within(BAR_PX) or (box.is_within(CARET_PX) and box.part_of(changed).all())):
+            continue  # a block is full: another letter in the place of one is not
+        one, other = box.part_of(before), box.part_of(now)
+        if any(np.array_equal(box.part_of(look), other) for look in earlier):
+            paper = most_common(now)
+            without, shown = sorted((one, other), key=lambda look: (-int((look == paper).sum()), look.tobytes()))
+            x, y = field.left, field.top
+            return Caret(Region(x + box.left, y + box.top, x + box.right, y + box.bottom), without, shown)
+    return None

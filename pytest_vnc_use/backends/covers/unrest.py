@@ -1,0 +1,101 @@
+"""What moves on a screen by itself, seen before a secret is typed: a status that blinks, a spinner, a clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pytest_vnc_use.backends.covers.changes import Mask, boxes_of, differing
+from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
+from pytest_vnc_use.same_screen import CARET_PX
+from pytest_vnc_use.types import Region
+
+_MOST_LOOKS = 3
+"""The most looks of what blinks. With more it is a spinner or a clock, whose next look nobody knows."""
+_CHANGES = 3
+"""The fewest changes of what moves by itself: what was drawn late after a click changes once."""
+_REACH_PX = 3
+
+
+@dataclass
+class _Mover:
+    """A part of the screen that changed, the looks of its boxes, and when it changed first and last."""
+
+    region: Region
+    first_s: float
+    last_s: float
+    changes: int = 0
+    looks: list[tuple[Region, Pixels]] = field(default_factory=list)
+    comes_back: bool = False
+
+    def add(self, box: Region, screens: tuple[Pixels, Pixels], now_s: float) -> None:
+        """Take in a change within a box, from the first screen to the second."""
+        self.region, self.last_s, self.changes = self.region.joined(box), now_s, self.changes + 1
+        for number, screen in enumerate(screens):
+            look = box.part_of(screen)
+            if any(known == box and np.array_equal(look, each) for known, each in self.looks):
+                self.comes_back |= number == 1
+            elif self.changes <= _CHANGES * _MOST_LOOKS:
+                self.looks.append((box, look.copy()))
+
+    @property
+    def is_endless(self) -> bool:
+        """Return whether it has no end of looks."""
+        return len(self.looks) > _MOST_LOOKS
+
+    def is_known(self, span_s: float) -> bool:
+        """Return whether it was seen for long enough to know how it moves."""
+        if self.region.is_within(CARET_PX) or (self.comes_back and not self.is_endless):
+            return True
+        return self.changes >= _CHANGES and self.last_s - self.first_s >= span_s
+
+
+class Unrest:
+    """A watch over a screen before a secret is typed. `span_s` is the time for which a spinner must turn."""
+
+    def __init__(self, first: Pixels, span_s: float) -> None:
+        self._span_s = span_s
+        self._movers: list[_Mover] = []
+        self.newest = first & COLOUR_BITS
+
+    def look(self, screen: Pixels, now_s: float) -> None:
+        """Take in the screen at another moment."""
+        before, self.newest = self.newest, screen & COLOUR_BITS
+        if before.shape != self.newest.shape:
+            self._movers = []
+            return
+        for box in boxes_of(differing(before, self.newest)):
+            mover = next((each for each in self._movers if each.region.meets(box)), None)
+            if mover is None:
+                mover = _Mover(box, now_s, now_s)
+                self._movers.append(mover)
+            mover.add(box, (before, self.newest), now_s)
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether each part that moves was seen for long enough, or is no larger than a caret."""
+        return all(each.is_known(self._span_s) for each in self._movers)
+
+    def left_out(self, screen: Pixels) -> Mask:
+        """Mark what shows nothing of a secret on a screen after it was typed.
+
+        That is each part that looks as it did before, and what has no end of looks. A part of which less is known is
+        not marked: it may be a label that moved away to make room for the text.
+        """
+        marked = np.zeros(screen.shape, np.bool_)
+        for mover in self._movers:
+            if mover.is_endless and mover.is_known(self._span_s) and not mover.region.is_within(CARET_PX):
+                mover.region.grown(_REACH_PX, *screen.shape[::-1]).part_of(marked)[:] = True
+            for box, look in mover.looks:
+                if np.array_equal(box.part_of(screen) & COLOUR_BITS, look):
+                    box.part_of(marked)[:] = True
+        return marked
+
+    def moved(self, shape: tuple[int, ...]) -> Mask:
+        """Mark the parts that move by themselves: the plain space of a field ends there."""
+        marked = np.zeros(shape, np.bool_)
+        for mover in self._movers:
+            if mover.comes_back or mover.changes >= _CHANGES:
+                mover.region.part_of(marked)[:] = True
+        return marked

@@ -1,0 +1,94 @@
+"""Notes of the workers of pytest-xdist on the test that each has begun, for the case that the worker dies in it.
+
+The controller makes a folder, and names it to each worker. A worker writes a file there: the test's id and attempt,
+then the run folder of each run that began since, a line of JSON each. If the worker dies, nobody else tells of these.
+The controller copies the first line of each such note into one more file, where the worker that tries again reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_BEGUN = "vnc_begun"
+"""In a worker's input: the folder of the notes."""
+_CRASHED = ".crashed"
+"""The file of the tests whose worker died."""
+
+
+def note_test(item: pytest.Item, attempt: int) -> None:
+    """Note on a worker that this attempt at the test has begun; does nothing in another process."""
+    _write(item, "w", [item.nodeid, attempt])
+
+
+def note_run(item: pytest.Item, run_folder: Path) -> None:
+    """Note on a worker that a run of its test has begun; does nothing in another process."""
+    _write(item, "a", str(run_folder))
+
+
+def crashed_attempt(item: pytest.Item) -> int:
+    """Return the number of the last attempt at the test in which a worker died; 0 if there is none."""
+    worker = getattr(item.config, "workerinput", {})
+    crashed = _lines(Path(worker[_BEGUN], _CRASHED)) if _BEGUN in worker else []
+    return max((attempt for test, attempt in crashed if test == item.nodeid), default=0)
+
+
+def _write(item: pytest.Item, mode: str, told: str | list[str | int]) -> None:
+    worker = getattr(item.config, "workerinput", {})
+    if _BEGUN in worker:
+        path = Path(worker[_BEGUN], worker["workerid"])
+        # the worker may be on another machine, where there is no such folder
+        with suppress(OSError), path.open(mode, encoding="utf-8") as note:
+            note.write(json.dumps(told) + "\n")
+
+
+class BegunTests:
+    """The notes, as the controller reads them."""
+
+    def __init__(self) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def tell(self, worker_input: dict[str, Any]) -> None:
+        """Tell a worker where to write its notes."""
+        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="vnc-begun-", ignore_cleanup_errors=True)
+        worker_input[_BEGUN] = self._folder.name
+
+    def runs_of(self, test: str) -> list[Path] | None:
+        """Return the run folders of a test that a worker noted last; None if no worker noted it."""
+        found = self._notes_of(test)
+        return [Path(run) for _, *runs in found for run in runs] if found else None
+
+    def note_crash(self, test: str) -> None:
+        """Note that a worker died in the test, for the worker that may try it again."""
+        if self._folder and (found := self._notes_of(test)):
+            last = max(first for first, *_ in found)
+            # without the note the attempt has a wrong number, and nothing else
+            with suppress(OSError), Path(self._folder.name, _CRASHED).open("a", encoding="utf-8") as crashed:
+                crashed.write(json.dumps(last) + "\n")
+
+    def _notes_of(self, test: str) -> list[list[Any]]:
+        paths = sorted(Path(self._folder.name).iterdir()) if self._folder else []
+        notes = [_lines(path) for path in paths if path.name != _CRASHED]
+        return [note for note in notes if note and note[0][0] == test]
+
+    def close(self) -> None:
+        """Remove the notes."""
+        if self._folder:
+            self._folder.cleanup()
+
+
+def _lines(path: Path) -> list[Any]:
+    """Return the lines of a note; the last may be cut, as its writer was killed. A missing note has none."""
+
+    def texts() -> Iterator[Any]:
+        with suppress(ValueError, OSError):
+            for line in path.read_text("utf-8", "replace").splitlines():
+                yield json.loads(line)
+
+    return list(texts())

@@ -1,0 +1,143 @@
+"""Playwright's `page` in the Chromium of the test's desktop, with `vnc_playwright` and pytest-playwright.
+
+A plugin, registered by on_demand.py where that setting is on. Its fixtures then come before those of pytest-playwright,
+and leave tests without a desktop to them. This module does not import Playwright: it gets its objects from fixtures.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vnc_use.plugin.stash import PLAYWRIGHT_CALLS, is_ours
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Page, Playwright
+
+    from pytest_vnc_use.backends.browser.cdp import Endpoint
+
+_NAMES = ("playwright", "pytest_playwright.pytest_playwright")
+"""The names of pytest-playwright as a plugin: by its entry point, and by `-p`."""
+_POLL_S = 0.05
+_MOST_CALLS = 1000
+
+
+@pytest.fixture
+def context(request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
+    """Return the context of the browser on the test's desktop; without a desktop, pytest-playwright's own."""
+    if not _is_on_desktop(request):
+        yield request.getfixturevalue("context")
+        return
+    playwright, at = _playwright(request), _endpoint(request)
+    host = f"[{at.host}]" if ":" in at.host else at.host
+    # without Playwright's defaults a download, a file dialog and the focus are as a user has them
+    browser = playwright.chromium.connect_over_cdp(f"http://{host}:{at.port}", no_defaults=True)
+    try:
+        with _noted_calls(request.node, browser):
+            yield browser.contexts[0]
+    finally:
+        browser.close()  # only the connection: the browser belongs to the desktop
+
+
+@pytest.fixture
+def page(request: pytest.FixtureRequest, context: BrowserContext) -> Page:
+    """Return the page that the browser on the desktop shows; without a desktop, a new one of pytest-playwright."""
+    if not _is_on_desktop(request):
+        own: Page = request.getfixturevalue("page")
+        return own
+    pages = context.pages or [context.new_page()]
+    visible = (each for each in pages[1:] and pages if each.evaluate("document.visibilityState") == "visible")
+    return next(visible, pages[0])
+
+
+def _is_on_desktop(request: pytest.FixtureRequest) -> bool:
+    return is_ours(request.node) and request.getfixturevalue("vnc_settings").playwright
+
+
+def _playwright(request: pytest.FixtureRequest) -> Playwright:
+    """Return pytest-playwright's Playwright. Raises SettingsError where it cannot drive this desktop's browser."""
+    from pytest_vnc_use.errors import SettingsError
+
+    if not any(map(request.config.pluginmanager.has_plugin, _NAMES)):
+        raise SettingsError(
+            "vnc_playwright needs the plugin pytest-playwright, which is not loaded: "
+            "pip install 'pytest-vnc-use[playwright]'"
+        )
+    engine = request.getfixturevalue("browser_name")
+    if engine != "chromium":
+        raise SettingsError(
+            f"the browser on a desktop is driven through Chrome's DevTools, and this test asks for {engine!r}: "
+            "mark it with @pytest.mark.only_browser('chromium')"
+        )
+    playwright: Playwright = request.getfixturevalue("playwright")
+    return playwright
+
+
+def _endpoint(request: pytest.FixtureRequest) -> Endpoint:
+    """Return where the DevTools of the desktop's browser listen, once they do. Raises DesktopError, SettingsError."""
+    from pytest_vnc_use.backends.browser.cdp import endpoint_of, find_pages
+    from pytest_vnc_use.deadline import Deadline
+    from pytest_vnc_use.errors import DesktopError
+
+    settings, desktop = request.getfixturevalue("vnc_settings"), request.getfixturevalue("vnc_desktop")
+    deadline = Deadline(settings.start_seconds)
+    while True:
+        try:
+            endpoint = endpoint_of(desktop.browser.address)
+            find_pages(endpoint, deadline)
+            return endpoint
+        except DesktopError:
+            if desktop.fault() or desktop.program_fault() or not deadline.remaining_s:
+                raise
+            time.sleep(_POLL_S)  # a port, and a file on the desktop, have no event to wait for
+
+
+# --- what Playwright did ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _noted_calls(item: pytest.Item, of_playwright: object) -> Iterator[None]:
+    """Note each call of Playwright that waits for the browser: when, what, and how long it took.
+
+    They all pass through one method of the base class of Playwright's objects, which is private. Where another version
+    has none, nothing is noted.
+    """
+    base = next((kind for kind in type(of_playwright).__mro__ if "_sync" in vars(kind)), None)
+    with pytest.MonkeyPatch.context() as patch:
+        if base is not None:
+            patch.setattr(base, "_sync", _noting(vars(base)["_sync"], item.stash.setdefault(PLAYWRIGHT_CALLS, [])))
+        yield
+
+
+def _noting(wait_for: Callable[[Any, Any], Any], calls: list[str]) -> Callable[[Any, Any], Any]:
+    def noting(self: Any, call: Any) -> Any:
+        __tracebackhide__ = True
+        name = getattr(call, "__qualname__", type(self).__name__)
+        began, started, end = datetime.now(), time.monotonic(), ""
+        try:
+            return wait_for(self, call)
+        except BaseException as exc:
+            end = f", {type(exc).__name__}"
+            raise
+        finally:
+            if len(calls) < _MOST_CALLS:
+                calls.append(
+                    f"{began:%H:%M:%S}.{began.microsecond // 1000:03d} {name}, {time.monotonic() - started:.2f} s{end}"
+                )
+
+    return noting
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Put the calls of Playwright into the test's report."""
+    try:
+        return (yield)
+    finally:
+        if calls := item.stash.get(PLAYWRIGHT_CALLS, []):
+            item.add_report_section("call", "playwright", "\n".join(calls))

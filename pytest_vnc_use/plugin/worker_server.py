@@ -1,0 +1,101 @@
+"""The process from which workers of pytest-xdist are forked: it has imported what each of them would import.
+
+It runs no test, starts no thread, and imports no code of the user's and no reactor of Twisted's, so that a forked
+worker is as one that was started anew.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import selectors
+import shutil
+import signal
+import socket
+import sys
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from pytest_vnc_use.plugin.engine import ENGINE
+
+MODULES = [
+    "pytest",
+    ENGINE,
+    "pytest_vnc_use.agent",
+    "PIL.Image",
+    "twisted.internet.epollreactor",
+    "vncdotool.rfb",
+]
+"""What takes long to import, of what a worker imports. None of them may import `twisted.internet.reactor`."""
+LONGEST_CODE = 4096
+
+
+def worker_code(listener: int) -> str:
+    """Fork a worker for each launcher that asks for one; return, in the worker, the code that it runs.
+
+    In the server itself, return no code once the session has closed standard input and all workers have ended.
+    """
+    on_ctrl_c = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in MODULES:
+        import_module(name)
+    gc.freeze()  # a search for garbage writes into each object: the memory would not be shared any more
+    with socket.socket(fileno=listener) as asked, selectors.DefaultSelector() as waiting:
+        folder = Path(asked.getsockname()).parent
+        code = _served(asked, waiting)
+    if code:
+        signal.signal(signal.SIGINT, on_ctrl_c)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)  # here, so that it goes also if the session was killed
+    return code
+
+
+def _served(asked: socket.socket, waiting: selectors.BaseSelector) -> str:
+    waiting.register(0, selectors.EVENT_READ)
+    waiting.register(asked, selectors.EVENT_READ)
+    workers: dict[int, tuple[int, socket.socket]] = {}
+    while waiting.get_map():
+        for key, _ in waiting.select():
+            if key.fd == 0:
+                waiting.unregister(0)
+                waiting.unregister(asked)
+            elif key.fd == asked.fileno():
+                launcher, _ = asked.accept()
+                pid, code = _forked(launcher)
+                if pid == 0:
+                    for _, other in workers.values():
+                        other.close()
+                    return code
+                workers[launcher.fileno()] = pid, launcher
+                waiting.register(launcher, selectors.EVENT_READ)
+            else:  # the launcher has ended: so has the worker, or the worker shall
+                waiting.unregister(key.fd)
+                pid, launcher = workers.pop(key.fd)
+                launcher.close()
+                os.kill(pid, signal.SIGKILL)  # its number is its own until it is waited for
+                os.waitpid(pid, 0)
+    return ""
+
+
+def _forked(launcher: socket.socket) -> tuple[int, str]:
+    """Fork a worker with the launcher's streams. Return 0 in the worker, and the code that it runs."""
+    code, streams, _, _ = socket.recv_fds(launcher, LONGEST_CODE, 4)
+    *standard, held_by_worker = streams
+    pid = os.fork()
+    if pid == 0:
+        launcher.close()
+        for number, stream in enumerate(standard):
+            os.dup2(stream, number)
+        _let_pytest_rewrite_others()
+        os.write(held_by_worker, b"1")  # and it stays open as long as the worker runs
+    else:
+        os.close(held_by_worker)
+    for stream in standard:
+        os.close(stream)
+    return pid, code.decode()
+
+
+def _let_pytest_rewrite_others() -> None:
+    """Mark the packages of plugins that are imported: else pytest warns that it cannot rewrite them any more."""
+    for name in {each.value.partition(".")[0] for each in entry_points(group="pytest11")} & sys.modules.keys():
+        sys.modules[name].__doc__ = "PYTEST_DONT_REWRITE"

@@ -1,0 +1,68 @@
+"""The rules for the way between this process and a VNC server: encryption, certificates, a tunnel, a user's name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_vnc_use.errors import SettingsError
+
+TlsChoice = Literal["auto", "require", "anonymous", "off"]
+_FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
+_TUNNEL = re.compile(
+    r"ssh://(?:[A-Za-z0-9_][\w.+-]*@)?(?:[A-Za-z0-9_][\w.-]*|\[[0-9A-Fa-f:.]+\])(?::(?P<port>\d{1,5}))?", re.ASCII
+)
+
+
+@dataclass(frozen=True)
+class Wire:
+    """The rules for one connection.
+
+    `user` is for servers that ask for a name. With `tls="auto"` TLS is used where a server across a network offers a
+    certificate; the other choices require TLS, accept it without a certificate too, or use none. A certificate is
+    checked against `tls_ca`, a file, or the system's authorities, or it is the one with `tls_fingerprint`. Either of
+    these requires TLS. `tunnel` is an address such as `ssh://user@host:22`.
+
+    Raises SettingsError where one contradicts another, or makes no sense.
+    """
+
+    user: str = ""
+    tls: TlsChoice = "auto"
+    tls_ca: str = ""
+    tls_fingerprint: str = ""
+    tunnel: str = ""
+
+    def __post_init__(self) -> None:
+        checked = "vnc_tls_ca" if self.tls_ca else "vnc_tls_fingerprint" if self.tls_fingerprint else ""
+        if checked and self.tls in ("anonymous", "off"):
+            raise SettingsError(f"{checked} checks a certificate, and vnc_tls={self.tls!r} wants none: leave one out")
+        if self.tls_ca and self.tls_fingerprint:
+            raise SettingsError("vnc_tls_ca and vnc_tls_fingerprint check a certificate in two ways: leave one out")
+        object.__setattr__(self, "tls_fingerprint", _canonical(self.tls_fingerprint))
+        tunnel = _TUNNEL.fullmatch(self.tunnel)
+        if self.tunnel and not (tunnel and 1 <= int(tunnel["port"] or 22) <= 65535):
+            raise SettingsError(f"--vnc-tunnel must be ssh://HOST, ssh://USER@HOST or with :PORT, got {self.tunnel!r}")
+
+    @property
+    def requires_tls(self) -> bool:
+        """Return whether a connection without TLS must be refused."""
+        return self.tls in ("require", "anonymous") or bool(self.tls_ca or self.tls_fingerprint)
+
+    @property
+    def demand(self) -> str:
+        """Return the setting that requires TLS, as it is written; "" where none does."""
+        if self.tls_ca:
+            return "vnc_tls_ca"
+        if self.tls_fingerprint:
+            return "vnc_tls_fingerprint"
+        return f"vnc_tls={self.tls}" if self.requires_tls else ""
+
+
+def _canonical(fingerprint: str) -> str:
+    """Return the fingerprint in lower case and without colons between its bytes; "" for none."""
+    name, _, number = fingerprint.strip().lower().partition(":")
+    canonical = f"{name}:{number.replace(':', '')}" if fingerprint else ""
+    if canonical and not _FINGERPRINT.fullmatch(canonical):
+        raise SettingsError(f"vnc_tls_fingerprint must be sha256: and 64 hexadecimal digits, got {fingerprint!r}")
+    return canonical

@@ -1,0 +1,293 @@
+"""VeNCrypt: TLS to a real TigerVNC; the certificate is checked; nobody between can take TLS out."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.assembly import connect_to
+from pytest_vnc_use.backends.inspection import ServerFacts, inspect
+from pytest_vnc_use.backends.rfb import handshake, tls
+from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.cli.doctor import diagnose_asked
+from pytest_vnc_use.errors import AuthenticationFailed, DesktopRefused, SettingsError, VncUseError
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types.wire import Wire
+from support import vnc_servers
+from support.certificates import Authority, Certificate
+from support.rfb_server import playing
+from support.stages.qt import sway
+from support.vnc_servers import VncServer, require_tls
+
+VERSION = b"RFB 003.008\n"
+VENCRYPT = VERSION + b"\x01\x13" + b"\0\2" + b"\0"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _tls() -> None:
+    require_tls()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def here(authority: Authority) -> Certificate:
+    return authority.certificate("localhost", "127.0.0.1")
+
+
+def secured(folder: Path, types: str, certificate: Certificate) -> AbstractContextManager[VncServer]:
+    """Return TigerVNC with the password `geheim`."""
+    shown = ["-X509Cert", str(certificate.file), "-X509Key", str(certificate.key)]
+    password = vnc_servers.password_file(folder, "geheim")
+    return vnc_servers.tigervnc(password_file=password, options=["-SecurityTypes", types, *shown])
+
+
+@pytest.fixture
+def x509(tmp_path: Path, here: Certificate) -> Iterator[VncServer]:
+    with secured(tmp_path, "X509Vnc,TLSVnc,VncAuth", here) as server:
+        yield server
+
+
+def used(server: VncServer, wire: Wire, password: str | None = "geheim") -> ServerFacts:
+    """Connect, look at the screen, and return what was found out."""
+    facts = ServerFacts()
+    with closing(inspect(server.address, password, facts, wire=wire)) as eyes:
+        assert eyes.frame().ref.width == 1024
+    return facts
+
+
+def refused(address: str, message: str, wire: Wire, error: type[VncUseError] = DesktopRefused) -> None:
+    started_s = time.monotonic()
+    with pytest.raises(error, match=message):
+        connect(address, "geheim", wire=wire, timeout_s=3.0)
+    assert time.monotonic() - started_s < 8.0
+
+
+@pytest.mark.desktop
+def test_a_certificate_is_checked_by_its_authority_and_its_name(x509: VncServer, authority: Authority) -> None:
+    facts = used(x509, Wire(tls_ca=str(authority.file)))
+    assert facts.security_used == "VeNCrypt X509Vnc"
+    assert facts.subtypes == ("X509Vnc", "TLSVnc", "VncAuth")
+    assert facts.protection == "TLS, with a certificate that was checked"
+    refused(x509.address, "not accepted: an authority that is not known here has signed it", Wire(tls="require"))
+
+
+@pytest.mark.desktop
+def test_a_certificate_is_accepted_by_its_fingerprint(x509: VncServer, here: Certificate) -> None:
+    spelled = here.fingerprint.upper().replace("SHA256:", "SHA256:")
+    assert used(x509, Wire(tls_fingerprint=spelled)).security_used == "VeNCrypt X509Vnc"
+    other = Wire(tls_fingerprint="sha256:" + 64 * "0")
+    refused(x509.address, f"its fingerprint is {here.fingerprint}, not sha256:0000", other)
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize(
+    ("names", "days", "problem"),
+    [(("elsewhere.example",), 2, "it is not for the name '127.0.0.1'"), (("127.0.0.1",), -1, "it has expired")],
+)
+def test_another_name_and_an_expired_one_are_refused(
+    tmp_path: Path, authority: Authority, names: tuple[str, ...], days: int, problem: str
+) -> None:
+    with secured(tmp_path, "X509Vnc", authority.certificate(*names, days=days)) as server:
+        refused(server.address, f"not accepted: {problem}", Wire(tls_ca=str(authority.file)))
+
+
+@pytest.mark.desktop
+def test_tls_without_a_certificate_only_where_that_is_wanted(tmp_path: Path, here: Certificate) -> None:
+    with secured(tmp_path, "TLSVnc", here) as server:
+        refused(server.address, "offers VeNCrypt with TLSVnc: TLS without a certificate.*vnc_tls=anonymous", Wire())
+        refused(server.address, "TLS without a certificate", Wire(tls="require"))
+        facts = used(server, Wire(tls="anonymous"))
+        assert facts.security_used == "VeNCrypt TLSVnc"
+        assert "somebody between" in facts.protection
+
+
+@pytest.mark.desktop
+def test_on_this_machine_a_server_with_both_is_used_as_before(x509: VncServer) -> None:
+    facts = used(x509, Wire())
+    assert facts.security_used == "VncAuth"
+    assert facts.protection == "it stays on this machine"
+
+
+@pytest.mark.desktop
+def test_without_a_password_and_with_a_wrong_one(tmp_path: Path, here: Certificate, authority: Authority) -> None:
+    wire = Wire(tls_ca=str(authority.file))
+    with secured(tmp_path, "X509Vnc,X509None", here) as server:
+        assert used(server, wire, None).security_used == "VeNCrypt X509None"
+        with pytest.raises(AuthenticationFailed, match="refused the password"):
+            connect(server.address, "falsch", wire=wire)
+
+
+@pytest.mark.desktop
+def test_a_user_name_is_asked_for_before_tls(tmp_path: Path, here: Certificate, authority: Authority) -> None:
+    """TigerVNC asks PAM, which knows no such user here: that it answers shows that name and password came."""
+    with secured(tmp_path, "X509Plain", here) as server:
+        ca = str(authority.file)
+        refused(server.address, r"wants a user name \(X509Plain\).*vnc_user", Wire(tls_ca=ca), AuthenticationFailed)
+        refused(server.address, "refused the password", Wire(user="nobody-here", tls_ca=ca), AuthenticationFailed)
+
+
+def test_without_its_library_tls_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls, "is_installed", lambda: False)
+    monkeypatch.setattr(handshake, "is_installed", lambda: False)
+    for address, wire in (("127.0.0.1::1", Wire(tls="require")), ("wss://127.0.0.1:1/", Wire())):
+        with pytest.raises(SettingsError, match=r"pip install 'pytest-vnc-use\[tls\]'"):
+            connect(address, wire=wire)
+    with playing(VERSION + b"\x01\x13", then_silent=True) as address:
+        refused(address, r"offers VeNCrypt; TLS needs a library.*pip install 'pytest-vnc-use\[tls\]'", Wire())
+
+
+# --- attacks ---------------------------------------------------------------------------------------------------------
+
+
+DEMANDS = [Wire(tls="require"), Wire(tls_fingerprint="sha256:" + 64 * "a"), Wire(tls="anonymous")]
+
+
+@pytest.mark.parametrize("wire", DEMANDS, ids=["require", "fingerprint", "anonymous"])
+@pytest.mark.parametrize(
+    "greeting",
+    [VERSION + b"\x01\x02" + bytes(16), VERSION + b"\x01\x01", b"RFB 003.003\n\0\0\0\2" + bytes(16)],
+    ids=["VncAuth", "None", "3.3"],
+)
+def test_who_takes_tls_out_gets_nothing(wire: Wire, greeting: bytes) -> None:
+    with playing(greeting, then_silent=True) as address:
+        refused(address, f"{wire.demand} requires TLS, so nothing was sent", wire)
+
+
+@contextmanager
+def offering(*subtypes: int, then: bytes) -> Iterator[str]:
+    block = bytes([len(subtypes)]) + struct.pack(f"!{len(subtypes)}I", *subtypes)
+    with playing(VENCRYPT + block + then, then_silent=True) as address:
+        yield address
+
+
+@pytest.mark.parametrize(
+    ("then", "message"),
+    [
+        (b"", "showed no screen within"),
+        (b"\0", "is offered, and then refused"),
+        (b"\1", "showed no screen within"),
+        (b"\1RFB", "bytes before TLS that belong behind it"),
+    ],
+)
+def test_who_stops_or_cheats_before_tls(then: bytes, message: str) -> None:
+    with offering(261, then=then) as address:
+        refused(address, message, Wire(tls="require"))
+
+
+def test_other_subtypes_are_named() -> None:
+    with offering(256, 263, then=b"") as address:
+        refused(address, "offers VeNCrypt with Plain, TLSSASL: let it offer X509Vnc", Wire(tls="require"))
+    with offering(then=b"") as address:
+        refused(address, "VeNCrypt without a sub-type", Wire())
+
+
+def test_settings_that_contradict_each_other() -> None:
+    for given, message in (
+        ({"tls": "off", "tls_ca": "ca.pem"}, "vnc_tls_ca checks a certificate, and vnc_tls='off' wants none"),
+        ({"tls_fingerprint": "md5:00"}, "must be sha256: and 64 hexadecimal digits, got 'md5:00'"),
+        ({"tunnel": "ssh://-oProxyCommand=sh"}, "--vnc-tunnel must be ssh://HOST"),
+        ({"tunnel": "ssh://a;b"}, "--vnc-tunnel must be ssh://HOST"),
+    ):
+        with pytest.raises(SettingsError, match=message):
+            Wire(**given)  # type: ignore[arg-type]
+
+
+def test_a_file_of_authorities_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("none")
+    for name in ("ca.pem", "missing.pem"):
+        with pytest.raises(SettingsError, match="vnc_tls_ca must be a readable file of certificates"):
+            connect("127.0.0.1::1", wire=Wire(tls_ca=str(tmp_path / name)))
+
+
+# --- across a network ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every server counts as one on another machine."""
+    monkeypatch.setattr(handshake, "_stays_here", lambda _: False)
+
+
+@pytest.mark.desktop
+@pytest.mark.usefixtures("_far")
+def test_across_a_network_a_certificate_is_preferred_and_checked(x509: VncServer) -> None:
+    refused(x509.address, "not accepted: an authority that is not known here has signed it", Wire())
+    assert used(x509, Wire(tls="off")).security_used == "VncAuth"
+
+
+@pytest.mark.desktop
+@pytest.mark.usefixtures("_far")
+def test_who_can_be_read_along_is_warned_of_once(tmp_path: Path, here: Certificate) -> None:
+    """Such a server offers TLS without a certificate first: it is asked again, for what it offers beside that."""
+    exposed = (
+        "is not encrypted: others on the network can read every key that is typed and every picture, and can guess"
+    )
+    with secured(tmp_path, "TLSVnc,VncAuth", here) as server:
+        settings = Settings(server=server.address)
+        with pytest.warns(UserWarning, match=exposed):
+            connect_to(settings, server.address, "geheim").close()
+        connect_to(settings, server.address, "geheim").close()  # a second warning would be an error
+        assert used(server, Wire(tls="anonymous")).security_used == "VeNCrypt TLSVnc"
+
+
+@pytest.mark.desktop
+def test_the_doctor_names_the_certificate_as_what_is_wrong(x509: VncServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VNC_USE_PASSWORD", "geheim")
+    server, security = diagnose_asked(Settings(server=x509.address, tls_fingerprint="sha256:" + 64 * "0"))
+    assert (server.word, security.word) == ("FAIL", "--")
+    assert "its fingerprint is sha256:" in server.said
+    assert "chosen here: VeNCrypt X509Vnc" in security.said
+
+
+@pytest.mark.desktop
+@pytest.mark.usefixtures("_far")
+def test_the_doctor_says_that_others_can_read_along() -> None:
+    with vnc_servers.tigervnc() as server:
+        (found,) = [each for each in diagnose_asked(Settings(server=server.address)) if each.about == "security"]
+    assert found.word == "--"
+    assert "used here: None, nothing is encrypted: others on the network can read every key" in found.said
+    assert "guess" not in found.said
+
+
+# --- another server --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.desktop
+def test_wayvnc_with_a_user_name(tmp_path: Path, here: Certificate, authority: Authority) -> None:
+    """It takes nothing but VeNCrypt, and the right name with the right password.
+
+    wayvnc 0.5 tells another name that it is right, then sends bytes of its memory.
+    """
+    vnc_servers.require("wayvnc")
+    with sway((640, 480)) as wayland:
+        folder = Path(wayland["XDG_RUNTIME_DIR"])
+        config, key, certificate = (folder / name for name in ("config", "key.pem", "certificate.pem"))
+        key.write_bytes(here.key.read_bytes())
+        certificate.write_bytes(here.file.read_bytes())
+        config.write_text(
+            f"enable_auth=true\nusername=alice\npassword=geheim\nprivate_key_file={key}\ncertificate_file={certificate}\n"
+        )
+
+        def start(port: int) -> AbstractContextManager[subprocess.Popen[bytes]]:
+            return vnc_servers.running("wayvnc", "-C", str(config), "127.0.0.1", str(port), environment=wayland)
+
+        wire = Wire(user="alice", tls_ca=str(authority.file))
+        with vnc_servers.on_free_port(start) as server:
+            facts = ServerFacts()
+            with closing(inspect(server.address, "geheim", facts, wire=wire)) as eyes:
+                assert eyes.frame().ref.width in (640, 1280)  # sway changes its size a moment after it started
+            assert facts.security_used == "VeNCrypt X509Plain"
+            assert (facts.security_types, facts.subtypes) == (("VeNCrypt",), ("X509Plain",))
+        with vnc_servers.on_free_port(start) as server:
+            refused(server.address, "does not speak VNC as expected", replace(wire, user="bob"))

@@ -1,0 +1,186 @@
+"""VNC through a WebSocket: a real websockify before TigerVNC, and servers that do what they should not."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.server import ServerConnection, serve
+
+from pytest_vnc_use.backends.inspection import ServerFacts, inspect
+from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError
+from pytest_vnc_use.types import TypeText
+from pytest_vnc_use.types.wire import Wire
+from support import vnc_servers
+from support.certificates import Authority
+from support.rfb_server import greeting
+
+
+@contextmanager
+def websockify(target: str, *options: str) -> Iterator[int]:
+    """Yield the port of websockify, which leads to `target`."""
+    port = vnc_servers.free_port()
+    host, _, number = target.partition("::")
+    command = ("websockify", *options, f"127.0.0.1:{port}", f"{host}:{number}")
+    with vnc_servers.running(*command) as process:
+
+        def listens() -> bool:
+            assert process.poll() is None, "websockify has ended"
+            with socket.socket() as client:
+                return client.connect_ex(("127.0.0.1", port)) == 0
+
+        vnc_servers.wait_for(listens, "the start of websockify")
+        yield port
+
+
+@pytest.mark.desktop
+def test_a_screen_and_keys_by_ws_and_by_wss(tmp_path: Path) -> None:
+    vnc_servers.require_tls()
+    authority = Authority(tmp_path)
+    shown = authority.certificate("localhost", "127.0.0.1")
+    tls = ("--cert", str(shown.file), "--key", str(shown.key), "--ssl-only")
+    password = vnc_servers.password_file(tmp_path, "geheim")
+    with vnc_servers.tigervnc(password_file=password) as server:
+        with (
+            websockify(server.address) as port,
+            closing(connect(f"ws://localhost:{port}/websockify", "geheim")) as eyes,
+        ):
+            eyes.perform(TypeText("a text of some length " * 50))
+            assert eyes.frame().ref.width == 1024
+        with websockify(server.address, *tls) as port:
+            address = f"wss://localhost:{port}/websockify"
+            for wire in (Wire(tls_ca=str(authority.file)), Wire(tls_fingerprint=shown.fingerprint)):
+                facts = ServerFacts()
+                with closing(inspect(address, "geheim", facts, wire=wire)) as eyes:
+                    assert eyes.frame().ref.width == 1024
+                assert facts.protection == "wss, with a certificate that was checked"
+            with pytest.raises(DesktopRefused, match="not accepted: an authority that is not known here"):
+                connect(address, "geheim")
+            with pytest.raises(DesktopRefused, match="not accepted: its fingerprint is sha256:"):
+                connect(address, "geheim", wire=Wire(tls_fingerprint="sha256:" + 64 * "0"))
+
+
+@contextmanager
+def raw(answer: bytes) -> Iterator[str]:
+    """Yield the address of a server that answers any request so, and listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def talk() -> None:
+            client, _ = server.accept()
+            with client, suppress(OSError):
+                client.recv(4096)
+                client.sendall(answer)
+                while client.recv(4096):
+                    pass
+
+        thread = threading.Thread(target=talk, daemon=True)
+        thread.start()
+        yield f"ws://127.0.0.1:{server.getsockname()[1]}/"
+        thread.join(timeout=10)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (
+            b"HTTP/1.1 302 Found\r\nLocation: ws://elsewhere.example/\r\nContent-Length: 0\r\n\r\n",
+            r"leads to 'ws://elsewhere.example/' \(HTTP 302\), which is not followed: give that address yourself",
+        ),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "HTTP 404; is the path right, such as /websockify"),
+        (b"RFB 003.008\n" + 200 * b"x", "opens no WebSocket: did not receive a valid HTTP response"),
+        (
+            b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n",
+            "opens no WebSocket: invalid Sec-WebSocket-Accept",
+        ),
+        (b"HTTP/1.1 200 OK\r\nX: " + 100_000 * b"x", "opens no WebSocket"),
+        (b"HTTP/1.1 101", "showed no screen within 2.0 s"),
+    ],
+    ids=["redirect", "404", "no HTTP", "wrong key", "long header", "stops"],
+)
+def test_who_opens_no_websocket(answer: bytes, message: str) -> None:
+    started_s = time.monotonic()
+    with raw(answer) as address, pytest.raises(DesktopRefused, match=message):
+        connect(address, timeout_s=2.0)
+    assert time.monotonic() - started_s < 6.0
+
+
+@contextmanager
+def sending(frames: bytes) -> Iterator[str]:
+    """Yield the address of a server that opens a WebSocket and then sends these bytes below it."""
+
+    def send(connection: ServerConnection) -> None:
+        connection.socket.sendall(frames)
+        try:
+            for _ in connection:
+                pass
+        except ConnectionClosed:
+            pass
+
+    with serve(send, "127.0.0.1", 0, subprotocols=["binary"], compression=None) as server:  # type: ignore[list-item]
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/"
+        server.shutdown()
+        thread.join()
+
+
+BINARY_4_GB = b"\x82\x7f" + struct.pack("!Q", 1 << 32)
+
+
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
+        (b"\x81\x05hello", "sends text through the WebSocket, and VNC is binary"),
+        (BINARY_4_GB + 1000 * b"x", "sent what a WebSocket does not allow.*4294967296"),
+        (b"\x00\x01x", "sent what a WebSocket does not allow: unexpected continuation"),
+        (b"\x82\x85abcdhello", "sent what a WebSocket does not allow: incorrect masking"),
+        (b"\x88\x02\x03\xe8", "closed the connection before it showed a screen|is gone"),
+    ],
+    ids=["text", "4 GB", "continuation", "masked", "close"],
+)
+def test_who_sends_what_is_no_vnc(frames: bytes, message: str) -> None:
+    with sending(frames) as address, pytest.raises((DesktopRefused, ConnectionLost), match=message):
+        connect(address, timeout_s=3.0)
+
+
+def test_a_stream_in_pieces_and_a_ping() -> None:
+    """What VNC sends may be cut anywhere, and a ping may come between."""
+    said = greeting(64, 48)
+    pieces = b"".join(b"\x82\x01" + bytes([byte]) for byte in said[:40]) + b"\x89\x01x"
+    rest = said[40:]
+    parts = b"\x02\x03" + rest[:3] + b"\x80" + bytes([len(rest) - 3]) + rest[3:]
+    with sending(pieces + parts) as address, pytest.raises(DesktopRefused, match="showed no screen within"):
+        connect(address, timeout_s=1.0)
+
+
+def test_addresses_that_make_no_sense() -> None:
+    for address, wire, message in (
+        ("ws://", Wire(), r"ws://HOST:PORT/PATH or wss://…, got 'ws://'"),
+        ("ws://alice:secret@h/", Wire(), "would stand in reports"),
+        ("ws://h:1/", Wire(tls="require"), "vnc_tls=require requires TLS, and ws:// has none: give wss://"),
+        ("wss://h:1/", Wire(tls="anonymous"), "wss:// checks a certificate, and vnc_tls=anonymous wants none"),
+    ):
+        with pytest.raises(SettingsError, match=message):
+            connect(address, wire=wire)
+
+
+def test_nothing_of_a_websocket_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    with sending(greeting(64, 48)) as address, pytest.raises((DesktopRefused, ConnectionLost)):
+        connect(address, timeout_s=1.0)
+    assert not [record for record in caplog.records if record.name.startswith("websockets.client")]
+
+
+def test_websockets_are_not_loaded_for_a_plain_connection() -> None:
+    code = "import sys; from pytest_vnc_use.backends import vnc; print('websockets' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

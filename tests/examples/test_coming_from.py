@@ -1,0 +1,186 @@
+"""The examples of docs/coming-from.md, each written as the users of another system write, run as they stand."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from pytest_vnc_use.report.page.writing import write_report
+from support import chat_server, vnc_servers
+from support.browsers import QUIET, site
+from support.chat_server import ChatServer
+from support.gemini_conversations import frame_of
+from support.gemini_server import GeminiServer, Reply, calls, text
+from support.paths import PAD_LINE, ROOT
+
+PAGE = ROOT / "docs" / "coming-from.md"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CLICK = ("click_at", {"x": 500, "y": 500})
+REPORT = ("--html=report.html", "--self-contained-html")
+
+
+def assert_reported(pytester: pytest.Pytester, *words: str) -> None:
+    """Check that pytest's report has these words, and the picture of a step."""
+    report = (pytester.path / "report.html").read_text(encoding="utf-8")
+    assert [word for word in (*words, "data:image/") if word not in report] == []
+
+
+def examples(heading: str) -> list[str]:
+    """Return the Python snippets of one section of the page."""
+    _, _, after = PAGE.read_text(encoding="utf-8").partition(f"## {heading}\n")
+    return BLOCK.findall(after.partition("\n## ")[0])
+
+
+@pytest.mark.desktop
+def test_a_langgraph_agent(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    whole, _ = examples("A LangGraph agent on VNC")
+    pytester.makepyfile(test_example=whole)
+    typed = ("type_text_at", {"x": 500, "y": 500, "text": "hello", "press_enter": False})
+    server = model(calls(CLICK, typed), text("It is typed."))
+    run(server).assert_outcomes(passed=2)
+    assert server.refusals == []
+    assert {request.model for request in server.requests} == {"gemini-2.5-computer-use-preview-10-2025"}
+    [trace] = (pytester.path / "runs").glob("*/trace.jsonl")
+    write_report([trace.parent], trace.parents[1])
+    assert "Click into the middle and type hello" in (trace.parent / "index.html").read_text(encoding="utf-8")
+
+
+class _Hands:
+    """Hands that write down where they click."""
+
+    def __init__(self, png: bytes) -> None:
+        self.png, self.clicked = png, list[tuple[int, int, int]]()
+
+    def screenshot_png(self) -> bytes:
+        return self.png
+
+    def click(self, x: int, y: int, button: int) -> None:
+        self.clicked.append((x, y, button))
+
+
+def test_the_pieces_of_a_turn(model: Callable[[Reply, Reply], GeminiServer], monkeypatch: pytest.MonkeyPatch) -> None:
+    _, pieces = examples("A LangGraph agent on VNC")
+    server = model(calls(CLICK, ("click_at", {"x": 999, "y": 0})), text("It is open."))
+    monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+    names: dict[str, Any] = {}
+    exec(pieces, names)
+    hands = _Hands(frame_of(0).png)
+    assert names["carry_out"](hands, "Open the basket") == "It is open."
+    assert hands.clicked == [(720, 450, 1), (1439, 0, 1)]
+    assert server.refusals == []
+    assert [len(request.images) for request in server.requests] == [1, 3]
+
+
+HOLDS = text('{"reason": "hello is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}')
+
+
+@pytest.mark.desktop
+def test_a_harness(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    [whole] = examples("A computer-use harness")
+    pytester.makepyfile(
+        test_example=whole,
+        test_planner="""
+            import pytest
+
+            @pytest.mark.vnc_task("Click into the middle and type hello", expect=None)
+            def test_planner(vnc_desktop):
+                assert "press 720 450 left" in vnc_desktop.read_file("events.txt")
+        """,
+    )
+    pytester.syspathinsert()
+    server = model(HOLDS)
+    planner = ("--vnc-planner=test_example:MyAgent", "--vnc-judge=gemini")
+    run(server, *planner, *REPORT).assert_outcomes(passed=2)
+    assert server.refusals == []
+    assert_reported(pytester, "harness (test_example:MyAgent)")
+
+
+@pytest.mark.desktop
+def test_an_agent_driven_by_a_tool_prompt(pytester: pytest.Pytester) -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("## An agent driven by a tool prompt\n")[2]
+    [ini], [whole], [asked] = (
+        re.findall(rf"^```{kind}\n(.*?)^```$", section.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
+        for kind in ("ini", "python", "json")
+    )
+    decoder, turns, rest = json.JSONDecoder(), [], asked
+    while rest.strip():
+        turn, end = decoder.raw_decode(rest.strip())
+        turns.append(chat_server.call(turn["name"], **turn["arguments"]))
+        rest = rest.strip()[end:]
+    pytester.makepyfile(test_example=whole)
+    with ChatServer([*turns, chat_server.call("task_complete", summary="It is typed.")]) as server:
+        pytester.makefile(".ini", pytest=ini.replace("http://localhost:1234", server.url.removesuffix("/v1")))
+        desktop = ("--vnc-server=qt", f"--vnc-app={PAD_LINE}", "-p", "no:cacheprovider", *REPORT)
+        pytester.runpytest_subprocess(*desktop, timeout=100).assert_outcomes(passed=1)
+        assert_reported(pytester, "Click into the middle and type hello", "openai-compatible (qwen3-vl-8b")
+        assert server.refusals == []
+        assert len(server.requests) == 4
+
+
+@pytest.mark.browser
+@pytest.mark.desktop
+def test_an_agent_inside_a_browser(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vnc_servers.require("Xtigervnc")
+    vnc_servers.require("chromium")
+    section = PAGE.read_text(encoding="utf-8").partition("## An agent inside a browser\n")[2].partition("\n## ")[0]
+    [ini] = re.findall(r"^```ini\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    pytester.makepyfile(test_example=examples("An agent inside a browser")[0])
+    chromium = ["chromium", *QUIET, "--user-data-dir=profile", "--remote-debugging-port=0", "data:text/html,Begin"]
+    with site() as pages:
+        there = {"127.0.0.1:9222": "profile/DevToolsActivePort", "https://search.example": pages.address}
+        for written, real in there.items():
+            ini = ini.replace(written, real)
+        names = [("open_web_browser", {}), ("search", {}), ("navigate", {"url": f"{pages.address}/second"})]
+        server = model(*(calls(each, signed=False) for each in names), text("It is open."))
+        monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+        pytester.makefile(".ini", pytest=f"{ini}vnc_model = gemini-2.5-computer-use-preview-10-2025\n")
+        desktop = ("--vnc-server=xvnc", f"--vnc-app={shlex.join(chromium)}", "-p", "no:cacheprovider")
+        pytester.runpytest_subprocess(*desktop, timeout=100).assert_outcomes(passed=1)
+    assert server.refusals == []
+    answered = [each["response"]["url"] for each in server.requests[-1].function_responses]
+    assert answered == ["about:blank", f"{pages.address}/", f"{pages.address}/second"]
+
+
+@pytest.mark.desktop
+def test_a_local_vision_model(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("## A local vision model\n")[2].partition("\n## ")[0]
+    [ini] = re.findall(r"^```ini\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    [exported] = re.findall(r"^export (.*)$", section, re.MULTILINE)
+    pytester.makepyfile(test_example=examples("A local vision model")[0])
+    pytester.makefile(".ini", pytest=ini)
+    click = ("computer_use", {"action": "left_click", "coordinate": [500, 500]})
+    jump = ("computer_use", {"action": "jump"})
+    end = chat_server.call("computer_use", action="terminate", status="success", text="It is typed.")
+    two = chat_server.calls(click, jump, words="<think>The middle.</think>I click.")
+    with ChatServer([two, end], takes_thoughts=True) as server:
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        for name, value in (pair.split("=", 1) for pair in exported.split()):
+            monkeypatch.setenv(name, value.replace("http://localhost:1234/v1", server.url))
+        desktop = ("--vnc-server=qt", f"--vnc-app={PAD_LINE}", "-p", "no:cacheprovider", *REPORT)
+        pytester.runpytest_subprocess(*desktop, timeout=100).assert_outcomes(passed=1)
+        assert_reported(pytester, "Click into the middle and type hello", "openai-compatible (qwen3-vl-8b")
+        assert server.refusals == []
+        _, second = server.requests
+    assert second.body["model"] == "qwen3-vl-8b"
+    assert "<think>\nThe middle.\n</think>" in second.of("assistant")[0]["content"]
+    done, refused = (tool["content"] for tool in second.of("tool"))
+    assert done == "ok"
+    assert json.loads(refused)["error"]["kind"] == "invalid_call"
+    assert "and this call came after" in refused
+    with Image.open(io.BytesIO(second.images[-1])) as picture:
+        assert picture.size == (1382, 864)

@@ -1,0 +1,49 @@
+"""Hostile input, a fixed number of cases for each target; `tests/bench/run.py fuzz` tries as many as one likes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from support.fuzzing.everything import TARGETS
+from support.fuzzing.trial import MOST_MB, Trial
+from support.paths import TESTS
+
+FIXED = settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture(params=TARGETS)
+def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trial]:
+    with Trial(TARGETS[request.param], tmp_path) as trial:
+        yield trial
+
+
+@pytest.mark.slow
+def test_no_input_breaks_a_promise(trial: Trial) -> None:
+    """The errors are the package's own, in time, and nothing is written elsewhere."""
+
+    @settings(FIXED, max_examples=trial.examples)
+    @given(st.integers(0, 2**32))
+    def attempt(number: int) -> None:
+        trial.attempt(number)
+
+    attempt()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["VNC servers", "reports", "recordings", "answers to the planner gemini", "answers to the planner chat"]
+)
+def test_memory_is_bounded(name: str) -> None:
+    """In a process of its own, which has done nothing else."""
+    command = [sys.executable, str(TESTS / "bench" / "run.py"), "fuzz", "30", "--seed=7", f"--target={name}"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    row = re.search(rf"\| {re.escape(name)} \| 30 \| 7 \| \d+ \| (\d+) \|", ran.stdout)
+    assert row, ran.stdout + ran.stderr
+    assert int(row[1]) < MOST_MB

@@ -1,0 +1,166 @@
+"""Services that mean harm, for each provider: where the key goes, and what their answers may cost."""
+
+from __future__ import annotations
+
+import gzip
+import socketserver
+import ssl
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.errors import ModelUnavailable, PlannerError
+from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+from pytest_vnc_use.planners.common import http_json
+from pytest_vnc_use.planners.common.retry import Backoff
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
+from pytest_vnc_use.planners.openai.planner import OpenAIComputer
+from pytest_vnc_use.types import Observation, report_to_nobody
+from pytest_vnc_use.types.protocols import Planner
+from support.certificates import Authority, Certificate
+from support.gemini_conversations import frame_of
+from support.json_server import JsonServer, Posted, Reply
+
+KEY = "a-secret-key"
+ONCE = Backoff(attempts=1)
+PATIENT = Backoff(attempts=3, first_wait_s=0.01)
+PLANNERS: dict[str, Callable[[str, Backoff], Planner]] = {
+    "gemini": lambda url, backoff: GeminiComputerUse(api_key=KEY, base_url=url, backoff=backoff),
+    "anthropic": lambda url, backoff: AnthropicComputer(api_key=KEY, base_url=url, backoff=backoff),
+    "openai": lambda url, backoff: OpenAIComputer(api_key=KEY, base_url=url, backoff=backoff),
+    "chat": lambda url, backoff: OpenAICompatible(url, "a-model", api_key=KEY, backoff=backoff),
+}
+
+
+def ask(provider: str, url: str, backoff: Backoff = ONCE) -> object:
+    frame = frame_of(7)
+    seen = Observation("a task", frame.ref, frame.ref, (), lambda _: frame.png, report_to_nobody)
+    return PLANNERS[provider](url, backoff).decide(seen, timeout_s=20.0)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("provider", PLANNERS)
+def test_a_redirect_is_not_followed(provider: str, status: int) -> None:
+    """It would take the key along."""
+    heard: list[Posted] = []
+
+    def note(posted: Posted) -> Reply:
+        heard.append(posted)
+        return Reply({})
+
+    with JsonServer(note, note) as elsewhere:
+        to = Reply(b"", status, {"Location": f"{elsewhere.url}/x"})
+        with JsonServer(lambda posted: to) as server, pytest.raises(PlannerError, match=f"{status}"):
+            ask(provider, server.url)
+        assert heard == []
+
+
+# --- large answers ---------------------------------------------------------------------------------------------------
+
+LISTS = b"[" + b"[]," * 1_300_000 + b"[]]"
+LARGE = {
+    "an error of many values": (Reply(LISTS, 429), "more than 200000 values"),
+    "an answer of many values": (Reply(LISTS), "200000 values"),
+    "5 MB": (Reply(b" " * 5_000_000), "more than 4 MiB"),
+    "a bomb": (Reply(gzip.compress(bytes(100_000_000)), 429, {"Content-Encoding": "gzip"}), "more than 4 MiB"),
+    "packed values": (Reply(gzip.compress(LISTS), 429, {"Content-Encoding": "gzip"}), "more than 200000 values"),
+    "no gzip": (Reply(b"no gzip", 200, {"Content-Encoding": "gzip"}), "not gzip"),
+    "another packing": (Reply(b"x", 200, {"Content-Encoding": "br"}), "as 'br'"),
+}
+
+
+@pytest.mark.parametrize("what", LARGE)
+def test_a_large_answer_of_gemini_is_not_read(what: str) -> None:
+    """Google's SDK would read all of it, and parse an error's."""
+    reply, told = LARGE[what]
+    with JsonServer(lambda posted: reply) as server:
+        tracemalloc.start()
+        began_s = time.monotonic()
+        with pytest.raises(ModelUnavailable, match=told):
+            ask("gemini", server.url)
+        took_s, (_, peak) = time.monotonic() - began_s, tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert took_s < 5
+    assert peak < 60_000_000
+
+
+def test_a_packed_answer_of_gemini_is_read() -> None:
+    said = gzip.compress(b'{"candidates": [{"finishReason": "SAFETY"}]}')
+    with JsonServer(lambda posted: Reply(said, 200, {"Content-Encoding": "gzip"})) as server:
+        with pytest.raises(PlannerError, match="blocked the answer: SAFETY"):
+            ask("gemini", server.url)
+        assert server.requests[0].headers["accept-encoding"] == "identity"
+
+
+# --- certificates ----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def tls_server(certificate: Certificate) -> Iterator[tuple[str, list[bytes], list[object]]]:
+    """A server over TLS: its address, what it hears, and its connections. It says nothing."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.file, certificate.key)
+    heard: list[bytes] = []
+    came: list[object] = []
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            came.append(self.client_address)
+            with suppress(OSError), context.wrap_socket(self.request, server_side=True) as connection:
+                heard.append(connection.recv(1 << 16))
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield f"https://127.0.0.1:{server.server_address[1]}", heard, came
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]:
+    """An authority that is trusted in this test."""
+    authority = Authority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    http_json._trusted.cache_clear()
+    yield authority
+    http_json._trusted.cache_clear()
+
+
+UNFIT: dict[str, tuple[Callable[[Authority, Path], Certificate], str]] = {
+    "another's name": (lambda known, _: known.certificate("elsewhere.example"), "127.0.0.1"),
+    "expired": (lambda known, _: known.certificate("127.0.0.1", days=-1), "expired"),
+    "unknown": (lambda _, folder: Authority(folder).certificate("127.0.0.1"), ""),
+}
+
+
+@pytest.mark.parametrize("why", UNFIT)
+@pytest.mark.parametrize("provider", PLANNERS)
+def test_a_certificate_that_does_not_fit(provider: str, why: str, authority: Authority, tmp_path: Path) -> None:
+    """One clear error, no second attempt, and nothing is sent."""
+    (tmp_path / "other").mkdir()
+    make, told = UNFIT[why]
+    server, refusing = tls_server(make(authority, tmp_path / "other")), pytest.raises(ModelUnavailable)
+    with server as (url, heard, came), refusing as refused:
+        ask(provider, url, PATIENT)
+    message = str(refused.value)
+    assert message.startswith("the certificate of the model's service does not fit: ")
+    assert told in message
+    assert "SSL_CERT_FILE" in message
+    assert "Error(" not in message
+    assert not any(heard)
+    assert len(came) == 1
+
+
+@pytest.mark.parametrize("provider", PLANNERS)
+def test_the_key_goes_to_a_certificate_that_fits(provider: str, authority: Authority) -> None:
+    """Without this, the test above would show nothing."""
+    with tls_server(authority.certificate("127.0.0.1")) as (url, heard, _), pytest.raises(PlannerError):
+        ask(provider, url)
+    assert KEY.encode() in b"".join(heard)

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.plugin import engine
+
+CONFTEST = """
+import sys
+import threading
+
+IMPORTED_BY = {}
+
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        IMPORTED_BY[name] = threading.current_thread().name
+
+
+sys.meta_path.insert(0, Finder())
+"""
+TESTS = """
+import sys
+
+from conftest import IMPORTED_BY
+
+
+def test_desktop(vnc_desktop):
+    assert "langgraph.graph" not in sys.modules
+
+
+def test_agent(vnc_agent):
+    assert IMPORTED_BY["langgraph.graph"] == "vnc-use-engine"
+
+
+def test_another(vnc_agent):
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_the_engine_is_imported_in_a_thread_for_a_test_with_an_agent_only(tmp_path: Path) -> None:
+    """In a process of its own, as this one has imported the engine."""
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_it.py").write_text(TESTS)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-pno:langsmith_plugin",
+        "-pno:pytest-vnc",
+    ]
+    options = ["--vnc-server=127.0.0.1::1", "--vnc-planner=builtins:print", "-W", "error"]
+    ended = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "3 passed" in ended.stdout, ended.stdout + ended.stderr
+
+
+def test_an_engine_that_breaks_raises_where_it_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "broken_engine.py").write_text("raise ValueError('broken')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(engine, "ENGINE", "broken_engine")
+    with engine.imported_meanwhile():
+        pass
+    assert gc.isenabled()
+    with pytest.raises(ValueError, match="broken"):
+        __import__("broken_engine")
+
+
+def test_garbage_stays_uncollected_where_the_user_wants_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "small_engine.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(engine, "ENGINE", "small_engine")
+    gc.disable()
+    try:
+        with engine.imported_meanwhile():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_the_import_ends_also_where_the_desktop_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "late_engine.py").write_text("from threading import Event\nEvent().wait(0.2)\nDONE = True")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(engine, "ENGINE", "late_engine")
+    with pytest.raises(KeyboardInterrupt), engine.imported_meanwhile():
+        raise KeyboardInterrupt
+    assert sys.modules.pop("late_engine").DONE

@@ -1,0 +1,106 @@
+"""`vnc_fork_workers`: the workers of pytest-xdist share what they import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.plugin import worker_launcher
+
+IMPORTED_AHEAD = """
+import os, sys, threading
+import pytest
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_it(number):
+    assert "pytest_vnc_use.loop.graph" in sys.modules
+    assert "twisted.internet.reactor" not in sys.modules  # its epoll would be shared
+    assert "numpy.random" not in sys.modules  # its numbers would be the same in all workers
+    assert threading.active_count() == 1
+    print(f"in {os.getpid()}, of {os.getppid()}.")
+"""
+CRASHES = """
+import os
+
+
+def test_before():
+    assert os.environ["PYTEST_XDIST_WORKER"] == "gw0"
+
+
+def test_crash():
+    os._exit(3)
+
+
+def test_after():
+    assert os.environ["PYTEST_XDIST_WORKER"] == "gw1"
+"""
+
+
+def session(folder: Path, text: str, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_it.py").write_text(text)
+    (folder / "pytest.ini").write_text("[pytest]\nvnc_fork_workers = true\naddopts = -p no:pytest-vnc\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *options]
+    return subprocess.run(command, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.slow
+def test_workers_are_forked_from_one_process_and_nothing_is_left(tmp_path: Path) -> None:
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    ended = session(tmp_path, IMPORTED_AHEAD, "-n2", "--dist=each", TMPDIR=str(temporary))
+    told = [line.split() for line in ended.stdout.splitlines() if line.startswith("in ")]
+    assert "4 passed" in ended.stdout, ended.stdout + ended.stderr
+    assert "warning" not in ended.stdout
+    assert len({words[1] for words in told}) == 2
+    servers = {words[3].rstrip(".") for words in told}
+    assert len(servers) == 1
+    assert not Path("/proc", *servers).exists()
+    assert not list(temporary.glob("vnc-use-*"))
+
+
+@pytest.mark.slow
+def test_a_worker_that_crashed_is_forked_anew(tmp_path: Path) -> None:
+    ended = session(tmp_path, CRASHES, "-n1")
+    assert "worker 'gw0' crashed" in ended.stdout, ended.stdout + ended.stderr
+    assert "1 failed, 2 passed" in ended.stdout
+
+
+def test_a_path_that_is_too_long_for_a_socket(tmp_path: Path) -> None:
+    temporary = tmp_path / ("long" * 30)
+    temporary.mkdir()
+    ended = session(tmp_path, CRASHES, "-n1", TMPDIR=str(temporary))
+    assert ended.returncode == 4
+    assert "set TMPDIR to a shorter path, or vnc_fork_workers to false" in ended.stderr
+    assert not list(temporary.iterdir())
+
+
+def test_without_a_server_the_launcher_becomes_the_worker(tmp_path: Path) -> None:
+    command = [sys.executable, "-I", "-S", worker_launcher.__file__, str(tmp_path / "nobody"), "-u", "-c"]
+    code = "import os, signal; print(os.getpid(), signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    with subprocess.Popen([*command, code], stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.communicate()[0].split() == [str(worker.pid), "True"]
+
+
+def test_the_worker_dies_with_its_launcher(tmp_path: Path) -> None:
+    from pytest_vnc_use.plugin.forked_workers import _end, _start_server
+
+    folder = tmp_path / "f"
+    folder.mkdir()
+    address = str(folder / "s")
+    server = _start_server(address)
+    command = [sys.executable, "-I", "-S", worker_launcher.__file__, address, "-u", "-c"]
+    code = "import signal; print('runs', flush=True); signal.pause()"
+    with subprocess.Popen([*command, code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout
+        assert worker.stdout.readline() == "runs\n"
+        worker.send_signal(signal.SIGKILL)
+        assert worker.stdout.read() == ""
+    _end(server)
+    assert server.returncode == 0
+    assert not folder.exists()

@@ -1,0 +1,103 @@
+"""Playwright's `page` in the Chromium of the test's desktop, with pytest-playwright as users have it."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from support.browsers import QUIET
+from support.vnc_servers import require
+
+pytest.importorskip("pytest_playwright", reason="needs the package pytest-playwright")
+
+CONFTEST = """
+import shutil
+import pytest
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args):
+    options = {"executable_path": shutil.which("chromium"), "args": ["--no-sandbox"]}
+    return {**browser_type_launch_args, **options}
+"""
+TESTS = """
+import pytest
+from playwright.sync_api import expect
+
+def test_it_is_the_page_on_the_screen(page, context, vnc_desktop):
+    expect(page).to_have_title("Both")
+    assert page.title() == vnc_desktop.browser.title
+    page.get_by_role("button").click()
+    vnc_desktop.browser.wait_for_text("pressed")
+    assert page.viewport_size is None
+    other = context.new_page()
+    assert [page, other] == context.pages
+
+def test_of_several_it_is_the_one_that_is_shown(page, vnc_desktop):
+    assert page.url == vnc_desktop.browser.url == "about:blank"
+    page.close()
+
+def test_an_assertion_fails(page, vnc_agent):
+    expect(page.get_by_role("heading")).to_have_text("Neither", timeout=100)
+
+def test_a_call_does_not_work(page, vnc_agent):
+    page.get_by_label("secret").fill("hunter2", timeout=100)
+
+def test_of_the_web_alone(page, context):
+    assert page.viewport_size == {"width": 1280, "height": 720}
+    assert context.pages == [page]
+"""
+PAGE = (
+    "data:text/html,<title>Both</title><h1>Both</h1>"
+    "<button onclick=\"document.querySelector('h1').append(' pressed')\">Press</button>"
+)
+
+
+@pytest.mark.browser
+@pytest.mark.desktop
+def test_one_chromium_for_both(pytester: pytest.Pytester) -> None:
+    require("Xtigervnc")
+    require("chromium")
+    chromium = ["chromium", *QUIET, "--user-data-dir=profile", "--remote-debugging-port=0", PAGE]
+    pytester.makeini(
+        "[pytest]\naddopts = -p no:pytest-vnc -p no:cacheprovider\nvnc_playwright = true\nvnc_scope = session\n"
+        f"vnc_server = xvnc\nvnc_cdp = profile/DevToolsActivePort\nvnc_app = {shlex.join(chromium)}\n"
+    )
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(TESTS)
+    result = pytester.runpytest_subprocess("-rA", timeout=100)
+    result.assert_outcomes(passed=3, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*Captured playwright call*",
+            "*LocatorAssertions.to_have_text, 0.* s, AssertionError",
+            "*Captured playwright call*",
+            "*Locator.fill, 0.* s, TimeoutError",
+            "*Captured playwright call*",
+            "* Page.title, 0.* s",
+            "* Locator.click, 0.* s",
+            "vnc-use: 2 failed: 1 product, 1 inconclusive",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [
+        ("--browser=firefox", "*this test asks for 'firefox': mark it with @pytest.mark.only_browser*"),
+        ("-pno:playwright", "*vnc_playwright needs the plugin pytest-playwright, which is not loaded: pip install*"),
+    ],
+)
+def test_what_it_needs(pytester: pytest.Pytester, option: str, problem: str) -> None:
+    pytester.makepyfile("def test_it(page, vnc_desktop): pass")
+    quiet = ("-p", "no:pytest-vnc", "-p", "no:cacheprovider", "-o", "vnc_playwright=true")
+    result = pytester.runpytest_subprocess(*quiet, "--vnc-server=localhost::1", option)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([problem, "vnc-use: 1 failed: 1 settings"])
+
+
+@pytest.mark.parametrize("switch", ["true", "false"])
+def test_without_the_setting_the_fixtures_are_not_ours(pytester: pytest.Pytester, switch: str) -> None:
+    quiet = ("-p", "no:pytest-vnc", "-p", "no:cacheprovider", "-o", f"vnc_playwright={switch}")
+    shown = pytester.runpytest_subprocess(*quiet, "--fixtures").stdout.str()
+    assert ("playwright_page.py" in shown) == (switch == "true")

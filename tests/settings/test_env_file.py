@@ -1,0 +1,106 @@
+"""The file that `vnc_env_file` names: weaker than the environment, handed to no program, its values never told."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use import assembly
+from pytest_vnc_use.desktops.processes.environment import inheritable
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.planners.common.endpoint import found_key
+from pytest_vnc_use.settings import Settings
+from pytest_vnc_use.settings.env_file import env_file_in_words, read_env_file, use_env_file
+from pytest_vnc_use.settings.secret_sources import read_secret
+
+VALUE = secrets.token_hex(12)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "VNC_USE_STEPS", "VNC_USE_PASSWORD", "SHOP"):
+        monkeypatch.delenv(name, raising=False)
+    yield tmp_path / ".env"
+    use_env_file("", tmp_path)
+
+
+def test_its_variables_count_where_the_environment_has_none(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text(f"GOOGLE_API_KEY={VALUE}\nVNC_USE_STEPS=7\nVNC_USE_PASSWORD='pass word'\nSHOP={VALUE}\n")
+    use_env_file(".env", file.parent)
+    settings = assembly.settings_of({})
+    assert (settings.steps, found_key(None), assembly.given_password(settings)) == (7, VALUE, "pass word")
+    assert read_secret("SHOP", "--vnc-secret", file.parent) == ("SHOP", VALUE)
+    monkeypatch.setenv("VNC_USE_STEPS", "9")
+    monkeypatch.setenv("GOOGLE_API_KEY", "the environment's")
+    assert (assembly.settings_of({}).steps, found_key(None)) == (9, "the environment's")
+    assert env_file_in_words() == (
+        "read from the file: VNC_USE_PASSWORD, SHOP; the environment's own count: GOOGLE_API_KEY, VNC_USE_STEPS"
+    )
+
+
+def test_its_keys_are_redacted_and_no_program_gets_any_variable(file: Path) -> None:
+    file.write_text(f"GOOGLE_API_KEY={VALUE}\nOTHER={VALUE}\n")
+    use_env_file(".env", file.parent)
+    assert assembly.ambient_secrets(Settings())["GOOGLE_API_KEY"] == VALUE
+    assert VALUE not in repr((dict(os.environ), inheritable()))
+
+
+def test_the_earlier_variables_come_back(file: Path) -> None:
+    file.write_text("VNC_USE_STEPS=7")
+    put_back = use_env_file(".env", file.parent)
+    assert assembly.settings_of({}).steps == 7
+    put_back()
+    assert assembly.settings_of({}).steps == 40
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("A=b", "b"),
+        ("export A = b c # a remark", "b c"),
+        ("A='x # $y \\n'  # a remark", "x # $y \\n"),
+        ('A="x y"', "x y"),
+        ("A=", ""),
+        ("A=# nothing", ""),
+        ("A=a#b==", "a#b=="),
+        ("\ufeff# first\n\n  A=b\r\n", "b"),
+    ],
+)
+def test_lines_that_are_read(file: Path, line: str, value: str) -> None:
+    file.write_bytes(line.encode())
+    assert read_env_file(file) == {"A": value}
+
+
+@pytest.mark.parametrize(
+    "line", ["SK", "9A=SK", "A-B=SK", "A='SK", "A=$SK", 'A="${SK}"', 'A="SK\\n"', "A='SK'SK", "A=`SK`", "A=\0SK"]
+)
+def test_a_malformed_line_is_told_by_its_number_only(file: Path, line: str) -> None:
+    file.write_text(f"FIRST=1\n{line.replace('SK', VALUE)}\n")
+    with pytest.raises(SettingsError, match="line 2, ") as told:
+        read_env_file(file)
+    assert VALUE not in str(told.value)
+
+
+def test_a_name_stands_once(file: Path) -> None:
+    file.write_text("A=1\nA=2\n")
+    with pytest.raises(SettingsError, match="line 2, has A for the second time"):
+        read_env_file(file)
+
+
+def test_what_is_no_file_of_text_is_refused(file: Path) -> None:
+    with pytest.raises(SettingsError, match="No such file"):
+        read_env_file(file)
+    os.mkfifo(file)
+    with pytest.raises(SettingsError, match="it must be a regular file"):
+        read_env_file(file)
+    file.unlink()
+    file.write_bytes(b"A=" + b"x" * (1 << 20))
+    with pytest.raises(SettingsError, match="at most 1048576 bytes"):
+        read_env_file(file)
+    file.write_bytes(b"A=\xff")
+    with pytest.raises(SettingsError, match=r"must be UTF-8$"):
+        read_env_file(file)

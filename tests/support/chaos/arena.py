@@ -1,0 +1,319 @@
+"""What a session has around it, and the hands that disturb it: model, given desktops, processes, disk, clock."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from pytest_vnc_use.desktops.processes import cleanup
+from support.chaos.disturbances import EXPLAINS, OF_ALL, OF_GIVEN, OF_STARTED, Action, Done
+from support.chaos.link import Link
+from support.chaos.project import PROGRAM
+from support.chaos.world import SMALL, Process, processes, with_tests
+
+_DISPLAYS = (41, 42, 43, 44)
+_BALLAST = SMALL / "ballast"
+_WORKER = "import sys;exec(eval(sys.stdin.readline()))"
+"""What execnet, below pytest-xdist, starts Python with."""
+_SIZES = ("800x600", "1024x768", "320x240")
+_CLOCKS_H = (24, -24, 9600, -2, 0)
+
+
+class MovedClock:
+    """The time of day for programs with this `environment`, in which it can be moved. Needs gcc.
+
+    Time namespaces have no CLOCK_REALTIME, and libfaketime breaks `time.sleep(0)` of Python: this one moves the time of
+    day, and leaves alone what sleeps or waits.
+    """
+
+    def __init__(self) -> None:
+        self._file, library = Path("/tmp/moved-clock"), Path("/tmp/moved-clock.so")
+        source = Path(__file__).with_name("clock.c")
+        subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", str(library), str(source)], check=True, timeout=60)
+        self.move(0)
+        self.environment = {"LD_PRELOAD": str(library), "MOVED_CLOCK": str(self._file)}
+
+    def move(self, seconds: int) -> None:
+        """Move it so far from the machine's clock."""
+        with self._file.open("r+b" if self._file.exists() else "wb") as file:
+            file.write(struct.pack("q", seconds))
+
+
+class Model:
+    """The model's stand-in, behind a link whose port stays when it is started anew."""
+
+    def __init__(self, broken: Path) -> None:
+        self._broken = broken
+        self.link = Link()
+        self.process = self._start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.link.port}"
+
+    def restart(self) -> None:
+        """Start it anew, if it has ended."""
+        if self.process.poll() is not None:
+            self.process = self._start()
+
+    def _start(self) -> subprocess.Popen[str]:
+        words = [sys.executable, "-m", "support.chaos.model", str(self._broken)]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=with_tests())
+        assert process.stdout
+        self.link.target = int(process.stdout.readline().rpartition(":")[2])
+        return process
+
+
+class GivenDesktop:
+    """A desktop that the sessions do not start: an X server with VNC on a port, a window manager, and a link to it."""
+
+    def __init__(self, display: int) -> None:
+        self._display = display
+        self.link = Link(6900 + display, 5900 + display)
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.restart()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1::{self.link.port}"
+
+    def restart(self) -> None:
+        """Start both anew, if one of them has ended."""
+        if self.processes and all(process.poll() is None for process in self.processes):
+            return
+        self.close()
+        server = ["Xtigervnc", f":{self._display}", "-geometry", "640x400", "-SecurityTypes", "None", "-localhost"]
+        self.processes = [self._start(*server, "-rfbport", str(5900 + self._display), "-noreset")]
+        socket = Path(f"/tmp/.X11-unix/X{self._display}")
+        until_s = time.monotonic() + 10
+        while not socket.exists() and time.monotonic() < until_s:
+            time.sleep(0.02)
+        self.processes.append(self._start("openbox", "--sm-disable"))
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def _start(self, *command: str) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "DISPLAY": f":{self._display}", "HOME": "/tmp/homes"}
+        Path("/tmp/homes").mkdir(exist_ok=True)
+        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen(command, env=environment, start_new_session=True, **quiet)  # type: ignore[call-overload,no-any-return]
+
+
+def given_desktops() -> tuple[list[GivenDesktop], tuple[str, ...]]:
+    """Return four given desktops, and the options that lead there."""
+    way = Path("/tmp/there")
+    folder = '/tmp/homes/"$port"'
+    way.write_text(
+        f"#!/bin/sh\nport=$1; shift; mkdir -p {folder}; cd {folder} || exit 1\n"
+        'export DISPLAY=":$((port - 6900))"\nexec "$@"\n'
+    )
+    way.chmod(0o755)
+    desktops = [GivenDesktop(display) for display in _DISPLAYS]
+    return desktops, (f"--vnc-server={','.join(each.address for each in desktops)}", f"--vnc-exec={way} {{port}}")
+
+
+@dataclass
+class Arena:
+    """The things that a session may lose. `controller` is the id of its first process."""
+
+    model: Model
+    given: list[GivenDesktop]
+    controller: int = 0
+    is_given: bool = False
+    clock: MovedClock | None = None
+    due: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
+
+    def kinds(self, *, given: bool, clock: bool) -> list[str]:
+        """Return the disturbances that there are here, for given or started desktops, with the clock or without it."""
+        missing = OF_STARTED | {"resize screen"} if given else OF_GIVEN
+        without = set() if clock and self.clock else {"move clock"}
+        return [kind for kind in EXPLAINS if kind not in missing | without]
+
+    def disturb(self, action: Action) -> Done | None:
+        """Carry out an action now, and note when it is undone. Return None if there was nothing to hit."""
+        verb, _, what = action.kind.partition(" ")
+        undo: Callable[[], object]
+        match action.kind:
+            case "fill disk":
+                target, undo = _fill_disk(), partial(_BALLAST.unlink, missing_ok=True)
+            case "move clock":
+                target, undo = self._move_clock(action.pick), lambda: None  # the next session puts it right
+            case "lose packets":
+                target, undo = _lose_packets(), partial(_tc, "del")
+            case "kill model" | "stop model":
+                target, undo = self._hit_model(verb)
+            case "cut link" | "stall link" | "delay link":
+                return self._hit_link(verb, action)
+            case "resize screen":
+                return self._resize(action)
+            case _:
+                return self._hit_process(verb, what, action)
+        self._later(action, undo)
+        return Done(action, target, None)
+
+    def undo_due(self, *, all_of_them: bool = False) -> None:
+        """Undo what is due by now, and start anew what was killed."""
+        now_s = time.monotonic()
+        for entry in [each for each in self.due if all_of_them or each[0] <= now_s]:
+            self.due.remove(entry)
+            entry[1]()
+        if all_of_them:
+            for desktop in self.given:
+                for process in desktop.processes:
+                    process.send_signal(signal.SIGCONT)
+                desktop.restart()
+            self.model.restart()
+
+    def of_given(self) -> set[int]:
+        """Return the processes of the given desktops; openbox starts some of its own."""
+        return {process.pid for desktop in self.given for process in desktop.processes}
+
+    def workers(self) -> list[Process]:
+        """Return the workers of the session: children of its first process that read their program from a pipe."""
+        return [each for each in processes() if each.parent == self.controller and _WORKER in each.words]
+
+    def _move_clock(self, pick: float) -> str:
+        assert self.clock
+        hours = _CLOCKS_H[int(pick * len(_CLOCKS_H))]
+        self.clock.move(hours * 3600)
+        return f"{hours:+} h from now on"
+
+    def _later(self, action: Action, undo: Callable[[], object]) -> None:
+        if action.for_s is not None:
+            self.due.append((time.monotonic() + action.for_s, undo))
+
+    def _hit_model(self, verb: str) -> tuple[str, Callable[[], None]]:
+        process = self.model.process
+        if verb == "kill":
+            process.kill()
+            process.wait()
+            return f"process {process.pid}", self.model.restart
+        process.send_signal(signal.SIGSTOP)
+        return f"process {process.pid}", partial(process.send_signal, signal.SIGCONT)
+
+    def _hit_link(self, verb: str, action: Action) -> Done:
+        desktop = _picked(self.given, action.pick)
+        if verb == "cut":
+            desktop.link.cut()
+        elif verb == "stall":
+            desktop.link.stall()
+        else:
+            desktop.link.delay_s = 0.2
+        self._later(action, desktop.link.flow)
+        display = f":{desktop.link.port - 6900}"
+        return Done(action, desktop.address, _test_at("DISPLAY", display))
+
+    def _resize(self, action: Action) -> Done | None:
+        programs = [each for each in processes() if each.name == "xterm"]
+        if not programs:
+            return None
+        program = _picked(programs, action.pick)
+        size = _SIZES[int(action.pick * 1000) % len(_SIZES)]
+        with suppress(subprocess.TimeoutExpired):  # the X server is stopped
+            subprocess.run(
+                ["xrandr", "-s", size], env=program.environment(), capture_output=True, timeout=2, check=False
+            )
+        return Done(action, f"{size} at {program.pid}", _test_of(program))
+
+    def _hit_process(self, verb: str, what: str, action: Action) -> Done | None:
+        targets = self._targets(what)
+        if not targets:
+            return None
+        target = _picked(targets, action.pick)
+        test = None if action.kind in OF_ALL else _test_of(target)
+        with suppress(ProcessLookupError):
+            os.kill(target.pid, signal.SIGKILL if verb == "kill" else signal.SIGSTOP)
+        if verb == "stop":
+            self._later(action, partial(_continue, target.pid))
+        elif self.is_given and what in ("X server", "window manager"):
+            restarts = [each for each in self.given if target.pid in [process.pid for process in each.processes]]
+            self._later(action, lambda: list(map(GivenDesktop.restart, restarts)))
+        return Done(action, f"{target.name} {target.pid}", test)
+
+    def _targets(self, what: str) -> list[Process]:
+        if what == "worker":
+            return self.workers()
+        named = {"X server": "Xtigervnc", "window manager": "openbox", "sitter": "vnc-use sitter"}
+        found = [each for each in processes() if self.is_given or each.pid not in self.of_given()]
+        if what == "program":
+            return [each for each in found if _is_program(each)]
+        if what == "guard":
+            return [each for each in found if "guard" in each.words and each.name == "sh"]
+        return [each for each in found if each.name == named[what]]
+
+
+def _picked(targets: list, pick: float):  # type: ignore[type-arg,no-untyped-def]
+    return targets[int(pick * len(targets))]
+
+
+def _continue(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
+
+
+def _test_of(process: Process) -> int | None:
+    """Return the number of the test on whose desktop a process is; None if no test's program is there now."""
+    if _is_program(process):
+        return int(process.words[-2])
+    own = process.environment()
+    if process.name == "vnc-use sitter":
+        children = [each for each in processes() if each.parent == process.pid and str(PROGRAM) in each.words]
+        return int(children[0].words[-2]) if children else None
+    mark = next((name for name in (cleanup.MARK, "DISPLAY") if name in own), "")
+    if process.name == "Xtigervnc" and not mark:
+        return _test_at("DISPLAY", process.words[1])
+    return _test_at(mark, own.get(mark, "")) if mark else None
+
+
+def _is_program(process: Process) -> bool:
+    return str(PROGRAM) in process.words and process.name in ("sh", "xterm")
+
+
+def _test_at(name: str, value: str) -> int | None:
+    programs = [each for each in processes() if _is_program(each)]
+    return next((int(each.words[-2]) for each in programs if each.environment().get(name) == value), None)
+
+
+def _fill_disk() -> str:
+    """Fill the small disk until the system says that it is full."""
+    written = 0
+    with _BALLAST.open("ab", buffering=0) as file:
+        try:
+            for size in (1 << 20, 1 << 12):
+                while True:
+                    try:
+                        written += file.write(bytes(size)) or 0
+                    except OSError as exc:
+                        if size == 1 << 12:
+                            raise
+                        full = exc
+                        break
+        except OSError as exc:
+            full = exc
+    return f"{written} bytes written, then {full.strerror}"
+
+
+def _lose_packets() -> str:
+    if _tc("add", "netem", "delay", "40ms", "30ms", "loss", "5%", "reorder", "25%"):
+        return "netem: 5 % lost, 25 % reordered, 40±30 ms"
+    _tc(
+        "add", "tbf", "rate", "4mbit", "burst", "3000", "limit", "6000"
+    )  # a queue of four packets: what comes beyond is lost
+    return "tbf: 4 Mbit/s, packets beyond a queue of 6 kB lost"
+
+
+def _tc(verb: str, *words: str) -> bool:
+    done = subprocess.run(["tc", "qdisc", verb, "dev", "lo", "root", *words], capture_output=True, check=False)
+    return done.returncode == 0

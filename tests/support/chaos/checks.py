@@ -1,0 +1,117 @@
+"""What must hold after a session, whatever was done to it. Each check returns a line for each thing that is wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from support.chaos.disturbances import EXPLAINS, Done, explained
+from support.chaos.project import BROKEN, LONGEST_TEST_S, Project, ids, number_of
+from support.chaos.world import Process, files, processes
+
+_OF_OTHERS = ("pytest-of-", "xterm")
+"""What pytest keeps on purpose, and the scratch file of an xterm that was killed as it started."""
+_GONE_WITHIN_S = 25.0
+"""How long what a session started may take to end after it: its guards end what its workers left."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A session that ended: its exit code, its output, and what was done to it."""
+
+    code: int
+    output: str
+    done: Sequence[Done]
+
+
+def wrong_results(project: Project, ended: Ended) -> list[str]:
+    """Return what is wrong with the results: a test not told once, passed or blamed wrongly, or too long."""
+    try:
+        tests = json.loads(project.results.read_text())["tests"]
+    except (OSError, ValueError) as exc:
+        return [f"no results: {exc}; the session ended with {ended.code}"]
+    times = Counter(test["test"] for test in tests)
+    wrong = [f"{each} is told {times[each]} times" for each in sorted(ids() | {*times}) if times[each] != 1]
+    times_of = project.times()
+    own = [test for test in tests if test["test"] in ids()]
+    wrong += [line for test in own for line in _wrong_test(test, ended.done, times_of.get(test["test"], []))]
+    bad = any(test["result"] != "passed" for test in tests)
+    if bad != (ended.code != 0):
+        wrong.append(f"the session ended with {ended.code}, though {'some' if bad else 'no'} test is bad")
+    return wrong
+
+
+def _wrong_test(test: dict[str, Any], done: Sequence[Done], times: Sequence[tuple[float, float]]) -> Iterator[str]:
+    number = number_of(test["test"])
+    told = f"{test['test']}: {test['result']}, {test['triage']} ({test['rule']}; {test['message'][:200]})"
+    if number in BROKEN:
+        if test["result"] == "passed":
+            yield f"passed with a broken program: {told}"
+    elif test["result"] != "passed":
+        allowed = explained(done, number, times)
+        if test["triage"] not in allowed:
+            yield f"nothing that was done explains more than {sorted(allowed)}: {told}"
+    attempts = 1 + len(test["retried_for"])
+    if test["duration_s"] > LONGEST_TEST_S * attempts + _stopped_s(done):
+        yield f"took {test['duration_s']:.0f} s: {told}"
+
+
+def _stopped_s(done: Sequence[Done]) -> float:
+    """Return how long workers were stopped: no limit of a test goes on then."""
+    return sum(each.action.for_s or 0.0 for each in done if each.action.kind == "stop worker")
+
+
+def lost_runs(project: Project) -> list[str]:
+    """Return the run folders that no result names, and those that are named and are not there."""
+    try:
+        tests = json.loads(project.results.read_text())["tests"]
+    except (OSError, ValueError):
+        return []  # wrong_results tells that
+    named = Counter(Path(run["folder"]).name for test in tests for run in test["runs"])
+    there = {path.parent.name for path in project.runs.glob("*/trace.jsonl")}
+    lost = [f"the run folder {each} is in no result" for each in sorted(there - {*named})]
+    missing = [f"the run folder {each} of a result is not there" for each in sorted({*named} - there)]
+    twice = [f"the run folder {each} is in {count} results" for each, count in named.items() if count > 1]
+    return lost + missing + twice
+
+
+def left_over(own: Callable[[], set[int]], files_before: set[Path]) -> list[str]:
+    """Return the processes and files that stay after a session; wait until they are gone, but not for ever."""
+    until_s = time.monotonic() + _GONE_WITHIN_S
+    while (left := _left_now(own(), files_before)) and time.monotonic() < until_s:
+        time.sleep(0.1)  # what is left belongs to nobody who could tell that it ended
+    return left
+
+
+def _left_now(own: set[int], files_before: set[Path]) -> list[str]:
+    stay = [each for each in processes() if not _is_own(each, own)]
+    new = sorted(path for path in files() - files_before if not path.name.startswith(_OF_OTHERS))
+    return [f"process {each.pid} stays: {' '.join(each.words)[:150] or each.name}" for each in stay] + [
+        f"the file {path} stays" for path in new
+    ]
+
+
+def _is_own(process: Process, own: set[int]) -> bool:
+    return process.pid in own or (process.parent in own and process.name.startswith("openbox"))
+
+
+def summary(project: Project) -> Counter[str]:
+    """Return how often each result and triage came."""
+    try:
+        tests = json.loads(project.results.read_text())["tests"]
+    except (OSError, ValueError):
+        return Counter({"no results": 1})
+    return Counter(test["triage"] if test["triage"] else test["result"] for test in tests)
+
+
+def table() -> str:
+    """Return what each disturbance explains, as Markdown."""
+    rows = [
+        f"| {kind} | {', '.join(sorted(triages)) or 'nothing: the test passes'} |" for kind, triages in EXPLAINS.items()
+    ]
+    return "\n".join(["| what is done | what a test on a sound program may be reported as |", "|---|---|", *rows])

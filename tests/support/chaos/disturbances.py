@@ -1,0 +1,113 @@
+"""What is done to a session, and when: a plan that a seed determines, and the triages that each explains."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+EXPLAINS: dict[str, frozenset[str]] = {
+    "kill program": frozenset({"product", "inconclusive"}),
+    "stop program": frozenset({"product", "inconclusive", "agent", "budget", "infra"}),
+    "kill X server": frozenset({"infra"}),
+    "stop X server": frozenset({"infra"}),
+    "kill window manager": frozenset({"infra"}),
+    "stop window manager": frozenset({"infra", "inconclusive", "budget"}),
+    "kill worker": frozenset({"infra"}),
+    "stop worker": frozenset({"infra", "budget", "inconclusive"}),
+    "kill sitter": frozenset({"infra", "product", "inconclusive"}),
+    "stop sitter": frozenset({"infra"}),
+    "kill guard": frozenset(),
+    "stop guard": frozenset(),
+    "kill model": frozenset({"infra", "budget"}),
+    "stop model": frozenset({"infra", "budget"}),
+    "fill disk": frozenset({"infra"}),
+    "move clock": frozenset(),
+    "resize screen": frozenset({"inconclusive", "infra"}),
+    "cut link": frozenset({"infra"}),
+    "stall link": frozenset({"infra", "budget", "inconclusive"}),
+    "delay link": frozenset({"budget", "inconclusive"}),
+    "lose packets": frozenset({"infra", "budget", "inconclusive"}),
+}
+"""Each disturbance, and what a test on a sound program may then be reported as, if it did not pass.
+
+Nothing but the program's own end, or its standstill, may read as `product`: nobody can tell those from a crash. (A
+killed sitter takes its program along.)
+"""
+OF_ALL = frozenset(
+    {"kill model", "stop model", "fill disk", "move clock", "lose packets", "kill worker", "stop worker"}
+)
+"""Disturbances that any test of the session may notice; the others hit one desktop."""
+OF_GIVEN = frozenset({"cut link", "stall link", "delay link"})
+"""Disturbances of the way to a desktop that is given by its address."""
+OF_STARTED = frozenset({"kill guard", "stop guard", "kill sitter", "stop sitter"})
+"""Disturbances of our own processes beside a desktop that we start."""
+WEIGHTS = {"kill program": 3, "stop program": 2, "kill worker": 3, "kill X server": 2, "fill disk": 2, "move clock": 2}
+"""How often a disturbance comes, against 1 for the others."""
+_NEVER = 0.3
+"""The share of stopped processes that are never continued."""
+_LONGEST_S = 8.0
+_TAKES_S, _LINGERS_S = 2.0, 1.0
+"""How long a disturbance may take until it is noted as done, and how long it is felt after it was undone."""
+_FOR_EVER = ("stop program", "stop X server", "stop window manager", "stop sitter")
+"""What may be stopped for good. Against a stopped worker no test has a limit, and a stopped guard keeps its desktop."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """A disturbance at a moment of a session. `pick`, from 0 to 1, says which of several targets it hits.
+
+    It lasts for `for_s`; for None it is never undone.
+    """
+
+    at_s: float
+    kind: str
+    pick: float
+    for_s: float | None
+
+
+def plan(seed: str, kinds: Sequence[str], seconds: float, every_s: float) -> list[Action]:
+    """Return the actions of one session in their order, `every_s` apart on average: the same for the same arguments."""
+    chance = random.Random(seed)
+    actions = []
+    at_s = chance.uniform(0.5, every_s)
+    while at_s < seconds:
+        kind = chance.choices(kinds, [WEIGHTS.get(each, 1) for each in kinds])[0]
+        for_s, never = chance.uniform(0.5, _LONGEST_S), chance.random() < _NEVER
+        forever = never and kind in _FOR_EVER
+        actions.append(Action(round(at_s, 3), kind, chance.random(), None if forever else round(for_s, 3)))
+        at_s += chance.uniform(0.3, 2 * every_s - 0.3)
+    return actions
+
+
+@dataclass(frozen=True)
+class Done:
+    """A disturbance that happened. `target` names what was hit; `test` is the number of the test whose desktop it was.
+
+    `test` is None if the disturbance is one of all tests, or if no test's program was there. `done_s` is the moment, on
+    the monotonic clock.
+    """
+
+    action: Action
+    target: str
+    test: int | None
+    done_s: float = field(default_factory=time.monotonic)
+
+    def touches(self, number: int, times: Sequence[tuple[float, float]]) -> bool:
+        """Return whether a test that ran at these times, from and to, may have noticed it; none are known if empty.
+
+        What hit a desktop without a program may show in the next test there.
+        """
+        if self.test is not None:
+            return self.test == number
+        from_s = self.done_s - _TAKES_S
+        to_s = self.done_s + (self.action.for_s or 0.0) + _LINGERS_S if self.action.kind in OF_ALL else math.inf
+        return not times or any(began_s <= to_s and from_s <= ended_s for began_s, ended_s in times)
+
+
+def explained(done: Sequence[Done], number: int, times: Sequence[tuple[float, float]] = ()) -> set[str]:
+    """Return the triages that these disturbances explain for a test on a sound program, which ran at these times."""
+    hits = [each for each in done if each.touches(number, times)]
+    return {triage for each in hits for triage in EXPLAINS[each.action.kind]}

@@ -1,0 +1,40 @@
+"""The model's stand-in as a process that can be killed. As a script: `python model.py BROKEN` prints its URL."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from support.chaos.project import judged
+from support.gemini_rules import Request
+from support.gemini_server import GeminiServer, Reply, calls, text
+
+TURNS = (
+    calls(("type", {"text": "alice", "press_enter": True}), words="The name."),
+    calls(("type", {"text": "20", "press_enter": True}), words="The number."),
+)
+
+
+def answer(request: Request, broken: Path) -> Reply:
+    """Return the next turn of the one task that it can do, or a judge's answer."""
+    if request.computer_use is None:
+        return text(judged(json.dumps(request.body), broken))
+    said = sum(content.get("role") == "model" for content in request.contents)
+    return TURNS[said] if said < len(TURNS) else text("Done: alice pays 500.")
+
+
+def main(broken: Path) -> None:
+    contents: list[Any] = [turn.body["candidates"][0]["content"] for turn in TURNS if isinstance(turn.body, dict)]
+    with GeminiServer(lambda request: answer(request, broken)) as server:
+        server.with_ids = False
+        server.answered += contents  # it is the same service after it was killed
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,145 @@
+"""The twenty tests: ten are replayed, ten live, and of both four have a program that is broken in a known way."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.gemini_server import API_KEY
+
+PROGRAM = Path(__file__).with_name("order.sh")
+REPLAYED, LIVE = range(1, 11), range(11, 21)
+FAULTS = ("total", "file", "effect", "shown")
+BROKEN = {first + offset: fault for first in (3, 13) for offset, fault in zip(range(0, 8, 2), FAULTS, strict=True)}
+"""The fault of each test whose program is broken; `shown` is seen by a claim or a gate alone."""
+CLAIMED = (11, 12, 19)
+"""Live tests with a claim besides the body."""
+LIMITS = {
+    "seconds": 20,
+    "gate_seconds": 5,
+    "start_seconds": 15,
+    "lease_seconds": 40,
+    "request_seconds": 4,
+    "frozen_seconds": 8,
+    "blank_seconds": 5,
+}
+LONGEST_TEST_S = 100.0
+"""More than all limits together that one test may run into: lease, start, connection, run, claims, end."""
+TEST = """
+
+@pytest.mark.vnc_task("Order 20 apples for alice{more}", app={app!r}{options})
+def test_{number:02}(vnc_desktop):
+    assert vnc_desktop.read_file("total.txt").strip() == "{number:02}: alice pays 500"
+"""
+
+NOTES = """
+import json, os, time
+
+def note(test, word):
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        with open("times.jsonl", "a") as file:
+            file.write(json.dumps([test, word, time.monotonic()]) + "\\n")
+
+def pytest_runtest_logstart(nodeid):
+    note(nodeid, "began")
+
+def pytest_runtest_logfinish(nodeid):
+    note(nodeid, "ended")
+"""
+"""A conftest.py: each worker notes when a test begins and ends, by a clock that is never moved."""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with the tests. `runs` is where the run folders go, `results` the file of the results."""
+
+    path: Path
+    runs: Path
+    server: tuple[str, ...]
+    broken: Path
+
+    @property
+    def is_given(self) -> bool:
+        """Return whether the desktops are given, and there is a proxy before each."""
+        return any("--vnc-exec" in option for option in self.server)
+
+    @property
+    def results(self) -> Path:
+        return self.path / "results.json"
+
+    def forget(self) -> None:
+        """Remove what the last session left."""
+        shutil.rmtree(self.runs, ignore_errors=True)
+        for each in (self.results, self.path / "times.jsonl"):
+            each.unlink(missing_ok=True)
+
+    def times(self) -> dict[str, list[tuple[float, float]]]:
+        """Return when each test ran, from and to; to infinity where its worker was killed in it."""
+        found: dict[str, list[tuple[float, float]]] = {}
+        path = self.path / "times.jsonl"
+        for test, word, at_s in map(json.loads, path.read_text().splitlines() if path.exists() else ()):
+            times = found.setdefault(test, [])
+            if word == "began":
+                times.append((at_s, math.inf))
+            else:
+                times[-1] = times[-1][0], at_s
+        return found
+
+    def write(self) -> None:
+        """Write the tests; the programs are not broken yet, so that recordings can be made."""
+        self.path.mkdir()
+        ini = [f"vnc_{name} = {value}" for name, value in LIMITS.items()]
+        text = "\n".join(["[pytest]", "addopts = -p no:cacheprovider -p no:pytest-vnc", *ini, ""])
+        (self.path / "pytest.ini").write_text(text)
+        (self.path / "conftest.py").write_text(NOTES)
+        for name, numbers in (("replayed", REPLAYED), ("live", LIVE)):
+            text = "import pytest\n" + "".join(map(self._test, numbers))
+            (self.path / f"test_{name}.py").write_text(text)
+
+    def break_programs(self) -> None:
+        """Break the programs of some tests, each in its own way."""
+        for number, fault in BROKEN.items():
+            (self.broken / f"{number:02}").write_text(fault)
+
+    def command(self, *options: str) -> list[str]:
+        """Return the command of a session on these desktops."""
+        own = ["--vnc-planner=gemini", *self.server, "--vnc-screen-size=640x400"]
+        own += [f"--vnc-runs-dir={self.runs}", f"--vnc-results={self.results}"]
+        return [sys.executable, "-m", "pytest", *own, *options]
+
+    def _test(self, number: int) -> str:
+        options = ', record="off"' if number in LIVE else ""
+        if number in CLAIMED:
+            options += f', expect="order {number:02}: alice pays 500"'
+        words = ["sh", str(PROGRAM), f"{number:02}", str(self.broken)]
+        app = shlex.join(["xterm", "-geometry", "70x20+40+40", "-e", *words])
+        return TEST.format(number=number, more="", app=app, options=options)
+
+
+def ids() -> set[str]:
+    """Return the id of each test."""
+    replayed = {f"test_replayed.py::test_{number:02}" for number in REPLAYED}
+    return replayed | {f"test_live.py::test_{number:02}" for number in LIVE}
+
+
+def number_of(test: str) -> int:
+    """Return the number of a test by its id."""
+    return int(test.rpartition("::test_")[2][:2])
+
+
+def environment(model_url: str) -> dict[str, str]:
+    """Return what a session needs to ask the stand-in."""
+    own = {"GOOGLE_API_KEY": API_KEY, "GOOGLE_GEMINI_BASE_URL": model_url, "VNC_USE_WATCH": "false"}
+    return {**own, "VNC_USE_REHEARSE": "0", "CI": "", "PYTHONUNBUFFERED": "1"}
+
+
+def judged(claim: str, broken: Path) -> str:
+    """Return a judge's answer that is never wrong: it knows which programs are broken."""
+    number = claim.partition("order ")[2][:2]
+    verdict = "fails" if (broken / number).exists() else "holds"
+    return json.dumps({"reason": "as it is written there", "verdict": verdict, "box_2d": None})

@@ -1,0 +1,1 @@
+"""Hostile input: how it is made, and what is tried with it."""

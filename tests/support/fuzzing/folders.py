@@ -1,0 +1,342 @@
+"""Run folders and recordings that strangers made, and pictures that are bombs."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import itertools
+import json
+import os
+import shutil
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from random import Random
+
+from PIL import Image
+
+from pytest_vnc_use.demonstrate.proposal import proposed_test
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.recordings.format import screens
+from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.report.annotate import mark_action
+from pytest_vnc_use.report.markdown import run_markdown
+from pytest_vnc_use.report.page.finding import find_runs, results_beside
+from pytest_vnc_use.report.page.writing import write_report
+from pytest_vnc_use.report.results import figures_of
+from pytest_vnc_use.runs.damaged import read_what_is_left
+from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
+from pytest_vnc_use.runs.folder import RunFolder, read_exchanges, read_trace
+from pytest_vnc_use.runs.run_summary import line_of, summary_of
+from pytest_vnc_use.safety.policy_file import load_policy
+from pytest_vnc_use.safety.policy_replay import replay_rulings
+from pytest_vnc_use.types import (
+    Action,
+    ApprovalAsked,
+    CallFunction,
+    Click,
+    Confirmation,
+    Decision,
+    Drag,
+    Frame,
+    FrameRef,
+    Judged,
+    KeyCombo,
+    ModelExchange,
+    Outcome,
+    Proposal,
+    Ruling,
+    RunEnded,
+    RunStarted,
+    Scroll,
+    Step,
+    StepFinished,
+    StepStarted,
+    TurnDecided,
+    TypeText,
+    Usage,
+    Verdict,
+)
+from support.fuzzing.mutations import hostile, mutated, mutated_json
+from support.fuzzing.target import Target, Try
+from support.paths import EXAMPLES
+
+# --- pictures --------------------------------------------------------------------------------------------------------
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(width: int, height: int, data: bytes, *more: bytes, depth: int = 8, colour: int = 2) -> bytes:
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + b"".join(more) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def saved(form: str, *, frames: int = 1, size: tuple[int, int] = (40, 30)) -> bytes:
+    file = BytesIO()
+    images = [Image.new("RGB", size, (number * 40 % 256, 0, 99)) for number in range(frames)]
+    images[0].save(file, form, **({"save_all": True, "append_images": images[1:]} if frames > 1 else {}))
+    return file.getvalue()
+
+
+_BOMB = zlib.compress(bytes(60_000_000), 9)
+PICTURES: tuple[bytes, ...] = (
+    saved("PNG"),
+    saved("PNG", frames=3),
+    saved("GIF"),
+    saved("GIF", frames=3),
+    saved("WEBP"),
+    saved("TIFF"),
+    saved("BMP"),
+    png(65535, 65535, _BOMB),
+    png(13_000, 13_000, _BOMB),
+    png(6_000, 6_000, _BOMB),
+    png(2**31 - 1, 1, b""),
+    png(0, 0, b""),
+    png(4, 4, _BOMB),
+    png(65535, 65535, _BOMB, depth=1, colour=0),
+    png(40, 30, zlib.compress(bytes(30 * 121)), chunk(b"iCCP", b"a\0\0" + _BOMB)),
+    png(40, 30, zlib.compress(bytes(30 * 121)), *[chunk(b"zTXt", b"a\0\0" + _BOMB)] * 20),
+    png(40, 30, zlib.compress(bytes(30 * 121)), chunk(b"iTXt", b"a\0\1\0\0\0" + _BOMB)),
+)
+
+
+def any_picture(random: Random) -> bytes:
+    picture = random.choice(PICTURES)
+    return mutated(random, picture) if random.random() < 0.3 else picture
+
+
+def oddity(random: Random, path: Path) -> None:
+    """Put something into the place of a file that is no file with that content."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    match random.randrange(6):
+        case 0:
+            os.mkfifo(path)
+        case 1:
+            path.symlink_to("/dev/zero")
+        case 2:
+            path.symlink_to("/etc/passwd")
+        case 3:
+            path.symlink_to(path.name)
+        case 4:
+            path.mkdir()
+        case _:
+            path.symlink_to(path.parent.parent / "elsewhere")
+
+
+# --- run folders -----------------------------------------------------------------------------------------------------
+
+
+def frame_of(picture: bytes, width: int = 40, height: int = 30) -> Frame:
+    return Frame(FrameRef(hashlib.sha256(picture).hexdigest(), width, height), picture)
+
+
+def write_run(runs: Path, name: str = "run") -> Path:
+    """Write a small run of each kind of event."""
+    folder = RunFolder.create(runs, name)
+    actions: list[Action] = [
+        Click(1, 2),
+        Drag(1, 2, 3, 4),
+        Scroll(5, 5, "down"),
+        TypeText("hello", 3, 4),
+        KeyCombo(("ctrl", "a")),
+        CallFunction("f", {"a": [1]}),
+    ]
+    frames = [folder.store(frame_of(saved("PNG"))), folder.store(frame_of(saved("PNG", frames=2)))]
+    folder.append(
+        RunStarted(
+            name,
+            "Open the basket",
+            "2026-01-02T03:04:05+00:00",
+            "scripted",
+            frames[0],
+            expect=("it is open",),
+            test_id="a.py::b",
+        )
+    )
+    ruling = Ruling("allow", "harmless")
+    for number, action in enumerate(actions, 1):
+        wish = Confirmation("really?", "DATA") if number == 2 else None
+        proposal = Proposal(action, "why", {"name": "x", "args": {"x": 1}}, wish)
+        folder.append(
+            TurnDecided(
+                number, Decision("act", "words", (proposal,), "model-1", Usage(10, 2, 3, 4), {"parts": []}), 1.5
+            )
+        )
+        folder.append(
+            ModelExchange("planner", 1, {"messages": [{"a": 1}] * number}, {"b": 2}, 0.5, usage=Usage(3), dollars=0.1)
+        )
+        folder.append(StepStarted(number, number, proposal, ruling))
+        folder.append(
+            StepFinished(Step(number, number, proposal, ruling, frames[number % 2], frames[(number + 1) % 2]))
+        )
+    folder.append(ApprovalAsked(7, Proposal(Click(1, 1), "why"), Ruling("ask", "rule")))
+    folder.append(Judged(Verdict("it is open", "holds", "because", None, frames[0], "m")))
+    folder.append(RunEnded(Outcome.DONE, "it is open"))
+    write_ended_test(folder.path, EndedTest("a.py::b", "failed", triage="product", message="m", failure="f"))
+    return folder.path
+
+
+def _changed_lines(random: Random, file: Path) -> None:
+    lines = file.read_bytes().split(b"\n")
+    for _ in range(random.randint(1, 3)):
+        at = random.randrange(len(lines))
+        try:
+            lines[at] = json.dumps(mutated_json(random, json.loads(lines[at]))).encode()
+        except (ValueError, RecursionError):
+            lines[at] = mutated(random, lines[at])
+    file.write_bytes(b"\n".join(lines))
+
+
+def _changed_picture(random: Random, run: Path) -> None:
+    """Put a picture into the run, under a name that is right for it, in the place of another."""
+    old = random.choice([*(run / "screens").iterdir()])
+    new = any_picture(random)
+    trace = run / "trace.jsonl"
+    digest = hashlib.sha256(new).hexdigest()
+    text = trace.read_text("utf-8", "replace").replace(old.stem, digest)
+    if new[:4] == b"\x89PNG" and random.random() < 0.8:
+        width, height = struct.unpack(">II", new[16:24].ljust(8, b"\0"))
+        text = text.replace('"width":40,"height":30', f'"width":{width},"height":{height}')
+    trace.write_text(text)
+    (run / "screens" / f"{digest}.png").write_bytes(new)
+
+
+def _spoil(random: Random, run: Path) -> None:
+    for _ in range(random.randint(1, 2)):
+        match random.randrange(6):
+            case 0 | 1:
+                _changed_lines(random, run / "trace.jsonl")
+            case 2:
+                file = run / random.choice(("exchanges.jsonl", "result.json", "trace.jsonl"))
+                file.write_bytes(mutated(random, file.read_bytes()))
+            case 3:
+                _changed_picture(random, run)
+            case 4:
+                names = [
+                    "exchanges.jsonl",
+                    "result.json",
+                    "trace.jsonl",
+                    "screens",
+                    "page",
+                    "index.html",
+                    "execution.json",
+                ]
+                oddity(random, run / random.choice(names))
+                return
+            case _:
+                _changed_lines(random, run / "exchanges.jsonl")
+
+
+def _runs(readers: Callable[[Random, Path, Path], None]) -> Callable[[Path], Iterator[Try]]:
+    def opened(folder: Path) -> Iterator[Try]:
+        seed = write_run(folder / "seed")
+        numbers = itertools.count()
+
+        def attempt(random: Random) -> None:
+            place = folder / f"case-{next(numbers)}"
+            run = place / "run"
+            shutil.copytree(seed, run)
+            try:
+                _spoil(random, run)
+                readers(random, place, run)
+            finally:
+                shutil.rmtree(place)
+
+        yield attempt
+
+    return opened
+
+
+def _read_run(random: Random, place: Path, run: Path) -> None:
+    line_of(run)
+    figures_of(run)
+    for read in (read_what_is_left, read_trace, lambda each: list(read_exchanges(each))):
+        try:
+            read(run)
+        except RunFolderError:
+            continue
+    replay_rulings(load_policy("strict"), [run])
+    trace = read_trace(run)
+    summary_of(trace)
+    ast.parse(proposed_test(trace, "a_test"))
+    if trace.steps:
+        step = random.choice(trace.steps)
+        mark_action(RunFolder(run).load_png(step.frame_before), step.proposal.action)
+
+
+def _report_run(random: Random, place: Path, run: Path) -> None:
+    out = place / "out"
+    match random.randrange(3):
+        case 0:
+            write_report(find_runs([place]), out, results_beside([place]))
+        case 1:
+            write_report(find_runs([place]), out, results_beside([place]), one_file=True)
+        case _:
+            run_markdown(run, place)
+
+
+# --- recordings ------------------------------------------------------------------------------------------------------
+
+_RECORDED = EXAMPLES / "__vnc_recordings__" / "test_shop" / "test_sign_in.json"
+
+
+def _recordings(folder: Path) -> Iterator[Try]:
+    seed = json.loads(_RECORDED.read_text("utf-8"))
+    numbers = itertools.count()
+
+    def attempt(random: Random) -> None:
+        place = folder / f"case-{next(numbers)}"
+        place.mkdir()
+        file = place / "a.json"
+        try:
+            shutil.copytree(_RECORDED.with_suffix(""), file.with_suffix(""))
+            _spoil_recording(random, file, seed)
+            recording = load(file)
+            for screen in screens(recording) if recording else ():
+                screen.pixels()
+                for part in screen.volatile:
+                    for look in part.looks:
+                        look.pixels()
+        finally:
+            shutil.rmtree(place)
+
+    yield attempt
+
+
+def _spoil_recording(random: Random, file: Path, seed: object) -> None:
+    text = json.dumps(seed)
+    pictures = sorted(file.with_suffix("").iterdir())
+    match random.randrange(6):
+        case 0 | 1:
+            text = json.dumps(mutated_json(random, seed))
+        case 2:
+            text = mutated(random, text.encode()).decode("utf-8", "replace")
+        case 3:
+            picture = random.choice(pictures)
+            new = any_picture(random)
+            name = f"x-{hashlib.sha256(new).hexdigest()[:12]}.webp"
+            (picture.parent / name).write_bytes(new)
+            text = text.replace(picture.name, name)
+        case 4:
+            oddity(random, random.choice(pictures))
+        case _:
+            text = text.replace(
+                random.choice(pictures).name, str(hostile(random))[:300].replace('"', "").replace("\\", "")
+            )
+    file.write_bytes(text.encode("utf-8", "replace"))
+    if random.random() < 0.03:
+        oddity(random, file)
+
+
+TARGETS = (
+    Target("run folders", contextmanager(_runs(_read_run)), 150, most_s=20.0),
+    Target("reports", contextmanager(_runs(_report_run)), 60, most_s=30.0),
+    Target("recordings", contextmanager(_recordings), 100, most_s=20.0),
+)

@@ -1,0 +1,143 @@
+"""Names and arguments of anything: test ids, run ids, paths from a client of MCP, settings, the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+from mcp.server.mcpserver.exceptions import ToolError
+
+from pytest_vnc_use.assembly import settings_of
+from pytest_vnc_use.cli import main
+from pytest_vnc_use.cli.mcp_server import Tools
+from pytest_vnc_use.cli.pytest_process import Suite
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.recordings.store import Key
+from pytest_vnc_use.runs.folder import path_of
+from pytest_vnc_use.settings.secret_sources import read_secret
+from pytest_vnc_use.settings.settings import FIELDS, read_value
+from support.fuzzing.folders import write_run
+from support.fuzzing.mutations import any_text
+from support.fuzzing.target import Target, Try
+
+_COMMANDS = ("approve", "deny", "resume", "reenact", "report", "results", "policy", "init", "--help", "-V", "")
+_WORDS = (
+    "--runs-dir",
+    "--trust",
+    "--step",
+    "--vnc",
+    "-o",
+    "check",
+    "test",
+    "--merge",
+    "--jobs",
+    "--markdown",
+    "--one-file",
+    "--secret",
+    "strict",
+    "run",
+    "1",
+    "/dev/zero",
+    "/dev/null",
+    ".",
+    "runs",
+)
+
+
+def _ids(folder: Path) -> Iterator[Try]:
+    """A test's id and a run's id lead to a file in their folder, and nowhere else."""
+
+    def attempt(random: Random) -> None:
+        name = any_text(random)
+        path = Key(folder / "test_a.py", f"test_a.py::{name}").path
+        assert path.parent == folder / "__vnc_recordings__" / "test_a", path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        assert path.resolve().is_relative_to(folder.resolve())
+        assert path_of(folder, name).parent == folder
+        assert path_of(folder, name).resolve().is_relative_to(folder.resolve())
+
+    yield attempt
+
+
+def _settings(folder: Path) -> Iterator[Try]:
+    def attempt(random: Random) -> None:
+        field, text = random.choice([*FIELDS]), any_text(random)
+        read_value(field, text, "here")
+        settings_of({field: text})
+
+    yield attempt
+
+
+def _secrets(folder: Path) -> Iterator[Try]:
+    def attempt(random: Random) -> None:
+        kind = random.choice(("file:", "env:", "", "file:/dev/zero"))
+        read_secret(f"NAME={kind}{any_text(random)}", "--secret", folder)
+
+    yield attempt
+
+
+def _mcp(folder: Path) -> Iterator[Try]:
+    write_run(folder / "runs")
+    (folder / "outside.txt").write_text("")
+    (folder / "tests").mkdir()
+    tools = Tools(settings_of({"runs_dir": str(folder / "runs")}), {}, 1.0, {})
+
+    def attempt(random: Random) -> None:
+        text = any_text(random)
+        match random.randrange(5):
+            case 0:
+                Suite(folder / "tests", folder / "runs", [text], any_text(random), {})
+                inside = (folder / "tests" / text.split("::")[0]).resolve()
+                assert inside.is_relative_to((folder / "tests").resolve())
+                assert not text.startswith(("@", "-"))
+            case 1:
+                tools.read_run(text)
+            case 2:
+                tools.step_picture(random.choice(("run", text)), random.choice((1, 0, -1, 10**30)))
+            case 3:
+                compile(tools.propose_test(random.choice(("run", text)), text), "test", "exec")
+            case _:
+                tools.set_timing(random.choice(("seconds", text)), random.choice((1.0, -1, 1e308, float("nan"))))
+
+    yield attempt
+    tools.desk.close()
+
+
+def _command_line(folder: Path) -> Iterator[Try]:
+    write_run(folder / "runs")
+    os.mkfifo(folder / "pipe")
+    before = Path.cwd()
+    os.chdir(folder)
+
+    def attempt(random: Random) -> None:
+        words = [
+            random.choice(_WORDS) if random.random() < 0.5 else any_text(random) for _ in range(random.randrange(5))
+        ]
+        words = [word.replace("\0", "").replace("\ud800", "\udc80") for word in words]  # no shell passes the others
+        command = random.choice(_COMMANDS) if random.random() < 0.9 else any_text(random)
+        words = (
+            [word for word in words if not word.startswith(("/", "..", "~"))]
+            if command in ("report", "results", "init")
+            else words
+        )
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+            main([command, *words])
+
+    yield attempt
+    os.chdir(before)
+
+
+TARGETS = (
+    Target("test ids and run ids", contextmanager(_ids), 300),
+    Target("settings", contextmanager(_settings), 300),
+    Target("secrets", contextmanager(_secrets), 100),
+    Target("MCP", contextmanager(_mcp), 200, (ToolError,)),
+    Target("the command line", contextmanager(_command_line), 100, (SystemExit, SettingsError)),
+)

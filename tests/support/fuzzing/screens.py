@@ -1,0 +1,114 @@
+"""VNC servers that mean harm: what they say is made of right messages, changed; the client is the real one."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+from pytest_vnc_use.backends.vnc import connect
+from support import rfb_server as rfb
+from support.fuzzing.mutations import mutated
+from support.fuzzing.target import Target, Try
+
+_BOMB = zlib.compress(bytes(80_000_000), 9)
+_SIZES = (0, 1, 2, 63, 64, 65, 200, 4000, 4096, 8191, 32767, 32768, 65535)
+_LENGTHS = (0, 1, 4, 2**20, 2**20 + 1, 2**31 - 1, -1, -4, -5, -(2**20), -(2**31))
+
+
+def _rectangle(random: Random) -> bytes:
+    width, height = (random.choice(_SIZES) if random.random() < 0.3 else random.randint(0, 64) for _ in range(2))
+    x, y = (random.choice(_SIZES) if random.random() < 0.1 else random.choice((0, 0, 1, 7)) for _ in range(2))
+    pixels = rfb.picture(
+        random.randint(1, 64), random.randint(1, 64), random.choice((1, 2, 4, 16, 120)), random.randrange(99)
+    )
+    match random.randrange(9):
+        case 0:
+            return rfb.rectangle(x, y, width, height, rfb.RAW, random.randbytes(min(4 * width * height, 20_000)))
+        case 1:
+            return rfb.rectangle(x, y, width, height, rfb.COPY, struct.pack(">HH", random.choice(_SIZES), 0))
+        case 2:
+            return rfb.rectangle(x, y, width, height, rfb.ZRLE, struct.pack(">I", len(_BOMB)) + _BOMB)
+        case 3:
+            return rfb.rectangle(x, y, width, height, rfb.TIGHT, b"\0" + rfb.compact_length(len(_BOMB)) + _BOMB)
+        case 4:
+            return rfb.rectangle(x, y, width, height, rfb.CURSOR, random.randbytes(min(5 * width * height, 20_000)))
+        case 5:
+            return rfb.rectangle(0, 0, width, height, rfb.DESKTOP_SIZE) * random.choice((1, 1, 2, 50))
+        case 6:
+            return rfb.rectangle(
+                x, y, width, height, random.choice((2, 5, 6, 21, -224, -258, -308, 2**31 - 1, -(2**31)))
+            )
+        case 7:
+            way = random.choice(("raw", "solid", "packed", "runs", "palette_runs"))
+            pixels = pixels % 2 if way == "packed" else pixels
+            return rfb.drawn(
+                pixels, rfb.ZRLE, rfb.ZrleStream().encode(pixels[:1, :1] if way == "solid" else pixels, way)
+            )
+        case _:
+            way = random.choice(("fill", "copy", "palette", "gradient"))
+            return rfb.drawn(pixels, rfb.TIGHT, rfb.TightStream().encode(pixels, way))
+
+
+def _message(random: Random) -> bytes:
+    match random.randrange(6):
+        case 0:
+            return rfb.cut_text(random.choice(_LENGTHS), random.randbytes(random.choice((0, 4, 5, 5000))))
+        case 1:
+            return rfb.BELL * random.choice((1, 2000))
+        case 2:
+            return struct.pack(">BxHH", 1, 0, random.choice((0, 1, 65535))) + random.randbytes(60)
+        case 3:
+            return rfb.update() * random.choice((1, 3000))
+        case _:
+            found = [_rectangle(random) for _ in range(random.randint(1, 5))]
+            return struct.pack(">BxH", 0, random.choice((len(found), len(found), 65535))) + b"".join(found)
+
+
+def session(random: Random) -> bytes:
+    """Return all that a server says: a greeting and a first screen, then messages, some of it changed."""
+    whole = random.random() < 0.8
+    width, height = (64, 64) if whole else (random.choice(_SIZES), random.choice(_SIZES))
+    greeting = rfb.greeting(width, height, name=random.choice((b"a", b"", b"\xff\x1b[2J", b"QEMU", b"n" * 5000)))
+    if random.random() < 0.05:
+        greeting = greeting[:-6] + struct.pack(">I", random.choice((2**32 - 1, 2**20 + 1, 2**20)))
+    first = rfb.update(rfb.rectangle(0, 0, 64, 64, rfb.RAW, bytes(64 * 64 * 4)))
+    said = (
+        greeting
+        + (first if random.random() < 0.8 else b"")
+        + b"".join(_message(random) for _ in range(random.randint(0, 4)))
+    )
+    match random.randrange(5):
+        case 0:
+            return said[: random.randint(0, len(said))]
+        case 1:
+            return mutated(random, said)
+        case 2:
+            return mutated(random, greeting) + first
+        case _:
+            return said
+
+
+def _servers(folder: Path) -> Iterator[Try]:
+    def attempt(random: Random) -> None:
+        with rfb.playing(session(random)) as address:
+            screen = connect(
+                address,
+                random.choice((None, "secret")),
+                timeout_s=3.0,
+                encoding=random.choice(("auto", "raw", "zrle", "tight")),
+            )
+            try:
+                screen.frame()
+                screen.click(1, 1)
+                screen.settle(briefly=True)
+            finally:
+                screen.close()
+
+    yield attempt
+
+
+TARGETS = (Target("VNC servers", contextmanager(_servers), 60, most_s=25.0),)

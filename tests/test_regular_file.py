@@ -1,0 +1,62 @@
+"""Files that a user names: a FIFO, a device or an impossible name is an error, at once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.costs.prices import load_prices
+from pytest_vnc_use.errors import RecordingError, RunFolderError, SettingsError
+from pytest_vnc_use.plugin.toml_format import read_task_file
+from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.regular_file import read_regular
+from pytest_vnc_use.runs.uitask_trace import read_execution
+from pytest_vnc_use.safety.policy_file import load_policy
+
+
+@pytest.fixture(params=["fifo", "zero", "folder", "nul", "surrogate", "long"])
+def oddity(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    odd = tmp_path / "odd"
+    match request.param:
+        case "fifo":
+            os.mkfifo(odd)
+        case "zero":
+            odd.symlink_to("/dev/zero")
+        case "folder":
+            odd.mkdir()
+        case name:
+            odd = tmp_path / {"nul": "a\0b", "surrogate": "\ud800", "long": "a" * 5000}[name]
+    return odd
+
+
+def test_what_is_no_regular_file_is_an_error(oddity: Path) -> None:
+    with pytest.raises(OSError, match=r"odd|name"):
+        read_regular(oddity)
+    for read in (load_policy, read_task_file, load, read_execution, lambda path: load_prices(str(path))):
+        with pytest.raises((SettingsError, RecordingError, RunFolderError)):
+            read(oddity)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"abc")
+    with pytest.raises(OSError, match="at most 2 bytes, it has 3"):
+        read_regular(tmp_path / "large", 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[rule]]\nname = " + "0x" + "f" * 5000,
+        "a = " + "9" * 5000,
+        "a = " + "[" * 12_000,
+        "[[rule]]\ndecision='deny'\ntext='" + "(" * 5000 + ")" * 5000 + "'",
+    ],
+)
+def test_toml_that_python_cannot_read_is_an_error(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(text)
+    for read in (load_policy, read_task_file, lambda path: load_prices(str(path))):
+        with pytest.raises(SettingsError, match=r"a\.toml"):
+            read(file)
