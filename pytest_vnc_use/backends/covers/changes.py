@@ -137,8 +137,8 @@ def _edges(pixels: Pixels) -> Mask:
 def field_around(box: Region, screen: Pixels, paper: int, moved: Mask, margin: int = _MARGIN_PX) -> Region:
     """Return the box with all plain space to its sides, and up to its frame or `margin` rows above and below it.
 
-    Pixels that `moved` by themselves are no plain space, whatever they show now. Right beside the box they are the caret,
-    and plain space, whatever they show now.
+    What pixels that `moved` by themselves show now does not count. Right beside the box they are the caret, and plain
+    space; anything further away ends it.
     """
     plain = ((screen & COLOUR_BITS) == paper) & ~moved
     beside = box.grown(_CARET_BESIDE_PX, *moved.shape[::-1])
