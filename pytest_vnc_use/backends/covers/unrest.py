@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -57,6 +58,7 @@ class Unrest:
     def __init__(self, first: Pixels, span_s: float) -> None:
         self._span_s = span_s
         self._movers: list[_Mover] = []
+        self._once = self._again = np.zeros(first.shape, np.bool_)
         self.newest = first & COLOUR_BITS
 
     def look(self, screen: Pixels, now_s: float) -> None:
@@ -64,8 +66,11 @@ class Unrest:
         before, self.newest = self.newest, screen & COLOUR_BITS
         if before.shape != self.newest.shape:
             self._movers = []
+            self._once = self._again = np.zeros(screen.shape, np.bool_)
             return
-        for box in boxes_of(differing(before, self.newest)):
+        changed = differing(before, self.newest)
+        self._once, self._again = self._once | changed, self._again | (self._once & changed)
+        for box in boxes_of(changed):
             mover = next((each for each in self._movers if each.region.meets(box)), None)
             if mover is None:
                 mover = _Mover(box, now_s, now_s)
@@ -81,12 +86,14 @@ class Unrest:
         """Mark what shows nothing of a secret on a screen after it was typed.
 
         That is each part that looks as it did before, and what has no end of looks. A part of which less is known is
-        not marked: it may be a label that moved away to make room for the text.
+        not marked: it may be a label that moved away to make room for the text. What was drawn once is not marked
+        either: it may be the frame of the field, around a caret that blinks.
         """
         marked = np.zeros(screen.shape, np.bool_)
         for mover in self._movers:
             if mover.is_endless and mover.is_known(self._span_s) and not mover.region.is_within(CARET_PX):
-                mover.region.grown(_REACH_PX, *screen.shape[::-1]).part_of(marked)[:] = True
+                for box in self._boxes_again(mover):
+                    box.grown(_REACH_PX, *screen.shape[::-1]).part_of(marked)[:] = True
             for box, look in mover.looks:
                 if np.array_equal(box.part_of(screen) & COLOUR_BITS, look):
                     box.part_of(marked)[:] = True
@@ -97,5 +104,12 @@ class Unrest:
         marked = np.zeros(shape, np.bool_)
         for mover in self._movers:
             if mover.comes_back or mover.changes >= _CHANGES:
-                mover.region.part_of(marked)[:] = True
+                for box in self._boxes_again(mover):
+                    box.part_of(marked)[:] = True
         return marked
+
+    def _boxes_again(self, mover: _Mover) -> Iterator[Region]:
+        """Yield boxes around the pixels of a part that changed more than once."""
+        again = np.zeros(self._again.shape, np.bool_)
+        mover.region.part_of(again)[:] = mover.region.part_of(self._again)
+        return boxes_of(again)

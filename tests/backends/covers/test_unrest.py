@@ -47,3 +47,25 @@ def test_what_moved_fast_and_stopped_is_not_left_out() -> None:
     for look in range(2, 8):
         unrest.look(screen(look), look * 0.02)
     assert not unrest.left_out(screen(99)).any()
+
+
+def field(frame: int, caret: int, text: int = 0xFFFFFF) -> Pixels:
+    """Return a screen with the frame of a field, the caret in it and a text of one colour."""
+    pixels = np.full((100, 200), 0xFFFFFF, np.uint32)
+    pixels[40:60, 20:180] = frame
+    pixels[42:58, 22:178] = 0xFFFFFF
+    pixels[45:55, 40:90] = text
+    pixels[45:55, 30:32] = caret
+    return pixels
+
+
+def test_a_frame_that_is_drawn_once_around_a_caret_does_not_move_by_itself() -> None:
+    for frames in ((0, 7, 7, 7, 7, 7), (0, 0, 7, 7, 7, 7)):
+        unrest = Unrest(field(0, 0xFFFFFF), 1.0)
+        for number, frame in enumerate(frames):
+            unrest.look(field(frame, 0 if number % 2 else 0xFFFFFF), number * 0.5)
+        assert unrest.is_known
+        typed = field(7, 0, text=3)
+        assert not unrest.left_out(typed)[45:55, 40:90].any(), "a secret typed into the field is not learnt"
+        assert not unrest.moved(typed.shape)[45:55, 40:90].any(), "the plain space of the field ends there"
+        assert unrest.moved(typed.shape)[50, 31]
