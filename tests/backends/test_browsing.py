@@ -158,12 +158,12 @@ def test_the_browser_of_a_desktop_that_is_started_here(pages: Site) -> None:
     vnc_servers.require("Xtigervnc")
     vnc_servers.require("chromium")
     started = XvncDesktop(size=(1024, 768))
-    desktop = with_browser(started, lambda: browser_at("profile/DevToolsActivePort", started.read_file))
+    desktop = with_browser(started, lambda: browser_at("profile/DevToolsActivePort", started.read_file, timeout_s=60))
     try:
         with pytest.raises(DesktopError, match="no browser has been started"):
             _ = desktop.browser
         desktop.launch(["chromium", *QUIET, "--user-data-dir=profile", "--remote-debugging-port=0", pages.address])
-        desktop.browser.wait_for_text("Apples")
+        desktop.browser.wait_for_text("Apples", 60)
         assert desktop.browser.url == f"{pages.address}/"
     finally:
         desktop.stop()

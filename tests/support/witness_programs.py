@@ -36,7 +36,7 @@ class Witness:
         assert_becomes(lambda: self.read(name), text)
 
 
-def assert_becomes(look: Callable[[], Any], expected: object, timeout_s: float = 10.0) -> None:
+def assert_becomes(look: Callable[[], Any], expected: object, timeout_s: float = 30.0) -> None:
     """Assert that `look()` gives `expected` within a time: programs are told of what the hands do a moment later."""
     try:
         wait_for(lambda: look() == expected, "", timeout_s)
