@@ -157,7 +157,7 @@ def test_the_functions_can_be_declared_to_a_model(browser: Browser) -> None:
 def test_the_browser_of_a_desktop_that_is_started_here(pages: Site) -> None:
     vnc_servers.require("Xtigervnc")
     vnc_servers.require("chromium")
-    started = XvncDesktop(size=(1024, 768))
+    started = XvncDesktop(size=(1024, 768), start_timeout_s=60)
     desktop = with_browser(started, lambda: browser_at("profile/DevToolsActivePort", started.read_file, timeout_s=60))
     try:
         with pytest.raises(DesktopError, match="no browser has been started"):
