@@ -10,7 +10,7 @@ from pytest_vnc_use.cli.finding import Finding
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.inspection import ServerFacts
 
-RECIPES = "docs/servers.md"
+RECIPES = "https://github.com/pytest-vnc-use/pytest-vnc-use/blob/main/docs/servers.md"
 _X11VNC_NAME = re.compile(r"[\w.-]+:\d+")
 """The name that x11vnc gives a desktop: host and display."""
 _APPLE_VERSION = "3.889"
@@ -42,6 +42,6 @@ def _recognise(facts: ServerFacts) -> tuple[str, str]:
         return "TightVNC", "its security type Tight"
     if facts.extended_clipboard:
         return "TigerVNC", "its extended clipboard"
-    if _X11VNC_NAME.fullmatch(facts.name) and "Tight" in facts.encodings:
-        return "x11vnc", "its desktop is named as a host and a display"
+    if _X11VNC_NAME.fullmatch(facts.name):
+        return "x11vnc", "probably: its desktop is named as a host and a display"
     return "", ""
