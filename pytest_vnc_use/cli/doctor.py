@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pytest_vnc_use import assembly
 from pytest_vnc_use.cli.finding import Finding
 from pytest_vnc_use.cli.other_plugins import langsmith_in
+from pytest_vnc_use.cli.recipes import recipe_of
 from pytest_vnc_use.cli.typing_check import LIMIT_S, READS_LINES, check_lines, check_typing
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import (
@@ -197,6 +198,7 @@ def _given(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
         yield Finding("ok", "server", f"{server!r} speaks RFB {facts.version}, is named {facts.name!r}, {shown}")
         yield from _security(facts, controller.exposure)
         yield _pixels(facts)
+        yield recipe_of(server, facts)
         tried = Finding("--", "typing", "not tried: --no-typing")
         if typing:
             tried = check_typing(controller, server, wire.tunnel)

@@ -154,7 +154,7 @@ def tightvnc(
     """Yield Xtightvnc, which cannot choose a display by itself: the first of some that it gets."""
     security = ["-rfbauth", str(password_file)] if password_file else []
     shape = ["-geometry", f"{size[0]}x{size[1]}", "-depth", str(depth)]
-    for display in filter(_is_free, range(*_own_displays())):
+    for display in filter(is_free, range(*own_displays())):
         with running("Xtightvnc", f":{display}", *shape, "-localhost", *security, *options) as process:
             if _greets(5900 + display, process):
                 yield _x_vnc(process, display, 5900 + display)
@@ -162,13 +162,13 @@ def tightvnc(
     raise RuntimeError("Xtightvnc got no display")
 
 
-def _own_displays() -> tuple[int, int]:
+def own_displays() -> tuple[int, int]:
     """Return the range of displays in which no other worker of pytest-xdist looks."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     return 60 + 100 * worker, 160 + 100 * worker
 
 
-def _is_free(display: int) -> bool:
+def is_free(display: int) -> bool:
     """Return whether the display is free: a server that finds it taken ends later, while the other one answers."""
     return not any(Path(place).exists() for place in (f"/tmp/.X{display}-lock", f"/tmp/.X11-unix/X{display}"))
 

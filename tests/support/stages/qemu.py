@@ -23,7 +23,7 @@ from support.vnc_servers import on_free_port, running, wait_for
 _AXIS_MAX = 0x7FFF
 _SIZE_OF_TEXT = (720, 400)
 _SIZE_OF_MODE_12 = (640, 480)
-_BOOT_SECTOR = bytes.fromhex(
+BOOT_SECTOR = bytes.fromhex(
     "31c0 8ed8 8ed0 bc007c"  # xor ax, ax; mov ds, ax; mov ss, ax; mov sp, 0x7c00
     "b80300 cd10"  # video mode 3: text of 80 x 25
     "b401 b90726 cd10"  # hide the caret, which would blink
@@ -87,7 +87,7 @@ class Guest:
 def qemu(folder: Path, wish: Wish) -> Iterator[Stage]:
     """Run QEMU; nobody can ask for `wish.size`: the guest's is that of VGA's text."""
     boot = folder / "boot"
-    boot.write_bytes(_BOOT_SECTOR)
+    boot.write_bytes(BOOT_SECTOR)
     machine = ["-nodefaults", "-machine", "pc", "-accel", "tcg", "-m", "16", "-display", "none", "-vga", "std"]
     devices = ["-usb", "-device", "usb-tablet", "-drive", f"file={boot},format=raw,if=floppy,read-only=on"]
     logs = ["-debugcon", f"file:{folder / 'typed'}", "-trace", "input_event_*", "-D", str(folder / "trace")]
