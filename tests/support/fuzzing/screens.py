@@ -92,23 +92,42 @@ def session(random: Random) -> bytes:
             return said
 
 
-def _servers(folder: Path) -> Iterator[Try]:
+def _use(address: str, random: Random, timeout_s: float) -> None:
+    screen = connect(
+        address,
+        random.choice((None, "secret")),
+        timeout_s=timeout_s,
+        encoding=random.choice(("auto", "raw", "zrle", "tight")),
+    )
+    try:
+        screen.frame()
+        screen.click(1, 1)
+        screen.settle(briefly=True)
+    finally:
+        screen.close()
+
+
+def _servers(_folder: Path) -> Iterator[Try]:
     def attempt(random: Random) -> None:
         with rfb.playing(session(random)) as address:
-            screen = connect(
-                address,
-                random.choice((None, "secret")),
-                timeout_s=3.0,
-                encoding=random.choice(("auto", "raw", "zrle", "tight")),
-            )
-            try:
-                screen.frame()
-                screen.click(1, 1)
-                screen.settle(briefly=True)
-            finally:
-                screen.close()
+            _use(address, random, 3.0)
 
     yield attempt
 
 
-TARGETS = (Target("VNC servers", contextmanager(_servers), 60, most_s=25.0),)
+def _slow_servers(_folder: Path) -> Iterator[Try]:
+    """Yield a try of a server that says a few bytes at a time, or takes nothing of what it is told, or falls silent."""
+
+    def attempt(random: Random) -> None:
+        said, piece = session(random), random.choice((0, 1, 7, 500))
+        silent, is_deaf = random.random() < 0.5, random.random() < 0.5
+        with rfb.playing(said, then_silent=silent, is_deaf=is_deaf, piece=piece) as address:
+            _use(address, random, 1.0)
+
+    yield attempt
+
+
+TARGETS = (
+    Target("VNC servers", contextmanager(_servers), 60, most_s=25.0),
+    Target("slow and deaf VNC servers", contextmanager(_slow_servers), 12, most_s=25.0),
+)
