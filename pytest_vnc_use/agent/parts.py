@@ -16,8 +16,9 @@ from pytest_vnc_use.recordings.session import RecordedTest
 from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Frame, Report, RunStarted
 from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, RunObserver
-from pytest_vnc_use.verification.verifier import verify_function
+from pytest_vnc_use.verification.verifier import end_state_claim, failed_claim, verify_function
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ class AgentParts:
             desktop=self.connection,
             models=self.models,
             verify=lambda look, emit: verify_function(self.judge, look, emit, hide),
+            failed_claim=self._failed_claim,
             secrets=self.secrets,
             functions=self.functions,
             policy=own.policy or assembly.build_policy(self._settings(), ask=hitl_mode),
@@ -100,6 +102,10 @@ class AgentParts:
             test_id=test_id,
         )
         return Runner(context)
+
+    def _failed_claim(self, started: RunStarted, frame: Frame, report: Report) -> str:
+        claims = () if started.body_checks else started.expect or (end_state_claim(started.task),)
+        return failed_claim(self.judge, [self.secrets.declared.hide(each) for each in claims], frame, report)
 
     def _new_claims(self) -> Claims:
         recorded = self._own.recorded

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, Settings, option_name
 
@@ -34,12 +36,21 @@ FOLLOWERS: dict[str, tuple[str, ...]] = {
 
 def check_followed(settings: Settings) -> None:
     """Raise SettingsError if a setting has another value than its default, and the planner cannot follow it."""
-    planner = SERVER if settings.base_url else settings.planner
+    check_followed_by({planner_of(settings)}, settings)
+
+
+def check_followed_by(planners: Collection[str], settings: Settings) -> None:
+    """Raise SettingsError if a setting has another value than its default, and none of the planners can follow it."""
     for name, followers in FOLLOWERS.items():
         value = getattr(settings, name)
-        if planner not in followers and value != FIELDS[name].default:
+        if value != FIELDS[name].default and not set(planners) & set(followers):
             spelled = option_name(name) if name in OPTIONS else f"vnc_{name}"
             raise SettingsError(
                 f"{spelled} is for --vnc-planner={' or '.join(followers)}, and the planner {settings.planner!r} cannot "
                 f"follow it, got {value!r}; leave it out"
             )
+
+
+def planner_of(settings: Settings) -> str:
+    """Return the planner as FOLLOWERS names it."""
+    return SERVER if settings.base_url else settings.planner

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_vnc_use.assembly.followed import check_followed
+from pytest_vnc_use.assembly.in_turn import in_turn
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.safety.rules import Policy, Unmatched
 from pytest_vnc_use.settings.settings import PLANNERS, Settings
@@ -29,6 +30,7 @@ def counted_in(settings: Settings, look: Callable[[], bytes]) -> Callable[[int, 
 
     `look` gives the screen as PNG; it is asked where the size that is sent depends on that.
     """
+    settings = in_turn(settings)[0]
     in_pixels = settings.coordinates == "pixels" if settings.base_url else settings.planner in ("anthropic", "openai")
     if settings.planner in PLANNERS and not in_pixels:
         return lambda *_: (1000, 1000)
@@ -61,6 +63,15 @@ def _picture_limit(service: str, settings: Settings) -> PictureLimit | None:
 
 def build_planner(settings: Settings, functions: Sequence[Callable[..., object]] = ()) -> Planner:
     """Build the planner that the settings name. Raises SettingsError; KeyMissing if its key is missing."""
+    planners = tuple(_build_one(each, functions) for each in in_turn(settings))
+    if len(planners) == 1:
+        return planners[0]
+    from pytest_vnc_use.planners.common.cascade import Cascade
+
+    return Cascade(planners)
+
+
+def _build_one(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
     _check_base_url(settings)
     if settings.planner:
         check_followed(settings)
@@ -209,7 +220,11 @@ def model_of(settings: Settings) -> str:
 
 
 def build_judge(settings: Settings) -> Judge:
-    """Build the judge of claims, by default of the planner's service. Without one, every claim is unsure."""
+    """Build the judge of claims, by default of the planner's service. Without one, every claim is unsure.
+
+    Of several planners it is the last.
+    """
+    settings = in_turn(settings)[-1]
     judge = _named_judge(settings)
     if not _sends_smaller(settings):
         return judge
@@ -251,6 +266,7 @@ def _named_judge(settings: Settings) -> Judge:
 
 def judge_of(settings: Settings) -> str:
     """Return the service that judges; "" if none does."""
+    settings = in_turn(settings)[-1]
     if settings.judge or settings.planner in PLANNERS:
         return settings.judge or settings.planner
     return "gemini" if settings.judge_model else ""
@@ -258,6 +274,7 @@ def judge_of(settings: Settings) -> str:
 
 def model_that_judges(settings: Settings) -> str:
     """Return the judge's model: by default the planner's, unless that is of another service or can only act."""
+    settings = in_turn(settings)[-1]
     judge = judge_of(settings)
     acts_only = settings.model.startswith("gemini-2.5-computer-use")
     own = "" if acts_only or judge != settings.planner else settings.model
@@ -281,8 +298,8 @@ def build_budget(settings: Settings, ledger: Ledger | None = None) -> Budget:
 
     prices = load_prices(settings.prices)
     if settings.dollars or settings.max_dollars:
-        asked = {model_of(settings) if settings.planner in PLANNERS else "", model_that_judges(settings)}
-        for model in asked - {""}:
+        asked = {model_of(each) for each in in_turn(settings) if each.planner in PLANNERS}
+        for model in (asked | {model_that_judges(settings)}) - {""}:
             prices.check(model)
     test = Most(tokens=settings.tokens, dollars=settings.dollars)
     session = Most("--vnc-max-", settings.max_steps, settings.max_seconds, settings.max_tokens, settings.max_dollars)

@@ -40,6 +40,7 @@ from pytest_vnc_use.types import (
     Judged,
     Limits,
     ModelAsked,
+    Observation,
     Outcome,
     Report,
     RunEnded,
@@ -50,7 +51,7 @@ from pytest_vnc_use.types import (
     Usage,
 )
 from pytest_vnc_use.types.elements import Elements
-from pytest_vnc_use.types.protocols import Approver, Controller, Judge, Planner, RunObserver
+from pytest_vnc_use.types.protocols import Approver, Checked, Controller, Judge, Planner, RunObserver
 
 
 class DesktopAccess(Protocol):
@@ -114,14 +115,16 @@ class RunContext:
     """The things that all runs of an agent share.
 
     `settings` returns those that hold by now. `verify` makes the function by which a model asks the judge; it takes how
-    to look and whom to report to. Where a policy was given as an object (`given_policy`), a run that goes on in another
-    process must be given it again.
+    to look and whom to report to. `failed_claim` returns which claim of a run fails on a frame, and why; "" where none
+    does. Where a policy was given as an object (`given_policy`), a run that goes on in another process must be given it
+    again.
     """
 
     settings: Callable[[], Settings]
     desktop: DesktopAccess
     models: ModelAccess
     verify: Callable[[Callable[[], Frame], Report], Callable[..., object]]
+    failed_claim: Callable[[RunStarted, Frame, Report], str]
     secrets: Secrets
     functions: Mapping[str, Callable[..., object]]
     policy: Policy
@@ -270,6 +273,8 @@ class Runner:
         policy = self._own_policies.get(started.run_id, context.policy)
         review_context = ReviewContext(test_id=started.test_id, task=started.task)
         planner, acting = self._own_planners.get(started.run_id) or context.models.planner, controller
+        if isinstance(planner, Checked):
+            planner = planner.checked_by(lambda seen: context.failed_claim(started, _frame_of(seen), emit))
         if context.recorded and started.run_id not in self._own_planners:
             planner, acting = context.recorded.begin(started, planner, controller, folder, emit)
         context.desktop.keep_messages(folder, secrets.everything.hide)
@@ -341,3 +346,7 @@ class Runner:
     def forget_frames(self) -> None:
         """Take the kept frames as old: something was done after the newest run."""
         self._newest_steps = ()
+
+
+def _frame_of(observation: Observation) -> Frame:
+    return Frame(observation.frame, observation.load_png(observation.frame))

@@ -205,14 +205,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List the planners: a model, or a script."""
     from pytest_vnc_use.plain_text import line
 
-    planner_of = {
-        run["folder"]: run["planner"]
+    run_in = {
+        run["folder"]: run
         for reports in terminalreporter.stats.values()
         for report in reports
         for run in session_results.runs_attached_to(report)
         if run["planner"]
     }
-    planners = [*planner_of.values()]
+    planners = [run["planner"] for run in run_in.values()]
     for planner in sorted(set(planners)):
         count = planners.count(planner)
         terminalreporter.write_line(line(f"vnc-use: {count} {'run' if count == 1 else 'runs'} planned by {planner}"))
+    if changes := sum(run.get("planner_changes", 0) for run in run_in.values()):
+        terminalreporter.write_line(f"vnc-use:   {changes} {'change' if changes == 1 else 'changes'} of planner")

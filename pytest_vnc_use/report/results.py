@@ -19,7 +19,7 @@ from pytest_vnc_use.runs.folder import from_json, read_trace, to_json, write_ato
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.runs.reading import LARGEST, read_whole
 from pytest_vnc_use.runs.run_summary import outcome_of
-from pytest_vnc_use.types import FrameRef, Usage
+from pytest_vnc_use.types import HANDED_OVER, FrameRef, Usage
 
 FORMAT = "pytest-vnc-use results"
 VERSION = 1
@@ -44,6 +44,7 @@ class RunFigures:
     describe transient frames of a replay that its recording does not have. `usage` is that of the planner's answers and
     of the verdicts. `steps_s` is the duration of the steps, the model's thinking included. `dollars` is None if nobody
     counts them. `body_checks` says that the test has `expect=None`: no judge is asked about the end state.
+    `planner_changes` is how often another planner of a list took over.
     """
 
     folder: str
@@ -60,6 +61,7 @@ class RunFigures:
     dollars: float | None = None
     body_checks: bool = False
     rehearsal: int = 0
+    planner_changes: int = 0
 
 
 @dataclass(frozen=True)
@@ -212,6 +214,7 @@ def figures_of(run_folder: Path) -> RunFigures:
         dollars=trace.dollars,
         verdicts=tuple(JudgedClaim(each.claim, each.kind, each.reason, each.model) for each in trace.verdicts),
         transients=tuple(each.problem for each in trace.transients),
+        planner_changes=sum(HANDED_OVER in turn.decision.provider_details for turn in trace.turns),
     )
 
 

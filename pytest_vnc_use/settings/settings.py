@@ -38,10 +38,17 @@ PLANNERS = ("gemini", "anthropic", "openai")
 
 
 def _planner(text: str) -> str:
-    module, colon, name = text.partition(":")
-    if text not in ("", *PLANNERS) and not (colon and module and name.isidentifier()):
-        raise ValueError(f"one of {', '.join(PLANNERS)}, or package.module:name")
+    if not all(_is_planner(each.strip()) for each in text.split(",")) and text:
+        raise ValueError(
+            f"one of {', '.join(PLANNERS)}, one of them with a model (gemini:flash), package.module:name, or several "
+            "with commas, cheap ones first"
+        )
     return text
+
+
+def _is_planner(text: str) -> bool:
+    before, colon, name = text.partition(":")
+    return text in PLANNERS or bool(colon and before and name and (before in PLANNERS or name.isidentifier()))
 
 
 def _setting(default: Any, read: Callable[[str], Any], help_text: str, metavar: str = "") -> Any:
@@ -160,7 +167,7 @@ class Settings:
     planner: str = _setting(
         "",
         _planner,
-        "decides what to do: gemini, anthropic, openai (asks a model, costs money) or package.module:name of yours",
+        "decides: gemini, anthropic, openai (asks a model: costs money), module:name; several: gemini:flash,gemini:pro",
         "WHO",
     )
     model: str = _setting("", str, "the planner's model (gemini-3.8-flash, gpt-5.5)", "NAME")

@@ -199,6 +199,14 @@ class EndsRun(Protocol):
         """Close it; it can be opened again."""
 
 
+@runtime_checkable
+class Checked(Protocol):
+    """A Planner of several, which asks before its last whether the end of a run is one."""
+
+    def checked_by(self, failed_claim: Callable[[Observation], str]) -> Planner:
+        """Return the planner with a function that says what is wrong with a task that is taken for done, or ""."""
+
+
 class Judge(Protocol):
     """A judge that says whether a claim about the screen holds."""
 

@@ -93,10 +93,10 @@ def not_carried_out(line: str) -> str:
 def task_in_words(task: str, earlier: Sequence[Turn]) -> str:
     """Return the task, how a secret of it looks, and a summary of these turns, of bounded length."""
     secret = COVERED if SECRET_MARK.search(task) else ""
-    return "\n\n".join(filter(None, [task, secret, _earlier_in_words(earlier)]))
+    return "\n\n".join(filter(None, [task, secret, earlier_in_words(earlier)]))
 
 
-def _earlier_in_words(turns: Sequence[Turn]) -> str:
+def earlier_in_words(turns: Sequence[Turn]) -> str:
     """Return a line for each of the newest steps, and the number of steps before them; "" if there are none."""
     steps = [step for turn in turns for step in turn.steps]
     lines = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …" for line in map(_format_step, steps)]
