@@ -52,7 +52,7 @@ def _report(arguments: argparse.Namespace) -> int:
         raise SettingsError("--merge needs -o FOLDER: the pages go there")
     if arguments.markdown and (arguments.merge or arguments.one_file):
         raise SettingsError("--markdown writes text: it goes neither with --merge nor with --one-file")
-    paths = [Path(path) for path in arguments.path or arguments.merge]
+    paths = [_named(Path(path)) for path in arguments.path or arguments.merge]
     if arguments.markdown:
         return _markdown(find_runs(paths), arguments.folder)
     told = results_of_shards(paths) if arguments.merge else results_beside(paths)
@@ -65,6 +65,11 @@ def _report(arguments: argparse.Namespace) -> int:
     page = write_report(runs, folder, told, one_file=arguments.one_file)
     print(plain(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
     return 0
+
+
+def _named(path: Path) -> Path:
+    """Return the path, by its full name where its last part is none."""
+    return path if path.name not in ("", "..") else path.resolve()
 
 
 def _check_folder(folder: Path) -> None:

@@ -250,8 +250,9 @@ def read_results(path: Path) -> SessionResults:
         content: Any = load_json(read_whole(path, LARGEST))
     except (OSError, ValueError, RecursionError) as exc:
         raise RunFolderError(f"{str(path)!r} must be results in JSON: {exc}") from exc
-    header = {name: content.get(name) for name in ("format", "version")} if isinstance(content, dict) else content
+    header = {name: content.get(name) for name in ("format", "version")} if isinstance(content, dict) else None
     match header:
         case {"format": str(form), "version": int(version)} if form == FORMAT and version <= VERSION:
             return from_json(SessionResults, content)
-    raise RunFolderError(f"{str(path)!r} must be {FORMAT} up to version {VERSION}, got {got(header)}")
+    seen = got(header) if header else f"a {type(content).__name__}"
+    raise RunFolderError(f"{str(path)!r} must be {FORMAT} up to version {VERSION}, got {seen}")

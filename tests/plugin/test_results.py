@@ -448,7 +448,7 @@ def test_a_long_table_is_cut() -> None:
     ("text", "told"),
     [
         ("{", "must be results in JSON"),
-        ("[]", r"must be pytest-vnc-use results up to version 1, got \[\]"),
+        ("[]", "must be pytest-vnc-use results up to version 1, got a list"),
         ('{"format": "pytest-vnc-use results", "version": 2}', "up to version 1, got .*'version': 2"),
         ('{"format": "pytest-vnc-use results", "version": 1}', "does not fit"),
     ],

@@ -9,8 +9,9 @@ from pathlib import Path
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.page.session_view import NOT_FOUND, Told
 from pytest_vnc_use.report.page.text import without_place
-from pytest_vnc_use.report.results import ItemResult, read_results
-from pytest_vnc_use.runs.reading import read_whole
+from pytest_vnc_use.report.results import ItemResult, SessionResults, read_results
+from pytest_vnc_use.report.session_problems import session_problems
+from pytest_vnc_use.runs.reading import LARGEST, read_whole
 
 _TRACE, _RESULTS = "trace.jsonl", "vnc-results.json"
 
@@ -47,8 +48,14 @@ def _told(files: Iterable[Path], shard: str = "") -> Told:
             problems.append((file.name, without_place(exc, file)))
         else:
             results.extend(read.tests)
-            problems.extend((shard, problem) for problem in read.problems)
+            problems.extend((shard, problem) for problem in read.problems or _untold(read))
     return Told(results, problems, is_partial)
+
+
+def _untold(read: SessionResults) -> Iterator[str]:
+    """Yield what the exit status of a session says that its problems do not."""
+    if read.exit_status is not None:
+        yield from session_problems(read.exit_status, (), 0, has_bad=any(test.is_bad for test in read.tests))
 
 
 def results_of_shards(paths: Iterable[Path]) -> Told:
@@ -80,7 +87,7 @@ def results_files(*paths: Path) -> Iterator[Path]:
             if _TRACE in files:
                 inner.clear()
             elif _RESULTS in files:
-                file = Path(folder, _RESULTS).resolve()
+                file = Path(folder).resolve() / _RESULTS
                 if (content := _content(file)) not in seen:
                     seen.add(content)
                     yield file
@@ -89,7 +96,7 @@ def results_files(*paths: Path) -> Iterator[Path]:
 def _content(file: Path) -> bytes:
     """Return the content of a file, or its name where it cannot be read."""
     try:
-        return read_whole(file)
+        return read_whole(file, LARGEST)
     except OSError:
         return os.fsencode(file)
 

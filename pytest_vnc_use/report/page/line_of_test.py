@@ -30,6 +30,8 @@ def line_of_result(result: ItemResult, shown: Sequence[Shown], of: int = 1) -> T
     more += [f"one of {of} results of this test"] if of > 1 else []
     gone = len(result.runs) - len(shown)
     more += [f"{gone} of its runs {'is' if gone == 1 else 'are'} not here"] if gone > 0 else []
+    failed = "" if result.is_bad else _failed_in_folder([run for run, _ in last])
+    more += [f"the result beside the runs says {short(result.result, 40)}"] if failed else []
     runs = [run.line(page) for run, page in last]
     return TestLine(
         test=short(result.test, 500),
@@ -37,16 +39,22 @@ def line_of_result(result: ItemResult, shown: Sequence[Shown], of: int = 1) -> T
         badge=Badge(short(result.result, 40), tone_of(result.result)),
         triage=short(result.triage or "", 40),
         rule=short(result.rule, 300),
-        message=short(result.message, 500),
+        message=short(failed or result.message, 500),
         runs=runs,
         aside=_aside(shown, last),
         seconds=_known(result.duration_s) or 0.0,
         dollars=_known(result.dollars),
         started=_started(shown),
         more=", ".join(more),
-        is_bad=result.is_bad,
+        is_bad=result.is_bad or bool(failed),
         difference=_difference(runs),
     )
+
+
+def _failed_in_folder(last: Iterable[ShownRun]) -> str:
+    """Return that the folder of one of the last runs says that the test failed; "" if none does."""
+    ended = next((run.ended for run in last if run.ended and run.ended.is_bad), None)
+    return f"the folder of its run says {ended.result}: {ended.message}" if ended else ""
 
 
 def line_of_runs(shown: Sequence[Shown]) -> TestLine:

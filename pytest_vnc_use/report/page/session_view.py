@@ -16,7 +16,8 @@ from pytest_vnc_use.report.results import ItemResult
 
 _ORDER = ("failed", "error", DID_NOT_END, "broke", "unreadable", "xpassed", "unfinished")
 _LONGEST_PROBLEM = 150
-_VARYING = re.compile(r"\d[\d.,]*|0x[0-9a-f]+|'[^']*'|\"[^\"]*\"")
+_VARYING = re.compile(r"\d[\d.,]*|0x[0-9a-f]+|'[^']*/[^']*'")
+"""The numbers and paths of a message. Messages that differ in nothing else tell of the same."""
 
 
 @dataclass(frozen=True)

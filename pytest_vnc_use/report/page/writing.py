@@ -30,6 +30,13 @@ from pytest_vnc_use.runs.folder import write_atomically
 
 INDEX = "index.html"
 SHARED = ("report.css", "report.js")
+_OURS = {
+    INDEX: (b'content="pytest-vnc-use"', b'href="report.css"', b"--ground: #fff; --raised"),
+    "report.css": (b"--ground: #fff; --raised",),
+    "report.js": (b"a report's pages",),
+}
+"""A text near the beginning of each file by which a report is known, of older versions too."""
+_BEGINNING = 64_000
 _FOREIGN = re.compile(r"[^\w.-]+", re.ASCII)
 
 Source = Callable[..., str]
@@ -55,9 +62,11 @@ def write_report(
 ) -> Path:
     """Write the pages of a session and of these runs into a folder, and return the path of the first page.
 
-    With `one_file` it is a single file. `quick` is that of `show_run`. Raises RunFolderUnwritable.
+    With `one_file` it is a single file. `quick` is that of `show_run`. Raises RunFolderUnwritable, also where a file is
+    in the way that is no part of a report.
     """
     try:
+        _check_replaceable(folder, [INDEX] if one_file else _OURS)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if one_file:
             from pytest_vnc_use.report.page.one_file import write_one_file
@@ -66,6 +75,17 @@ def write_report(
         return _write_folder(runs, folder, told, quick=quick)
     except OSError as exc:
         raise RunFolderUnwritable(f"cannot write the report into {str(folder)!r}: {exc}") from exc
+
+
+def _check_replaceable(folder: Path, names: Iterable[str]) -> None:
+    """Raise RunFolderUnwritable if a file of one of these names is there and is none of a report."""
+    for name in names:
+        if not (file := folder / name).is_file():
+            continue
+        with file.open("rb") as content:
+            beginning = content.read(_BEGINNING)
+        if not any(mark in beginning for mark in _OURS[name]):
+            raise RunFolderUnwritable(f"{str(file)!r} is no part of a report, and stays as it is: name another folder")
 
 
 def _write_folder(runs: Iterable[Path], folder: Path, told: Told, *, quick: bool) -> Path:
