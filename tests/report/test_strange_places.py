@@ -96,7 +96,7 @@ def test_results_that_are_a_link_are_not_read(run: Path, tmp_path: Path) -> None
 
 def test_a_message_does_not_hold_what_is_no_result(tmp_path: Path) -> None:
     (tmp_path / "vnc-results.json").write_text(json.dumps(["hunter2"]))
-    with pytest.raises(RunFolderError, match="got a list$"):
+    with pytest.raises(RunFolderError, match=r"got a list$"):
         read_results(tmp_path / "vnc-results.json")
 
 
