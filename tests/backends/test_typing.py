@@ -26,6 +26,7 @@ TEXTS = {
     "greek": "Ωραία Ελλάδα",
     "cyrillic": "Съешь ещё этих мягких булок",
     "cjk": "日本語 漢字 한국어",
+    "right to left": "שלום עולם, مرحبا بالعالم",
     "emoji": "😀 👍🏽 👩‍💻",
     "combining": "e\u0301 a\u0308 n\u0303",
     "many": "".join(map(chr, range(0x4E00, 0x4E00 + 300))),

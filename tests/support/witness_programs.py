@@ -134,12 +134,12 @@ def page_server() -> Iterator[Page]:
 
 
 @contextmanager
-def chromium_page(server: VncServer, profile: Path) -> Iterator[Page]:
+def chromium_page(server: VncServer, profile: Path, *options: str) -> Iterator[Page]:
     """Yield Chromium filling the screen with the page."""
     quiet = ["--no-sandbox", "--no-first-run", "--disable-gpu", "--disable-sync", "--disable-background-networking",
              "--disable-component-update", "--password-store=basic", "--disable-dev-shm-usage"]  # fmt: skip
     with page_server() as page:
         places = [f"--user-data-dir={profile}", "--window-position=0,0", "--window-size=1024,768"]
-        with server.run("chromium", *quiet, *places, "--kiosk", page.address):
+        with server.run("chromium", *quiet, *places, "--kiosk", *options, page.address):
             wait_for(lambda: page.last("ready"), "the page's start", 30)
             yield page

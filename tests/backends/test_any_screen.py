@@ -1,0 +1,120 @@
+"""Screens that are not plain: two pixels a point, a size that changes in a run, two monitors, fewer colours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Click, Observation
+from support import vnc_servers
+from support.gemini_server import GeminiServer, calls, text
+from support.vnc_servers import VncServer, qt_on_x
+from support.witness_programs import WITNESS, Witness, assert_becomes, chromium_page, openbox, window_of, xterm
+
+pytestmark = pytest.mark.desktop
+
+Connect = Callable[..., VNCController]
+
+
+@pytest.fixture
+def wide() -> Iterator[VncServer]:
+    with vnc_servers.tigervnc(size=(2048, 768)) as server, openbox(server):
+        yield server
+
+
+# --- two pixels a point ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.browser
+def test_a_click_lands_in_a_page_of_two_pixels_a_point(connected: Connect, tmp_path: Path) -> None:
+    scale = "--force-device-scale-factor=2"
+    with vnc_servers.tigervnc() as server, openbox(server), chromium_page(server, tmp_path, scale) as page:
+        assert page.last("ready") == [512, 384]
+        connected(server).click(400, 620)
+        assert_becomes(lambda: page.last("mouseup"), [0, 1, 200, 310])
+
+
+def test_a_click_lands_in_a_program_of_two_pixels_a_point(
+    connected: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QT_SCALE_FACTOR", "2")
+    with vnc_servers.tigervnc() as server, qt_on_x(server, WITNESS, str(tmp_path)):
+        window_of(server, "witness")
+        hands = connected(server)
+        hands.click(20, 40)
+        hands.type_text("large")
+        Witness(server, tmp_path).expect("line", "large")
+
+
+# --- another size in the middle of a run -----------------------------------------------------------------------------
+
+
+def test_another_size_in_the_middle_of_a_run_ends_it_and_is_told(tmp_path: Path) -> None:
+    for program in ("Xtigervnc", "xrandr", "xterm"):
+        vnc_servers.require(program)
+    desktop = XvncDesktop(size=(1024, 768))
+
+    def resize(_: Observation) -> Click:
+        assert desktop.run(["xrandr", "-s", "800x600"]).exit_code == 0
+        return Click(1023, 767)
+
+    settings = Settings(server=desktop.server, runs_dir=str(tmp_path))
+    try:
+        desktop.launch(["xterm", "-geometry", "40x10"])
+        with (
+            VncUseAgent(vnc_password=desktop.password, settings=settings, planner=resize) as agent,
+            pytest.raises(DesktopError, match=r"size changed from 1024x768 to 800x600 during the run; .* must keep"),
+        ):
+            agent.run("Click into the corner")
+    finally:
+        desktop.stop()
+    assert not [step for step in read_trace(agent.runs[-1]).steps if not step.error], "a click at an old point"
+
+
+# --- two monitors ----------------------------------------------------------------------------------------------------
+
+
+def test_two_monitors_are_one_screen(wide: VncServer, connected: Connect, tmp_path: Path) -> None:
+    wide.output_of("xrandr", "--setmonitor", "left", "1024/270x768/200+0+0", "VNC-0")
+    wide.output_of("xrandr", "--setmonitor", "right", "1024/270x768/200+1024+0", "none")
+    assert b"Monitors: 2" in wide.output_of("xrandr", "--listmonitors")
+    hands = connected(wide)
+    assert hands.size == (2048, 768)
+    with xterm(wide, f"cat >{tmp_path}/typed", geometry="60x10+1100+100"):
+        hands.perform(Click(1200, 200))
+        hands.type_text("right\n")
+        assert_becomes(lambda: (tmp_path / "typed").read_text("utf-8"), "right\n")
+
+
+# --- fewer colours ---------------------------------------------------------------------------------------------------
+
+ONE_TEST = """
+import pytest
+
+@pytest.mark.vnc_task("Click it", expect=None)
+def test_it(vnc_agent):
+    assert vnc_agent.runs
+"""
+
+
+def test_a_recording_of_more_colours_drifts_and_is_told(
+    pytester: pytest.Pytester, run: Callable[..., pytest.RunResult]
+) -> None:
+    vnc_servers.require("Xtigervnc")
+    pytester.makepyfile(ONE_TEST)
+    with GeminiServer([calls(("click", {"x": 500, "y": 500})), text("done")]) as server:
+        run(server, "--vnc-server=xvnc", "--vnc-record=rewrite", "-ovnc_rehearse=0").assert_outcomes(passed=1)
+        for depth, outcome in ((24, {"passed": 1}), (16, {"failed": 1})):
+            result = run(server, "--vnc-server=xvnc", "--vnc-record=replay", f"-ovnc_depth={depth}")
+            result.assert_outcomes(**outcome)
+    (test,) = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())["tests"]
+    assert (test["triage"], "as recorded" in test["message"]) == ("inconclusive", True)
