@@ -121,7 +121,7 @@ def test_a_shared_desktop_whose_program_ended_is_replaced(pytester: pytest.Pytes
 
 
 KILLS_X = """
-        import contextlib, os, signal
+        import contextlib, os, select, signal
         from pathlib import Path
 
         def is_x(entry, desktop):
@@ -131,7 +131,10 @@ KILLS_X = """
 
         def kill_x(desktop):
             (entry,) = (entry for entry in Path("/proc").iterdir() if is_x(entry, desktop))
+            ended = os.pidfd_open(int(entry.name))
             os.kill(int(entry.name), signal.SIGKILL)
+            select.select([ended], [], [])  # until then it may still answer
+            os.close(ended)
 """
 
 
