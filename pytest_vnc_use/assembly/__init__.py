@@ -40,11 +40,18 @@ from pytest_vnc_use.assembly.models import (
     model_that_judges as model_that_judges,
     no_planner as no_planner,
 )
+from pytest_vnc_use.settings.env_file import use_named_env_file
 from pytest_vnc_use.settings.fallbacks import fallback_layer, fallbacks_in_words as fallbacks_in_words
 from pytest_vnc_use.settings.settings import Settings, environment_layer, merge
+from pytest_vnc_use.settings.variables import from_file
 
 
 def settings_of(given: Mapping[str, object]) -> Settings:
-    """Return settings from Python keyword arguments over the environment."""
+    """Return settings from Python keyword arguments over the environment and the file that it names.
+
+    Raises SettingsError.
+    """
+    if not from_file:
+        use_named_env_file()
     layers = (environment_layer(), (given, str))
     return merge(fallback_layer(layers), *layers)

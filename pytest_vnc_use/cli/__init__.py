@@ -38,13 +38,14 @@ from typing import TYPE_CHECKING
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
 from pytest_vnc_use.cli import init, record, report, results
-from pytest_vnc_use.cli.env_file import use_env_file_of_ini, use_named_env_file
+from pytest_vnc_use.cli.env_file import use_env_file_of_ini
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.loop.resume import check_origin
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import path_of, read_trace
 from pytest_vnc_use.runs.transcript import plain
+from pytest_vnc_use.settings.env_file import use_named_env_file
 from pytest_vnc_use.settings.secret_sources import read_secret
 from pytest_vnc_use.settings.settings import FIELDS, Settings, environment_layer, read_value
 from pytest_vnc_use.settings.variables import VARIABLES

@@ -1,18 +1,11 @@
-"""The file of variables for `cua-vnc`: the one that the environment names, and for `doctor` also the ini file's."""
+"""The file of variables for `cua-vnc doctor`: the one that the environment names, else the ini file's."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from pytest_vnc_use.settings.env_file import use_env_file
-
-VARIABLE = "VNC_USE_ENV_FILE"
-
-
-def use_named_env_file() -> None:
-    """Take the variables of the file that the environment names, if it names one. Raises SettingsError."""
-    use_env_file(os.environ.get(VARIABLE), Path.cwd())
+from pytest_vnc_use.settings.env_file import VARIABLE, use_env_file
 
 
 def use_env_file_of_ini() -> None:

@@ -12,6 +12,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.regular_file import read_regular
 from pytest_vnc_use.settings.variables import from_file
 
+VARIABLE = "VNC_USE_ENV_FILE"
 _MOST_BYTES = 1 << 20
 _LINE = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)")
 _QUOTED = re.compile(r"""'([^']*)'|"([^"\\$`]*)\"""")
@@ -28,6 +29,11 @@ def use_env_file(named: object, base: Path) -> Callable[[], None]:
     found = read_env_file(base / str(named)) if named else {}
     _put(found)
     return partial(_put, earlier)
+
+
+def use_named_env_file() -> None:
+    """Take the variables of the file that the environment names, if it names one. Raises SettingsError."""
+    use_env_file(os.environ.get(VARIABLE), Path.cwd())
 
 
 def _put(variables: Mapping[str, str]) -> None:

@@ -208,6 +208,14 @@ def test_a_server_of_the_first_protocol_chooses_the_security_type_itself() -> No
     assert found == Finding("ok", "security", "offers VncAuth; used here: VncAuth")
 
 
+def test_the_recipe_of_a_server_that_only_its_own_viewer_can_open() -> None:
+    with greeting(b"RFB 003.889\n" + bytes([4, 30, 33, 35, 36])) as address:
+        found = {each.about: each for each in diagnose(Settings(server=address), typing=False)}
+    assert (found["security"].word, found["recipe"].word) == ("FAIL", "ok")
+    assert "offers Apple, type 33, type 35, type 36; none of it fits" in found["security"].said
+    assert found["recipe"].said.startswith("macOS (RFB 3.889): ")
+
+
 @pytest.mark.container
 @pytest.mark.desktop
 def test_an_interrupted_doctor_shows_no_traceback() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use import VncUseAgent, assembly
 from pytest_vnc_use.desktops.processes.environment import inheritable
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common.endpoint import found_key
@@ -40,6 +40,22 @@ def test_its_variables_count_where_the_environment_has_none(file: Path, monkeypa
     assert env_file_in_words() == (
         "read from the file: VNC_USE_PASSWORD, SHOP; the environment's own count: GOOGLE_API_KEY, VNC_USE_STEPS"
     )
+
+
+def test_an_agent_in_plain_python_reads_the_file_that_the_environment_names(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text("VNC_USE_STALL=7\n")
+    monkeypatch.setenv("VNC_USE_ENV_FILE", str(file))
+    assert VncUseAgent().settings.stall == 7
+    monkeypatch.setenv("VNC_USE_STALL", "9")
+    assert VncUseAgent().settings.stall == 9
+
+
+def test_an_agent_refuses_a_named_file_that_is_not_there(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VNC_USE_ENV_FILE", str(file))
+    with pytest.raises(SettingsError, match=r"\.env' cannot be read: No such file"):
+        VncUseAgent()
 
 
 def test_its_keys_are_redacted_and_no_program_gets_any_variable(file: Path) -> None:
