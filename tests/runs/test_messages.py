@@ -33,6 +33,11 @@ def without_times(folder: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in line.items() if name != "at_s"} for line in kept(folder)]
 
 
+def of_input(folder: Path) -> list[dict[str, Any]]:
+    """The messages that are not about the screen, which a server draws when it likes."""
+    return [line for line in without_times(folder) if line["kind"] not in ("encodings", "update request")]
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> MessageLog:
     log = MessageLog()
@@ -87,7 +92,7 @@ def test_what_a_connection_sent(hands: VNCController, tmp_path: Path) -> None:
     hands.type_text("aB")
     lines = kept(tmp_path)
     assert [line["at_s"] for line in lines] == sorted(line["at_s"] for line in lines)
-    told = without_times(tmp_path)
+    told = of_input(tmp_path)
     point = {"kind": "pointer", "x": 20, "y": 30}
     assert told[:5] == [
         {"kind": "key", "key": "shift", "down": True},
@@ -100,6 +105,19 @@ def test_what_a_connection_sent(hands: VNCController, tmp_path: Path) -> None:
     assert (drag[0]["x"], drag[-1]["x"], drag[-1]["buttons"], drag[-2]["buttons"]) == (1, 40, [], ["left"])
     keys = [(line["key"], line["down"]) for line in told[5:] if line["kind"] == "key"]
     assert keys == [("a", True), ("a", False), ("shift", True), ("B", True), ("B", False), ("shift", False)]
+
+
+@pytest.mark.desktop
+def test_what_is_asked_of_the_server_about_its_screen(log: MessageLog, tigervnc: VncServer, tmp_path: Path) -> None:
+    with closing(connect(tigervnc.address, tap=log)) as hands:
+        width, height = hands.size
+        hands.frame()
+    sent = without_times(tmp_path)
+    (chosen, *_) = (line["names"] for line in sent if line["kind"] == "encodings")
+    assert {"RAW", "PSEUDO_CURSOR", "PSEUDO_DESKTOP_SIZE"} <= set(chosen)
+    area = {"kind": "update request", "x": 0, "y": 0, "width": width, "height": height}
+    assert [{**area, "incremental": later} in sent for later in (False, True)] == [True, True]
+    assert {**area, "width": 1, "height": 1, "incremental": False} in sent
 
 
 @pytest.mark.desktop
@@ -123,7 +141,7 @@ def test_no_byte_of_a_secret(log: MessageLog, hands: VNCController, tmp_path: Pa
     hands.type_text("x")
     written = (tmp_path / FILE).read_text()
     assert not [name for name, value in values.items() if value in written]
-    told = without_times(tmp_path)
+    told = of_input(tmp_path)
     assert [line["text"] for line in told if line["kind"] == "text"] == [
         *(text for name in names for text in (f"user\t<secret:{name}>", f"<secret:{name}>")),
         *("<secret:WIDE>", "<totp:SHARED>"),
@@ -150,7 +168,7 @@ def test_an_agents_run_keeps_them_if_it_is_asked_to(tigervnc: VncServer, tmp_pat
     with xterm(tigervnc, "cat >/dev/null"):
         assert not (run() / FILE).exists()
         folder = run(keep_messages=True)
-    lines = without_times(folder)
+    lines = of_input(folder)
     texts = [line["text"] for line in lines if line["kind"] == "text"]
     assert texts == ["<secret:PIN>"] * 4  # with covers, the last character of a secret is typed by itself
     assert {line["key"] for line in lines if line["kind"] == "key"} == {"f5"}

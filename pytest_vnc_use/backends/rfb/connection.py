@@ -74,6 +74,7 @@ class Connection:
         self.framebuffer = Framebuffer()
         self._factory = self._new_factory(self.framebuffer)
         self._factory.wire, self._factory.encoding = wire, self._encoding
+        self._factory.outgoing = self.outgoing
         reactor.callFromThread(self._dial, place, deadline.remaining_s)
         try:
             self._wait_first_frame(deadline.remaining_s)

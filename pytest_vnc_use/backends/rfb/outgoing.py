@@ -35,6 +35,17 @@ class Outgoing:
         if self._tap and not self._is_quiet:
             self._tap.note([{"kind": "clipboard", "text": text}])
 
+    def encodings(self, names: Sequence[str]) -> None:
+        """Tell in which encodings the server may send the screen."""
+        if self._tap:
+            self._tap.note([{"kind": "encodings", "names": list(names)}])
+
+    def update_request(self, x: int, y: int, width: int, height: int, incremental: bool) -> None:
+        """Tell which part of the screen the server is asked for, and whether only once it has changed."""
+        if self._tap:
+            area = {"x": x, "y": y, "width": width, "height": height}
+            self._tap.note([{"kind": "update request", **area, "incremental": incremental}])
+
     @contextmanager
     def typing(self, text: str) -> Iterator[None]:
         """Type a text meanwhile. If it holds a secret, tell of it as a whole, and not of its keys."""

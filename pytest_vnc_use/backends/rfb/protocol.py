@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 
 from twisted.internet.base import DelayedCall
 from twisted.internet.interfaces import ITCPTransport
@@ -17,6 +18,7 @@ from pytest_vnc_use.backends.rfb.encodings.tight import Tight
 from pytest_vnc_use.backends.rfb.encodings.zrle import Zrle
 from pytest_vnc_use.backends.rfb.handshake import ConnectionFactory, SecuredClient
 from pytest_vnc_use.backends.rfb.keepalive import Pulse
+from pytest_vnc_use.backends.rfb.outgoing import Outgoing
 from pytest_vnc_use.backends.rfb.reactor import reactor
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.backends.screen.pointer_shape import PointerShape
@@ -43,6 +45,7 @@ class DesktopFactory(ConnectionFactory):
         self.protocol = DesktopProtocol
         self.encoding: EncodingChoice = "auto"
         self.opened: DesktopProtocol | None = None
+        self.outgoing = Outgoing()
 
 
 class DesktopProtocol(SecuredClient):
@@ -135,7 +138,21 @@ class DesktopProtocol(SecuredClient):
         rows = -(-Trial.PIXELS // self.width) if self._trial else self.height
         self.framebufferUpdateRequest(height=min(self.height, rows))
 
+    def setEncodings(self, list_of_encodings: Collection[Encoding]) -> None:
+        """Say which encodings are read here, in order of preference."""
+        self.factory.outgoing.encodings([encoding.name for encoding in list_of_encodings])
+        super().setEncodings(list_of_encodings)
+
     # --- the screen ---
+
+    def framebufferUpdateRequest(
+        self, x: int = 0, y: int = 0, width: int | None = None, height: int | None = None, incremental: bool = False
+    ) -> None:
+        """Ask for a part of the screen, by default for all of it; if `incremental`, once it has changed."""
+        width = self.width - x if width is None else width
+        height = self.height - y if height is None else height
+        self.factory.outgoing.update_request(x, y, width, height, incremental)
+        super().framebufferUpdateRequest(x, y, width, height, incremental)
 
     def _handleRectangle(self, block: bytes) -> None:
         x, y, width, height, encoding = struct.unpack("!HHHHi", block)
