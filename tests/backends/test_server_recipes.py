@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import os
 import re
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from PIL import Image
 
 from pytest_vnc_use.backends.inspection import ServerFacts, inspect
 from pytest_vnc_use.backends.vnc import VNCController
@@ -20,32 +25,41 @@ from support.paths import ROOT
 from support.stages import libvncserver, qt
 from support.stages.qemu import BOOT_SECTOR
 from support.stages.stage import Stage, Wish
-from support.vnc_servers import PACKAGES, is_free, own_displays, require, running, wait_for
+from support.vnc_servers import PACKAGES, is_free, own_displays, require, require_pyside, running, wait_for
 
 PAGE = (ROOT / "docs" / "servers.md").read_text(encoding="utf-8")
-SECTIONS = re.findall(r"^### (.+)\n(?:(?!^###).*\n)*?```bash\n((?:.*\n)*?)```\n\nIts address is .*?`(.+?)`", PAGE, re.M)
+SECTIONS = re.findall(
+    r"^### (.+)\n(?:(?!^###).*\n)*?```bash\n((?:(?!```).*\n)*)```\n\nIts address is .*?`(.+?)`", PAGE, re.M
+)
+NAMED_AS_THEIR_PACKAGES = ("websockify", "sway", "wayvnc", "foot")
 WORD = "recipe"
+APP = """
+from pathlib import Path
+from PySide6.QtWidgets import QApplication, QLineEdit
+
+app, typed = QApplication([]), Path("typed")
+field = QLineEdit()
+field.returnPressed.connect(lambda: typed.write_text(field.text()))
+field.showFullScreen()
+typed.touch()
+app.exec()
+"""
 
 
 def free_display() -> int:
     return next(filter(is_free, range(own_displays()[0] + 40, own_displays()[1])))
 
 
-@pytest.mark.desktop
-@pytest.mark.parametrize(("name", "commands", "address"), SECTIONS, ids=[name for name, _, _ in SECTIONS])
-def test_the_commands_of_a_recipe_show_a_desktop_that_hears(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, commands: str, address: str
-) -> None:
-    for program in {*re.findall(r"[\w-]+", commands)} & {*PACKAGES, "websockify"}:
-        require(program)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "boot").write_bytes(BOOT_SECTOR)
-    display = free_display()
-    commands = re.sub(r":41\b|X41\b", lambda found: f"{found[0][0]}{display}", commands)
-    ports = {"5941": str(5900 + display), "6041": str(6000 + display)}
-    for port, ours in ports.items():
-        commands, address = commands.replace(port, ours), address.replace(port, ours)
-    typed, facts, found = tmp_path / "typed", ServerFacts(), list[VNCController]()
+def with_free_numbers(text: str) -> tuple[str, str]:
+    """The commands with a free display in place of 41, and its number."""
+    number = str(free_display())
+    text = re.sub(r":41\b|X41\b", lambda found: found[0][0] + number, text)
+    return text.replace("5941", str(5900 + int(number))).replace("6041", str(6000 + int(number))), number
+
+
+def first_answer(address: str, facts: ServerFacts, what: str, timeout_s: float = 30.0) -> VNCController:
+    """Connect as soon as the server lets us in."""
+    found = list[VNCController]()
 
     def answers() -> bool:
         try:
@@ -54,22 +68,76 @@ def test_the_commands_of_a_recipe_show_a_desktop_that_hears(
             return False
         return True
 
-    with running("sh", "-c", commands):
-        wait_for(answers, f"the start of {name}")
-        with closing(found[0]) as hands:
-            wait_for(typed.exists, "the start of the program")
-            hands.perform(Move(100, 100))
-            before = hands.frame().png
-            hands.perform(TypeText(WORD, press_enter=True))
-            wait_for(lambda: WORD.encode() in typed.read_bytes(), "the arrival of the word")
-            wait_for(lambda: hands.frame().png != before, "the change of the screen")
-        (recipe,) = (found for found in diagnose_asked(Settings(server=address)) if found.about == "recipe")
+    wait_for(answers, f"the start of {what}", timeout_s)
+    return found[0]
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize(("name", "commands", "address"), SECTIONS, ids=[name for name, _, _ in SECTIONS])
+def test_the_commands_of_a_recipe_show_a_desktop_that_hears(
+    monkeypatch: pytest.MonkeyPatch, name: str, commands: str, address: str
+) -> None:
+    for program in {*re.findall(r"[\w-]+", commands)} & {*PACKAGES, *NAMED_AS_THEIR_PACKAGES}:
+        require(program)
+    if name == "Qt":
+        require_pyside()
+    commands, number = with_free_numbers(commands)
+    address = address.replace("5941", str(5900 + int(number))).replace("6041", str(6000 + int(number)))
+    facts = ServerFacts()
+    with qt.folder_of_an_ordinary_user() as (folder, user):
+        monkeypatch.chdir(folder)
+        Path("boot").write_bytes(BOOT_SECTOR)
+        Path("app.py").write_text(APP)
+        typed = folder / "typed"
+        environment = {"HOME": str(folder), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        needs_user = user if name == "wayvnc" else {}
+        with running("sh", "-c", commands, environment=environment, **needs_user):
+            with closing(first_answer(address, facts, name)) as hands:
+                wait_for(typed.exists, "the start of the program")
+                hands.perform(Move(100, 100))
+                before = hands.frame().png
+                hands.perform(TypeText(WORD, press_enter=True))
+                wait_for(lambda: WORD.encode() in typed.read_bytes(), "the arrival of the word")
+                wait_for(lambda: hands.frame().png != before, "the change of the screen")
+            (recipe,) = (found for found in diagnose_asked(Settings(server=address)) if found.about == "recipe")
     assert recipe.word == "ok"
     assert f"#{'qemu' if name == 'libvirt' else name.lower()}" in recipe.said
 
 
 def test_each_recipe_with_an_address_is_run() -> None:
-    assert [name for name, _, _ in SECTIONS] == ["TigerVNC", "TightVNC", "x11vnc", "QEMU", "libvirt", "WebSocket"]
+    names = ["TigerVNC", "TightVNC", "x11vnc", "QEMU", "libvirt", "WebSocket", "wayvnc", "Qt"]
+    assert [name for name, _, _ in SECTIONS] == names
+
+
+def colour(hands: VNCController, x: int, y: int) -> object:
+    return Image.open(io.BytesIO(hands.frame().png)).convert("RGB").getpixel((x, y))
+
+
+@pytest.mark.slow
+@pytest.mark.desktop
+@pytest.mark.timeout(900)  # it makes a Debian, and boots it without KVM
+@pytest.mark.skipif(os.geteuid() != 0, reason="debootstrap needs root")
+def test_a_graphical_guest_of_qemu(tmp_path_factory: pytest.TempPathFactory) -> None:
+    for program in ("qemu-system-x86_64", "debootstrap", "mke2fs"):
+        require(program)
+    (block,) = re.findall(r"^### QEMU, a graphical guest\n(?:(?!^###).*\n)*?```bash\n((?:.*\n)*?)```", PAGE, re.M)
+    commands, number = with_free_numbers(block)
+    with TemporaryDirectory() as folder, running("sh", "-ec", commands, cwd=folder) as machine:
+        typed = Path(folder, "typed")
+        wait_for(lambda: typed.exists() or machine.poll() is not None, "the making of the guest", 600)
+        with closing(first_answer(f"localhost::{5900 + int(number)}", ServerFacts(), "QEMU")) as hands:
+            wait_for(lambda: colour(hands, 50, 50) == (255, 255, 255), "the guest's terminal", 200)
+            hands.perform(Move(100, 100))
+            before = hands.frame().png
+
+            def hears() -> bool:
+                """Type again: the pointer's device is slower than the keyboard, and only then the terminal listens."""
+                hands.perform(TypeText(WORD, press_enter=True))
+                return WORD.encode() in typed.read_bytes()
+
+            wait_for(hears, "the arrival of the word")
+            wait_for(lambda: hands.frame().png != before, "the change of the screen")
+            assert hands.size == (1280, 800)
 
 
 @pytest.mark.desktop

@@ -82,10 +82,9 @@ def _painting(canvas: Told) -> Callable[[], None]:
 @contextmanager
 def sway(size: tuple[int, int]) -> Iterator[Mapping[str, str]]:
     """Yield the environment of programs on a running sway. Root may not run it, so the user `nobody` does."""
-    with _folder_of_its_own() as folder:
+    with folder_of_an_ordinary_user() as (folder, user):
         config = folder / "config"
         config.write_text(f"output HEADLESS-1 resolution {size[0]}x{size[1]}\ndefault_border none\n")
-        user: dict[str, Any] = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
         environment = {"XDG_RUNTIME_DIR": str(folder)}
         with running("sway", "-c", str(config), environment={**environment, **_HEADLESS}, **user):
             wait_for(lambda: all(any(folder.glob(sock)) for sock in ("sway-ipc.*.sock", "wayland-?")), "sway")
@@ -94,12 +93,14 @@ def sway(size: tuple[int, int]) -> Iterator[Mapping[str, str]]:
 
 
 @contextmanager
-def _folder_of_its_own() -> Iterator[Path]:
-    """Yield a folder for its sockets and configuration, with a short path; under root, the user `nobody` owns it."""
+def folder_of_an_ordinary_user() -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield a folder with a short path, and what starts a program as its owner; under root that is `nobody`."""
     with tempfile.TemporaryDirectory(prefix="sway-") as name:
-        if os.geteuid() == 0:
-            shutil.chown(name, _NOBODY, _NOBODY)
-        yield Path(name)
+        if os.geteuid() != 0:
+            yield Path(name), {}
+            return
+        shutil.chown(name, _NOBODY, _NOBODY)
+        yield Path(name), {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
 
 
 def _resize(server: VncServer, size: tuple[int, int]) -> None:
