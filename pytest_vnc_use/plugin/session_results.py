@@ -91,6 +91,7 @@ class _Session:
         self._lines: list[str] = []
         self._results: SessionResults | None = None
         self._begun = BegunTests()
+        self._has_lost_worker = False
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -123,10 +124,19 @@ class _Session:
         elif report.failed:
             self._failed_elsewhere.add(report.nodeid)
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, error: object | None) -> None:
+        """Note that a worker of pytest-xdist died."""
+        self._has_lost_worker |= error is not None
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the results; where no file for them is given, only if a test with a desktop was not skipped."""
         from pytest_vnc_use.runs.shared_pictures import end_sharing
 
+        if self._has_lost_worker:
+            from pytest_vnc_use.desktops.sharing.leases import folder_of_user, remove_leftovers
+
+            remove_leftovers(folder_of_user())
         self._begun.close()
         end_sharing(self._runs_dir)
         if not self._is_given and all(test.result == "skipped" for test in self._tests.values()):

@@ -67,7 +67,7 @@ from pathlib import Path
 from pytest_vnc_use.desktops.sharing import leases
 
 for number in range(1000):
-    leases._remove_leftovers.cache_clear()  # as if each lease were the first of its process
+    leases._remove_leftovers_once.cache_clear()  # as if each lease were the first of its process
     leases.lease([sys.argv[2]], "it", timeout_s=60, folder=Path(sys.argv[1])).release()
 """
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.scripted import scripted_conftest
-from support.vnc_servers import require
+from support.vnc_servers import VncServer, require
 
 pytestmark = pytest.mark.desktop
 
@@ -294,3 +294,15 @@ def test_nonsense_is_one_line(pytester: pytest.Pytester, options: list[str], tol
     assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.TESTS_FAILED)
     (result.stderr if result.ret == pytest.ExitCode.USAGE_ERROR else result.stdout).fnmatch_lines([told])
     assert "Traceback" not in result.stdout.str()
+
+
+def test_the_lease_of_a_worker_that_died_leaves_no_lock(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tigervnc: VncServer
+) -> None:
+    pytester.makepyfile("import os\n\ndef test_it(vnc_desktop):\n    os._exit(7)\n")
+    monkeypatch.setenv("TMPDIR", str(pytester.mkdir("temporary")))
+    given = (*DESKTOP[1:], f"--vnc-server={tigervnc.address}")
+    result = pytester.runpytest_subprocess(*given, "-n1", timeout=60)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*crashed while running*test_it*"])
+    assert not [*pytester.path.glob("temporary/pytest-vnc-use-*")]

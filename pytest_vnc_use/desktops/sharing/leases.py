@@ -95,7 +95,7 @@ def lease(
     """
     folder = folder or folder_of_user()
     _make_own_folder(folder)
-    _remove_leftovers(folder)
+    _remove_leftovers_once(folder)
     deadline_s, poll_s = time.monotonic() + timeout_s, _FIRST_POLL_S
     while True:
         _make_own_folder(folder)  # again, because the release of the last lock removes it
@@ -174,8 +174,12 @@ def _remove(lock: FileLock) -> None:
 
 
 @cache
-def _remove_leftovers(folder: Path) -> None:
-    """Remove, once in a process, the locks of processes that were killed."""
+def _remove_leftovers_once(folder: Path) -> None:
+    remove_leftovers(folder)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the locks of processes that were killed, and the folder if no others are in it."""
     with suppress(FileNotFoundError):  # the folder went meanwhile, with the last lock of another process
         for path in folder.glob("*.lock"):
             if lock := _locked(path):
