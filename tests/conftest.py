@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import pytest
 
-from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.backends.controller import VNCController
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from support import vnc_servers
 from support.forked_python import ForkedPython

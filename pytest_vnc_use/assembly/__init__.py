@@ -42,7 +42,8 @@ from pytest_vnc_use.assembly.models import (
 )
 from pytest_vnc_use.settings.env_file import use_named_env_file
 from pytest_vnc_use.settings.fallbacks import fallback_layer, fallbacks_in_words as fallbacks_in_words
-from pytest_vnc_use.settings.settings import Settings, environment_layer, merge
+from pytest_vnc_use.settings.layers import environment_layer, merge
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.settings.variables import from_file
 
 

@@ -26,8 +26,8 @@ from pytest_vnc_use.types.protocols import Controller, Desktop, MessageTap
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.accessibility.elements import Element
     from pytest_vnc_use.backends.browser.devtools import Browser
+    from pytest_vnc_use.backends.controller import VNCController
     from pytest_vnc_use.backends.screen.settle import SettleRules
-    from pytest_vnc_use.backends.vnc import VNCController
     from pytest_vnc_use.desktops.kinds.qt import QtDesktop
     from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
     from pytest_vnc_use.desktops.sharing.ahead import StartedAhead
@@ -367,8 +367,8 @@ def connect(
 def vnc_behind(controller: Controller) -> VNCController:
     """Return the VNC connection of these eyes and hands. Raises SettingsError if they have none."""
     from pytest_vnc_use.backends.browser.controller import BrowsingController
+    from pytest_vnc_use.backends.controller import VNCController
     from pytest_vnc_use.backends.covers.controller import CoveringController
-    from pytest_vnc_use.backends.vnc import VNCController
     from pytest_vnc_use.backends.watchdog import Watchdog
 
     match controller:

@@ -9,7 +9,7 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.wire import Wire
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.backends.vnc import VNCController
+    from pytest_vnc_use.backends.controller import VNCController
 
 PROTECT = "use a server with TLS (vnc_tls=require), --vnc-tunnel=ssh://user@host, or wss://"
 _told: set[str] = set()

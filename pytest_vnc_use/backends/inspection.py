@@ -8,12 +8,12 @@ from functools import partial
 
 from vncdotool.const import Encoding
 
+from pytest_vnc_use.backends.controller import VNCController
 from pytest_vnc_use.backends.rfb.connection import Connection
 from pytest_vnc_use.backends.rfb.protocol import DesktopFactory, DesktopProtocol
 from pytest_vnc_use.backends.rfb.security import NAMES
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.backends.screen.settle import SettleRules
-from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.types import TypingMeans
 from pytest_vnc_use.types.wire import Wire

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
-from pytest_vnc_use.cli import init, record, report, results
+from pytest_vnc_use.cli import init, policy, record, report, results
 from pytest_vnc_use.cli.env_file import use_env_file_of_ini
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
 from pytest_vnc_use.errors import VncUseError
@@ -46,8 +46,9 @@ from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import path_of, read_trace
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.env_file import use_named_env_file
+from pytest_vnc_use.settings.layers import environment_layer, read_value
 from pytest_vnc_use.settings.secret_sources import read_secret
-from pytest_vnc_use.settings.settings import FIELDS, Settings, environment_layer, read_value
+from pytest_vnc_use.settings.settings import FIELDS, Settings
 from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, sanitize
 from pytest_vnc_use.types import RunResult
@@ -163,7 +164,7 @@ def parser() -> argparse.ArgumentParser:
     report.add(commands)
     results.add(commands)
     init.add(commands)
-    _add_policy(commands)
+    policy.add_to(commands)
     _add_doctor(commands)
     _add_mcp(commands)
     return root
@@ -234,18 +235,6 @@ def _add_reenact(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _add_secret(reenact)
     _add_trust(reenact, "type whatever variable of the environment the trace names, wherever it came from")
     reenact.set_defaults(command=_reenact)
-
-
-def _add_policy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    policy = commands.add_parser("policy", help="check a policy file, or try it on recorded runs")
-    kinds = policy.add_subparsers(required=True, metavar="check|test")
-    check = kinds.add_parser("check", help="explain a policy file")
-    check.add_argument("file", help="policy file, or strict")
-    check.set_defaults(command=_policy_check)
-    test = kinds.add_parser("test", help="say what a policy file would have ruled on recorded steps")
-    test.add_argument("file", help="policy file, or strict")
-    test.add_argument("run", nargs="+", help="run folder")
-    test.set_defaults(command=_policy_test)
 
 
 def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -356,23 +345,6 @@ def _typable(execution: Execution, arguments: argparse.Namespace) -> Mapping[str
         return VARIABLES
     own = {name: VARIABLES.get(name, "") for name in execution.own_secrets}
     return own | _secrets(arguments.secret)
-
-
-def _policy_check(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.safety.policy_file import load_policy
-    from pytest_vnc_use.safety.policy_words import explain
-
-    print(sanitize(explain(load_policy(arguments.file)), hide=str))
-    return 0
-
-
-def _policy_test(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.safety.policy_file import load_policy
-    from pytest_vnc_use.safety.policy_replay import replay_rulings
-
-    rulings = replay_rulings(load_policy(arguments.file), [Path(run) for run in arguments.run])
-    print(sanitize(rulings, hide=str))
-    return 0
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

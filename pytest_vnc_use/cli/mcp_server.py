@@ -35,7 +35,8 @@ from pytest_vnc_use.runs.folder import RunFolder, Trace, read_trace
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.run_summary import RunLine, RunSummary, line_of, summary_of
 from pytest_vnc_use.runs.transcript import line, plain, step_line
-from pytest_vnc_use.settings.settings import TIMING, Settings, merge
+from pytest_vnc_use.settings.layers import merge
+from pytest_vnc_use.settings.settings import TIMING, Settings
 from pytest_vnc_use.types import ApprovalAsked, Limits, Outcome, RunEvent, RunResult, Step, StepFinished, TurnDecided
 
 try:

@@ -13,7 +13,7 @@ from pytest_vnc_use.types import KeyCombo, Move, TypeText, Wait
 from pytest_vnc_use.types.protocols import Controller, Desktop
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.backends.vnc import VNCController
+    from pytest_vnc_use.backends.controller import VNCController
 
 LIMIT_S = 10.0
 """The longest wait for a server, an engine or the model's service."""

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
+from pytest_vnc_use.backends.controller import VNCController
 from pytest_vnc_use.backends.rfb.server import ViewerServer
-from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.demonstrate.gestures import Demonstrated, Demonstration, GestureAction, Motion, near
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored

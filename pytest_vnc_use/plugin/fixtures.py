@@ -13,7 +13,8 @@ import pytest
 
 from pytest_vnc_use.plugin.on_demand import register_the_rest
 from pytest_vnc_use.plugin.options import LAYERS
-from pytest_vnc_use.settings.settings import Settings, merge
+from pytest_vnc_use.settings.layers import merge
+from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.settings.fallbacks import fallback_layer
-from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, Settings, environment_layer, merge, option_name
+from pytest_vnc_use.settings.layers import environment_layer, merge
+from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, Settings, option_name
 
 LAYERS = pytest.StashKey[list[tuple[Mapping[str, object], Callable[[str], str]]]]()
 """The layers of settings of a session, weakest first, each with a function that names a setting in that layer."""

@@ -22,8 +22,9 @@ from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_vnc_use.recordings.demonstrated import Show
+    from pytest_vnc_use.recordings.modes import Mode
     from pytest_vnc_use.recordings.rehearsal import Rehearsal
-    from pytest_vnc_use.recordings.session import Mode, RecordedTest
+    from pytest_vnc_use.recordings.session import RecordedTest
     from pytest_vnc_use.recordings.store import Key
     from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 
@@ -107,7 +108,7 @@ def recorded_test(
 
 
 def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
-    from pytest_vnc_use.recordings.session import mode_of
+    from pytest_vnc_use.recordings.modes import mode_of
 
     ci = os.environ.get("CI") == "true"
     return mode_of(settings.record, exists=key.path.exists(), ci=ci, has_planner=has_planner)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.settings.settings import read_value
+from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.types.secret_text import SecretText
 

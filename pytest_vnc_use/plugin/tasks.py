@@ -12,7 +12,8 @@ from pytest_vnc_use.errors import Inconclusive, TaskFailed
 from pytest_vnc_use.plugin.task_spec import TaskSpec
 from pytest_vnc_use.runs.transcript import format_run_failure, plain
 from pytest_vnc_use.safety.rules import Policy
-from pytest_vnc_use.settings.settings import Settings, merge
+from pytest_vnc_use.settings.layers import merge
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import rules
 from pytest_vnc_use.types import Limits, Outcome, RunResult, Verdict
 from pytest_vnc_use.verification.verifier import error_for_verdicts

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 from pytest_vnc_use.errors import RecordingDrifted, RecordingError
 from pytest_vnc_use.recordings.demonstrated import Show, ShownRun
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen, Volatile, merged
 from pytest_vnc_use.recordings.gates import Mismatch, other_than
+from pytest_vnc_use.recordings.modes import Mode
 from pytest_vnc_use.recordings.patient_eyes import LetGo, PatientEyes
 from pytest_vnc_use.recordings.pictures import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.recorded_judge import RecordedJudge
@@ -41,18 +41,6 @@ from pytest_vnc_use.types import (
     Verdict,
 )
 from pytest_vnc_use.types.protocols import Controller, Judge, Planner
-
-Mode = Literal["auto", "replay", "rewrite", "demonstrate", "off"]
-
-
-def mode_of(asked: str, *, exists: bool, ci: bool, has_planner: bool) -> Mode:
-    """Return the mode that `--vnc-record` and the circumstances give.
-
-    Where the option is not given, a test that has a recording uses it, and no other test does: in mode `replay` with
-    CI=true, else `auto`. Without a planner nothing can be healed: `auto` is then `replay`.
-    """
-    mode = asked or ("off" if not exists else "replay" if ci else "auto")
-    return "replay" if mode == "auto" and not has_planner else mode  # type: ignore[return-value]  # checked as a setting
 
 
 @dataclass

@@ -10,7 +10,8 @@ from pytest_vnc_use.assembly import build_planner
 from pytest_vnc_use.assembly.in_turn import in_turn
 from pytest_vnc_use.assembly.models import build_budget, counted_in, judge_of, model_that_judges
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.settings.settings import Settings, merge
+from pytest_vnc_use.settings.layers import merge
+from pytest_vnc_use.settings.settings import Settings
 
 LOCAL = "http://localhost:1/v1"
 

@@ -16,7 +16,7 @@ from pytest_vnc_use.backends.accessibility.elements import Element
 from pytest_vnc_use.backends.browser import acted_on as pages_elements
 from pytest_vnc_use.backends.browser.acted_on import _chosen
 from pytest_vnc_use.backends.browser.devtools import Browser
-from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.backends.controller import VNCController
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types import Action, Click, Drag, Move, Scroll, TypeText
 from pytest_vnc_use.types.protocols import Ran

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.backends.controller import VNCController
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.runs.folder import read_trace

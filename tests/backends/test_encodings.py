@@ -21,7 +21,8 @@ from pytest_vnc_use.backends.rfb.encodings.tight import Tight
 from pytest_vnc_use.backends.rfb.encodings.zrle import Zrle, split_runs
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
-from pytest_vnc_use.settings.settings import merge, option_name
+from pytest_vnc_use.settings.layers import merge
+from pytest_vnc_use.settings.settings import option_name
 from pytest_vnc_use.types import EncodingChoice
 from support import rfb_server, vnc_servers
 from support.paths import PROGRAMS

@@ -51,7 +51,7 @@ def look(address: str) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a second is all that an answer may take."""
-    monkeypatch.setattr("pytest_vnc_use.backends.vnc._ANSWER_S", 0.5)
+    monkeypatch.setattr("pytest_vnc_use.backends.controller._ANSWER_S", 0.5)
 
 
 # --- broken off ------------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from PIL import Image
 
+from pytest_vnc_use.backends.controller import VNCController
 from pytest_vnc_use.backends.inspection import ServerFacts, inspect
-from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.cli.doctor import diagnose_asked
 from pytest_vnc_use.cli.recipes import recipe_of
 from pytest_vnc_use.errors import DesktopError

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from pytest_vnc_use.backends.controller import VNCController
 from pytest_vnc_use.backends.screen import transients
 from pytest_vnc_use.backends.screen.activity import TILE_PX
 from pytest_vnc_use.backends.screen.capture import Capture, regions
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.backends.screen.rectangles import Area, Sent
 from pytest_vnc_use.backends.screen.transients import MOST_A_TILE, MOST_FRAMES, SHOWN_S, TransientFrames
-from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.types import Frame, Region
 from support.pictures import decoded
 from support.vnc_servers import VncServer

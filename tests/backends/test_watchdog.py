@@ -185,7 +185,7 @@ def test_a_server_that_is_gone_for_good(line: Wire, watch: Watch) -> None:
 
 
 def test_a_server_that_is_silent(desktop: VncServer, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.backends.vnc._ANSWER_S", 0.3)
+    monkeypatch.setattr("pytest_vnc_use.backends.controller._ANSWER_S", 0.3)
     dog = watch(desktop.address)
     os.kill(desktop.process.pid, signal.SIGSTOP)
     try:

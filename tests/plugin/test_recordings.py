@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vnc_use.assembly.models import GEMINI_KEY_VARIABLES
 from pytest_vnc_use.recordings.format import screens
-from pytest_vnc_use.recordings.session import mode_of
+from pytest_vnc_use.recordings.modes import mode_of
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.results import read_results
 from support.till_project import PLANS, TEST, Project, project_in

@@ -8,7 +8,8 @@ import pytest
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.task_spec import task_spec
-from pytest_vnc_use.settings.settings import Settings, environment_layer, merge, option_name
+from pytest_vnc_use.settings.layers import environment_layer, merge
+from pytest_vnc_use.settings.settings import Settings, option_name
 
 
 def test_a_stronger_layer_wins_and_none_counts_as_not_given() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 EXPLAINS: dict[str, frozenset[str]] = {
     "kill program": frozenset({"product", "inconclusive"}),
     "stop program": frozenset({"product", "inconclusive", "agent", "budget", "infra"}),
-    "kill X server": frozenset({"infra"}),
+    "kill X server": frozenset({"infra", "inconclusive"}),  # a given one comes back before its window manager does
     "stop X server": frozenset({"infra"}),
     "kill window manager": frozenset({"infra"}),
     "stop window manager": frozenset({"infra", "inconclusive", "budget"}),

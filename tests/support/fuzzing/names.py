@@ -19,8 +19,9 @@ from pytest_vnc_use.cli.pytest_process import Suite
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.runs.folder import path_of
+from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.secret_sources import read_secret
-from pytest_vnc_use.settings.settings import FIELDS, read_value
+from pytest_vnc_use.settings.settings import FIELDS
 from support.fuzzing.folders import write_run
 from support.fuzzing.mutations import any_text
 from support.fuzzing.target import Target, Try
