@@ -19,6 +19,7 @@ The hooks in the order of a session:
     pytest_generate_tests         repeat             `--vnc-repeat`; last, after the test's own parameters
     pytest_itemcollected          collecting         reads the markers
     pytest_collectreport          redaction          no secret in a report; outermost
+    pytest_collection_finish      ended_tests        notes on a worker which tests have a desktop
     pytest_runtest_protocol       desktops_ahead     notes the next test
     pytest_runtest_setup          collecting         wrong markers; first
                                   triage             forgets the notes on earlier attempts at the test; first

@@ -1,15 +1,16 @@
 """Notes of the workers of pytest-xdist on the test that each has begun, for the case that the worker dies in it.
 
-The controller makes a folder, and names it to each worker. A worker writes a file there: the test's id and attempt,
-then the run folder of each run that began since, a line of JSON each. If the worker dies, nobody else tells of these.
-The controller copies the first line of each such note into one more file, where the worker that tries again reads it.
+The controller makes a folder, and names it to each worker. A worker writes two files there. One has the ids of all
+tests with a desktop: a worker may die before its test begins. The other has the test's id and attempt, then the run
+folder of each run that began since, a line of JSON each. If the worker dies, nobody else tells of these. The
+controller copies the first line of each such note into one more file, where the worker that tries again reads it.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,17 @@ import pytest
 
 _BEGUN = "vnc_begun"
 """In a worker's input: the folder of the notes."""
+_COLLECTED = ".collected"
+"""The end of the name of the file of all tests with a desktop."""
 _CRASHED = ".crashed"
 """The file of the tests whose worker died."""
+
+
+def note_collected(config: pytest.Config, tests: Iterable[str]) -> None:
+    """Note on a worker which tests have a desktop; does nothing in another process."""
+    if path := _note_of(config, _COLLECTED):
+        with suppress(OSError):  # the worker may be on another machine, where there is no such folder
+            path.write_text("".join(json.dumps(test) + "\n" for test in tests), encoding="utf-8")
 
 
 def note_test(item: pytest.Item, attempt: int) -> None:
@@ -40,12 +50,16 @@ def crashed_attempt(item: pytest.Item) -> int:
 
 
 def _write(item: pytest.Item, mode: str, told: str | list[str | int]) -> None:
-    worker = getattr(item.config, "workerinput", {})
-    if _BEGUN in worker:
-        path = Path(worker[_BEGUN], worker["workerid"])
+    if path := _note_of(item.config):
         # the worker may be on another machine, where there is no such folder
         with suppress(OSError), path.open(mode, encoding="utf-8") as note:
             note.write(json.dumps(told) + "\n")
+
+
+def _note_of(config: pytest.Config, ending: str = "") -> Path | None:
+    """Return the path of a note of this worker; None in another process."""
+    worker = getattr(config, "workerinput", {})
+    return Path(worker[_BEGUN], worker["workerid"] + ending) if _BEGUN in worker else None
 
 
 class BegunTests:
@@ -60,9 +74,10 @@ class BegunTests:
         worker_input[_BEGUN] = self._folder.name
 
     def runs_of(self, test: str) -> list[Path] | None:
-        """Return the run folders of a test that a worker noted last; None if no worker noted it."""
-        found = self._notes_of(test)
-        return [Path(run) for _, *runs in found for run in runs] if found else None
+        """Return the run folders of a test that a worker noted last; None if the test has no desktop."""
+        if found := self._notes_of(test):
+            return [Path(run) for _, *runs in found for run in runs]
+        return [] if any(test in _lines(path) for path in self._files() if path.suffix == _COLLECTED) else None
 
     def note_crash(self, test: str) -> None:
         """Note that a worker died in the test, for the worker that may try it again."""
@@ -73,9 +88,11 @@ class BegunTests:
                 crashed.write(json.dumps(last) + "\n")
 
     def _notes_of(self, test: str) -> list[list[Any]]:
-        paths = sorted(Path(self._folder.name).iterdir()) if self._folder else []
-        notes = [_lines(path) for path in paths if path.name != _CRASHED]
+        notes = [_lines(path) for path in self._files() if not path.suffix and path.name != _CRASHED]
         return [note for note in notes if note and note[0][0] == test]
+
+    def _files(self) -> list[Path]:
+        return sorted(Path(self._folder.name).iterdir()) if self._folder else []
 
     def close(self) -> None:
         """Remove the notes."""

@@ -45,6 +45,11 @@ def _attempts_before(item: pytest.Item) -> int:
     return item.stash[_ATTEMPT].number if _ATTEMPT in item.stash else begun_tests.crashed_attempt(item)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note on a worker which tests have a desktop."""
+    begun_tests.note_collected(session.config, (item.nodeid for item in session.items if is_ours(item)))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Note on a worker that the test has begun: if the worker dies in its setup, nobody else tells of the test."""

@@ -211,3 +211,23 @@ def test_a_test_that_passed_in_its_second_attempt_is_one_test(session: Session, 
     page = (pytester.path / "runs" / "index.html").read_text("utf-8")
     assert "1 test, none failed" in page
     assert "attempt 1: failed" in page
+
+
+DIES_BEFORE = """
+import os
+
+def pytest_runtest_logstart(nodeid):
+    if "passed" in nodeid and "PYTEST_XDIST_WORKER" in os.environ:
+        os._exit(7)
+"""
+
+
+def test_a_worker_that_died_before_its_test_began_is_told(session: Session, pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(f"{PLANS}\n{DIES_BEFORE}")
+    pytester.makepyfile(TESTS + "\ndef test_passed_without_a_desktop():\n    pass\n")
+    session("-n1")
+    results = {test.test.partition("::")[2]: test for test in read_results(pytester.path / "runs" / FILE).tests}
+    assert sorted(results) == ["test_failed", "test_passed"]
+    lost = results["test_passed"]
+    assert (lost.result, lost.triage, lost.runs) == ("error", "infra", ())
+    assert "crashed" in lost.message

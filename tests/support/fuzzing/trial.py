@@ -49,13 +49,16 @@ class Trial:
         """The most memory of this process since the start, above what it had then."""
         return _peak_mb() - self._start_mb
 
-    def attempt(self, seed: int) -> None:
-        """Try one case. Raises what the code under test raised beyond its own errors, or AssertionError."""
+    def attempt(self, random: int | Random) -> None:
+        """Try the case of a seed, or of random numbers.
+
+        Raises what the code under test raised beyond its own errors, or AssertionError.
+        """
         began_s = time.monotonic()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self._try(Random(seed))
+                self._try(random if isinstance(random, Random) else Random(random))
         except (VncUseError, *self._target.allowed) as exc:  # type: ignore[misc]  # a tuple of classes
             if len(str(exc)) > _LONGEST_MESSAGE:
                 raise AssertionError(f"a message of {len(str(exc))} characters") from exc
