@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.costs.prices import load_prices
-from pytest_vnc_use.errors import RecordingError, RunFolderError, SettingsError
+from pytest_vnc_use.desktops.processes.working_folder import WorkingFolder
+from pytest_vnc_use.errors import DesktopError, FileUnreadable, RecordingError, RunFolderError, SettingsError
 from pytest_vnc_use.plugin.toml_format import read_task_file
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.regular_file import read_regular
+from pytest_vnc_use.runs.reading import read_whole
 from pytest_vnc_use.runs.uitask_trace import read_execution
 from pytest_vnc_use.safety.policy_file import load_policy
 
@@ -37,6 +39,19 @@ def test_what_is_no_regular_file_is_an_error(oddity: Path) -> None:
     for read in (load_policy, read_task_file, load, read_execution, lambda path: load_prices(str(path))):
         with pytest.raises((SettingsError, RecordingError, RunFolderError)):
             read(oddity)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not list open files")
+def test_what_is_no_regular_file_stays_closed(oddity: Path) -> None:
+    descriptors = Path("/proc/self/fd")
+    before = {each.name for each in descriptors.iterdir()}
+    with pytest.raises(OSError, match=r"odd|name"):
+        read_regular(oddity)
+    with pytest.raises((OSError, ValueError)):
+        read_whole(oddity)
+    with pytest.raises((FileUnreadable, FileNotFoundError, DesktopError, ValueError)):
+        WorkingFolder(oddity.parent).read(oddity.name)
+    assert {each.name for each in descriptors.iterdir()} == before
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:

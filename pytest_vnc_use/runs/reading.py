@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,14 +32,15 @@ def read_end(path: Path, most: int) -> tuple[bytes, int]:
         return file.read(most), size
 
 
-def _opened(path: Path) -> BinaryIO:
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
     if path.is_symlink() or (path.parent.name in _INNER and path.parent.is_symlink()):
         raise OSError(errno.ELOOP, "it must not be a symbolic link", str(path))
-    file = os.fdopen(os.open(path, _CAREFULLY), "rb")  # a FIFO without a writer does not block here
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(errno.EINVAL, "it must be a regular file", str(path))
-    return file
+    # a FIFO without a writer does not block here; os.fdopen would leave a folder open
+    with open(path, "rb", opener=lambda name, _: os.open(name, _CAREFULLY)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it must be a regular file", str(path))
+        yield file
 
 
 _INNER = frozenset({"logs", "screens"})

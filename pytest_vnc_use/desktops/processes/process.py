@@ -45,7 +45,7 @@ class Process:
     def output(self) -> str:
         """Return its standard output and error, a megabyte of it; empty once the file of it is gone."""
         try:
-            with os.fdopen(os.open(self.log, os.O_RDONLY | os.O_NONBLOCK), "rb") as log:
+            with open(self.log, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as log:
                 return text_of(log)
         except OSError:  # the session is stopped, or the program has put something else in its place
             return ""

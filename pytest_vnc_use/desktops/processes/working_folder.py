@@ -66,7 +66,7 @@ class WorkingFolder:
 
     def _content(self, path: Path) -> bytes:
         """Return all of a file, as it was when it was opened. Raises OSError."""
-        with os.fdopen(os.open(path, os.O_RDONLY | _HOW), "rb") as file:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _HOW)) as file:
             size = _check_regular(file.fileno())
             content = file.read(MOST_BYTES + 1) if size <= MOST_BYTES else b""
         if (size := max(size, len(content))) > MOST_BYTES:
