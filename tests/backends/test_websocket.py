@@ -19,11 +19,13 @@ from websockets.sync.server import ServerConnection, serve
 from pytest_vnc_use.backends.inspection import ServerFacts, inspect
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError
-from pytest_vnc_use.types import TypeText
+from pytest_vnc_use.types import Move, TypeText
 from pytest_vnc_use.types.wire import Wire
 from support import vnc_servers
 from support.certificates import Authority
 from support.rfb_server import greeting
+from support.vnc_servers import VncServer, wait_for
+from support.witness_programs import xterm
 
 
 @contextmanager
@@ -68,6 +70,17 @@ def test_a_screen_and_keys_by_ws_and_by_wss(tmp_path: Path) -> None:
                 connect(address, "geheim")
             with pytest.raises(DesktopRefused, match="not accepted: its fingerprint is sha256:"):
                 connect(address, "geheim", wire=Wire(tls_fingerprint="sha256:" + 64 * "0"))
+
+
+@pytest.mark.desktop
+def test_what_was_typed_last_arrives_before_the_end(tigervnc: VncServer, tmp_path: Path) -> None:
+    typed = tmp_path / "typed"
+    with xterm(tigervnc, f"cat >{typed}"), websockify(tigervnc.address) as port:
+        for number in range(3):
+            with closing(connect(f"ws://localhost:{port}/websockify")) as hands:
+                hands.perform(Move(100, 100))
+                hands.perform(TypeText(f"text {number}", press_enter=True))
+            wait_for(lambda wanted=f"text {number}\n": wanted in typed.read_text(), f"the arrival of text {number}", 5)
 
 
 @contextmanager

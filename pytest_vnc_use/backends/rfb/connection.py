@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
@@ -21,7 +22,7 @@ from pytest_vnc_use.backends.rfb.server_quirks import ServerQuirks, quirks_of
 from pytest_vnc_use.backends.screen.capture import Capture
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, DesktopSilent, SettingsError
+from pytest_vnc_use.errors import ConnectionLost, DesktopError, DesktopRefused, DesktopSilent, SettingsError
 from pytest_vnc_use.types import EncodingChoice
 from pytest_vnc_use.types.protocols import MessageTap
 from pytest_vnc_use.types.wire import Wire
@@ -29,6 +30,7 @@ from pytest_vnc_use.types.wire import Wire
 _TAKEN_WITHIN_S = 10.0
 _FRESH_S = 0.1
 _FRESH_AT_MOST_S = 1.0
+_LAST_ANSWER_S = 2.0
 
 
 class Connection:
@@ -59,6 +61,7 @@ class Connection:
         self.outgoing = Outgoing(tap)
         self._new_factory = partial(new_factory, server=server, password=password)
         self._encoding: EncodingChoice = "raw" if encoding == "auto" and place.is_socket else encoding
+        self._is_relayed = place.url is not None
         self._sent_s = math.inf
         """The moment when an action was last sent; infinity once `answers` has asked for its effect."""
         self._dialled: Deferred[Any] | None = None
@@ -177,7 +180,13 @@ class Connection:
             self._give_up(_not_whole(self.server, timeout_s))
 
     def close(self) -> None:
-        """End the connection once all messages are on their way; a second call does nothing."""
+        """End the connection once all messages are on their way; a second call does nothing.
+
+        Wait for an answer first where a relay is between: websockify 0.10 drops what it got together with the end.
+        """
+        if self._is_relayed:
+            with suppress(DesktopError):
+                self.answers(_LAST_ANSWER_S)
         self._end()
         if self._factory.opened is not None:
             reactor.callFromThread(self._factory.opened.hang_up)
