@@ -17,10 +17,12 @@ from pytest_vnc_use.backends.inspection import ServerFacts, inspect
 from pytest_vnc_use.backends.rfb.place import Place
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError
+from pytest_vnc_use.types import Move, TypeText
 from pytest_vnc_use.types.wire import Wire
 from support import vnc_servers
 from support.ssh_server import ssh_server
 from support.vnc_servers import VncServer, wait_for
+from support.witness_programs import xterm
 
 WRAPPER = """#!/bin/sh
 echo $$ >>{folder}/started
@@ -69,6 +71,17 @@ def test_a_screen_through_ssh_and_its_end(server: VncServer, tunnel: Wire, tmp_p
         assert eyes.exposure == ""
     assert facts.protection == f"the tunnel {tunnel.tunnel}"
     wait_for(lambda: gone(pid), "the end of ssh", timeout_s=10)
+
+
+@pytest.mark.desktop
+def test_what_was_typed_last_arrives_before_the_end(server: VncServer, tunnel: Wire, tmp_path: Path) -> None:
+    typed = tmp_path / "typed"
+    with xterm(server, f"cat >{typed}"):
+        for number in range(3):
+            with closing(connect(server.address, wire=tunnel)) as hands:
+                hands.perform(Move(100, 100))
+                hands.perform(TypeText(f"text {number}", press_enter=True))
+            wait_for(lambda wanted=f"text {number}\n": wanted in typed.read_text(), f"the arrival of text {number}", 5)
 
 
 @pytest.mark.desktop
