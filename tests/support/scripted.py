@@ -8,7 +8,7 @@ def scripted_conftest(turns: str = "") -> str:
     return f"""
 import pytest
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
-from pytest_vnc_use.types import Click
+from pytest_vnc_use.types import Click, TypeText
 
 @pytest.fixture
 def vnc_planner():
