@@ -128,6 +128,8 @@ STALLED = "This same action on this same screen was proposed {times} times. Try 
 """The note of a step that a run repeats without effect."""
 HANDED_OVER = "handed_over"
 """The provider detail of a turn in which another planner takes over; it holds the reason."""
+FOLLOWED = "followed"
+"""The provider detail of a turn whose planner has another one after it, which goes on if this one circles."""
 
 
 @dataclass(frozen=True)

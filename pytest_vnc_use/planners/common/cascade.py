@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from pytest_vnc_use.planners.common.prompts import earlier_in_words
 from pytest_vnc_use.types import (
+    FOLLOWED,
     HANDED_OVER,
     STALLED,
     Decision,
@@ -53,8 +54,10 @@ class Cascade:
         if not is_last and _circles(own):
             return self._handed_over(place, "kept repeating the same action on the same screen", Decision("gave_up"))
         decision = self.planners[place].decide(_seen(observation, changes), timeout_s=timeout_s)
-        if is_last or decision.kind == "act":
+        if is_last:
             return decision
+        if decision.kind == "act":
+            return replace(decision, provider_details={**decision.provider_details, FOLLOWED: True})
         if decision.kind == "gave_up":
             return self._handed_over(place, f"gave up: {decision.words}", decision)
         failed = self.failed_claim(observation)
