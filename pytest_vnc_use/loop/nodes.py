@@ -113,6 +113,8 @@ class Nodes:
             return self.cut_short(exc)
         self._model_s = time.monotonic() - started
         number, decision = state["turn"] + 1, readable(answer.decision)
+        if HANDED_OVER in decision.provider_details:
+            decision = self._parts.hide(decision)  # another model is told the words of this one, and of the judge
         self.history.decided(number, decision)
         self._parts.emit(TurnDecided(number, decision, self._model_s))
         decided = self.cut_short(answer.cut_short) if answer.cut_short else self._decided(decision, state)

@@ -135,6 +135,22 @@ def test_the_next_planner_may_try_the_same_again(pytester: pytest.Pytester, run:
     assert models.counted == {WEAK: 3, STRONG: 3, "judge": 1}
 
 
+def test_the_next_planner_is_told_no_secret_and_no_endless_words(
+    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "hunter2-of-the-shop")
+    pytester.makepyfile(ONE_TEST.format(marker=', expect="it is clicked", secrets=["SHOP_PASSWORD"]'))
+    gives_up = calls(("task_failed", {"reason": f"hunter2-of-the-shop is refused {'x' * 100_000}"}))
+    models = TwoModels([gives_up], [calls(("click", {"x": 500, "y": 500})), text("done")], [verdict("holds")])
+    with GeminiServer(models) as server:
+        result = run(server, BOTH)
+    result.assert_outcomes(passed=1)
+    told = models.words_to(STRONG)
+    assert "gave up: <secret:SHOP_PASSWORD> is refused xxx" in told
+    assert "hunter2-of-the-shop" not in told
+    assert "x" * 2000 not in told
+
+
 def test_the_last_planner_ends_the_run_where_it_circles(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(ONE_TEST.format(marker=', expect="it is clicked"'))
     circles = calls(*[("move", {"x": 5, "y": 5})] * 8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.planners.common.prompts import earlier_in_words
 from pytest_vnc_use.types import (
     FOLLOWED,
@@ -18,6 +19,7 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.protocols import EndsRun, Planner
 
+_LONGEST_REASON = 1000
 _AGAIN = STALLED.partition("{")[0]
 _TOLD = "Another model tried this before you, and {reason}. The screen shows what it left."
 
@@ -92,7 +94,7 @@ def _seen(observation: Observation, changes: Sequence[int]) -> Observation:
     if not changes:
         return observation
     change = observation.turns[changes[-1]]
-    told = _TOLD.format(reason=change.decision.provider_details[HANDED_OVER])
+    told = _TOLD.format(reason=cut(change.decision.provider_details[HANDED_OVER], _LONGEST_REASON))
     before = [turn for turn in observation.turns[: changes[-1]] if not is_change(turn)]
     return replace(
         observation,
