@@ -43,7 +43,7 @@ def in_turn(settings: Settings) -> tuple[Settings, ...]:
 
 def _one(settings: Settings, who: str, others: Mapping[str, Any]) -> Settings:
     """Return the settings of one planner; `others` hold for all but openai."""
-    service, _, model = who.partition(":")
+    service, _, model = (part.strip() for part in who.partition(":"))
     if service not in PLANNERS:
         return replace(settings, planner=who, **others)
     model = SHORT_NAMES.get(service, {}).get(model, model) or settings.model

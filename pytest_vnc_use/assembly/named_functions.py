@@ -16,7 +16,7 @@ def named_functions(module: str) -> Sequence[Callable[..., object]]:
         return ()
     try:
         found = import_module(module)
-    except Exception as exc:  # a user's own module may raise anything
+    except (Exception, SystemExit) as exc:  # a user's own module may raise anything, and a script exits
         raise SettingsError(
             f"--vnc-functions must be a module that can be imported (see PYTHONPATH), got {module!r}: {named(exc)}"
         ) from exc

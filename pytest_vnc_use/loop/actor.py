@@ -12,7 +12,7 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ActionError, ActionInterrupted, PlannerError, SettingsError
-from pytest_vnc_use.faults import chain
+from pytest_vnc_use.faults import chain, named
 from pytest_vnc_use.loop.targets import Target, Targets, cut_names
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import RunFolder
@@ -204,8 +204,8 @@ class Actor:
             raise ActionError(f"there is no function {name!r}; there are {sorted(self.functions)}")
         try:
             return str(self.functions[name](**self._given(arguments)))
-        except Exception as exc:  # a user's function may raise anything, and the planner is told what
-            raise ActionError(f"{name} raised {type(exc).__name__}: {exc}") from exc
+        except (Exception, SystemExit) as exc:  # a user's function may raise anything, and the planner is told what
+            raise ActionError(f"{name} raised {named(exc)}") from exc
 
 
 def check_known(text: str, reveal: Callable[[str], str]) -> None:

@@ -21,6 +21,8 @@ from pytest_vnc_use.runs.folder import from_json, to_json
 from pytest_vnc_use.safety import rulings
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.types import (
+    FOLLOWED,
+    HANDED_OVER,
     STALLED,
     CUAState,
     Decision,
@@ -111,6 +113,8 @@ class Nodes:
             return self.cut_short(exc)
         self._model_s = time.monotonic() - started
         number, decision = state["turn"] + 1, readable(answer.decision)
+        if HANDED_OVER in decision.provider_details:
+            decision = self._parts.hide(decision)  # another model is told the words of this one, and of the judge
         self.history.decided(number, decision)
         self._parts.emit(TurnDecided(number, decision, self._model_s))
         decided = self.cut_short(answer.cut_short) if answer.cut_short else self._decided(decision, state)
@@ -178,7 +182,8 @@ class Nodes:
                 if not decision.proposals:
                     raise PlannerError(f"{self._parts.planner.name} decided to act, and proposed nothing to do")
                 pending = [to_json(self._parts.to_placeholders(proposal)) for proposal in decision.proposals]
-                return self._next(pending, steps=state["step"])
+                afresh = CUAState(fingerprints=[]) if HANDED_OVER in decision.provider_details else CUAState()
+                return afresh | self._next(pending, steps=state["step"])
             case _:
                 assert_never(decision.kind)
 
@@ -248,9 +253,12 @@ class Nodes:
         after = CUAState(step=step.number, frame=to_json(step.frame_after), fingerprints=fingerprints)
         if step.ruling.kind != "allow" and step.ruling.ends_run:
             return after | self._ended(Outcome.DENIED, step.ruling.explanation)
+        pending = state["pending"][1:]
         if repeats(step, state) > self._parts.limits.stall:
-            return after | self._ended(Outcome.GAVE_UP, "it kept repeating the same action on the same screen")
-        return after | self._next(state["pending"][1:], steps=step.number)
+            if FOLLOWED not in self.history.turns[-1].decision.provider_details:
+                return after | self._ended(Outcome.GAVE_UP, "it kept repeating the same action on the same screen")
+            pending = [each for each in pending if isinstance(from_json(Proposal, each).action, (KeyUp, MouseUp))]
+        return after | self._next(pending, steps=step.number)
 
     def _check_program(self, step: int) -> None:
         if crash := self._parts.crash():

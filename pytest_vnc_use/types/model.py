@@ -126,8 +126,8 @@ class Step:
 
 STALLED = "This same action on this same screen was proposed {times} times. Try another way, or give up."
 """The note of a step that a run repeats without effect."""
-HANDED_OVER = "handed_over"
-"""The provider detail of a turn in which another planner takes over; it holds the reason."""
+HANDED_OVER, FOLLOWED = "handed_over", "followed"
+"""Provider details of a turn: the reason why another planner takes over; and that there is one, if this one circles."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ def models(**given: Any) -> list[tuple[str, str, str]]:
         ({"planner": ""}, [("", "", "")]),
         ({"planner": "shop:plan"}, [("shop:plan", "", "")]),
         ({"planner": "gemini", "model": "other"}, [("gemini", "other", "")]),
+        ({"planner": "gemini: pro"}, [("gemini", "gemini-3.1-pro-preview", "")]),
         ({"planner": "gemini:pro"}, [("gemini", "gemini-3.1-pro-preview", "")]),
         (
             {"planner": "gemini:flash, gemini:pro"},

@@ -477,6 +477,25 @@ def test_only_declared_secrets_are_ever_typed(
     assert "the-key" not in str(trace.ended)
 
 
+class Wordless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(Wordless(), "leave raised Wordless: "), (SystemExit(3), "leave raised SystemExit: 3")]
+)
+def test_the_planner_is_told_whatever_a_function_raises(
+    agent_of: Callable[..., VncUseAgent], error: BaseException, told: str
+) -> None:
+    def leave() -> str:
+        raise error
+
+    agent = agent_of(act(Proposal(CallFunction("leave", {}))), finished(), functions=[leave])
+    (step,) = read_trace(agent.run("leave").run_folder).steps
+    assert step.error.startswith(told)
+
+
 def test_no_secret_is_in_what_functions_and_errors_say(agent_of: Callable[..., VncUseAgent]) -> None:
     def pay(pin: str) -> str:
         raise ValueError(f"{pin} is wrong")

@@ -65,6 +65,31 @@ def with_either(name: str | int) -> None:
     """Takes one of two kinds."""
 
 
+async def awaits(name: str) -> None:
+    """Returns a coroutine."""
+
+
+def yields(name: str) -> Any:
+    """Returns a generator."""
+    yield name
+
+
+def with_bytes(name: Literal[b"a"]) -> None:
+    """Takes what JSON does not have."""
+
+
+def with_a_dict(name: Any) -> None:
+    """Takes what is no type."""
+
+
+def with_an_unknown(name: Any) -> None:
+    """Takes a type that is nowhere."""
+
+
+with_a_dict.__annotations__["name"] = {}
+with_an_unknown.__annotations__["name"] = "Nowhere"
+
+
 @pytest.mark.parametrize(
     ("function", "problem"),
     [
@@ -74,6 +99,11 @@ def with_either(name: str | int) -> None:
         (with_a_set, "'names' of 'with_a_set' must be .*, got set"),
         (with_many, "must be one that is given by name"),
         (with_either, "'name' of 'with_either' must be"),
+        (awaits, "must return its result, not await or yield it, got 'awaits'"),
+        (yields, "must return its result, not await or yield it, got 'yields'"),
+        (with_bytes, "'name' of 'with_bytes' must be"),
+        (with_a_dict, "'with_a_dict' must be"),
+        (with_an_unknown, "hints of 'with_an_unknown' cannot be read: NameError: name 'Nowhere' is not defined"),
     ],
 )
 def test_what_cannot_be_declared_says_why(function: Any, problem: str) -> None:

@@ -85,6 +85,9 @@ def test_what_a_command_means(command: str, arguments: dict[str, Any], action: A
         ("wait", {"seconds": 3}, "does not take seconds=3"),
         ("click_element", {"index": 1}, "got 1; call list_elements first"),
         ("fly", {}, "'command' must be one of mouse_click, mouse_move"),
+        ("mouse_click", {"params": "middle"}, "the arguments of 'mouse_click' must be an object, got {"),
+        ("type_text", {"text": {"line": 1}}, "'text' must be text, got {'line': 1}"),
+        ("paste", {"text": ["a"]}, "'text' must be text, got ['a']"),
     ],
 )
 def test_what_cannot_be_followed_is_told(command: str, arguments: dict[str, Any], problem: str) -> None:

@@ -63,6 +63,12 @@ class TwoModels:
             "kept repeating the same action on the same screen",
         ),
         (
+            [calls(*[("move", {"x": 5, "y": 5})] * 8)],
+            [verdict("holds")],
+            ', expect="it is clicked"',
+            "kept repeating the same action on the same screen",
+        ),
+        (
             [text("done")],
             [verdict("fails"), verdict("holds")],
             ', expect="it is clicked"',
@@ -75,7 +81,7 @@ class TwoModels:
             "took it for done, but 'The screen shows*",
         ),
     ],
-    ids=["gives up", "circles", "claim fails", "end state fails"],
+    ids=["gives up", "circles", "circles in one answer", "claim fails", "end state fails"],
 )
 def test_the_next_planner_goes_on(
     pytester: pytest.Pytester, run: Run, weak: list[Reply], judged: list[Reply], expect: str, reason: str
@@ -116,6 +122,44 @@ def test_the_word_of_the_last_stands(pytester: pytest.Pytester, run: Run) -> Non
     result.assert_outcomes(failed=1)
     assert models.counted == {WEAK: 1, STRONG: 1}
     result.stdout.fnmatch_lines(["*agent: *there is no basket*"])
+
+
+def test_the_next_planner_may_try_the_same_again(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(ONE_TEST.format(marker=', expect="it is clicked"'))
+    tried = calls(("move", {"x": 5, "y": 5}))
+    strong = [tried, calls(("click", {"x": 500, "y": 500})), text("done")]
+    models = TwoModels([tried], strong, [verdict("holds")])
+    with GeminiServer(models) as server:
+        result = run(server, BOTH)
+    result.assert_outcomes(passed=1)
+    assert models.counted == {WEAK: 3, STRONG: 3, "judge": 1}
+
+
+def test_the_next_planner_is_told_no_secret_and_no_endless_words(
+    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "hunter2-of-the-shop")
+    pytester.makepyfile(ONE_TEST.format(marker=', expect="it is clicked", secrets=["SHOP_PASSWORD"]'))
+    gives_up = calls(("task_failed", {"reason": f"hunter2-of-the-shop is refused {'x' * 100_000}"}))
+    models = TwoModels([gives_up], [calls(("click", {"x": 500, "y": 500})), text("done")], [verdict("holds")])
+    with GeminiServer(models) as server:
+        result = run(server, BOTH)
+    result.assert_outcomes(passed=1)
+    told = models.words_to(STRONG)
+    assert "gave up: <secret:SHOP_PASSWORD> is refused xxx" in told
+    assert "hunter2-of-the-shop" not in told
+    assert "x" * 2000 not in told
+
+
+def test_the_last_planner_ends_the_run_where_it_circles(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(ONE_TEST.format(marker=', expect="it is clicked"'))
+    circles = calls(*[("move", {"x": 5, "y": 5})] * 8)
+    models = TwoModels([circles], [circles], [verdict("holds")])
+    with GeminiServer(models) as server:
+        result = run(server, BOTH)
+    result.assert_outcomes(failed=1)
+    assert models.counted == {WEAK: 1, STRONG: 1}
+    result.stdout.fnmatch_lines(["*agent: *it kept repeating the same action on the same screen*"])
 
 
 def test_the_limits_hold_over_all_planners(pytester: pytest.Pytester, run: Run) -> None:

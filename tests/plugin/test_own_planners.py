@@ -51,6 +51,12 @@ def test_a_marker_names_its_planner_and_a_model_calls_functions_of_a_module(
     assert server.refusals == []
 
 
+def test_a_module_that_exits_is_refused(pytester: pytest.Pytester) -> None:
+    pytester.syspathinsert(pytester.makepyfile(exits_at_once="import sys\nsys.exit(2)").parent)
+    with pytest.raises(SettingsError, match="got 'exits_at_once': SystemExit: 2"):
+        named_functions("exits_at_once")
+
+
 def test_a_module_that_has_none_or_is_none_is_refused() -> None:
     assert named_functions("") == ()
     with pytest.raises(SettingsError, match=r"must be a module that can be imported .*got 'no.such': ModuleNotFound"):

@@ -142,7 +142,8 @@ class ForkedPython:
 
 def _start_server() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))  # it imports `support`
+        folders = [Path(__file__).parents[1], _PACKAGE.parent]  # it imports `support`, and the package under test
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
         _SERVER.ensure_running()
 
 

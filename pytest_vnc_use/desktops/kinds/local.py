@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_vnc_use.desktops.processes import cleanup
 from pytest_vnc_use.desktops.processes.process import Process
 from pytest_vnc_use.desktops.processes.session import Session
-from pytest_vnc_use.desktops.processes.start_faults import STAY, early_end, starting
+from pytest_vnc_use.desktops.processes.start_faults import STAY, check_words, early_end, starting
 from pytest_vnc_use.desktops.processes.working_folder import WorkingFolder
 from pytest_vnc_use.errors import CommandMissing, DesktopError, SettingsError, VncUseError
 from pytest_vnc_use.types.protocols import Ran
@@ -68,6 +68,7 @@ class StartedDesktop:
 
         Raises DesktopError; its subclass CommandMissing where the command's program cannot be found or run.
         """
+        check_words(command)
         self._check_not_stopped(f"run {shlex.join(command)!r}")
         with starting(command[0], CommandMissing):
             return self._session.run(command, timeout_s)

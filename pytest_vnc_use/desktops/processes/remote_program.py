@@ -13,7 +13,7 @@ from pytest_vnc_use.desktops.processes import cleanup
 from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
 from pytest_vnc_use.desktops.processes.screen_wait import await_screen
 from pytest_vnc_use.desktops.processes.session import Session
-from pytest_vnc_use.desktops.processes.start_faults import STAY, early_end
+from pytest_vnc_use.desktops.processes.start_faults import STAY, check_words, early_end
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, ProgramCrashed, ProgramMissing
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.types.protocols import Connect, Controller, Ran
@@ -110,6 +110,7 @@ class RemoteDesktop(ABC):
 
     def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
         """Run a command in the working folder there, until it ends. Raises DesktopError."""
+        check_words(command)
         return self._remote_exec(f"run {shlex.join(command)!r}").run(command, timeout_s)
 
     def launch(self, command: Sequence[str]) -> None:

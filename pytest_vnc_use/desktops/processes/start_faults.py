@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pytest_vnc_use.errors import DesktopError, ProgramCrashed, ProgramMissing, VncUseError
+from pytest_vnc_use.errors import DesktopError, ProgramCrashed, ProgramMissing, SettingsError, VncUseError
 
 STAY = "; it must stay in the foreground"
 """The advice about a program that ended without a fault."""
@@ -34,6 +34,12 @@ _NO_SCREEN = re.compile(
     re.IGNORECASE,
 )
 """Output of a program that could not reach a screen, which is the fault of its surroundings."""
+
+
+def check_words(command: Sequence[str]) -> None:
+    """Raise SettingsError for a command that is one text or empty: a text would be taken for words of one letter."""
+    if isinstance(command, str) or not command:
+        raise SettingsError(f'a command must be its words, such as ["ls", "-l"], got {command!r:.200}')
 
 
 @contextmanager

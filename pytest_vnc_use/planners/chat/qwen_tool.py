@@ -144,9 +144,9 @@ class ComputerUse:
         heeded = Heeded({key: value for key, value in call.args.items() if key != "action"})
         args = spell(heeded)
         if name == "answer" and args.has("text"):
-            return Ended("finished", args.text("text"))
-        if name == "terminate" and args.has("status") and args.text("status") in STATUSES:
-            return Ended(STATUSES[args.text("status")], str(args.values.get("text") or ""))
+            return Ended("finished", str(args.first("text")))
+        if name == "terminate" and args.has("status") and str(args.first("status")) in STATUSES:
+            return Ended(STATUSES[str(args.first("status"))], str(args.values.get("text") or ""))
         return (proposal(call, self._action(name, args, heeded)),)
 
     def _action(self, name: str, args: Arguments, heeded: Heeded) -> Action:

@@ -189,6 +189,8 @@ class VncCommand:
         single = call_of(dict(call.args))
         if single is None or single.name not in COMMANDS:
             given = call.args.get("command")
+            if given in [*COMMANDS]:
+                return (refused(call, f"the arguments of {given!r} must be an object, got {dict(call.args)!r:.200}"),)
             return (refused(call, f"'command' must be one of {', '.join(COMMANDS)}, got {given!r:.100}"),)
         return self._commands.read(single, spell)
 

@@ -76,8 +76,11 @@ class Arguments:
         return first_of(self.values, *names)
 
     def text(self, *names: str) -> str:
-        """Return the first of these arguments that was given, as text. Raises Unreadable if none was."""
-        return str(self.first(*names))
+        """Return the first of these arguments that was given, as text. Raises Unreadable if none was, or no text."""
+        value = self.first(*names)
+        if isinstance(value, (Mapping, list, tuple)):
+            raise Unreadable(f"{names[0]!r} must be text, got {value!r:.100}")
+        return str(value)
 
     def flag(self, name: str, *, default: bool) -> bool:
         """Return the argument as true or false. Raises Unreadable if it is neither."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.planners.common.prompts import earlier_in_words
 from pytest_vnc_use.types import (
+    FOLLOWED,
     HANDED_OVER,
     STALLED,
     Decision,
@@ -17,6 +19,7 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.protocols import EndsRun, Planner
 
+_LONGEST_REASON = 1000
 _AGAIN = STALLED.partition("{")[0]
 _TOLD = "Another model tried this before you, and {reason}. The screen shows what it left."
 
@@ -53,8 +56,10 @@ class Cascade:
         if not is_last and _circles(own):
             return self._handed_over(place, "kept repeating the same action on the same screen", Decision("gave_up"))
         decision = self.planners[place].decide(_seen(observation, changes), timeout_s=timeout_s)
-        if is_last or decision.kind == "act":
+        if is_last:
             return decision
+        if decision.kind == "act":
+            return replace(decision, provider_details={**decision.provider_details, FOLLOWED: True})
         if decision.kind == "gave_up":
             return self._handed_over(place, f"gave up: {decision.words}", decision)
         failed = self.failed_claim(observation)
@@ -89,7 +94,7 @@ def _seen(observation: Observation, changes: Sequence[int]) -> Observation:
     if not changes:
         return observation
     change = observation.turns[changes[-1]]
-    told = _TOLD.format(reason=change.decision.provider_details[HANDED_OVER])
+    told = _TOLD.format(reason=cut(change.decision.provider_details[HANDED_OVER], _LONGEST_REASON))
     before = [turn for turn in observation.turns[: changes[-1]] if not is_change(turn)]
     return replace(
         observation,

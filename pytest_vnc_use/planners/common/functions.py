@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.faults import named
 from pytest_vnc_use.types import JsonObject
 
 _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object", list: "array"}
+_ENDS_LATER = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,19 @@ def declare(function: Callable[..., Any]) -> Declaration:
     """Return the declaration of a function whose parameters all have type hints.
 
     Hints may be str, int, float, bool, dict, list[…], Literal[…], and unions of one of these with None. Raises
-    SettingsError if the docstring is missing, or if a parameter has no hint or one with no counterpart in JSON.
+    SettingsError if the docstring is missing, if a parameter has no hint or one with no counterpart in JSON, and for
+    a coroutine or a generator.
     """
     name = getattr(function, "__name__", "")
     description = inspect.getdoc(function) or ""
     if not name.isidentifier() or not description:
         raise SettingsError(f"a function for the model needs a name and a docstring, got {function!r}")
-    hints = get_type_hints(function)
+    if any(ends_later(function) for ends_later in _ENDS_LATER):
+        raise SettingsError(f"a function for the model must return its result, not await or yield it, got {name!r}")
+    try:
+        hints = get_type_hints(function)
+    except Exception as exc:  # a hint in quotes is code, and may raise anything
+        raise SettingsError(f"the type hints of {name!r} cannot be read: {named(exc)}") from exc
     parameters = list(inspect.signature(function).parameters.values())
     schema: dict[str, Any] = {
         "type": "object",
@@ -90,7 +98,7 @@ def _schema_of(parameter: inspect.Parameter, hints: dict[str, Any], function: st
 
 def _schema(hint: Any, where: str) -> JsonObject:
     origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Literal:
+    if origin is Literal and type(arguments[0]) in _JSON_TYPES:
         return {"enum": list(arguments), "type": _JSON_TYPES[type(arguments[0])]}
     if origin in (Union, types.UnionType):
         inner = [argument for argument in arguments if argument is not type(None)]
@@ -98,7 +106,7 @@ def _schema(hint: Any, where: str) -> JsonObject:
             return _schema(inner[0], where)
     if origin is list and arguments:
         return {"type": "array", "items": _schema(arguments[0], where)}
-    kind = _JSON_TYPES.get(origin or hint)
+    kind = next((name for known, name in _JSON_TYPES.items() if (origin or hint) is known), None)
     if kind is None:
         raise SettingsError(f"{where} must be text, a number, a truth value, a list or a dict, got {hint!r}")
     return {"type": kind}
