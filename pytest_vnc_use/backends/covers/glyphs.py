@@ -95,6 +95,8 @@ class Line:
         self.marks = marks
         height, width = marks.shape
         self._drawn = np.asarray(marks.any(axis=0))
+        telling = self._drawn & ~marks.all(axis=0)  # any solid area shows a stem of full height
+        self._telling = telling if telling.any() else self._drawn
         narrow, wide = (share * height for share in _CHARACTER_WIDTH)
         a_character = min(max(width / (characters + 1), narrow), wide)  # a caret may be in the line
         self._least = max(1, int(min(width * characters / (characters + 1), LEAST_CHARACTERS * a_character)))
@@ -110,7 +112,7 @@ class Line:
         """Return each line that appeared on a screen, by itself and without a frame around it; last all in one."""
         whole = cls.of(seen, screen, characters)
         inside = _without_frame(whole.marks)
-        rows = [*_runs(inside.any(axis=1), _LEAST_HEIGHT)]
+        rows = [*_runs(np.asarray(inside.any(axis=1)), _LEAST_HEIGHT)]
         if len(rows) < 2 and inside is whole.marks:
             return [whole]
         lines = []
@@ -132,9 +134,9 @@ class Line:
         for top, left in self._candidates(drawing.numbers(height), least):
             first, last = max(0, left), min(left + width, drawing.marks.shape[1])
             other = drawing.marks[top : top + height, first:last] != self.marks[:, first - left : last - left]
-            rows = [drawing.row(row, first, last) for row in (top - 1, top + height)]
-            differ = other.sum(axis=0) + sum(row ^ _is_most(row) for row in rows)
-            fewest = max(self._fewest_drawn(least), int(_LEAST_INK[any(map(_is_most, rows))] * least))
+            beside = [drawing.row(row, first, last) for row in (top - 1, top + height)]
+            differ = other.sum(axis=0) + sum(row ^ _is_most(row) for row in beside)
+            fewest = max(_fewest(self._drawn, least), int(_LEAST_INK[any(map(_is_most, beside))] * least))
             for start, end in _runs(differ <= _MAY_DIFFER * (height + 2), least):
                 if self._drawn[first - left + start : first - left + end].sum() >= fewest:
                     rows = max(0, top - 1), min(top + height + 1, drawing.marks.shape[0])
@@ -142,7 +144,7 @@ class Line:
 
     def _candidates(self, numbers: Numbers, least: int) -> Iterator[tuple[int, int]]:
         """Yield the top left corners that the line may have: there enough of its columns are at their places."""
-        drawn = np.flatnonzero(self._drawn)
+        drawn = np.flatnonzero(self._telling)
         wanted = self._numbers[drawn]
         table = np.zeros(1 << _TABLE_BITS, np.bool_)
         table[wanted >> np.uint64(_BITS - _TABLE_BITS)] = True
@@ -155,13 +157,14 @@ class Line:
             same = values == number
             corners.append(tops[same] * stride + lefts[same] - column + self.marks.shape[1])
         places, counts = np.unique(np.concatenate(corners), return_counts=True)
-        for place in places[counts >= _ENOUGH * self._fewest_drawn(least)]:
+        for place in places[counts >= max(2, _ENOUGH * _fewest(self._telling, least))]:
             yield int(place) // stride, int(place) % stride - self.marks.shape[1]
 
-    def _fewest_drawn(self, least: int) -> int:
-        """Return the fewest columns with ink that a piece of the least width has."""
-        drawn = np.concatenate([[0], np.cumsum(self._drawn)])
-        return max(1, int((drawn[least:] - drawn[:-least]).min()))
+
+def _fewest(columns: Mask, least: int) -> int:
+    """Return the fewest marked columns that a piece of the least width has."""
+    marked = np.concatenate([[0], np.cumsum(columns)])
+    return max(1, int((marked[least:] - marked[:-least]).min()))
 
 
 def _is_most(marks: Mask) -> bool:
