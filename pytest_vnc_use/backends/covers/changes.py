@@ -16,7 +16,7 @@ Mask = npt.NDArray[np.bool_]
 _APART_PX = (4, 24)
 """The number of equal rows, and of equal columns, between two changes that makes them two."""
 _SAME_DRAWING = 0.95
-"""The share of a drawing's edges that are edges before, where it only took another colour: a button that is enabled."""
+"""The share of a drawing's edges that are edges before, and the other way round, where it only took another colour."""
 _BESIDE_PX, _CARET_BESIDE_PX = 3, 8
 _MARGIN_PX, _FRAMED_PX = 3, 16
 """The rows of a field above and below the text, where nothing is drawn there: in a terminal the next line will be near.
@@ -116,11 +116,16 @@ def _is_recoloured(before: Pixels, after: Pixels) -> bool:
     now, then = _edges(after), _edges(before)
     if not now.any():
         return not then.any()  # one colour, before as after
-    known = then.copy()
+    return _is_along(now, then) and _is_along(then, now)  # else a 3 in the place of an 8 would pass
+
+
+def _is_along(edges: Mask, others: Mask) -> bool:
+    """Return whether edges are where the others are, or a pixel beside them."""
+    near = others.copy()
     for axis in (0, 1):
         for step in (-1, 1):
-            known |= np.roll(then, step, axis)
-    return bool((now & known).sum() >= _SAME_DRAWING * now.sum())
+            near |= np.roll(others, step, axis)
+    return bool((edges & near).sum() >= _SAME_DRAWING * edges.sum())
 
 
 def _edges(pixels: Pixels) -> Mask:

@@ -116,9 +116,9 @@ class Covers:
         key = _key_of(typing.secret)
         for each in seen:
             if self._dots(each, after, text) is None:
-                line = Line.of(each, after, len(text))
-                if not any(known == key and line.is_in(other) for other, known in self._lines):
-                    self._lines.append((line, key))
+                for line in Line.all_of(each, after, len(text)):
+                    if not any(known == key and line.is_in(other) for other, known in self._lines):
+                        self._lines.append((line, key))
 
     def _place(self, seen: Appeared, typing: Typing, after: Pixels, text: str, caret: Caret | None) -> Place:
         secret, dots, field = typing.secret, self._dots(seen, after, text), seen.field

@@ -29,6 +29,10 @@ _MAY_DIFFER = 0.1
 """The share of a column's pixels that may differ: the faint edge of a letter comes out as paper on some colours."""
 _ENOUGH = 0.5
 """The share of a piece's columns that are exactly as they were."""
+_LEAST_INK = (0.3, 0.6)
+"""The share of the least width that has ink in a piece, as there may be a gap; the second where a rule is beside it."""
+_LEAST_HEIGHT = 5
+"""The fewest rows of a line of text among others."""
 _DOTS_MAY_DIFFER = 0.04
 """The share of its darkest row by which a row of a dot may differ from another dot's."""
 _BASE = 0x9E3779B97F4A7C15
@@ -43,6 +47,11 @@ class Drawing:
 
     def __init__(self, marks: Mask) -> None:
         self.marks = marks
+
+    def row(self, number: int, first: int, last: int) -> Mask:
+        """Return the marks in a part of a row; none are beyond the edge."""
+        is_there = 0 <= number < self.marks.shape[0]
+        return self.marks[number, first:last] if is_there else np.zeros(last - first, np.bool_)
 
     @cached_property
     def _sums(self) -> Numbers:
@@ -77,22 +86,40 @@ def drawings_on(screen: Pixels) -> Iterator[tuple[tuple[int, int], Drawing]]:
 
 
 class Line:
-    """A line of text as it was drawn, with a free row above and below it. `characters` may be on it, or fewer."""
+    """A line of text as it was drawn. `characters` may be on it, or fewer.
+
+    The rows above and below it are free, or all of one colour: a rule below it, or the end of its paper.
+    """
 
     def __init__(self, marks: Mask, characters: int) -> None:
         self.marks = marks
         height, width = marks.shape
         self._drawn = np.asarray(marks.any(axis=0))
+        telling = self._drawn & ~marks.all(axis=0)  # any solid area shows a stem of full height
+        self._telling = telling if telling.any() else self._drawn
         narrow, wide = (share * height for share in _CHARACTER_WIDTH)
-        a_character = min(max(width / characters, narrow), wide)
-        self._least = min(width, int(LEAST_CHARACTERS * a_character))
+        a_character = min(max(width / (characters + 1), narrow), wide)  # a caret may be in the line
+        self._least = max(1, int(min(width * characters / (characters + 1), LEAST_CHARACTERS * a_character)))
         self._numbers = Drawing(marks).numbers(height)[0]
 
     @classmethod
     def of(cls, seen: Appeared, screen: Pixels, characters: int) -> Line:
         """Return the line that appeared on a screen."""
-        marks = (seen.box.part_of(screen) & COLOUR_BITS) != seen.paper
-        return cls(np.pad(marks, ((1, 1), (0, 0))), characters)
+        return cls((seen.box.part_of(screen) & COLOUR_BITS) != seen.paper, characters)
+
+    @classmethod
+    def all_of(cls, seen: Appeared, screen: Pixels, characters: int) -> list[Line]:
+        """Return each line that appeared on a screen, by itself and without a frame around it; last all in one."""
+        whole = cls.of(seen, screen, characters)
+        inside = _without_frame(whole.marks)
+        rows = [*_runs(np.asarray(inside.any(axis=1)), _LEAST_HEIGHT)]
+        if len(rows) < 2 and inside is whole.marks:
+            return [whole]
+        lines = []
+        for top, bottom in rows:
+            drawn = np.flatnonzero(inside[top:bottom].any(axis=0))
+            lines.append(cls(inside[top:bottom, drawn[0] : drawn[-1] + 1], characters))
+        return [*lines, whole]
 
     def is_in(self, other: Line) -> bool:
         """Return whether another line shows all of this one."""
@@ -107,13 +134,17 @@ class Line:
         for top, left in self._candidates(drawing.numbers(height), least):
             first, last = max(0, left), min(left + width, drawing.marks.shape[1])
             other = drawing.marks[top : top + height, first:last] != self.marks[:, first - left : last - left]
-            for start, end in _runs(other.sum(axis=0) <= _MAY_DIFFER * height, least):
-                if self._drawn[first - left + start : first - left + end].any():
-                    yield Region(first + start, top, first + end, top + height)
+            beside = [drawing.row(row, first, last) for row in (top - 1, top + height)]
+            differ = other.sum(axis=0) + sum(row ^ _is_most(row) for row in beside)
+            fewest = max(_fewest(self._drawn, least), int(_LEAST_INK[any(map(_is_most, beside))] * least))
+            for start, end in _runs(differ <= _MAY_DIFFER * (height + 2), least):
+                if self._drawn[first - left + start : first - left + end].sum() >= fewest:
+                    rows = max(0, top - 1), min(top + height + 1, drawing.marks.shape[0])
+                    yield Region(first + start, rows[0], first + end, rows[1])
 
     def _candidates(self, numbers: Numbers, least: int) -> Iterator[tuple[int, int]]:
         """Yield the top left corners that the line may have: there enough of its columns are at their places."""
-        drawn = np.flatnonzero(self._drawn)
+        drawn = np.flatnonzero(self._telling)
         wanted = self._numbers[drawn]
         table = np.zeros(1 << _TABLE_BITS, np.bool_)
         table[wanted >> np.uint64(_BITS - _TABLE_BITS)] = True
@@ -126,13 +157,32 @@ class Line:
             same = values == number
             corners.append(tops[same] * stride + lefts[same] - column + self.marks.shape[1])
         places, counts = np.unique(np.concatenate(corners), return_counts=True)
-        for place in places[counts >= _ENOUGH * self._fewest_drawn(least)]:
+        for place in places[counts >= max(2, _ENOUGH * _fewest(self._telling, least))]:
             yield int(place) // stride, int(place) % stride - self.marks.shape[1]
 
-    def _fewest_drawn(self, least: int) -> int:
-        """Return the fewest columns with ink that a piece of the least width has."""
-        drawn = np.concatenate([[0], np.cumsum(self._drawn)])
-        return max(1, int((drawn[least:] - drawn[:-least]).min()))
+
+def _fewest(columns: Mask, least: int) -> int:
+    """Return the fewest marked columns that a piece of the least width has."""
+    marked = np.concatenate([[0], np.cumsum(columns)])
+    return max(1, int((marked[least:] - marked[:-least]).min()))
+
+
+def _is_most(marks: Mask) -> bool:
+    return bool(2 * marks.sum() > marks.size)
+
+
+def _without_frame(marks: Mask) -> Mask:
+    """Return marks without what is drawn in one piece around them, from edge to edge; or the same ones."""
+    frame = np.zeros(marks.shape, np.bool_)
+    frame[0] = marks[0]
+    while True:
+        near = np.pad(frame, 1)
+        grown = near[1:-1, 1:-1] | near[:-2, 1:-1] | near[2:, 1:-1] | near[1:-1, :-2] | near[1:-1, 2:]
+        grown &= marks
+        if np.array_equal(grown, frame):
+            break
+        frame = grown
+    return marks & ~frame if frame[-1].any() and frame[:, 0].any() and frame[:, -1].any() else marks
 
 
 def glyphs_in(pixels: Pixels, paper: int) -> list[Pixels]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_vnc_use.backends.covers.changes import field_around
+from pytest_vnc_use.backends.covers.changes import appeared, field_around
 from pytest_vnc_use.types import Region
+from support.painted_form import word
 
 WHITE, BLACK, GREEN = 0xFFFFFF, 0x000000, 0x008000
 TEXT, FRAMED = Region(70, 46, 100, 54), Region(61, 41, 159, 59)
@@ -35,3 +36,14 @@ def test_the_field_ends_at_a_light_that_blinks_further_away(*, is_shown: bool) -
     moved[light] = True
     screen[light] = GREEN if is_shown else WHITE
     assert field_around(TEXT, screen, WHITE, moved) == Region(61, 41, 120, 59)
+
+
+def test_other_digits_in_the_place_of_selected_ones_are_no_other_colour() -> None:
+    selected, typed, disabled = np.full((3, 40, 120), WHITE, np.uint32)
+    selected[5:35, 5:115] = GREEN
+    for screen, text, ink in ((selected, "888888", WHITE), (typed, "330568", BLACK), (disabled, "330568", GREEN)):
+        marks = word(text) != WHITE
+        screen[10 : 10 + marks.shape[0], 10 : 10 + marks.shape[1]][marks] = ink
+    nothing = np.zeros(typed.shape, np.bool_)
+    assert [*appeared(selected, typed, nothing, nothing)]
+    assert not [*appeared(disabled, typed, nothing, nothing)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from pytest_vnc_use.backends.covers.covers import Covers
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, pixels_in, pixels_of
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import COVER_COLOURS, Click, DesktopAction, KeyCombo, OpenAddress, Region, TypeText
-from support.painted_form import FIELD, INK, SIZE, PaintedForm, Pen, font, shows, word
+from support.painted_form import FIELD, INK, PAPER, SIZE, PaintedForm, Pen, font, shows, word
 
 SECRET = "hunter2swordfish"
 TYPED = "<secret:PASSWORD>"
@@ -112,6 +113,77 @@ def test_the_same_glyphs_are_covered_wherever_they_come_again(echo: tuple[str, t
     seen = seen_by(eyes)
     assert not any(shows(seen, word(SECRET[start : start + 5])) for start in range(len(SECRET) - 4))
     assert covered_in(seen).any()
+
+
+def frame_turns_green(pen: Pen, form: PaintedForm) -> None:
+    if form.text:
+        pen.rounded_rectangle((FIELD.left, FIELD.top, FIELD.right, FIELD.bottom), 4, outline="#008000")
+
+
+def count_below(pen: Pen, form: PaintedForm) -> None:
+    pen.text((FIELD.left + 6, FIELD.top + 18), f"{len(form.text)} letters", INK, font(10))
+
+
+@pytest.mark.parametrize("beside", [frame_turns_green, count_below])
+def test_glyphs_are_known_by_themselves(beside: Callable[[Pen, PaintedForm], None]) -> None:
+    form = PaintedForm(also=beside)
+    eyes = covering(form)
+    type_secret(eyes)
+    form.page = "other"
+    form.also = lambda pen, _: pen.text((300, 250), SECRET, INK, font())
+    assert shows(form.pixels(), word(SECRET))
+    assert not any(shows(seen_by(eyes), word(SECRET[start : start + 5])) for start in range(len(SECRET) - 4))
+
+
+@pytest.mark.parametrize("has_rule", [True, False], ids=["a rule below it", "the end of its paper"])
+def test_glyphs_are_known_right_above_another_colour(*, has_rule: bool) -> None:
+    secret = word(SECRET)
+    form = PaintedForm()
+    eyes = covering(form)
+    type_secret(eyes)
+    form.page = "other"
+    height, width = secret.shape
+
+    def paint(pen: Pen, _: PaintedForm) -> None:
+        if not has_rule:
+            pen.rectangle((0, 0, *SIZE), fill="#a0a0c0")
+            pen.rectangle((195, 195, 205 + width, 199 + height), fill=PAPER)
+        else:
+            pen.line((195, 200 + height, 205 + width, 200 + height), INK)
+        for y, x in np.argwhere(secret != 0xFFFFFF):
+            pen.point((200 + int(x), 200 + int(y)), f"#{int(secret[y, x]) & 0xFFFFFF:06x}")
+
+    form.also = paint
+    assert shows(form.pixels(), secret)
+    assert not shows(seen_by(eyes), secret)
+
+
+@pytest.mark.parametrize("pin", ["47", "471", "4711"])
+def test_a_short_secret_beside_a_block_caret_is_known_again(pin: str) -> None:
+    def block_caret(pen: Pen, form: PaintedForm) -> None:
+        end = FIELD.left + 6 + pen.textlength(form.text, font())
+        pen.rectangle((end + 1, FIELD.top + 5, end + 9, FIELD.bottom - 4), fill=INK)
+
+    redactor = Redactor({"PIN": pin})
+    form = PaintedForm(also=block_caret)
+    eyes = covering(form, redactor)
+    type_secret(eyes, "<secret:PIN>", redactor)
+    form.page = "other"
+    form.also = lambda pen, _: pen.text((300, 250), pin, INK, font())
+    assert not shows(seen_by(eyes), word(pin))
+
+
+def test_a_gap_in_what_appeared_covers_no_blank_paper() -> None:
+    form = PaintedForm(
+        also=lambda pen, form: pen.text(
+            (FIELD.left + 6, FIELD.top + 18), "l" + " " * 5 * len(form.text) + "l", INK, font(10)
+        )
+    )
+    eyes = covering(form)
+    type_secret(eyes)
+    form.page = "other"
+    form.also = lambda pen, _: pen.rectangle((100, 200, 300, 260), fill="#4070a0")
+    assert np.array_equal(seen_by(eyes), form.pixels())
 
 
 def test_other_text_stays_readable() -> None:
