@@ -54,6 +54,8 @@ class Covers:
     """The screen that was looked at last, and the same with its covers."""
     _learnt: list[tuple[Place, Pixels]] = field(default_factory=list)
     """The places of the secret that was typed last, and their covers when it was learnt."""
+    _passing: list[Region] = field(default_factory=list)
+    """Where something showed while that secret was typed, which may be gone since, such as a hint."""
 
     def learn(self, typing: Typing, watch_fields: WatchFields | None = None) -> bool:
         """Learn what appeared while a secret was typed; return whether anything did.
@@ -69,6 +71,13 @@ class Covers:
         places = [self._place(each, typing, after, text, caret) for each in seen]
         for place in places:
             self._places = [*(each for each in self._places if not place.holds(each.field)), place]
+        if passing := [each for each in typing.looks[:-1] if each.shape == after.shape]:
+            self._passing = [
+                each.field
+                for look in passing
+                for each in typing.appeared(look)
+                if self._dots(each, look, typing.secret.text[:-1]) is None
+            ]
         self._newest = None
         painted = self._painted(after)
         self._learnt = [] if painted is None else [(each, each.field.part_of(painted).copy()) for each in places]
@@ -104,8 +113,13 @@ class Covers:
         return any(region.meets(each.field) for each in changed for region in found)
 
     def as_learnt(self, covered: Pixels) -> Pixels:
-        """Return a picture of a moment while a secret was typed, with the covers that the whole secret has."""
+        """Return a picture of a moment while a secret was typed, with the covers that the whole secret has.
+
+        What showed in between is covered too, by a pattern that is always the same.
+        """
         painted: Pixels = covered.copy()
+        for region in self._passing:
+            paint(painted, painted, region, CODE_KEY)
         for place, look in self._learnt:
             if covered.shape == place.screen_shape:
                 place.field.part_of(painted)[:] = look

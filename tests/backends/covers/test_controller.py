@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from pytest_vnc_use.backends.covers.controller import CoveringController
 from pytest_vnc_use.backends.covers.covers import Covers
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, pixels_in, pixels_of
 from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.types import COVER_COLOURS, Click, DesktopAction, KeyCombo, OpenAddress, Region, TypeText
+from pytest_vnc_use.types import COVER_COLOURS, Click, DesktopAction, Frame, KeyCombo, OpenAddress, Region, TypeText
 from support.painted_form import FIELD, INK, PAPER, SIZE, PaintedForm, Pen, font, shows, word
 
 SECRET = "hunter2swordfish"
@@ -277,6 +278,30 @@ def test_a_preview_elsewhere_in_another_font_is_covered_too() -> None:
 
     seen = type_secret(covering(PaintedForm(also=also)))
     assert not shows(seen, word(SECRET[:4], size=24, colour="#c02020"))
+
+
+class RemembersMoments(PaintedForm):
+    """A form whose transient frames are the screens after each action."""
+
+    def perform(self, action: DesktopAction) -> None:
+        super().perform(action)
+        self.moments = [*getattr(self, "moments", []), replace(self.frame(), taken_s=time.monotonic())]
+
+    def transient_frames(self) -> tuple[Frame, ...]:
+        return tuple(self.moments)
+
+
+def test_a_hint_that_goes_with_the_last_character_is_covered_in_the_moments_before() -> None:
+    def hint(pen: Pen, form: PaintedForm) -> None:
+        if 0 < len(form.text) < len(SECRET):
+            pen.text((300, 200), form.text, "#c02020", font(24))
+
+    form = RemembersMoments(also=hint)
+    eyes = covering(form)
+    piece = word(SECRET[:4], size=24, colour="#c02020")
+    assert not shows(type_secret(eyes), piece)
+    assert any(shows(pixels_in(each), piece) for each in form.transient_frames())
+    assert not any(shows(pixels_in(each), piece) for each in eyes.transient_frames())
 
 
 def test_the_secret_is_seen_before_enter_leads_away() -> None:
