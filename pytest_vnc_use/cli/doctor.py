@@ -192,8 +192,8 @@ def _given(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
         remedy = f"; it is read from {settings.password_env}" if isinstance(exc, AuthenticationFailed) else ""
         yield Finding("FAIL", "server", f"{exc}{remedy}")
         yield from _security(facts, opened=isinstance(exc, AuthenticationFailed))
-        if facts.version:
-            yield recipe_of(server, facts)
+        if (recipe := recipe_of(server, facts)).word == "ok":
+            yield recipe
         return
     with closing(controller):
         shown = f"showed its screen of {'x'.join(map(str, facts.size))} after {1000 * deadline.spent_s:.0f} ms"

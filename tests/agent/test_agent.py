@@ -85,6 +85,7 @@ def test_each_attempt_at_the_model_is_in_the_run_folder(
     assert "iVBOR" not in written
 
 
+@pytest.mark.slow
 def test_an_approval_from_another_process_after_the_first_has_died(
     fresh_pad: QtDesktop, model: Callable[..., GeminiServer]
 ) -> None:
@@ -99,6 +100,7 @@ def test_an_approval_from_another_process_after_the_first_has_died(
     assert server.refusals == []
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_while_the_model_thought_goes_on(
     fresh_pad: QtDesktop, model: Callable[..., GeminiServer]
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_planner_that_was_given_follows_too(tmp_path: Path, name: str) -> None
         assert len(server.requests) > 2
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 def test_within_one_test(
     pytester: pytest.Pytester, run: Callable[..., pytest.RunResult], model: Callable[..., GeminiServer]
@@ -86,6 +87,7 @@ def test_within_one_test(
     assert len(server.requests) > 2
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 @pytest.mark.parametrize("name", ["settle_first_seconds", "settle_quiet_seconds", "blank_seconds", "frozen_seconds"])
 def test_eyes_and_hands_are_made_anew_where_their_timing_is_replaced(pad: QtDesktop, tmp_path: Path, name: str) -> None:

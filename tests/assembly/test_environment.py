@@ -29,6 +29,7 @@ def check(environment: dict[str, str]) -> None:
     assert "not for the program" not in environment.values()
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize("server", ["qt", "xvnc"])
 def test_of_a_desktop_that_is_started_here(server: str) -> None:
     if server == "xvnc" and not shutil.which("Xvnc"):

@@ -106,6 +106,7 @@ def test_it(vnc_agent):
 """
 
 
+@pytest.mark.slow
 def test_a_recording_of_more_colours_drifts_and_is_told(
     pytester: pytest.Pytester, run: Callable[..., pytest.RunResult]
 ) -> None:

@@ -46,6 +46,8 @@ def test_devtools_go_where_hands_do_not_reach(browser: Browser, elsewhere: VNCCo
     assert browser.title == "Second"
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_the_screen_answers_as_it_does_to_hands(browser: Browser, hands: VNCController, pages: Site) -> None:
     controller = BrowsingController(hands, lambda: browser)
     before = controller.frame()
@@ -54,6 +56,8 @@ def test_the_screen_answers_as_it_does_to_hands(browser: Browser, hands: VNCCont
     assert controller.frame().ref != before.ref
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_a_new_window(browser: Browser, hands: VNCController, pages: Site) -> None:
     controller = BrowsingController(hands, lambda: browser)
     controller.perform(OpenAddress("about:blank", in_new_window=True))
@@ -67,6 +71,8 @@ def test_a_new_window(browser: Browser, hands: VNCController, pages: Site) -> No
         hands.perform(OpenAddress("about:blank", in_new_window=True))
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_strict_sees_that_the_browser_left(browser: Browser, hands: VNCController, pages: Site, tmp_path: Path) -> None:
     """The site's other name is the same server, and an address outside the list."""
     here, there = f"{pages.address}/second", pages.address.replace("127.0.0.1", "localhost")
@@ -87,11 +93,15 @@ def test_strict_sees_that_the_browser_left(browser: Browser, hands: VNCControlle
     assert run(OpenAddress(here), Click(600, 300)).outcome is Outcome.DONE
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_a_persons_spelling_is_typed(browser: Browser, hands: VNCController, pages: Site) -> None:
     BrowsingController(hands, lambda: browser).perform(OpenAddress(f"{pages.address.removeprefix('http://')}/second"))
     browser.wait_for_text("The second page")
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_without_devtools_by_keyboard(browser: Browser, hands: VNCController, pages: Site) -> None:
     hands.perform(OpenAddress(f"{pages.address}/second"))
     browser.wait_for_text("The second page")
@@ -101,6 +111,8 @@ def test_without_devtools_by_keyboard(browser: Browser, hands: VNCController, pa
     browser.wait_for_text("The second page")
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_what_the_browser_cannot_do_is_told_to_the_planner(browser: Browser, hands: VNCController) -> None:
     with pytest.raises(ActionError, match="net::ERR_CONNECTION_REFUSED"):
         BrowsingController(hands, lambda: browser).perform(OpenAddress(f"http://127.0.0.1:{vnc_servers.free_port()}"))
@@ -113,6 +125,8 @@ def test_a_browser_that_is_not_there_is_told_to_the_planner(elsewhere: VNCContro
         BrowsingController(elsewhere, lambda: gone).perform(BACK)
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_all_else_is_for_the_hands(browser: Browser, hands: VNCController, pages: Site) -> None:
     controller = BrowsingController(hands, lambda: browser)
     controller.perform(Click(*element(browser, "Coupon").centre))
@@ -121,6 +135,8 @@ def test_all_else_is_for_the_hands(browser: Browser, hands: VNCController, pages
     assert not hands.holding
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_what_a_model_is_told_of_the_page(browser: Browser, pages: Site) -> None:
     get_browser_state, _ = browser_functions(lambda: browser)
     assert get_browser_state().startswith(f"address: {pages.address}/\ntitle: The shop\nApples & pears\n")
@@ -129,6 +145,8 @@ def test_what_a_model_is_told_of_the_page(browser: Browser, pages: Site) -> None
     assert len(get_browser_state()) < MOST_TEXT + 1000
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_what_a_model_is_told_of_the_elements(browser: Browser) -> None:
     x, y = element(browser, "Coupon").centre
     _, in_pixels = browser_functions(lambda: browser)
@@ -139,6 +157,8 @@ def test_what_a_model_is_told_of_the_elements(browser: Browser) -> None:
     assert f". textbox 'Coupon' at ({x * 1000 // 1024}, {y * 1000 // 768}), [" in on_a_grid()
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_many_elements_and_none(browser: Browser) -> None:
     _, list_elements = browser_functions(lambda: browser)
     browser.navigate(f"data:text/html,{'<button>b</button>' * 180}")
@@ -147,6 +167,8 @@ def test_many_elements_and_none(browser: Browser) -> None:
     assert list_elements() == "there are no elements in view"
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_the_functions_can_be_declared_to_a_model(browser: Browser) -> None:
     declared = declare_all(browser_functions(lambda: browser), taken=PREDEFINED_FUNCTIONS)
     assert [each.name for each in declared] == ["get_browser_state", "list_elements"]

@@ -40,30 +40,42 @@ def test_address_title_and_text(browser: Browser, pages: Site) -> None:
     assert "nobody reads this" not in text
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_what_the_dom_holds_and_nobody_sees(browser: Browser) -> None:
     assert "nobody reads this" not in browser.text()
     assert ">nobody reads this</p>" in browser.html()
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_text_that_comes_later(browser: Browser, hands: VNCController) -> None:
     hands.click(*element(browser, "Add an apple").centre)
     browser.wait_for_text("The basket holds 1 apple.", within_s=10)
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_text_that_is_there_already(browser: Browser) -> None:
     browser.wait_for_text("Apples & pears", within_s=0.5)
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_text_that_a_transition_shows(browser: Browser, hands: VNCController) -> None:
     hands.click(*element(browser, "Slowly").centre)
     browser.wait_for_text("Slowly shown", within_s=5)
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_text_of_the_page_that_comes_next(browser: Browser, hands: VNCController) -> None:
     hands.click(*element(browser, "To the second page").centre)
     browser.wait_for_text("The second page", within_s=10)
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_text_that_does_not_come(browser: Browser) -> None:
     began_s = time.monotonic()
     with pytest.raises(TaskFailed, match=r"does not show 'plums' within 0.3 s, but 'Apples & pears The basket is"):
@@ -74,6 +86,8 @@ def test_text_that_does_not_come(browser: Browser) -> None:
 # --- elements --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_elements_in_view(browser: Browser) -> None:
     found = {(each.role, each.name) for each in browser.elements()}
     assert {
@@ -93,12 +107,16 @@ COVERED = """data:text/html,<label><input type=checkbox style='opacity:0'><i>Agr
 <button>Over</button></div>"""
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_what_is_covered_or_scrolled_away_is_no_element_in_view(browser: Browser) -> None:
     browser.navigate(COVERED)
     found = [each.name for each in browser.elements()]
     assert found == ["Agree", "First", "Over"]
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_elements_of_a_page_that_is_scrolled(browser: Browser, hands: VNCController, pages: Site) -> None:
     def has_come_to_rest() -> bool:  # Chromium scrolls smoothly: what is read meanwhile holds for no moment
         seen = [each.centre for each in browser.elements() if each.name == "Far below"]
@@ -138,6 +156,8 @@ def test_a_click_on_an_element_meets_it(
 # --- where it goes ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_navigating_and_back_and_forward(browser: Browser, pages: Site) -> None:
     browser.navigate(f"{pages.address}/second")
     assert (browser.title, browser.text().splitlines()[0]) == ("Second", "The second page")
@@ -148,6 +168,8 @@ def test_navigating_and_back_and_forward(browser: Browser, pages: Site) -> None:
     assert browser.title == "Second"
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_within_a_document(browser: Browser, pages: Site) -> None:
     browser.navigate(f"{pages.address}/#below")
     assert browser.url == f"{pages.address}/#below"
@@ -155,31 +177,43 @@ def test_within_a_document(browser: Browser, pages: Site) -> None:
     assert browser.url == f"{pages.address}/"
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_pages_of_the_browsers_own(browser: Browser) -> None:
     browser.navigate("chrome://version")
     assert "Chromium" in browser.text()
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_a_page_that_is_not_there(browser: Browser) -> None:
     with pytest.raises(ActionError, match=r"cannot open 'http://127.0.0.1:\d+': net::ERR_CONNECTION_REFUSED"):
         browser.navigate(f"http://127.0.0.1:{vnc_servers.free_port()}")
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_a_download(browser: Browser, pages: Site) -> None:
     browser.navigate(f"{pages.address}/file")
     assert browser.url == f"{pages.address}/"
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_an_address_without_a_scheme(browser: Browser) -> None:
     with pytest.raises(DesktopError, match=r"refuses Page\.navigate"):
         browser.navigate("example.org")
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_no_page_after_this_one(browser: Browser) -> None:
     with pytest.raises(ActionError, match="cannot go forward: there is no such page in its history"):
         browser.forward()
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 @pytest.mark.slow
 def test_of_several_tabs_the_visible_one(browser: Browser, hands: VNCController, pages: Site) -> None:
     hands.click(*element(browser, "Coupon").centre)
@@ -195,6 +229,8 @@ def test_of_several_tabs_the_visible_one(browser: Browser, hands: VNCController,
     assert_becomes(lambda: browser.title, "The shop")
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_text_in_a_tab_that_comes_to_the_front(browser: Browser, hands: VNCController) -> None:
     """The page that is asked first is hidden while it waits."""
     link = element(browser, "To the second page")
@@ -211,6 +247,8 @@ def test_text_in_a_tab_that_comes_to_the_front(browser: Browser, hands: VNCContr
     assert_becomes(lambda: browser.title, "The shop")
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 @pytest.mark.slow
 def test_a_tab_that_closes_while_it_is_asked_is_passed_over(browser: Browser, pages: Site) -> None:
     address, over = urlsplit(f"http://{browser.address}").netloc, threading.Event()
@@ -239,6 +277,8 @@ def test_a_tab_that_closes_while_it_is_asked_is_passed_over(browser: Browser, pa
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 @pytest.mark.slow
 def test_a_page_that_waits_for_an_answer(browser: Browser, hands: VNCController, pages: Site) -> None:
     hasty = Browser(browser.address, timeout_s=1.0)
@@ -259,6 +299,8 @@ def _told(ask: Callable[[], object], problem: str) -> bool:
     return False
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_a_server_that_does_not_answer(browser: Browser, pages: Site) -> None:
     hasty = Browser(browser.address, timeout_s=0.5)
     with pytest.raises(DesktopError, match="has not answered in"):
@@ -353,6 +395,8 @@ def no_file(name: str) -> str:
     raise FileNotFoundError(f"the program's working folder has no file {name!r}")
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
 def test_the_browser_by_the_file_in_its_profile(browser: Browser) -> None:
     port = int(browser.address.rpartition(":")[2])
     files = {"profile/DevToolsActivePort": f"{port}\n/devtools/browser/1234"}

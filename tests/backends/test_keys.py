@@ -107,6 +107,7 @@ def test_every_spelling_arrives(listening: Listening, connected: Connect) -> Non
             xev.hears(lambda spelling=spelling: hands.key_combo(spelling), prefix + name)  # type: ignore[misc]
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize(
     ("keys", "pressed"),
     [
@@ -140,6 +141,7 @@ def test_combinations(listening: Listening, connected: Connect, keys: str | list
     wait_for(lambda: len(xev.releases()) >= len(xev.presses()), "the release of all keys")
 
 
+@pytest.mark.desktop
 def test_a_held_key_is_released_in_the_end(listening: Listening, connected: Connect) -> None:
     server, xev = listening
     hands = connected(server)

@@ -166,6 +166,7 @@ def test_a_large_screen(name: str, tmp_path: Path, connected: Connect) -> None:
 # --- connections -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_a_server_that_is_killed_and_started_anew(name: str, tmp_path: Path, connected: Connect) -> None:
     kind = KINDS[name]

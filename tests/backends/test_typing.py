@@ -150,6 +150,7 @@ def test_x11vnc_takes_ascii(x11vnc: VncServer, connected: Connect, tmp_path: Pat
             hands.type_text("café")
 
 
+@pytest.mark.slow
 def test_a_long_text_arrives_whole(x_desktop: VncServer, connected: Connect, tmp_path: Path) -> None:
     text = "The quick brown Fox jumps over the lazy Dog!\n" * 60
     with xterm(x_desktop, f"cat > {tmp_path}/typed"):

@@ -272,6 +272,7 @@ def xterm(server: VncServer, folder: Path, program: str, *options: str) -> Itera
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.container
 @pytest.mark.desktop
 @pytest.mark.parametrize(
@@ -312,6 +313,7 @@ def test_a_server_without_a_clipboard(x11vnc: VncServer, tmp_path: Path) -> None
     assert found == Finding("ok", "typing", f"{said}; ASCII goes by keys, nothing else can be typed")
 
 
+@pytest.mark.slow
 @pytest.mark.container
 @pytest.mark.desktop
 def test_a_read_only_server() -> None:
@@ -321,6 +323,7 @@ def test_a_read_only_server() -> None:
     assert "(a read-only server too takes no keys, and never says so)" in found.said
 
 
+@pytest.mark.slow
 @pytest.mark.container
 @pytest.mark.desktop
 def test_a_keyboard_layout_without_latin_letters(

@@ -178,6 +178,7 @@ def test_only_a_yes_is_a_yes(tmp_path: Path, desktop: XvncDesktop, presses: Call
         assert part in user.questions[0]
 
 
+@pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
 def test_a_yes_that_comes_late_is_a_no(
@@ -191,6 +192,7 @@ def test_a_yes_that_comes_late_is_a_no(
     assert presses() == 0
 
 
+@pytest.mark.desktop
 @pytest.mark.slow
 def test_with_nobody_to_ask_the_answer_is_no(talk: Talk, presses: Callable[[], int]) -> None:
     talk.replies.append(RISKY)
@@ -200,6 +202,7 @@ def test_with_nobody_to_ask_the_answer_is_no(talk: Talk, presses: Callable[[], i
     assert presses() == 0
 
 
+@pytest.mark.desktop
 @pytest.mark.slow
 def test_the_page_and_the_elements_are_offered_as_in_a_test(tmp_path: Path, desktop: XvncDesktop) -> None:
     asks = calls(("get_browser_state", {}), ("list_elements", {}))
@@ -215,6 +218,7 @@ def test_the_page_and_the_elements_are_offered_as_in_a_test(tmp_path: Path, desk
     assert step.output.startswith("no list of elements is available here: ")
 
 
+@pytest.mark.desktop
 @pytest.mark.slow
 def test_each_step_is_told_as_it_happens(talk: Talk) -> None:
     told: list[str | None] = []
@@ -230,6 +234,7 @@ def test_each_step_is_told_as_it_happens(talk: Talk) -> None:
     assert len(told) == 2
 
 
+@pytest.mark.desktop
 @pytest.mark.slow
 def test_a_task_that_cannot_be_run_is_told_in_a_line(tmp_path: Path, desktop: XvncDesktop) -> None:
     with talking(tmp_path, desktop, address="127.0.0.1::1") as talk:
@@ -244,6 +249,7 @@ def test_a_task_that_cannot_be_run_is_told_in_a_line(tmp_path: Path, desktop: Xv
         assert run.name in refused
 
 
+@pytest.mark.desktop
 @pytest.mark.slow
 def test_one_thing_is_done_at_a_time_and_what_is_cancelled_ends(talk: Talk) -> None:
     earlier = set(talk.folder.glob("runs/*"))
@@ -262,6 +268,7 @@ def test_one_thing_is_done_at_a_time_and_what_is_cancelled_ends(talk: Talk) -> N
 # --- reading runs ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.desktop
 @pytest.mark.slow
 def test_a_run_is_read_and_looked_at(talk: Talk) -> None:
     talk.replies += [CLICK, text("opened"), HOLDS]
@@ -276,6 +283,7 @@ def test_a_run_is_read_and_looked_at(talk: Talk) -> None:
     assert "step must be one of the 1 of run" in talk.refused("step_picture", run_id=run_id, step=2)
 
 
+@pytest.mark.desktop
 @pytest.mark.slow
 def test_a_run_is_proposed_as_a_test(talk: Talk, tmp_path: Path) -> None:
     talk.replies += [text("said"), HOLDS]
@@ -292,6 +300,7 @@ def test_a_run_is_proposed_as_a_test(talk: Talk, tmp_path: Path) -> None:
     assert "test_proposed.py::test_saying" in collected.stdout
 
 
+@pytest.mark.desktop
 def test_no_run_id_leads_out_of_the_runs(talk: Talk) -> None:
     outside = talk.folder / "outside"
     outside.mkdir()
@@ -336,6 +345,7 @@ def suite(talk: Talk) -> None:
     (talk.folder / "test_broken.py").write_text("import nothing_of_that_name\n", encoding="utf-8")
 
 
+@pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.usefixtures("suite")
 def test_tests_are_run_with_the_same_settings(talk: Talk) -> None:
@@ -352,6 +362,7 @@ def test_tests_are_run_with_the_same_settings(talk: Talk) -> None:
     assert run["verdicts"] == ["fails: 'it is open': the basket is empty"]
 
 
+@pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.usefixtures("suite")
 def test_tests_that_cannot_be_run_are_told_in_a_line(talk: Talk) -> None:
@@ -376,6 +387,7 @@ def test_tests_that_cannot_be_run_are_told_in_a_line(talk: Talk) -> None:
 # --- the server itself -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.desktop
 def test_the_tools_say_which_of_them_only_read(talk: Talk) -> None:
     tools = {tool.name: tool for tool in talk.portal.call(talk.client.list_tools).tools}
     reads = {name for name, tool in tools.items() if tool.annotations and tool.annotations.read_only_hint}
@@ -385,6 +397,7 @@ def test_the_tools_say_which_of_them_only_read(talk: Talk) -> None:
     assert set(tools["run_task"].input_schema["properties"]) == {"task", "expect", "steps", "seconds"}
 
 
+@pytest.mark.desktop
 def test_timing_is_read_and_changed_between_tasks(talk: Talk) -> None:
     before = talk.told("get_timing")
     assert (before["step_delay"], before["seconds"]) == (0.0, 300.0)
@@ -404,6 +417,7 @@ def test_timing_is_read_and_changed_between_tasks(talk: Talk) -> None:
     assert "one of start_seconds, " in talk.refused("set_timing", name="model", seconds=1)
 
 
+@pytest.mark.desktop
 @pytest.mark.slow
 def test_without_a_desktop_runs_are_read_and_no_task_is_run(tmp_path: Path, desktop: XvncDesktop) -> None:
     with talking(tmp_path, desktop, address=None) as talk:
@@ -432,6 +446,7 @@ def in_the_middle_of_a_run(folder: Path, desktop: XvncDesktop) -> Iterator[subpr
         yield process
 
 
+@pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "code"),

@@ -113,6 +113,7 @@ def pay(person: Person) -> None:
 # --- what is written -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_a_person_does_is_a_test_that_replays(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = record_till("--expect=the till says paid")
     with Person(recorder.address) as person:
@@ -136,6 +137,7 @@ def test_what_a_person_does_is_a_test_that_replays(record_till: Callable[..., Re
     assert "1 run planned by recording" in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["wrong total", "another mark"])
 def test_another_program_fails(shown_once: Path, tmp_path: Path, fault: str) -> None:
     source = (shown_once / "test_shown.py").read_text(encoding="utf-8")
@@ -187,6 +189,7 @@ def terminal() -> Iterator[VncServer]:
         yield server
 
 
+@pytest.mark.slow
 def test_at_a_terminal_claims_are_asked_for(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     keyboard, terminal = pty.openpty()
     with os.fdopen(keyboard, "wb", buffering=0) as typed, os.fdopen(terminal, "rb"):
@@ -204,6 +207,7 @@ def test_at_a_terminal_claims_are_asked_for(record_till: Callable[..., Recorder]
     assert mark.kwargs["expect"] == [claim.claim for claim in run.claims]
 
 
+@pytest.mark.slow
 def test_a_program_in_a_terminal(record: Callable[..., Recorder], tmp_path: Path) -> None:
     with terminal() as server:
         recorder = record(f"--vnc={server.address}", "--task=Say hello", "--expect=it says hello")
@@ -239,6 +243,7 @@ def test_a_clock_is_left_out(record: Callable[..., Recorder], tmp_path: Path) ->
     assert done.code == 0, done.out
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_as_well(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = record_till("--expect=it is paid")
     with Person(recorder.address) as person:
@@ -267,6 +272,7 @@ def test_whoever_leaves_in_the_middle_of_a_drag_lets_go(record_till: Callable[..
     assert [step.action for step in recording(tmp_path).runs[0].steps] == [Drag(100, 60, 200, 60)]
 
 
+@pytest.mark.slow
 def test_a_key_without_a_name_is_not_done_and_a_held_one_does_not_catch_up(
     record_till: Callable[..., Recorder], tmp_path: Path
 ) -> None:
@@ -287,6 +293,7 @@ def test_a_key_without_a_name_is_not_done_and_a_held_one_does_not_catch_up(
 SECRET = "w0nder-land"
 
 
+@pytest.mark.slow
 def test_a_secret_is_never_written(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = record_till("--secret=TILL_NAME", f"--expect=it is paid by {SECRET}", TILL_NAME=SECRET)
     with Person(recorder.address) as person:
@@ -304,6 +311,7 @@ def test_a_secret_is_never_written(record_till: Callable[..., Recorder], tmp_pat
     assert done.code == 0, done.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "environment"),
     [
@@ -426,6 +434,7 @@ def await_colour(eyes: VNCController, at: tuple[int, int], colour: int) -> None:
     wait_for(lambda: pixels_of(eyes.frame().png)[at[::-1]] == colour, f"{colour:06x} at {at}", TIMEOUT_S)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("then", "steps"),
     [(ITEM, [Click(*START), Move(*MENU), Click(*ITEM)]), (STOP, [Click(*START), Click(*STOP)])],

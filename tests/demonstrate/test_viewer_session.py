@@ -165,6 +165,7 @@ def replayed(start: Callable[..., Session], source: str, **environment: str) -> 
 # --- what is recorded ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_a_person_does_is_recorded_and_replays(
     start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
 ) -> None:
@@ -181,6 +182,7 @@ def test_what_a_person_does_is_recorded_and_replays(
     assert "vnc-use: 1 run planned by recording" in done.out
 
 
+@pytest.mark.slow
 def test_a_rehearsal_needs_nobody(demonstrate: Callable[..., Session]) -> None:
     done = done_by(demonstrate(CLAIMED, "-ovnc_rehearse=1", answers="yes, it says paid\n"))
     assert done.code == 0, done.out
@@ -236,6 +238,7 @@ def test_till(vnc_agent, vnc_desktop):
     assert done.code == 0, done.out
 
 
+@pytest.mark.slow
 def test_a_claim_is_judged_by_whoever_is_at_the_terminal(
     start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
 ) -> None:
@@ -254,6 +257,7 @@ def test_a_claim_is_judged_by_whoever_is_at_the_terminal(
 # --- what is not recorded --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "answers", "told"),
     [
@@ -272,6 +276,7 @@ def test_a_test_that_fails_is_not_recorded(
     assert ("inconclusive" in done.out) == (source == CLAIMED and not answers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pieces", [True, False], ids=["in pieces", "the password"])
 def test_what_would_tell_a_secret_is_not_recorded(
     demonstrate: Callable[..., Session], tmp_path: Path, pieces: bool
@@ -290,6 +295,7 @@ def test_what_would_tell_a_secret_is_not_recorded(
     assert SECRET not in done.out
 
 
+@pytest.mark.slow
 def test_a_step_that_the_policy_refuses_is_not_recorded(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text(
         'on_deny = "continue"\n[[rule]]\nname = "no alice"\ntext = "alice"\ndecision = "deny"\n', encoding="utf-8"

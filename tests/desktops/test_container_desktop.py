@@ -78,6 +78,7 @@ def exists(container: str) -> bool:
 # --- ready, reached --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.desktop
 @pytest.mark.container
 def test_it_has_the_size_asked_for_and_wants_its_password(desktop: ContainerDesktop) -> None:
     with closing(connect(desktop.server, desktop.password)) as controller:
@@ -86,12 +87,16 @@ def test_it_has_the_size_asked_for_and_wants_its_password(desktop: ContainerDesk
         connect(desktop.server, "wrong")
 
 
+@pytest.mark.container
+@pytest.mark.desktop
 def test_its_port_is_published_on_loopback_only(desktop: ContainerDesktop) -> None:
     host, port = desktop.server.split("::")
     assert host == "127.0.0.1"
     assert engine("port", desktop.container).strip() == f"5901/tcp -> 127.0.0.1:{port}"
 
 
+@pytest.mark.container
+@pytest.mark.desktop
 def test_its_password_is_on_no_command_line(desktop: ContainerDesktop) -> None:
     lines = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
     assert not any(desktop.password.encode() in line for line in lines)

@@ -211,6 +211,7 @@ def test_nothing_outlives_the_process_that_launched_it(tigervnc: VncServer, tmp_
     wait_for(lambda: not any(map(is_running, pids)), "the end of the program and its child")
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 def test_a_given_desktop_goes_back_as_it_was_found_or_with_a_warning(tigervnc: VncServer, tmp_path: Path) -> None:
     require("xsetroot")

@@ -50,6 +50,7 @@ def server(sentence_as_calls: list[Reply], verdict: Reply) -> Iterator[GeminiSer
         yield server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verdict", "code"), [("holds", 0), ("unsure", 1)], indirect=["verdict"])
 def test_an_example_is_done_by_the_model_and_judged(server: GeminiServer, code: int, tmp_path: Path) -> None:
     options = [

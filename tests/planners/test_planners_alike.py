@@ -51,6 +51,7 @@ def desktops() -> Iterator[dict[str, QtDesktop]]:
         yield started
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 @pytest.mark.parametrize("task", QUICK)
 def test_every_planner_leaves_the_same_trace_and_the_same_files(

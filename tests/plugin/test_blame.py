@@ -552,6 +552,7 @@ OF_FIXTURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 def test_a_fixture_of_the_users_asserts_as_a_body_does(project: pytest.Pytester) -> None:
     project.makepyfile(test_it=FIXTURES)

@@ -59,6 +59,7 @@ def pictures(server: GeminiServer) -> Iterator[bytes]:
             )
 
 
+@pytest.mark.slow
 def test_no_picture_shows_a_secret(run: Callable[..., pytest.RunResult], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODE", "8264017359")
     Path("test_shop.py").write_text(TEST)
@@ -86,6 +87,7 @@ def test_look(vnc_agent):
 """
 
 
+@pytest.mark.slow
 def test_a_recording_that_is_older_than_covers_is_told(
     run: Callable[..., pytest.RunResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:

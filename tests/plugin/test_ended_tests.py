@@ -216,9 +216,14 @@ def test_a_test_that_passed_in_its_second_attempt_is_one_test(session: Session, 
 DIES_BEFORE = """
 import os
 
-def pytest_runtest_logstart(nodeid):
-    if "passed" in nodeid and "PYTEST_XDIST_WORKER" in os.environ:
-        os._exit(7)
+def pytest_configure(config):
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(Dies())
+
+class Dies:
+    def pytest_runtest_logstart(self, nodeid):
+        if "passed" in nodeid:
+            os._exit(7)
 """
 
 

@@ -125,6 +125,7 @@ def triages(place: Path) -> dict[str, str | None]:
     return {test.test.rpartition("::test_")[2]: test.triage for test in results.tests}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("third", range(3))
 def test_the_model_its_service_and_the_judge(
     pytester: pytest.Pytester, run: Callable[..., pytest.RunResult], third: int

@@ -747,6 +747,7 @@ def test_timeouts_and_reruns_of_other_plugins_work(
     result.stdout.fnmatch_lines(["*1 rerun*"])
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 def test_a_timeout_of_pytest_timeout_ends_a_test_whose_model_hangs(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]

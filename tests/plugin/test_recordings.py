@@ -71,6 +71,7 @@ def test_what_was_recorded_needs_no_planner(recorded: Project) -> None:
     assert "vnc-use: 1 run planned by recording" in replayed.out
 
 
+@pytest.mark.slow
 def test_what_replays_saved_is_told_where_the_recording_knows(recorded: Project) -> None:
     text = recorded.file.read_text(encoding="utf-8")
     live = re.search(r'"live": \{"seconds": [0-9.]+\}', text)  # this planner reports no calls, so no dollars
@@ -118,6 +119,7 @@ def test_in_ci_the_planner_is_not_asked(recorded: Project) -> None:
     assert "inconclusive: the screen is not as recorded before step 2 of 4" in in_ci.out
 
 
+@pytest.mark.slow
 def test_a_test_that_was_healed_is_listed_and_written(recorded: Project) -> None:
     before = recorded.file.read_text(encoding="utf-8")
     healed = recorded.run(SOON, till=MOVED)
@@ -126,6 +128,7 @@ def test_a_test_that_was_healed_is_listed_and_written(recorded: Project) -> None
     assert recorded.file.read_text(encoding="utf-8") != before
 
 
+@pytest.mark.slow
 def test_to_be_healed_can_be_to_fail(recorded: Project) -> None:
     before = recorded.file.read_text(encoding="utf-8")
     failed = recorded.run(SOON, "--vnc-healed=fail", till=MOVED)
@@ -153,6 +156,7 @@ def test_to_show_something_for_a_moment_can_be_to_fail(recorded: Project) -> Non
     assert passed.code == 0, passed.out
 
 
+@pytest.mark.slow
 def test_an_agent_that_a_body_asks_for_itself_replays_and_records(recorded: Project) -> None:
     """Its recording is known only after the report of its setup."""
     run = 'request.getfixturevalue("vnc_agent").run("Enter alice, add two apples and pay")'
@@ -168,6 +172,7 @@ def test_an_agent_that_a_body_asks_for_itself_replays_and_records(recorded: Proj
     assert failed.code == 1, failed.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["body", "teardown"])
 def test_nothing_is_written_of_a_test_that_did_not_pass_to_its_end(project: Project, at: str) -> None:
     breaks = "@pytest.fixture\ndef breaks():\n    yield\n    raise ValueError('in the teardown')\n"

@@ -56,6 +56,7 @@ def test_subtests_of_a_rehearsal_are_told_to_nobody_and_may_fail_it(project: Pro
     assert "NOT REPEATED test_till.py::test_till: in rehearsal 1: " in failed.out
 
 
+@pytest.mark.slow
 @needs_subtests
 def test_nothing_is_written_of_a_test_with_a_subtest_that_failed(project: Project) -> None:
     project.write("test_till.py", SUBTESTS.replace("LIMIT", "1"))

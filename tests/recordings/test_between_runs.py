@@ -23,6 +23,7 @@ def presses(played: Played) -> list[str]:
     return [line.split()[0] for line in told if not line.startswith("release")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_the_last_click_before_a_run_and_its_first_one_are_no_double_click(tmp_path: Path, by_hand: bool) -> None:
     def carry_out(played: Played) -> list[str]:
@@ -56,6 +57,7 @@ def judged(played: Played) -> str:
     return played.agent.verify("it is saved").kind
 
 
+@pytest.mark.slow
 def test_how_long_evidence_stayed_is_written_down(by_hand: Tills) -> None:
     recording = load(by_hand.key.path)
     assert recording is not None

@@ -62,6 +62,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
         yield desk
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 @pytest.mark.parametrize("command", [AT_ONCE, SLOWLY])
 def test_a_caret_is_waited_for_where_it_went_and_no_step_waits_for_quiet(desk: Desk, command: str) -> None:

@@ -49,6 +49,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Tills]:
     return {code: recorded(folder / code, code) for code in (FIRST, SECOND)}
 
 
+@pytest.mark.slow
 def test_pictures_of_two_secrets_differ_in_nothing_but_covers(both: Mapping[str, Tills]) -> None:
     ones, others = (pictures(tills.folder) for tills in both.values())
     assert len(ones) == len(others) > 6
@@ -71,6 +72,7 @@ def test_another_value_beneath_closes_the_gate(both: Mapping[str, Tills], code: 
     assert "--vnc-record=rewrite" in told
 
 
+@pytest.mark.slow
 def test_a_replay_has_covers_where_its_recording_has(both: Mapping[str, Tills], tmp_path: Path) -> None:
     """So an older recording goes on as it did, and the file says which it is."""
     older = recorded(tmp_path / "older", FIRST, covers=False)
@@ -81,6 +83,7 @@ def test_a_replay_has_covers_where_its_recording_has(both: Mapping[str, Tills], 
             assert RecordedTest(replace(tills.key, secrets=("CODE",)), "replay", covers=wanted).covers == covers
 
 
+@pytest.mark.slow
 def test_dots_are_not_covered(tmp_path: Path) -> None:
     tills = recorded(tmp_path / "hidden", FIRST, "--hidden")
     shown = [pixels_of(each.read_bytes()) for each in tills.folder.rglob("*.png")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from pytest_vnc_use.recordings.file_text import parse, text_of
 from pytest_vnc_use.recordings.replay import _from_here
 from pytest_vnc_use.runs.folder import read_trace
@@ -23,6 +25,7 @@ def with_names(tills: Tills, *names: str) -> None:
     tills.key.path.write_text(json.dumps(data | {"version": 3}), "utf-8")
 
 
+@pytest.mark.slow
 def test_a_recording_whose_names_are_all_changed_replays_the_same(recorded: Tills) -> None:
     with_names(recorded, "Name", "Add", HOSTILE, "x" * 100_000)
     with recorded.agent("replay", Steps()) as played:
@@ -57,6 +60,7 @@ def test_recordings_without_names_are_written_as_before() -> None:
         assert text_of(parse(file.read_text("utf-8"), "it")) == file.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_version_tells_whether_there_are_names(recorded: Tills) -> None:
     before = recorded.key.path.read_text("utf-8")
     assert json.loads(before)["version"] == 2

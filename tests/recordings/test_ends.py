@@ -68,6 +68,7 @@ def test_what_happens_after_the_last_gate_fails_the_test(saved: Tills, later: st
     assert drift.recorded != drift.seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("later", [LATE[-1], GOES[-1]])
 def test_no_evidence_counts_before_the_end_was_watched(judged: Tills, later: str) -> None:
     with judged.agent("replay", None, later) as played:
@@ -99,6 +100,7 @@ def test_a_screen_that_turns_into_another_before_the_body_is_over_fails_the_test
             played.agent.end_body()
 
 
+@pytest.mark.slow
 def test_a_body_that_changed_the_screen_when_it_was_recorded_may_do_so_again(tmp_path: Path) -> None:
     tills = Tills(tmp_path, LATER)
     with tills.agent("auto", Steps(SAVE)) as played:
@@ -137,6 +139,7 @@ def test_what_is_gone_again_at_the_end_is_told(saved: Tills) -> None:
 # --- what blinks -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_status_that_blinks_has_two_looks(blinking: Tills) -> None:
     recording = load(blinking.key.path)
     assert recording is not None

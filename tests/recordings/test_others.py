@@ -49,6 +49,7 @@ def drive(server: VncServer, folder: Path, mode: Mode, *steps: object, gate_s: f
     return outcome
 
 
+@pytest.mark.slow
 def test_a_terminal_on_tigervnc(tmp_path: Path) -> None:
     terminal = ["xterm", "-geometry", "80x24+100+100", "-e", "sh", "-c", "PS1='$ ' exec sh -i"]
     steps = Click(300, 200), TypeText("expr 20 + 22"), KeyCombo(("enter",))

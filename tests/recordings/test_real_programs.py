@@ -41,6 +41,7 @@ def test_a_real_program_is_replayed_and_another_version_of_it_is_seen(tmp_path: 
             assert driven.seen_by(program.saves) != NOBODY
 
 
+@pytest.mark.slow
 def test_clicks_that_were_apart_are_no_double_click(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """xterm selects a word by two clicks within 0.25 s, be they on different words."""
     require("xterm")

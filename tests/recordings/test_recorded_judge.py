@@ -29,6 +29,7 @@ def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Tills:
     return tills
 
 
+@pytest.mark.slow
 def test_evidence_that_is_there_again_is_judged_alike_and_nobody_is_asked(judged_once: Tills) -> None:
     judge = Says("unsure")
     with judged_once.agent("auto", Steps(), judge=judge) as played:
@@ -60,6 +61,7 @@ def test_without_a_model_other_evidence_is_unsure_and_both_pictures_are_kept(jud
     assert drift.region.meets(Region(60, 120, 460, 160))
 
 
+@pytest.mark.slow
 def test_what_was_never_judged_is_unsure(judged_once: Tills) -> None:
     with judged_once.agent("replay") as played:
         played.run()
@@ -67,6 +69,7 @@ def test_what_was_never_judged_is_unsure(judged_once: Tills) -> None:
     assert (verdict.kind, "nothing is recorded of it" in verdict.reason) == ("unsure", True)
 
 
+@pytest.mark.slow
 def test_other_evidence_is_judged_anew_and_told_as_healed(judged_once: Tills, tmp_path: Any) -> None:
     import shutil
 

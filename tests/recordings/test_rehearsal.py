@@ -47,6 +47,7 @@ def unstable(recording: Recording) -> list[Volatile]:
     return [part for screen in screens(recording) for part in screen.volatile if part.kind == "unstable"]
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 def test_a_line_that_moved_by_a_pixel_is_one_of_two_looks(recorded: Tills) -> None:
     rehearsed(recorded, "--fault=shaky text")

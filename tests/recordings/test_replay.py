@@ -53,6 +53,7 @@ def test_a_step_is_a_line_and_the_pictures_are_small(recorded: Tills) -> None:
     assert sum(map(len, contents(recorded).values())) < 60_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "steps"),
     [
@@ -105,6 +106,7 @@ def test_a_second_run_begins_as_the_first_one_ended(tills: Tills) -> None:
     assert "before step 1 of 3: a part that the step before changed differs" in replayed_after(ADD)
 
 
+@pytest.mark.slow
 def test_a_drift_says_what_to_do(recorded: Tills) -> None:
     with (
         recorded.agent("replay", None, "--fault=spelling", gate_s=SOON_S) as played,
@@ -121,6 +123,7 @@ def test_a_drift_says_what_to_do(recorded: Tills) -> None:
         assert played.run().outcome is Outcome.DONE
 
 
+@pytest.mark.slow
 def test_a_gate_that_stays_closed_is_waited_for_once(recorded: Tills, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
@@ -157,6 +160,7 @@ def test_what_moves_now_and_did_not_when_it_was_recorded_is_seen(recorded: Tills
         played.run()
 
 
+@pytest.mark.slow
 def test_what_moves_by_itself_is_learned_and_left_out(tills: Tills) -> None:
     with tills.agent("auto", Steps(*STEPS[:2]), "--clock") as played:
         played.run()
@@ -169,6 +173,7 @@ def test_what_moves_by_itself_is_learned_and_left_out(tills: Tills) -> None:
         assert played.run().outcome is Outcome.DONE
 
 
+@pytest.mark.slow
 def test_waits_and_looks_become_gates(tills: Tills) -> None:
     planner = Steps(STEPS[0], TakeScreenshot(), Wait(0.1), *STEPS[1:])
     with tills.agent("auto", planner) as played:
@@ -186,6 +191,7 @@ MOVED = "--fault=moved button"
 AFTER_THE_NAME = (Click(*ADD_WHEN_MOVED), Click(*ADD_WHEN_MOVED), Click(*PAY))
 
 
+@pytest.mark.slow
 def test_a_planner_goes_on_where_the_product_changed_and_what_it_does_is_kept(recorded: Tills) -> None:
     name_typed = next(line for line in lines_of(recorded) if '"type_text"' in line)
     planner = Steps(*AFTER_THE_NAME)
@@ -217,6 +223,7 @@ def test_where_nothing_changed_the_planner_is_not_asked(recorded: Tills) -> None
     assert contents(recorded) == before
 
 
+@pytest.mark.slow
 def test_another_task_is_recorded_anew_and_is_no_healing(recorded: Tills) -> None:
     with recorded.agent("auto", Steps(*STEPS)) as played:
         played.run("Pay for two apples as alice")
@@ -269,6 +276,7 @@ def test_a_run_that_was_not_done_is_not_kept(tills: Tills) -> None:
 # --- secrets and masks -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_secret_stands_as_its_placeholder_and_is_typed_again(tills: Tills) -> None:
     secrets = {"WHO": "wonderland7"}
     steps = (TypeText("<secret:WHO>", 200, 60), *STEPS[1:])
@@ -285,6 +293,7 @@ def test_a_secret_stands_as_its_placeholder_and_is_typed_again(tills: Tills) -> 
         tills.agent("replay")
 
 
+@pytest.mark.slow
 def test_a_mask_that_is_given_is_left_out_and_outlives_a_new_recording(recorded: Tills) -> None:
     file = recorded.key.path
     mask = {"left": 60, "top": 120, "right": 460, "bottom": 160}

@@ -19,6 +19,7 @@ def test_it(vnc_desktop):
 PLAN = scripted_conftest("[Click(300, 200), TypeText('née')]")
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 def test_a_recording_replays_at_its_own_scale_only(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QT_SCALE_FACTOR", "2")

@@ -43,11 +43,13 @@ def test_what_is_there_for_a_moment_is_told_with_its_picture(
     assert RunFolder(folder).load_png(transient.seen)
 
 
+@pytest.mark.slow
 def test_nothing_is_told_of_a_replay_that_shows_what_was_recorded(recorded: Tills) -> None:
     assert replayed(recorded)[0] == []
     assert replayed(recorded, "--slow=1")[0] == []
 
 
+@pytest.mark.slow
 def test_what_was_recorded_as_passing_may_pass_again(tills: Tills) -> None:
     with tills.agent("auto", Steps(*STEPS), "--fault=toast") as played:
         played.run()
@@ -58,6 +60,7 @@ def test_what_was_recorded_as_passing_may_pass_again(tills: Tills) -> None:
     assert replayed(tills, "--fault=toast")[0] == []
 
 
+@pytest.mark.slow
 def test_a_window_that_is_drawn_late_and_piece_by_piece_is_none(tills: Tills) -> None:
     with tills.agent("auto", Steps(*STEPS), "--panel=0") as played:
         played.run()

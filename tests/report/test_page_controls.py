@@ -93,7 +93,7 @@ def test_the_difference_is_seen_without_scrolling(opened: Any) -> None:
 def test_keys_lead_through_the_steps_and_each_has_its_address(opened: Any) -> None:
     for key, step in (("j", 1), ("j", 2), ("j", 3), ("j", 3), ("k", 2)):
         opened.keyboard.press(key)
-        assert opened.url.endswith(f"#step-{step}")
+        opened.wait_for_url(f"**#step-{step}")
     opened.goto(opened.url.replace("#step-2", "#step-3"))
     assert opened.locator("#step-3").bounding_box()["y"] < 720
 

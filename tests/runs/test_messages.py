@@ -149,6 +149,7 @@ def test_no_byte_of_a_secret(log: MessageLog, hands: VNCController, tmp_path: Pa
     assert {line["key"] for line in told if line["kind"] == "key"} == {"return", "x"}
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 def test_an_agents_run_keeps_them_if_it_is_asked_to(tigervnc: VncServer, tmp_path: Path) -> None:
     pin = secrets.token_hex(8)
