@@ -41,7 +41,8 @@ def assert_becomes(look: Callable[[], Any], expected: object, timeout_s: float =
     try:
         wait_for(lambda: look() == expected, "", timeout_s)
     except AssertionError:
-        assert look() == expected
+        if (found := look()) != expected:
+            raise AssertionError(f"after {timeout_s:g} s it is {found!r}, not {expected!r}") from None
 
 
 @contextmanager
