@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError, SettingsError
-from pytest_vnc_use.types import TypeText
+from pytest_vnc_use.types import Move, TypeText
 from support.slow_link import slow_link
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import Page, assert_becomes, openbox, witness_on_qt, witness_on_x, xterm
@@ -232,3 +232,19 @@ def test_keys_do_not_overtake_a_click(tigervnc: VncServer, connected: Connect, t
             hands.type_text("right", press_enter=True)
         assert_becomes(left.read_text, "left\n" * 8)
         assert_becomes(right.read_text, "right\n" * 8)
+
+
+@pytest.mark.slow
+@pytest.mark.desktop
+def test_the_last_keys_of_a_connection_arrive_while_the_screen_is_busy(tigervnc: VncServer, tmp_path: Path) -> None:
+    """A socket that is closed while the server still writes is reset, and what it has not read yet is lost."""
+    typed, busy = tmp_path / "typed", "while :; do head -c 4000 /dev/urandom | od -c >/dev/tty; done"
+    lines = [f"line {number}" for number in range(60)]
+    with xterm(tigervnc, f"(exec 3<&0; {busy}) & cat >{typed}"):
+        wait_for(typed.exists, "the start of the program")
+        for line in lines:
+            with closing(connect(tigervnc.address)) as hands:
+                hands.perform(Move(100, 100))
+                hands.perform(TypeText(line, press_enter=True))
+        wait_for(lambda: lines[-1] in typed.read_text(), "the arrival of the last line", 10)
+    assert typed.read_text().splitlines() == lines

@@ -853,7 +853,7 @@ def test_where_there_is_no_test_only_hooks_and_options_are_loaded(
     )
     result = pytester.run(sys.executable, "-m", "pytest", "-s")
     hooks = ("", ".calling", ".collecting", ".fixtures", ".hookspecs", ".on_demand", ".options")
-    settings = ("", ".fallbacks", ".parsers", ".settings", ".variables")
+    settings = ("", ".fallbacks", ".layers", ".parsers", ".settings", ".variables")
     names = (*(f"plugin{name}" for name in hooks), *(f"settings{name}" for name in settings))
     result.stdout.fnmatch_lines([" ".join(["loaded", *(f"pytest_vnc_use.{name}" for name in names)])])
 

@@ -30,7 +30,7 @@ from pytest_vnc_use.types.wire import Wire
 _TAKEN_WITHIN_S = 10.0
 _FRESH_S = 0.1
 _FRESH_AT_MOST_S = 1.0
-_LAST_ANSWER_S = 2.0
+_LAST_ANSWER_S = 1.0
 
 
 class Connection:
@@ -61,7 +61,6 @@ class Connection:
         self.outgoing = Outgoing(tap)
         self._new_factory = partial(new_factory, server=server, password=password)
         self._encoding: EncodingChoice = "raw" if encoding == "auto" and place.is_socket else encoding
-        self._is_relayed = place.url is not None
         self._sent_s = math.inf
         """The moment when an action was last sent; infinity once `answers` has asked for its effect."""
         self._dialled: Deferred[Any] | None = None
@@ -182,10 +181,12 @@ class Connection:
     def close(self) -> None:
         """End the connection once all messages are on their way; a second call does nothing.
 
-        Wait for an answer first where a relay is between: websockify 0.10 drops what it got together with the end.
+        Wait for an answer first where none came since the last message. Else that one could be lost: websockify 0.10
+        drops what it got together with the end, and a socket that is closed while a server still writes resets it.
         """
-        if self._is_relayed:
-            with suppress(DesktopError):
+        with suppress(DesktopError):
+            self._wait_for(lambda done: done())
+            if self._sent_s < math.inf:
                 self.answers(_LAST_ANSWER_S)
         self._end()
         if self._factory.opened is not None:
