@@ -184,13 +184,15 @@ class Connection:
         Wait for an answer first where none came since the last message. Else that one could be lost: websockify 0.10
         drops what it got together with the end, and a socket that is closed while a server still writes resets it.
         """
-        with suppress(DesktopError):
-            self._wait_for(lambda done: done())
-            if self._sent_s < math.inf:
-                self.answers(_LAST_ANSWER_S)
-        self._end()
-        if self._factory.opened is not None:
-            reactor.callFromThread(self._factory.opened.hang_up)
+        try:
+            with suppress(DesktopError):
+                self._wait_for(lambda done: done())
+                if self._sent_s < math.inf:
+                    self.answers(_LAST_ANSWER_S)
+        finally:  # a KeyboardInterrupt ends it too
+            self._end()
+            if self._factory.opened is not None:
+                reactor.callFromThread(self._factory.opened.hang_up)
 
     def drop(self) -> None:
         """End the connection at once, or the attempt to get one."""
