@@ -49,6 +49,12 @@ def _why_not() -> str:
     return f"needs root, or what may make namespaces: {probe.stderr.strip()}" if probe.returncode else ""
 
 
+@pytest.fixture(autouse=True)
+def _runs_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Leave the runs of the project's own folder alone."""
+    monkeypatch.setenv("VNC_USE_RUNS_DIR", str(tmp_path_factory.mktemp("runs")))
+
+
 needs_two_machines = pytest.mark.usefixtures("machine_can_be_two")
 
 
