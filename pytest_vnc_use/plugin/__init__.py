@@ -8,6 +8,7 @@ The hooks in the order of a session:
 
     pytest_addoption              options            the options, and their ini twins
     pytest_addhooks               here               those of hookspecs.py, for a conftest.py
+    pytest_load_initial_conftests options            turns old options into ini options
     pytest_configure              here               the marker, the layers of settings
                                   costs, recordings  the session's account; one person at one terminal
                                   reporting          registers triage, session_results and html_report
@@ -84,12 +85,10 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, read the settings, and register the other plugins if they may be needed."""
     from pytest_vnc_use.plugin.on_demand import register_the_rest
-    from pytest_vnc_use.plugin.options import read_layers, warn_of_old_spellings
+    from pytest_vnc_use.plugin.options import read_layers
 
     config.addinivalue_line("markers", MARKER)
     something_is_set = read_layers(config)
-    if something_is_set:
-        warn_of_old_spellings(config)
     tests_are_elsewhere = config.getoption("dist", "no") != "no"
     if something_is_set or tests_are_elsewhere:
         register_the_rest(config)

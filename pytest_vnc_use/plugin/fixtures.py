@@ -98,7 +98,7 @@ def _desktops(config: pytest.Config) -> Desktops:
 def vnc_functions(request: pytest.FixtureRequest, vnc_settings: Settings) -> Sequence[Callable[..., object]]:
     """Return Python functions that the model may call by name; docstring and type hints describe them.
 
-    These are the functions of the module `--vnc-functions`. With `vnc_cdp` there are also functions that read the
+    These are the functions of the module `vnc_functions`. With `vnc_cdp` there are also functions that read the
     browser's page, with `vnc_elements` one that lists what programs show.
     """
     if not (vnc_settings.cdp or vnc_settings.elements or vnc_settings.functions):

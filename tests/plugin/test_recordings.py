@@ -1,4 +1,4 @@
-"""`--vnc-record` and `--vnc-healed` as a user has them: pytest in a process of its own, on the till."""
+"""`--vnc-record` and `vnc_healed` as a user has them: pytest in a process of its own, on the till."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_test_that_was_healed_is_listed_and_written(recorded: Project) -> None
 @pytest.mark.slow
 def test_to_be_healed_can_be_to_fail(recorded: Project) -> None:
     before = recorded.file.read_text(encoding="utf-8")
-    failed = recorded.run(SOON, "--vnc-healed=fail", till=MOVED)
+    failed = recorded.run(SOON, "-ovnc_healed=fail", till=MOVED)
     assert (failed.code, recorded.file.read_text(encoding="utf-8")) == (1, before), failed.out
     assert "the test passed, but not as recorded" in failed.out
 
