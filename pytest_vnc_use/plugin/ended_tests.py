@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.plugin import begun_tests, session_results
+from pytest_vnc_use.plugin import attachments, begun_tests, session_results
 from pytest_vnc_use.plugin.recordings import REHEARSAL
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import RUNS, SETTINGS, is_ours
@@ -107,7 +107,7 @@ def _ended(item: pytest.Item, attempt: _Attempt, last: pytest.TestReport) -> End
         phase=decided.when or "call",
         triage=triage,
         rule=str(properties.get(session_results.RULE, "")),
-        message=sanitize(str(session_results.attached_to(decided)["message"]), hide),
+        message=sanitize(str(attachments.attached_to(decided)["message"]), hide),
         failure=sanitize(decided.longreprtext, hide) if decided.failed or hasattr(decided, "wasxfail") else "",
         attempt=attempt.number,
         worker=getattr(item.config, "workerinput", {}).get("workerid", ""),

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use.errors import RunFolderError, VncUseError
-from pytest_vnc_use.plugin import costs, session_results
+from pytest_vnc_use.plugin import attachments, costs
 from pytest_vnc_use.plugin.recordings import RECORDING, REHEARSAL, WRITTEN
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings
@@ -63,13 +63,13 @@ class _Again:
     @property
     def runs(self) -> list[dict[str, Any]]:
         """Return the figures of its runs, from the newest report on each."""
-        runs = {run["folder"]: run for report in self.reports for run in session_results.runs_attached_to(report)}
+        runs = {run["folder"]: run for report in self.reports for run in attachments.runs_attached_to(report)}
         return [dict(run) for run in runs.values()]
 
     @property
     def dollars(self) -> float | None:
         """Return the cost of all reports; None if none counted any."""
-        spent = [session_results.attached_to(report)["dollars"] for report in self.reports]
+        spent = [attachments.attached_to(report)["dollars"] for report in self.reports]
         counted = [each for each in spent if each is not None]
         return sum(counted) if counted else None
 
@@ -242,7 +242,7 @@ def _tell(item: pytest.Item, report: pytest.TestReport, done: list[_Again]) -> N
     figures = [_figures(number, again, item) for number, again in enumerate(done, 1)]
     runs = [{**run, "rehearsal": number} for number, again in enumerate(done, 1) for run in again.runs]
     dollars = [again.dollars for again in done if again.dollars is not None]
-    session_results.attach_rehearsals(report, to_json(figures), runs, sum(dollars) if dollars else None)
+    attachments.attach_rehearsals(report, to_json(figures), runs, sum(dollars) if dollars else None)
     for again in done:
         costs.add(item, report, again.reports[-1].user_properties)
     _note(item, report, _in_words(figures))
@@ -268,7 +268,7 @@ def _figures(number: int, again: _Again, item: pytest.Item) -> RehearsalFigures:
     bad = again.bad[0]
     found = _drift_in(again.runs)
     if found is None:
-        message = session_results.attached_to(bad)["message"] or f"the test was {bad.outcome} in its {bad.when}"
+        message = attachments.attached_to(bad)["message"] or f"the test was {bad.outcome} in its {bad.when}"
         return replace(figures, problem=plain(message), advice=_STATE)
     drift, folder = found
     recorded, seen = (str(folder / "screens" / f"{ref.digest}.png") for ref in (drift.recorded, drift.seen))
@@ -302,13 +302,12 @@ def _note(item: pytest.Item, report: pytest.TestReport, line: str) -> None:
     report.user_properties.append((REHEARSED, line))
 
 
-def _add_extras(report: Any, again: _Again) -> None:
+def _add_extras(report: pytest.TestReport, again: _Again) -> None:
     """Add the pictures of the rehearsal that did not repeat to the report of the test."""
-    extras = [extra for each in again.reports for extra in getattr(each, "extras", [])]
-    pictures = [picture for each in again.reports for picture in getattr(each, "vnc_pictures", [])]
+    extras = [extra for each in again.reports for extra in attachments.extras_of(each)]
+    pictures = [picture for each in again.reports for picture in attachments.pictures_of(each)]
     if extras:
-        report.extras = [*getattr(report, "extras", []), *extras]
-        report.vnc_pictures = [*getattr(report, "vnc_pictures", []), *pictures]
+        attachments.attach_html(report, extras, pictures)
 
 
 # --- the session's end -----------------------------------------------------------------------------------------------
@@ -317,9 +316,7 @@ def _add_extras(report: Any, again: _Again) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List the recordings that did not repeat, with both pictures and advice; then the learnt looks, and a count."""
     reports = [report for of_kind in terminalreporter.stats.values() for report in of_kind]
-    rehearsed = [
-        (report.nodeid, each) for report in reports for each in session_results.attached_to(report)["rehearsals"]
-    ]
+    rehearsed = [(report.nodeid, each) for report in reports for each in attachments.attached_to(report)["rehearsals"]]
     unrepeated = [(nodeid, each) for nodeid, each in rehearsed if not each["repeated"]]
     if unrepeated:
         terminalreporter.section(f"{len(unrepeated)} recorded, but did not repeat", yellow=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.plugin import allure_report, begun_tests, html_report, session_results, triage
+from pytest_vnc_use.plugin import allure_report, attachments, begun_tests, html_report, session_results, triage
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import (
     FOUND,
@@ -151,7 +151,7 @@ def _note_what_it_came_to(item: pytest.Item, report: pytest.TestReport, figures:
     told += [(PAGE_PROPERTY, str(Path(run.folder, "index.html"))) for run in new]
     item.user_properties += told
     report.user_properties += told
-    session_results.attach(report, to_json(figures), _dollars_since(item), found.message if found else "")
+    attachments.attach(report, to_json(figures), _dollars_since(item), found.message if found else "")
 
 
 def _found(item: pytest.Item, report: pytest.TestReport) -> Found | None:
@@ -209,7 +209,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         run["folder"]: run
         for reports in terminalreporter.stats.values()
         for report in reports
-        for run in session_results.runs_attached_to(report)
+        for run in attachments.runs_attached_to(report)
         if run["planner"]
     }
     planners = [run["planner"] for run in run_in.values()]

@@ -6,7 +6,7 @@ pytest-xdist, and prints nothing if no test had to do with a desktop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vnc_use.plugin import attachments
 from pytest_vnc_use.plugin.begun_tests import BegunTests
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import SETTINGS
@@ -25,44 +26,10 @@ if TYPE_CHECKING:
 TRIAGE, RULE, DOLLARS = "vnc_triage", "vnc_rule", "vnc_dollars"
 """Properties of a test: the triage of its failure, the rule that decided it, and the cost of the test."""
 FILE = "vnc-results.json"
-_TOLD = "vnc_told"
-_NOTHING: Mapping[str, Any] = {"runs": (), "dollars": None, "message": "", "rehearsals": ()}
 _NOT_ENDED = "the test did not end"
 """The rule if there is no report on a test's call: its worker crashed, or its session ended in the middle."""
 _COLUMN = 2
 """The index of the triage column in pytest-html's table: after result and name."""
-
-
-def attach(report: pytest.TestReport, runs: Sequence[object], dollars: float | None, message: str) -> None:
-    """Mark the report as one of a test with a desktop.
-
-    pytest lets a report have attributes of others (`pytest.TestReport`), and pytest-xdist sends them along.
-    `runs` are the figures, in JSON's own types, of the runs that no earlier report contains, or only in an older state;
-    `dollars` is the cost since the last report, None if nobody counts it.
-    """
-    setattr(report, _TOLD, {"runs": runs, "dollars": dollars, "message": message, "rehearsals": []})
-
-
-def attach_rehearsals(
-    report: pytest.TestReport, rehearsals: Sequence[object], runs: Sequence[object], dollars: float | None
-) -> None:
-    """Add the rehearsals of the test's recording, in JSON's own types, their runs and dollars to the attached data."""
-    before = attached_to(report)
-    spent = before["dollars"] if dollars is None else (before["dollars"] or 0.0) + dollars
-    more = {"runs": [*before["runs"], *runs], "dollars": spent, "rehearsals": rehearsals}
-    setattr(report, _TOLD, {**before, **more})
-
-
-def attached_to(report: object) -> Mapping[str, Any]:
-    """Return the data that was attached to a report; empty data for other reports."""
-    attached: Mapping[str, Any] = getattr(report, _TOLD, _NOTHING)
-    return attached
-
-
-def runs_attached_to(report: object) -> Sequence[Mapping[str, Any]]:
-    """Return the figures of the runs that were attached to a report; none for other reports."""
-    runs: Sequence[Mapping[str, Any]] = attached_to(report)["runs"]
-    return runs
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -107,7 +74,7 @@ class _Session:
         """Add the report to the result of its test."""
         from pytest_vnc_use.report.results import ItemResult
 
-        if hasattr(report, _TOLD):
+        if attachments.is_of_desktop(report):
             before = self._tests.pop(report.nodeid, None) or _begun(ItemResult(report.nodeid, "error"))
             self._tests[report.nodeid] = _after(before, report)
         elif report.outcome in ("failed", "rerun"):
@@ -228,7 +195,7 @@ def _uncollected(config: pytest.Config) -> list[str]:
 
 def _after(result: ItemResult, report: Any) -> ItemResult:
     """Return the result of a test after one more report: of setup, call or teardown, in one or more attempts."""
-    properties, message = dict(report.user_properties), attached_to(report)["message"]
+    properties, message = dict(report.user_properties), attachments.attached_to(report)["message"]
     result = _with_figures(result, report)
     if report.outcome == "rerun":
         return replace(result, retried_for=(*result.retried_for, str(properties.get(TRIAGE))))
@@ -248,7 +215,7 @@ def _with_figures(result: ItemResult, report: Any) -> ItemResult:
     from pytest_vnc_use.report.results import RehearsalFigures, RunFigures
     from pytest_vnc_use.runs.folder import from_json
 
-    new = attached_to(report)
+    new = attachments.attached_to(report)
     runs = {run.folder: run for run in (*result.runs, *from_json(tuple[RunFigures, ...], new["runs"]))}
     rehearsals = from_json(tuple[RehearsalFigures, ...], new["rehearsals"])
     dollars = result.dollars if new["dollars"] is None else (result.dollars or 0.0) + new["dollars"]
@@ -308,16 +275,23 @@ class _TriageColumn:
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_header(self, cells: list[str]) -> None:
         """Insert the headers of the columns."""
-        cells.insert(_COLUMN, '<th class="sortable" data-column-type="triage">Triage</th>')
-        cells.insert(_COLUMN + 1, '<th class="sortable" data-column-type="cost">Cost</th>')
+        from pytest_vnc_use.report.templates import render
+
+        heads = {"triage": "Triage", "cost": "Cost"}
+        cells[_COLUMN:_COLUMN] = [render("column_head", column=column, text=text) for column, text in heads.items()]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_row(self, report: Any, cells: list[str]) -> None:
         """Insert the triage of a test that failed, and the cost, or empty cells."""
+        from pytest_vnc_use.report.templates import render
+
+        if not cells:
+            return
+        properties = dict(getattr(report, "user_properties", ()))
         failed = getattr(report, "outcome", "") in ("failed", "rerun")
-        triage = dict(getattr(report, "user_properties", ())).get(TRIAGE, "") if failed else ""
-        if cells:
-            cells.insert(_COLUMN, f'<td class="col-triage">{triage}</td>')
-            dollars = dict(getattr(report, "user_properties", ())).get(DOLLARS)
-            cost = f"${dollars:.4f}" if isinstance(dollars, float) else ""
-            cells.insert(_COLUMN + 1, f'<td class="col-cost">{cost}</td>')
+        dollars = properties.get(DOLLARS)
+        texts = {
+            "triage": properties.get(TRIAGE, "") if failed else "",
+            "cost": f"${dollars:.4f}" if isinstance(dollars, float) else "",
+        }
+        cells[_COLUMN:_COLUMN] = [render("column_cell", column=column, text=text) for column, text in texts.items()]
