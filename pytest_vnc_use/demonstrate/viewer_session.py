@@ -24,7 +24,6 @@ from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.recordings.recorder import Moving, screen_at_rest
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import action_line
-from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import (
     Action,
     DesktopAction,
@@ -37,6 +36,7 @@ from pytest_vnc_use.types import (
     Scroll,
     TypeText,
 )
+from pytest_vnc_use.types.action_points import points
 from pytest_vnc_use.types.protocols import Controller
 
 Say = Callable[[str], None]

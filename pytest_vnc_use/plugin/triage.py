@@ -202,15 +202,12 @@ def give_back(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
 def _places(item: pytest.Item, error: BaseException) -> Sequence[str]:
     """Return the places of the error: the step and run folder, the lines, the machine."""
     from pytest_vnc_use import faults
-    from pytest_vnc_use.triage import failure_text
 
     place, machine = item.stash.get(PLACE, ""), machine_of(item.config)
     in_run = [f"{place} of the run in {item.stash[RUNS][-1]}"] if place else []
     asked = faults.asked(error)
     lines = (
-        [f"at {line}" for line in faults.users_lines(error, item.path)]
-        if asked
-        else failure_text.lines_in(item.path, error)
+        [f"at {line}" for line in faults.users_lines(error, item.path)] if asked else faults.lines_in(item.path, error)
     )
     return [*in_run, *lines, *([f"on the machine {machine}"] if machine else [])]
 

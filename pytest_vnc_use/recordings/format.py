@@ -24,7 +24,6 @@ from pydantic import (
 )
 
 from pytest_vnc_use.recordings.pictures import Pixels
-from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import (
     SECRET_MARK,
     CallFunction,
@@ -45,6 +44,7 @@ from pytest_vnc_use.types import (
     TraverseHistory,
     TypeText,
 )
+from pytest_vnc_use.types.action_points import points
 from pytest_vnc_use.types.elements import Elements
 
 _SERVER = re.compile(r" at [^\s()]+(?=\)$)")

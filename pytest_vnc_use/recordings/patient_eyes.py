@@ -9,8 +9,8 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.recordings.gates import Gate, Mismatch
 from pytest_vnc_use.recordings.pictures import pixels_in
 from pytest_vnc_use.recordings.replay import Replay
-from pytest_vnc_use.safety.action_parts import Point, points
 from pytest_vnc_use.types import Action, Click, DesktopAction, Drag, Frame, MouseDown, MouseUp, Settled, TypeText, Wait
+from pytest_vnc_use.types.action_points import Point, points
 from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import ClickRules, Controller

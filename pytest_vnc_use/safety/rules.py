@@ -15,12 +15,13 @@ from typing import Literal, Protocol
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.keyboard.names import key_set as key_set, on_us_keyboard, unknown_keys as unknown_keys
-from pytest_vnc_use.safety.action_parts import Point, is_like, is_within, names_of, points
+from pytest_vnc_use.safety.action_parts import is_like, is_within, names_of
 from pytest_vnc_use.safety.keyboard_state import KeyboardState
 from pytest_vnc_use.safety.patterns import NotReviewed, Search, check
 from pytest_vnc_use.safety.rulings import BLOCKED, CONSEQUENCE, is_blocked, wish_in_words
 from pytest_vnc_use.safety.sight import Sight
 from pytest_vnc_use.types import Action, Proposal, Region, Ruling, RulingKind
+from pytest_vnc_use.types.action_points import Point, points
 
 Unmatched = Literal["deny", "ask"]
 OnDeny = Literal["end", "continue"]

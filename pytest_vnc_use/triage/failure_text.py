@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 import signal
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import (
@@ -110,12 +108,6 @@ def format_failure(error: BaseException, fault: Fault, places: Sequence[str], hi
         case _:
             lines = [f"the {asked(error) or 'test'} raised {named(error)}", *where, ended]
     return cut(sanitize("\n".join(filter(None, lines)), hide), LONGEST_ERROR)
-
-
-def lines_in(file: Path, error: BaseException) -> list[str]:
-    """Return the innermost line of a file that the error came through, such as `at test_shop.py:12`, if any."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
-    return [f"at {file.name}:{frame.lineno}" for frame in frames[-1:]]
 
 
 def sanitize(text: str, hide: Callable[[str], str]) -> str:

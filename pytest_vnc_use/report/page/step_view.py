@@ -12,7 +12,6 @@ from pytest_vnc_use.report.page.model import Badge, Bar, Exchange, StepView
 from pytest_vnc_use.report.page.shots import Shots
 from pytest_vnc_use.report.page.text import as_json, short
 from pytest_vnc_use.runs.folder import Trace, read_exchanges
-from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import (
     Drifted,
     ModelExchange,
@@ -22,6 +21,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Usage,
 )
+from pytest_vnc_use.types.action_points import points
 
 _MOST_JSON = 6_000
 _LONGEST_S = 1e6
