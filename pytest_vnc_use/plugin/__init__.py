@@ -76,8 +76,9 @@ or none of the other wrappers. Of several outermost wrappers, the one that is re
                                       costs                       the cost of the models
                                       junit                       why no picture is attached
 
-Only attachments.py sets attributes of its own on pytest's reports. No file changes an exception that a user raised; the
-triage stands in a report, and in an exception that takes the place of the raised one (triage.py).
+Only attachments.py sets attributes of its own on pytest's reports. No file of this folder changes an exception that a
+user raised, except that kept_errors.py empties its frames after the last report. The triage is in the report, and in
+a second exception that stands in for the raised one while pytest-rerunfailures looks at it (triage.py).
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: Failure, r
 
 
 def _headline(report: pytest.TestReport, word: str) -> str:
-    """Return the failure in one line, without the triage; put the triage into pytest's own such line, if any."""
+    """Return the failure in one line, without the triage; put the triage into the report's own such line, if any."""
     crash: Any = getattr(report.longrepr, "reprcrash", None)
     lines = (crash.message if crash else report.longreprtext).strip().splitlines() or [""]
     message = lines[0].removeprefix("Failed: ").removeprefix(f"{word}: ")
@@ -151,10 +151,11 @@ def _headline(report: pytest.TestReport, word: str) -> str:
 
 
 def _let_know(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, rule: Rule, message: str) -> None:
-    """Put the triage's class name where pytest-rerunfailures, with `--only-rerun`, looks for it: in name or text.
+    """Make `--only-rerun` of pytest-rerunfailures find the triage: it reads only the exception's class and text.
 
-    A new exception with that name takes the place of the raised one, which is never changed, until `give_back`. It
-    keeps the class that `xfail(raises=…)` looks for, unless that class contradicts the triage.
+    A new exception with the triage's class name is in `call.excinfo` until `give_back`. The raised exception is its
+    cause and stays as it is. The new one keeps the class that `xfail(raises=…)` looks for, unless that class
+    contradicts the triage.
     """
     from pytest_vnc_use.faults import asked, text_of
     from pytest_vnc_use.triage.rules import CLASSES

@@ -142,9 +142,10 @@ class Redactor:
         return self._hidden.get(str(value), value) if type(value) is int and not self._acts else value
 
     def hide_in_error(self, error: BaseException) -> None:
-        """Remove the secrets from an error that this package raised. An error of a user's own code stays as it is.
+        """Remove the secrets from an error that this package raised. An error of a user's own class stays as it is.
 
-        An error of one of this package's own classes is redacted wherever it was raised, because others print it.
+        An error of one of this package's own classes is redacted also if a user's code raised it: `except VncUseError`
+        must be safe to print, and only this package declares the secrets. Its class and its traceback stay.
         """
         if not isinstance(error, VncUseError):
             return
