@@ -224,7 +224,7 @@ class BrokenCalls:
         ]
         if left:
             more = f" (as {len(left) - 1} more)" if left[1:] else ""
-            raise type(left[0])(f"{left[0]}{more}; a call that broke shows nothing of the product, so nothing passes")
+            raise type(left[0])(f"{left[0]}{more}. The test fails because of this call: no later call replaced it")
 
     def _may_have_decided(self, call: _Broken) -> bool:
         if self._left_undone(call):

@@ -82,7 +82,7 @@ def _words(error: BaseException) -> str:
     try:
         return str(error)
     except Exception as exc:  # noqa: BLE001  a user's own __str__ may raise anything
-        return f"its text cannot be had, for {type(exc).__name__}"
+        return f"its text cannot be shown, because str() raised {type(exc).__name__}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

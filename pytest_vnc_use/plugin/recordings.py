@@ -48,7 +48,7 @@ ONE_PERSON = (
 
 OLDER_THAN_COVERS = (
     "{} was recorded without covers: where the program shows a typed secret, its pictures show it, as do those of "
-    "this run. Record the test anew with --vnc-record=rewrite, or say vnc_show_secrets=true"
+    "this run. Record the test again with --vnc-record=rewrite, or set vnc_show_secrets=true"
 )
 
 
@@ -191,13 +191,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def _check_settings(recorded: RecordedTest, settings: Settings) -> None:
     if recorded.healed and settings.healed == "fail":
-        lines = ["the test passed, but not as recorded (--vnc-healed=fail)", *recorded.healed]
-        advice = "if it may be so, take it over with --vnc-healed=pass, or --vnc-record=rewrite"
-        raise RecordingDrifted("\n  ".join([*lines, advice]))
+        problem = "the test passed, but its replay was healed (--vnc-healed=fail)"
+        advice = "if the change is intended, accept it with --vnc-healed=pass or --vnc-record=rewrite"
+        raise RecordingDrifted("\n  ".join([problem, *recorded.healed, advice]))
     if recorded.transients and settings.transients == "fail":
-        lines = ["the test passed, but not without a surprise (--vnc-transients=fail)", *recorded.transients]
-        advice = "if it may be so, record the test anew with --vnc-record=rewrite, or mask that part of the screen"
-        raise RecordingDrifted("\n  ".join([*lines, advice]))
+        problem = "the test passed, but its replay showed an unrecorded transient frame (--vnc-transients=fail)"
+        advice = "if that is intended, record the test again with --vnc-record=rewrite, or mask that part of the screen"
+        raise RecordingDrifted("\n  ".join([problem, *recorded.transients, advice]))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -253,8 +253,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List the tests that were healed, or had transient frames, so that nobody takes them for unchanged."""
     from pytest_vnc_use.plain_text import line
 
-    _list(terminalreporter, HEALED, "healed: look whether the product may differ so")
-    _list(terminalreporter, TRANSIENT, "showed something for a moment, and not when it was recorded")
+    _list(terminalreporter, HEALED, "healed; check that each change is intended")
+    _list(terminalreporter, TRANSIENT, "with an unrecorded transient frame")
     written = [told for report in _reports(terminalreporter, "teardown") for told in _property_values(report, WRITTEN)]
     for told in sorted(set(written)):
         count = written.count(told)
@@ -270,11 +270,11 @@ def _tell_savings(terminalreporter: pytest.TerminalReporter) -> None:
     if not seconds or sum(seconds) <= 0:
         return
     count = f"{len(seconds)} replayed {'test' if len(seconds) == 1 else 'tests'}"
-    told = f"vnc-use: {count} saved {sum(seconds):,.1f} s against the runs that were recorded"
+    told = f"vnc-use: {count} saved {sum(seconds):,.1f} s compared with the recorded runs"
     if dollars:
         unknown = len(seconds) - len(dollars)
         rest = f", without {unknown} of unknown cost" if unknown else ""
-        told += f", and ${sum(dollars):.4f} at the prices when they were recorded{rest}"
+        told += f", and ${sum(dollars):.4f} at the prices of the time of recording{rest}"
     terminalreporter.write_line(told)
 
 

@@ -37,7 +37,7 @@ REHEARSED = "vnc_rehearsal"
 """The property of a test that holds the result of its rehearsals."""
 _NEXT = pytest.StashKey["pytest.Item | None"]()
 _TIMEOUT = pytest.StashKey[Any]()
-_STATE = "reset what the test leaves behind, in a fixture: it passed when it was recorded, and not again after that"
+_STATE = "the test passed when it was recorded, but not the next time: reset what it leaves behind, in a fixture"
 
 
 @dataclass
@@ -292,8 +292,8 @@ def _advice(drift: Drifted, item: pytest.Item) -> str:
     key, _ = item.stash[RECORDING]
     mask = f'"masks": {json.dumps([asdict(drift.region)])} in {str(key.path)!r}' if drift.region else "a mask"
     return (
-        f"if that part changes by itself, leave it out: {mask}; if it comes late, let the task wait for it, or give a "
-        "longer vnc_gate_seconds; if it is of an earlier run, reset that in a fixture; then record the test anew"
+        f"if the part changes by itself, mask it: {mask}; if it appears late, let the task wait for it, or raise "
+        "vnc_gate_seconds; if an earlier run caused it, reset it in a fixture; then record the test again"
     )
 
 

@@ -115,7 +115,7 @@ def _keep_outage(item: pytest.Item, report: pytest.TestReport) -> None:
     if not _expects_outage(item):
         report.outcome = "failed"
         del report.wasxfail
-        report.sections.append(("xfail", f"{reason or 'expected to fail'}: and it is not the product that failed"))
+        report.sections.append(("xfail", f"{reason or 'expected to fail'}; but the product did not cause this failure"))
 
 
 def _expects_outage(item: pytest.Item) -> bool:

@@ -12,7 +12,7 @@ from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Controller
 
 PERSON = "a person"
-NOTHING_DONE = "the viewer was closed, and nothing was done there, so nothing is recorded"
+NOTHING_DONE = "the viewer was closed before anything was done there, so nothing is recorded"
 
 
 @dataclass(frozen=True)
@@ -123,5 +123,5 @@ def _ended(observation: Observation) -> Decision:
     """
     steps = [step for turn in observation.turns for step in turn.steps]
     if refused := next((step for step in steps if step.error), None):
-        return Decision("gave_up", f"step {refused.number} was shown, and must not be carried out: {refused.error}")
+        return Decision("gave_up", f"step {refused.number} was shown, but must not be carried out: {refused.error}")
     return Decision("finished", f"{PERSON} did it, in {len(steps)} {'step' if len(steps) == 1 else 'steps'}")

@@ -25,10 +25,10 @@ APART_PX = 16
 """The number of equal rows or columns between two differences that makes them two."""
 MOST_MASKS = 4
 BENEATH_A_COVER = (
-    "beneath the cover of a secret it is not as recorded: another text is there, or the secret has another value by now"
+    "the covered secret differs from the recording: another text is there, or the secret's value has changed"
 )
 NEWLY_COVERED = (
-    "a typed secret is covered there, and was not when it was recorded: the program shows it at another place, or the "
+    "a typed secret is covered there, but not in the recording: the program shows it at another place, or the "
     "recording is older than covers"
 )
 
@@ -70,7 +70,7 @@ class Gate:
     parts: tuple[Volatile, ...] = ()
     targets: tuple[Region, ...] = ()
     is_first: bool = False
-    whole: str = "it differs before anything was done"
+    whole: str = "the screen differs before the first step"
     tells: bool = True
     caret: Region | None = None
     hidden: Mask | None = None
@@ -104,7 +104,7 @@ class Gate:
             return self.whole
         if (found & self.changed).any():
             return "a part that the step before changed differs"
-        return "it differs where no step has changed it, or an earlier one did"
+        return "the difference is outside the parts that the step before changed"
 
     def _unknown_look(self, seen: Pixels) -> Mismatch | None:
         for part in self.parts:
@@ -141,7 +141,7 @@ class Gate:
             return None
         if (self.caret.part_of(acted_on) != self.caret.part_of(seen)).any():
             return None
-        return Mismatch("the caret has not come to where the step before moved it", self.caret)
+        return Mismatch("the caret did not reach the place where the step before moved it", self.caret)
 
     def elsewhere(self, seen: Pixels) -> list[Region]:
         """Return the boxes where the screen differs outside the part that the gate compares."""
@@ -163,7 +163,7 @@ class BlinkWatch:
         if missing is None:
             return None
         looks = len(missing.looks)
-        words = f"what blinks there has not shown all of its {looks} recorded looks"
+        words = f"the blinking part has not shown all of its {looks} recorded looks"
         return Mismatch(words, missing.region)
 
 
@@ -235,7 +235,7 @@ def other_than(
 def evidence_gate(expected: Pixels, parts: Iterable[Volatile] = (), masks: Iterable[Region] = ()) -> Gate:
     """Return the gate to a screen that was evidence. It compares the whole screen."""
     whole = gate(expected, tuple(parts), masks=tuple(masks))
-    return replace(whole, whole="it is not the screen that was judged")
+    return replace(whole, whole="the screen differs from the judged one")
 
 
 def _mismatch(problem: str, found: Mask, targets: Sequence[Region]) -> Mismatch:

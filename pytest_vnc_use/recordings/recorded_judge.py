@@ -14,7 +14,7 @@ from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.types import Frame, JsonObject, Reading, Region, Report, Verdict
 from pytest_vnc_use.types.protocols import Controller, Judge, Reader
 
-UNJUDGED = "have it judged anew with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
+UNJUDGED = "have it judged again with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
 Live = Callable[[], Judge]
 _BLINKS_S = 4.0
 """The longest wait for all looks of a blinking part."""
@@ -55,7 +55,7 @@ class RecordedJudge:
         """Return the recorded verdict, else the live judge's. Without a live judge, answer `unsure` at once."""
         known, problem = self._known(claim, frame, reading=False)
         if known and known.verdict != "read":
-            reason = f"the screen is as it was when this was said: {known.reason}"
+            reason = f"the screen is the same as when this was judged: {known.reason}"
             return Verdict(claim, known.verdict, reason, known.region, frame.ref)
         if self._live is not None:
             return self._live().judge(claim, frame, timeout_s=timeout_s, report=report)
@@ -65,7 +65,7 @@ class RecordedJudge:
         """Return the recorded value, else the live judge's. Without a live judge, raise Inconclusive at once."""
         known, problem = self._known(question, frame, reading=True)
         if known:
-            reason = f"the screen is as it was when this was read: {known.reason}"
+            reason = f"the screen is the same as when this was read: {known.reason}"
             return Reading(question, known.value, reason, known.region, frame.ref)
         live = self._live() if self._live is not None else None
         if isinstance(live, Reader):
@@ -83,15 +83,15 @@ class RecordedJudge:
                 return each, ""
         if not evidence:
             self._on_question(sanitized, frame, None, None)
-            return None, "nothing is recorded of it, and no model is configured"
+            return None, "it has no recorded verdict, and no judge is configured"
         self._on_question(sanitized, frame, evidence[-1], mismatches[-1])
         last = mismatches[-1]
         where = last.problem if last else ""
-        return None, f"the screen is not as it was when this was judged ({where}), and no model is there to look at it"
+        return None, f"the screen differs from the recorded evidence ({where}), and no judge is configured"
 
     def _mismatch(self, evidence: Evidence, seen: Pixels, taken_s: float) -> Mismatch | None:
         if hidden := next(self._hidden(evidence), None):
-            return Mismatch("the region of the claim changes by itself, so it was left out of the comparison", hidden)
+            return Mismatch("the claim's region changes by itself, so it cannot be compared", hidden)
         return self._other(evidence, seen) or self._not_staying(evidence, taken_s) or self._not_blinking(evidence)
 
     def _other(self, evidence: Evidence, seen: Pixels) -> Mismatch | None:

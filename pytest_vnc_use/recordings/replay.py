@@ -23,8 +23,8 @@ from pytest_vnc_use.types import CallFunction, Decision, FrameRef, Observation, 
 from pytest_vnc_use.types.protocols import Planner
 
 WHAT_TO_DO = (
-    "If the product is meant to look so now, record the test anew (--vnc-record=rewrite), or let a model go on from "
-    "here (--vnc-record=auto), both with a planner; if not, it has a fault. Both pictures are in the report."
+    "If this change is intended, record the test again (--vnc-record=rewrite), or let a model continue from here "
+    "(--vnc-record=auto); both need a planner. If not, the product has a fault. Both pictures are in the report."
 )
 _LONGEST_ANSWER = 80
 
@@ -243,7 +243,7 @@ class Replay:
         recorded, action = self._run.steps[self._next - 1], last.proposal.action
         if recorded.answer is None or not isinstance(action, CallFunction) or recorded.answer == last.output:
             return ""
-        return f"{action.name} answered {_short(last.output)}, and {_short(recorded.answer)} when it was recorded"
+        return f"{action.name} answered {_short(last.output)}, but in the recording {_short(recorded.answer)}"
 
     @property
     def _all(self) -> Region:
@@ -274,8 +274,8 @@ class Replay:
         claims = [each.claim for each in self._run.claims if each.region is None or any(map(each.region.meets, masks))]
         lost = f"; {claims[0]!r} then needs a judge each time" if claims else ""
         return (
-            f"If that part changes by itself, leave it out: {problem.mask} in {self._file!r}. Then nothing of its "
-            f"{pixels:,} pixels is compared{lost}."
+            f"If that part changes by itself, mask it: {problem.mask} in {self._file!r}. Then its "
+            f"{pixels:,} pixels are not compared{lost}."
         )
 
 

@@ -180,7 +180,7 @@ class RecordedTest:
             )
         there = repr(known.task) if known else "nothing"
         return (
-            f"{where} has no recording of the task {task!r}, in its place is {there}; record the test anew with "
+            f"{where} has no recording of the task {task!r}; at this place it has {there}; record the test again with "
             "--vnc-record=auto or rewrite, and a planner, or with --vnc-record=demonstrate"
         )
 
@@ -188,9 +188,9 @@ class RecordedTest:
         size = self._recording.screen_size if self._recording else ()
         if size != (screen.width, screen.height):
             raise RecordingError(
-                f"{str(self.key.path)!r} was recorded on a screen of {'x'.join(map(str, size))} pixels, and this one "
+                f"{str(self.key.path)!r} was recorded on a screen of {'x'.join(map(str, size))} pixels, but this one "
                 f"has {screen.width}x{screen.height}: give the desktop that size (--vnc-screen-size), or record the "
-                "test anew with --vnc-record=rewrite"
+                "test again with --vnc-record=rewrite"
             )
 
     # --- events ------------------------------------------------------------------------------------------------------

@@ -96,8 +96,9 @@ def load_of(key: Key) -> Recording | None:
     recording = load(key.path)
     if recording and not key.belongs(recording):
         raise RecordingError(
-            f"{str(key.path)!r} is of {_in_words(recording.test, recording.parameters, recording.secrets)}, and the "
-            f"test is {_in_words(key.test, key.parameters, key.secrets)}; record it anew with --vnc-record=rewrite"
+            f"{str(key.path)!r} belongs to {_in_words(recording.test, recording.parameters, recording.secrets)}, but "
+            f"this test is {_in_words(key.test, key.parameters, key.secrets)}; record it again "
+            "with --vnc-record=rewrite"
         )
     return recording
 

@@ -48,6 +48,6 @@ class TransientWatch:
                 self._rehearsal.note_transient(run.replay.newest_step, transient)
                 continue
             where = f"from ({part.left}, {part.top}) to ({part.right}, {part.bottom})"
-            problem = f"{when} the screen showed for a moment what its recording did not, {where}"
+            problem = f"{when} the screen showed an unrecorded transient frame, {where}"
             run.emit(Transient(problem, ref, part))
             self.messages.append(problem)

@@ -88,7 +88,7 @@ class Search:
                 return self._compiled.search(text, at, timeout=left_s)
         except TimeoutError:
             pass
-        raise PatternTooSlow(f"{in_slashes(self._pattern)} was not searched to the end within {self._limit_s:g} s")
+        raise PatternTooSlow(f"the search for {in_slashes(self._pattern)} took longer than {self._limit_s:g} s")
 
 
 class Joined(NamedTuple):
@@ -121,7 +121,7 @@ def check(pattern: re.Pattern[str]) -> None:
         raise ValueError(f"a pattern must have at most {MOST_PATTERN} characters, got {length}")
     repeats = math.prod(max(1, *(int(count or 1) for count in counts)) for counts in _COUNT.findall(pattern.pattern))
     if repeats > MOST_REPEATS:
-        raise ValueError(f"the counts of a pattern must multiply to at most {MOST_REPEATS}, got {in_slashes(pattern)}")
+        raise ValueError(f"the product of a pattern's counts must be at most {MOST_REPEATS}, got {in_slashes(pattern)}")
     try:
         _compiled(pattern)
     except regex.error as exc:

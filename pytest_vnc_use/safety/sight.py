@@ -111,7 +111,7 @@ class Sight:
     def _edited(self) -> tuple[Editor, ...]:
         edits = list(islice(edits_of(self._inputs, self._keyboard.held), MOST_EDITS + 1))
         if len(edits) > MOST_EDITS:
-            raise NotReviewed(f"the action edits a text by more than {MOST_EDITS} keys, and more are not reviewed")
+            raise NotReviewed(f"the action has more than the {MOST_EDITS} editing keys that a review reads")
         editors = _unique([*self._keyboard.editors, *self._keyboard.unsure])
         return tuple(_after_all(editor.trimmed().fresh(), edits) for editor in editors)
 
@@ -170,7 +170,7 @@ def _texts_of(action: Action) -> tuple[str, ...]:
 def _bounded(texts: tuple[str, ...]) -> tuple[str, ...]:
     length = sum(map(len, texts))
     if length > MOST_READ:
-        raise NotReviewed(f"the action has {length} characters, and no more than {MOST_READ} are reviewed")
+        raise NotReviewed(f"the action has {length} characters; a review reads at most {MOST_READ}")
     return texts
 
 
@@ -209,7 +209,7 @@ def _after_all(editor: Editor, edits: Iterable[Edit]) -> Editor:
     for edit in edits:
         editor = edited(editor, edit)
         if len(editor.text) > MOST_READ + 2 * MOST_TEXT:
-            raise NotReviewed(f"the action's keys paste more than {MOST_READ} characters, and more are not reviewed")
+            raise NotReviewed(f"the action's keys paste more than the {MOST_READ} characters that a review reads")
     return editor
 
 

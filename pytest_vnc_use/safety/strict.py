@@ -51,7 +51,7 @@ class PageRule:
     @property
     def sentence(self) -> str:
         """Return the rule in words."""
-        return f"nothing but the way back while DevTools say that the browser is elsewhere ({self.addresses})"
+        return f"only the way back is allowed while DevTools report a page outside the list ({self.addresses})"
 
     def matches(self, proposal: Proposal, context: ReviewContext, see: See | None = None) -> bool:
         """Return whether the browser is elsewhere, and the action does not lead back."""
@@ -75,7 +75,7 @@ class AddressRule:
     @property
     def sentence(self) -> str:
         """Return the rule in words."""
-        return f"no address is opened or typed but of these hosts: {self.addresses}"
+        return f"only addresses of these hosts are opened or typed: {self.addresses}"
 
     def matches(self, proposal: Proposal, context: ReviewContext, see: See | None = None) -> bool:
         """Return whether the action leads out of the list. Raises NotReviewed."""

@@ -84,6 +84,6 @@ def _variable(line: str, origin: str) -> tuple[str, str]:
     if not written or written.startswith("#"):
         return name, ""
     raise SettingsError(
-        f"{origin} has a value of {name} that must be in single quotes, on one line, without a single quote in it: "
-        "nothing is put in for $, ` or \\"
+        f"{origin} must have the value of {name} in single quotes, on one line, without a single quote in it: "
+        "$, ` and \\ are not expanded"
     )

@@ -338,7 +338,7 @@ def _asserts_the_unsure(failure: Failure) -> bool:
     return any(verdict.kind == "unsure" for verdict in last.values())
 
 
-_NOTHING_DONE = Rule("the planner said done without any action, and a claim or the body says no", "agent", _did_nothing)
+_NOTHING_DONE = Rule("the planner said done without any action, but a claim or the body fails", "agent", _did_nothing)
 _CLAIM_FAILS = Rule("a judge says that a claim fails, or `wait_for_text` that a page lacks it", "product", _claim_fails)
 _FILE_UNREADABLE = Rule(
     "a file that the program wrote is not UTF-8, no regular file, or too large", "product", _is(FileUnreadable)
@@ -349,7 +349,7 @@ _ASSERTION_FAILS = Rule(
     lambda failure: failure.is_asserted,
 )
 _ASKED_BROKE = Rule("a planner or judge of the user's own broke", "agent", _asked_user)
-_ASSERTS_UNSURE = Rule("an assertion fails that rests on a verdict that is unsure", "inconclusive", _asserts_the_unsure)
+_ASSERTS_UNSURE = Rule("an assertion fails that depends on an unsure verdict", "inconclusive", _asserts_the_unsure)
 _ANYTHING_ELSE = Rule(
     "anything else that the test, or one of its fixtures, raises", "inconclusive", lambda failure: True
 )
@@ -360,10 +360,10 @@ RULES = (
     Rule("the disk is full, or cannot be written", "infra", _disk_is_full),
     Rule("the program under test hangs: it runs, and answers no ping", "product", lambda failure: failure.fault.hangs),
     Rule("the model's service, the run folder, or the desktop's screen failed", "infra", _is_of_the_tool),
-    Rule("a planner or judge of the user's own could not reach what it asks", "infra", _asked_user_in_vain),
+    Rule("a planner or judge of the user's own could not reach its service", "infra", _asked_user_in_vain),
     Rule("the program under test ended by a signal, or with an exit code that is not 0", "product", _program_broke),
     Rule(
-        "the program under test ended with 0, and the screen with it: whoever closed it",
+        "the program under test ended with 0 and closed its screen; nobody knows who ended it",
         "inconclusive",
         lambda failure: _program_ended(failure) and _lost_its_screen(failure),
     ),
@@ -377,7 +377,7 @@ RULES = (
     Rule("pytest-timeout ended the test", "budget", _ran_into_timeout),
     Rule("an action was denied, or nobody was there to allow it", "policy", _is(PolicyDenied)),
     Rule("the screen is not as recorded, and no model looked at it", "inconclusive", _is(RecordingDrifted)),
-    Rule("no claim fails, and of one the judge is unsure", "inconclusive", _is(TaskFailed)),
+    Rule("no claim fails, but the judge is unsure about one", "inconclusive", _is(TaskFailed)),
     _ASSERTS_UNSURE,
     _ASSERTION_FAILS,
     _ANYTHING_ELSE,

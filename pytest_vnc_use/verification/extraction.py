@@ -73,7 +73,7 @@ class Form(Generic[T]):
 
         reading = within(read, Deadline(timeout_s), "reads a value")
         if not is_shallow(reading.value):
-            raise Inconclusive(f"extract: what was read {TOO_DEEP}")
+            raise Inconclusive(f"extract: the value {TOO_DEEP}")
         return reading
 
     def problem(self, reading: Reading) -> str:
@@ -109,7 +109,8 @@ def unread(form: str, reading: Reading, problem: str) -> Inconclusive:
     if reading.value is None:
         return Inconclusive(f"extract: no {form} is on the screen for {reading.question!r}: {reading.reason}")
     shown = cut(json.dumps(reading.value, ensure_ascii=False))
-    return Inconclusive(f"extract: what was read is no {form}: {problem}\n  read: {shown}\n  reason: {reading.reason}")
+    headline = f"extract: the value is not a valid {form}: {problem}"
+    return Inconclusive(f"{headline}\n  read: {shown}\n  reason: {reading.reason}")
 
 
 # --- schemas ---------------------------------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ def unread(form: str, reading: Reading, problem: str) -> Inconclusive:
 def _bindable(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
     """Return the schema as strict services need it, without keywords that they refuse. Raises SettingsError."""
     if "additionalProperties" in schema and schema["additionalProperties"] is not False:
-        raise SettingsError(f"extract needs fields with names: {place} is a dict of any keys; make it a list of models")
+        raise SettingsError(f"extract needs named fields, {place} is a dict with any keys; make it a list of models")
     bound: dict[str, Any] = {key: value for key, value in schema.items() if key in _KEPT}
     if schema.get("format") in _FORMATS:
         bound["format"] = schema["format"]
@@ -136,5 +137,5 @@ def _bindable(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
         bound["properties"] = {name: _bindable(inner, f"{place}.{name}") for name, inner in fields.items()}
         bound |= {"required": list(fields), "additionalProperties": False}
     if not _TYPING.intersection(bound):
-        raise SettingsError(f"extract needs a type for everything: {place} may be anything")
+        raise SettingsError(f"extract needs a concrete type everywhere, but {place} may be anything")
     return bound

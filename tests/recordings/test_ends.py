@@ -131,7 +131,7 @@ def test_what_is_gone_again_at_the_end_is_told(saved: Tills) -> None:
         played.run()
         played.agent.end_body()
     (told,) = played.recorded.transients
-    assert "the screen showed for a moment what its recording did not" in told
+    assert "the screen showed an unrecorded transient frame" in told
     (transient,) = read_trace(played.agent.runs[-1]).transients
     assert transient.region.meets(Region(0, 260, 800, 400))
 

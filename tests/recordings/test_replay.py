@@ -242,7 +242,7 @@ def test_another_task_is_not_replayed(recorded: Tills) -> None:
 
 def test_a_screen_of_another_size_is_told_and_nothing_is_carried_out(recorded: Tills) -> None:
     with recorded.agent("replay", None, size=(640, 400)) as played:
-        with pytest.raises(RecordingError, match="800x400 pixels, and this one has 640x400"):
+        with pytest.raises(RecordingError, match="800x400 pixels, but this one has 640x400"):
             played.run()
         assert '"step_started"' not in (played.agent.runs[-1] / "trace.jsonl").read_text(encoding="utf-8")
 

@@ -218,7 +218,7 @@ class OpenAICompatible:
 def _first_of(calls: Sequence[ToolCall], readings: Sequence[Reading], most: int) -> list[Reading]:
     """Return the first readings, of at most `most` actions, and a refusal of each call after them."""
     sums = accumulate(map(_actions_in, readings))
-    problem = f"one turn may hold {most} action{'s' if most > 1 else ''}, and this call came after"
+    problem = f"one turn may hold {most} action{'s' if most > 1 else ''}, and this call was not carried out"
     return [
         reading if total <= most else (refused(call.call, f"{call.call.name}: {problem}; call it again if need be"),)
         for call, reading, total in zip(calls, readings, sums, strict=True)

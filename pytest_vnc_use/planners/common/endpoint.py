@@ -41,7 +41,7 @@ def found_key(api_key: str | None, variables: Sequence[str] = KEY_VARIABLES) -> 
     if not key:
         raise KeyMissing(f"no API key is set; set {variables[0]}, or pass api_key")
     if not (key.isascii() and key.isprintable()):
-        raise KeyRejected("the API key must be of printable ASCII characters, and has others")
+        raise KeyRejected("the API key must contain only printable ASCII characters")
     return key
 
 
@@ -69,7 +69,7 @@ def bounded(response: Any) -> Any:
     """
     stream, packing = response.stream, response.headers.pop("content-encoding", "identity").lower()
     if packing not in ("identity", "gzip"):
-        raise NotJson(f"the model's service sent its answer as {packing!r:.100}, and identity was asked for")
+        raise NotJson(f"the model's service must send its answer without compression or as gzip, got {packing!r:.100}")
     (base,) = (kind for kind in type(stream).__mro__ if kind.__name__ == "SyncByteStream")
 
     class Bounded(base):  # type: ignore[misc, valid-type]
@@ -88,7 +88,7 @@ def _unpacked(chunks: Iterable[bytes]) -> Iterator[bytes]:
     try:
         yield from (packed.decompress(chunk, MOST_BYTES + 1) for chunk in chunks)
     except zlib.error as exc:
-        raise NotJson(f"the model's service sent something that is not gzip: {exc}") from exc
+        raise NotJson(f"the model's service announced gzip, but sent other data: {exc}") from exc
 
 
 def _within_limits(chunks: Iterable[bytes]) -> Iterator[bytes]:
