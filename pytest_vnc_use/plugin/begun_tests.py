@@ -1,9 +1,9 @@
-"""Notes of the workers of pytest-xdist on the test that each has begun, for the case that the worker dies in it.
+"""Notes of each worker of pytest-xdist on the test that it has begun, in case the worker dies.
 
 The controller makes a folder, and names it to each worker. A worker writes two files there. One has the ids of all
 tests with a desktop: a worker may die before its test begins. The other has the test's id and attempt, then the run
-folder of each run that began since, a line of JSON each. If the worker dies, nobody else tells of these. The
-controller copies the first line of each such note into one more file, where the worker that tries again reads it.
+folder of each run that began since, a line of JSON each. If the worker dies, only these files tell about its test. Then
+the controller copies the first line of the note into one more file, which the worker that repeats the test reads.
 """
 
 from __future__ import annotations

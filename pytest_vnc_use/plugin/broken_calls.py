@@ -1,9 +1,9 @@
-"""Calls of a test to its agent and its desktop that broke; the test's own code may have caught the error.
+"""The broken calls of a test to its agent and its desktop; the test's own code may have caught their errors.
 
-A plugin, registered by on_demand.py. A broken call explains a later failure that may rest on it, see triage.py. A test
-that would pass fails if a broken call may have decided that. A call that answered is not broken, whatever the answer:
-that a file is missing is evidence about the product. A call that was made good, or that nothing rests on, does not
-count: see `BrokenCalls`.
+A plugin, registered by on_demand.py. A broken call explains a later failure that may depend on it, see triage.py. A
+test that would pass fails if a broken call may have decided that. A call that answered is not broken, whatever the
+answer: a missing file is evidence about the product. A call does not count if a later call replaced it, or if nothing
+depends on it: see `BrokenCalls`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WATCHED = {
     "vnc_agent": (*_RUNS, *_CHECKS, "extract", "screenshot", *_OF_HANDS),
     "vnc_desktop": (*_CHANGING, *_ASKED),
 }
-"""The methods of a fixture's value that are watched while the fixture lives, also if the value is a user's own."""
+"""The methods that are watched while their fixture lives, also if its value is a user's own object."""
 Method = tuple[str, str]
 """The name of the fixture, and the name of the method."""
 _ACTS = {("vnc_agent", name) for name in (*_RUNS, *_OF_HANDS)} | {("vnc_desktop", name) for name in _CHANGING}
@@ -52,7 +52,7 @@ _ACTS = {("vnc_agent", name) for name in (*_RUNS, *_OF_HANDS)} | {("vnc_desktop"
 _LOOKS = {("vnc_agent", name) for name in ("verify", "saw", "extract", "screenshot")} | {
     ("vnc_desktop", name) for name in ("write_file", *_ASKED)
 }
-"""Methods that bring something of the product to the test, and `write_file`, whose text is the test's own."""
+"""Methods that read something of the product, and `write_file`, whose text is the test's own."""
 _OURS = f"{__name__.partition('.')[0]}."
 _LONGEST_CALL = 200
 _WENT_ON = "the test's code caught that and went on"
@@ -110,7 +110,7 @@ class _Broken:
         return consequences_of(self.lines, raised=True)
 
     def is_in_place(self, lines: Lines) -> bool:
-        """Return whether another call replaces it: in the same line, or in code that only the broken call leads to."""
+        """Return whether another call replaces it: in the same line, or in code that runs only after the failure."""
         pairs = zip(reversed(self.lines), reversed(lines), strict=False)
         file, line = next((there for here, there in pairs if here != there), ("", 0))
         function = function_at(file, line)
@@ -150,10 +150,9 @@ def _classes(call: ast.Call) -> set[str]:
 class BrokenCalls:
     """The calls of a test that broke, and those that worked.
 
-    A broken call counts for a failure, or a pass, only if that may rest on it: on its result, on its error, or on the
-    action that it did not do. A call in its place that worked makes it good. A later call of the same method that
-    worked, or a task that was done, makes good the missing action, and any trace that the call may have left in an
-    object.
+    A broken call counts for a failure, or a pass, only if that may depend on its result, on its error, or on the
+    missing action. A call in its place that worked replaces it. A later call of the same method that worked, or a task
+    that was done, replaces the missing action, and any trace of the call in an object.
     """
 
     def __init__(self) -> None:

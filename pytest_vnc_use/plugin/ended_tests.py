@@ -52,7 +52,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note on a worker that the test has begun: if the worker dies in its setup, nobody else tells of the test."""
+    """Note on a worker that the test has begun, in case its setup ends the worker."""
     if is_ours(item):
         begun_tests.note_test(item, _attempts_before(item) + 1)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.types import RunEvent
 
 FAULT = "vnc_hook_fault"
-"""A property of a test: a hook that raised, where, and what."""
+"""A property of a test: which hook raised, where, and the error."""
 _OF_A_PERSON = (KeyboardInterrupt, pytest.exit.Exception)
 
 

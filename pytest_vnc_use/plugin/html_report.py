@@ -25,7 +25,7 @@ _MEGABYTE = 1_000_000
 
 
 def add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Path], sentence: str = "") -> None:
-    """Put the runs into pytest-html's report; `sentence` says what the test came to."""
+    """Put the runs into pytest-html's report; `sentence` is the test's message."""
     from pytest_vnc_use.report.assets import AssetLink, data_uri, thumbnail
     from pytest_vnc_use.report.html import run_html
 
@@ -75,10 +75,9 @@ class _PicturesBesideReport:
 
 
 class _SizeOfReport:
-    """A limit on a self-contained report: once the report would become larger, tests that passed keep only thumbnails.
+    """A limit on a self-contained report: above it, passed tests keep only thumbnails.
 
-    pytest-html writes the report at the session's end, from the extras as they are then. So earlier ones are changed in
-    place.
+    pytest-html writes the report from the extras at the session's end, so earlier ones are changed in place.
     """
 
     def __init__(self, megabytes: int) -> None:
@@ -90,7 +89,7 @@ class _SizeOfReport:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count the blocks of a report, and reduce those of tests that passed, teardown included, if it must be."""
+        """Count the blocks of a report; above the limit reduce those of tests that passed, teardown included."""
         test = getattr(report, "worker_id", ""), report.nodeid
         for extra in attachments.extras_of(report):
             small = extra.pop(_SMALL, None) if isinstance(extra, dict) else None

@@ -1,9 +1,8 @@
 """The line on the terminal that says where a test's run is.
 
-The line is shown where nothing else can meet it on the terminal: by pytest's own
-reporter, without -v, -q, -s and live logs, while pytest captures what the test itself prints. Whoever writes there
-while a test runs, such as a hook or `capfd.disabled()`, ends the capture first: that erases the line until the capture
-goes on.
+The line is shown only if nothing else writes to the terminal: with pytest's own reporter, without -v, -q, -s and live
+logs, and while pytest captures the output of the test. Other code that writes there while a test runs, such as a hook
+or `capfd.disabled()`, first suspends the capture. That erases the line until the capture continues.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _SUSPEND = "suspend_global_capture"
 
 
 def open_line(item: pytest.Item) -> list[ShownProgress]:
-    """Return the observer that shows the runs of a test on the terminal; none where that is not wanted."""
+    """Return the observer that shows the runs of a test on the terminal; none if the line is not shown."""
     config = item.config
     capture = config.pluginmanager.get_plugin("capturemanager")
     if capture is None or not is_wanted(config):
@@ -89,7 +88,7 @@ class Eraser:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self) -> None:
-        """Erase the line before a part of a test is reported, also where no event ended its run."""
+        """Erase the line before a part of a test is reported, also if no event ended its run."""
         self._erase()
 
     def pytest_enter_pdb(self) -> None:

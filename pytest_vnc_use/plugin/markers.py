@@ -1,4 +1,4 @@
-"""The markers of a test: read when the test is collected, and checked as far as is possible without a desktop."""
+"""The markers of a test. They are read and checked when the test is collected, without a desktop."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _seen_from(base: Path, spec: TaskSpec) -> TaskSpec:
 
 
 def error_of(item: pytest.Item) -> SettingsError | None:
-    """Return the error in the markers, if any. A marker that was added too late to be carried out is an error too."""
+    """Return the error in the markers, if any. A marker that was added after collection is an error too."""
     if _PROBLEM in item.stash:
         return SettingsError(item.stash[_PROBLEM])
     if len(_marks(item)) != len(item.stash.get(SPECS, ())):

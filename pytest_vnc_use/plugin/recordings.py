@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 
 RECORDED = pytest.StashKey["RecordedTest | None"]()
-"""The test as its recording has it; None if it is neither replayed nor recorded."""
+"""The test with its recording; None if it is neither replayed nor recorded."""
 RECORDING: pytest.StashKey[tuple[Key, Settings]] = pytest.StashKey()
 """The key of the test's recording, and the test's settings."""
 REHEARSAL: pytest.StashKey[Rehearsal] = pytest.StashKey()
@@ -37,9 +37,9 @@ REHEARSAL: pytest.StashKey[Rehearsal] = pytest.StashKey()
 PASSED, FAILED = pytest.StashKey[bool](), pytest.StashKey[bool]()
 """True if the test's call has passed; true if a part of it has failed, as a subtest may while the test goes on."""
 HEALED, TRANSIENT, WRITTEN = "vnc_healed", "vnc_transient", "vnc_recording"
-"""Properties of a test: healed drifts, and transient frames, a line each; what became of its new recording."""
+"""Properties of a test: a line for each healed drift and each transient frame; the result for its new recording."""
 SAVED_S, SAVED_DOLLARS = "vnc_saved_s", "vnc_saved_dollars"
-"""Properties of a test: what its replays saved against the runs that were recorded, at the prices of that day."""
+"""Properties of a test: the seconds and dollars that its replays saved, at the prices of the time of recording."""
 
 ONE_PERSON = (
     "--vnc-record=demonstrate needs one process, as there is one person at one terminal: run it without pytest-xdist's "
@@ -85,7 +85,7 @@ def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planne
 def recorded_test(
     item: pytest.Item, settings: Settings, planner: Planner, secrets: Mapping[str, str], desktop: Desktop
 ) -> RecordedTest | None:
-    """Return the test as its recording has it; None if it is neither replayed nor recorded. Raises RecordingError.
+    """Return the test with its recording; None if it is neither replayed nor recorded. Raises RecordingError.
 
     `secrets` are those that the test declares.
     """
@@ -148,7 +148,7 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
 
 
 def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], desktop: Desktop) -> Show:
-    """Return a way to have a person do tasks. Raises SettingsError if there is no terminal for instructions."""
+    """Return the function with which a person does tasks. Raises SettingsError without a terminal for instructions."""
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
     from pytest_vnc_use import assembly
@@ -250,7 +250,7 @@ def _written(recorded: RecordedTest) -> Iterator[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the tests that were healed, or had transient frames, so that nobody takes them for unchanged."""
+    """List the tests that were healed or had transient frames, because they are not unchanged."""
     from pytest_vnc_use.plain_text import line
 
     _list(terminalreporter, HEALED, "healed; check that each change is intended")
@@ -263,7 +263,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _tell_savings(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what replays saved, of the tests whose recordings say what their runs took."""
+    """Print what replays saved, for tests whose recordings have the figures of their runs."""
     properties = [dict(report.user_properties) for report in _reports(terminalreporter, "teardown")]
     seconds = [float(each[SAVED_S]) for each in properties if SAVED_S in each]
     dollars = [float(each[SAVED_DOLLARS]) for each in properties if SAVED_DOLLARS in each]

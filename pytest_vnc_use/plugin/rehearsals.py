@@ -1,4 +1,4 @@
-"""Rehearsals: a test whose recording was just written is carried out again, to see whether the recording repeats.
+"""Rehearsals: a test with a new recording is carried out again, to check that the recording repeats.
 
 They run after the test's teardown and before its last report, which includes their results. They have no reports of
 their own.
@@ -85,7 +85,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
-    """Note how long pytest-timeout gives the test: each rehearsal has as long."""
+    """Note the time limit of pytest-timeout, because each rehearsal gets the same."""
     item.stash[_TIMEOUT] = settings
 
 
@@ -119,7 +119,7 @@ def _rehearse(item: pytest.Item, report: pytest.TestReport) -> None:
 
 
 def _why_not(settings: Settings) -> str:
-    """Return why there is no rehearsal, or "": if no desktop is fresh, there is nothing to compare."""
+    """Return why there is no rehearsal, or "". It needs a fresh desktop."""
     if settings.scope != "test":
         return f"with --vnc-scope={settings.scope} no desktop is fresh"
     if settings.server not in ("qt", "xvnc") and not settings.server.startswith("container:"):
@@ -128,7 +128,7 @@ def _why_not(settings: Settings) -> str:
 
 
 def _carry_out(item: pytest.Function, done: list[_Again]) -> None:
-    """Replay the recording as often as wanted, or until it does not repeat; write the learnt looks.
+    """Replay the recording as often as the settings say, or until it does not repeat; write the learnt looks.
 
     Raises RecordingError, RunFolderUnwritable, OSError.
     """
@@ -179,7 +179,7 @@ def _again(item: pytest.Function, nextitem: pytest.Item | None, rehearsal: Rehea
 
 
 class _Hooks:
-    """The hooks of a test, except that the reports of its subtests go to `heard` only."""
+    """The hooks of a test, except that the reports of its subtests go only to `subtests`."""
 
     def __init__(self, hooks: pluggy.HookRelay, heard: list[pytest.TestReport]) -> None:
         self._hooks = hooks

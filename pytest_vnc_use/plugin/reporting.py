@@ -1,4 +1,4 @@
-"""The part of a test's runs that pytest reports: each step as it happens, the pictures, the planner, the outcome.
+"""The report of a test's runs in pytest: each step as it happens, the pictures, the planner, the outcome.
 
 A plugin, registered by on_demand.py.
 """
@@ -36,7 +36,7 @@ PLANNER_PROPERTY, RUN_PROPERTY, PAGE_PROPERTY = "vnc_planner", "vnc_run", "vnc_p
 
 
 class ItemObserver:
-    """An observer that shows a run's steps, and gives its planner's name to reports and its place to a failure."""
+    """An observer that shows a run's steps, and notes its planner and its place for the reports."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item

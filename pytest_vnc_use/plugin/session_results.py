@@ -116,7 +116,7 @@ class _Session:
         self._lines = [*lines(results), *repeated, self._written(results), *self._pages(results)]
 
     def _of(self, session: pytest.Session) -> SessionResults:
-        """Return the results of the session as they are now, with what else is wrong with it."""
+        """Return the results of the session so far, with its other problems."""
         from pytest_vnc_use.report.reliability import reliabilities
         from pytest_vnc_use.report.results import session_results
         from pytest_vnc_use.report.session_problems import session_problems
@@ -151,7 +151,7 @@ class _Session:
         return f"results in {self._shown}"
 
     def _pages(self, results: SessionResults) -> Iterator[str]:
-        """Make room, write the pages of this session beside its runs, and yield what to say about both."""
+        """Make room, write the pages of this session beside its runs, and yield a line about each."""
         from pytest_vnc_use.errors import RunFolderError
         from pytest_vnc_use.report.page.session_view import Told
         from pytest_vnc_use.report.page.writing import INDEX, write_report, written_runs
@@ -266,10 +266,9 @@ def result_of(report: Any) -> str:
 
 
 class _TriageColumn:
-    """Columns of pytest-html's table, present if any setting of this plugin is given, even before there is any test.
+    """Columns of pytest-html's table; they are there if any setting of this plugin is given.
 
-    It cannot be limited to sessions with a desktop: pytest-html asks for columns when the session starts. A session
-    without such a setting may turn out to have nothing to do with desktops, so it gets no column.
+    They cannot depend on tests with a desktop, because pytest-html asks for columns before any test is known.
     """
 
     @pytest.hookimpl(optionalhook=True)

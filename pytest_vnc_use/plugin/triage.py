@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.types import Verdict
 
 RAISED: pytest.StashKey[pytest.ExceptionInfo[BaseException] | None] = pytest.StashKey()
-"""The exception that the test raised, while another stands in its place."""
+"""The exception that the test raised, while another one replaces it."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -71,7 +71,7 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
 def _known_of(
     item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, fault: Fault, raised: BaseException
 ) -> Failure:
-    """Return what is known of an error, which was `raised` by itself or in a group of errors that were only made."""
+    """Return the facts about an error. `raised` is the error that was raised: itself, or the group that contains it."""
     from pytest_vnc_use.triage.rules import Failure
 
     ends: list[RunEnd] = item.stash.get(ENDS, [])
@@ -80,9 +80,9 @@ def _known_of(
 
 
 def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, raised: BaseException) -> bool:
-    """Return whether the test's body, or a helper of it, asserts that something is not as it must be.
+    """Return whether the test's body, or a helper of it, asserts that something is wrong.
 
-    A fixture of the user may assert that too, once a task was done, unless another fault than the product's came first.
+    A fixture of the user may assert that too, after a task was done, unless a fault of something else came first.
     """
     from pytest_vnc_use.faults import asked, asserts_in
 
@@ -94,7 +94,7 @@ def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseExce
 
 
 def _verdicts_behind(item: pytest.Item, error: BaseException) -> tuple[Verdict, ...]:
-    """Return the test's unsure verdicts on which the error may rest."""
+    """Return the test's unsure verdicts on which the error may depend."""
     from pytest_vnc_use.body_checks.consequences import consequences_of, frames_at, in_doubt, may_decide
 
     def is_behind(lines: Lines) -> bool:

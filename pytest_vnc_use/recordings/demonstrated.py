@@ -1,4 +1,4 @@
-"""A run that a person demonstrates, and the ports that take an agent through its steps."""
+"""A run that a person demonstrates, and the ports with which an agent repeats its steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING_DONE = "the viewer was closed before anything was done there, so nothing
 
 @dataclass(frozen=True)
 class ShownStep:
-    """An action that a person did, the screen before it, and the elements that it acted on, where a tree told."""
+    """An action that a person did, the screen before it, and the elements that it acted on, if they are known."""
 
     action: Action
     screen: Screen
@@ -55,7 +55,7 @@ class ShownRun:
         self._told = 0
 
     def elements_of(self, action: Action) -> Elements:
-        """Return what the step acted on that is told next."""
+        """Return the elements of the next step."""
         return self._elements[self._told]
 
     def screen(self) -> Screen:
@@ -100,7 +100,7 @@ class ShownRun:
         self._desktop.close()
 
     def changed_since(self, moment_s: float) -> bool:
-        """Return False: the person has the desktop to themselves, and notices themselves when it is gone."""
+        """Return False: only the person acts on the desktop, and sees if it is gone."""
         return False
 
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
@@ -117,10 +117,7 @@ class ShownRun:
 
 
 def _ended(observation: Observation) -> Decision:
-    """Return `finished`; `gave_up` where the policy refused a step, though the person did it.
-
-    No policy would allow that step in a replay.
-    """
+    """Return `finished`; `gave_up` if the policy refused a step that the person did. It would refuse a replay too."""
     steps = [step for turn in observation.turns for step in turn.steps]
     if refused := next((step for step in steps if step.error), None):
         return Decision("gave_up", f"step {refused.number} was shown, but must not be carried out: {refused.error}")

@@ -53,7 +53,7 @@ VERSION = 4
 WITHOUT_COVERS = 3
 """The version of a recording whose pictures have no covers over typed secrets."""
 WITHOUT_ELEMENTS = 2
-"""The version of a recording in which no step has elements: what reads version 2 reads it too."""
+"""The version of a recording in which no step has elements; readers of version 2 can read it too."""
 
 Repeatable = Union[
     Click,
@@ -146,8 +146,8 @@ def is_part_of(inner: Region | Volatile, outer: Region | Volatile) -> bool:
 class Screen(_Part):
     """A screen at rest, as a picture of the part that differs from the screen before it.
 
-    `at` is that picture's top left corner. `volatile` are the parts that kept changing by themselves. Nothing else
-    changed for `quiet_s` seconds before the screen was taken.
+    `at` is the top left corner of that picture. `volatile` are the parts that kept changing by themselves. Nothing else
+    changed in the `quiet_s` seconds before.
     """
 
     picture: str = Field(default="", pattern=_PICTURE)
@@ -162,7 +162,7 @@ class RecordedStep(_Part):
 
     `near` is a picture of the target's surroundings, for a person who reads the recording. `answer` is the return value
     of a user's function; None where no function was called. `transients` are the transient frames after the action.
-    `elements` are what it acted on, if a tree told: they are for readers, and no replay reads them.
+    `elements` are what it acted on, if known. They are for people; no replay reads them.
     """
 
     action: Annotated[Repeatable, BeforeValidator(_known_fields), Field(discriminator="kind")]
@@ -210,8 +210,8 @@ class Evidence(_Part):
 class Live(_Part):
     """The seconds that a planner's run took when it was recorded, and the dollars of its models at that day's prices.
 
-    `dollars` include those of the judges of its claims; they are None if a price was not known, if a service did not
-    count a call, or if the planner reported no calls. `seconds` are of the run alone.
+    `dollars` include the judges of its claims. They are None if a price was unknown, if a service did not count a call,
+    or if the planner reported no calls. `seconds` are of the run alone.
     """
 
     seconds: float = Field(ge=0, allow_inf_nan=False)
@@ -271,7 +271,7 @@ class Recording(_Part):
         return bool(self.secrets) or any(map(SECRET_MARK.search, texts))
 
     def has_covers(self, wanted: bool) -> bool:
-        """Return whether a replay has covers: as was recorded where a secret is typed, else as is wanted."""
+        """Return whether a replay has covers: as in the recording if a secret is typed, else as the settings say."""
         return self.covered if self.types_secrets else wanted
 
     @model_validator(mode="after")

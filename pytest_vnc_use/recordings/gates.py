@@ -1,4 +1,4 @@
-"""Gates: the comparison of the screen with the recorded one, pixel by pixel. Nothing is searched for."""
+"""Gates: the comparison of the screen with the recorded one, pixel by pixel, always at the same place."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Mismatch:
 
     @property
     def masks(self) -> tuple[Region, ...]:
-        """Return the masks that would hide the difference: its boxes; the whole region where there are too many."""
+        """Return the masks that would hide the difference: its boxes; the whole region if there are too many."""
         return self.boxes if 0 < len(self.boxes) <= MOST_MASKS else (self.region,)
 
     @property
@@ -59,8 +59,8 @@ class Gate:
     All pixels in `compared` must be as in `expected`, except those in `ignored`. The first and the last gate compare
     the whole screen. The others compare the pixels that any step so far has changed, and the surroundings of the step's
     `targets`. `changed` are the pixels that the step before changed. Each of the `parts` must show one of its looks.
-    `tells` is true where the gate can tell the screen from the one before the step: by pixels that stay changed, or by
-    the place to which a `caret` moved. `hidden` are carets, clocks and masks: they are not compared with looks either.
+    `tells`: the gate can distinguish this screen from the one before the step, by changed pixels or by the moved
+    `caret`. `hidden` are carets, clocks and masks: they are not compared with looks either.
     """
 
     expected: Pixels
@@ -70,7 +70,7 @@ class Gate:
     parts: tuple[Volatile, ...] = ()
     targets: tuple[Region, ...] = ()
     is_first: bool = False
-    whole: str = "the screen differs before the first step"
+    whole: str = "the first screen differs"
     tells: bool = True
     caret: Region | None = None
     hidden: Mask | None = None
@@ -114,7 +114,7 @@ class Gate:
         return None
 
     def look_of(self, part: Volatile, seen: Pixels) -> int | None:
-        """Return the number of the look that a part shows where the gate compares it; None where it shows another."""
+        """Return the number of the look that the compared pixels of a part show; None if they show another one."""
         compared = self.compared if self.hidden is None else self.compared & ~self.hidden
         return look_of(part, seen, compared)
 
@@ -155,7 +155,7 @@ class BlinkWatch:
         self._unseen = {part: set(range(len(part.looks))) for part in blinking}
 
     def look(self, seen: Pixels) -> Mismatch | None:
-        """Take in the screen; return where a look is still missing, None once all looks were seen."""
+        """Note the looks on the screen; return where a look is still missing, None once all were seen."""
         for part, unseen in self._unseen.items():
             if (look := look_of(part, seen)) is not None:
                 unseen.discard(look)
@@ -228,12 +228,12 @@ def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:
 def other_than(
     expected: Pixels, seen: Pixels, parts: Iterable[Volatile] = (), masks: Iterable[Region] = ()
 ) -> Mismatch | None:
-    """Return where a screen differs from the one that was evidence; None where it does not."""
+    """Return where a screen differs from the screen of the evidence; None if it does not."""
     return evidence_gate(expected, parts, masks).mismatch(seen)
 
 
 def evidence_gate(expected: Pixels, parts: Iterable[Volatile] = (), masks: Iterable[Region] = ()) -> Gate:
-    """Return the gate to a screen that was evidence. It compares the whole screen."""
+    """Return the gate to the screen of some evidence. It compares the whole screen."""
     whole = gate(expected, tuple(parts), masks=tuple(masks))
     return replace(whole, whole="the screen differs from the judged one")
 

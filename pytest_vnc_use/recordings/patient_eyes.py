@@ -16,23 +16,19 @@ from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import ClickRules, Controller
 
 _LOOK_AGAIN_S = 0.25
-"""The longest time between two comparisons of the screen.
-
-A part that moves by itself, such as a caret, does not end a wait for a change.
-"""
+"""The longest time between two comparisons of the screen, because a moving part such as a caret does not end a wait for
+a change."""
 _LOOK_FOR_CARET_S = 0.02
 """The same where a gate waits for a caret. Its change ends no wait where a caret was known to blink nearby."""
 _LOOK_FOR_BLINK_S = 0.1
 """The same where a gate waits for each look of a blinking part."""
 _BACK_S = 2.0
-"""The time that a difference at the end has to go away. A longer one was not there when the end was recorded."""
+"""How long a difference at the end may last. In a recorded end no difference lasts longer."""
 _LONG_S = 2.0
-"""The time after which somebody who watches is told that a gate is waited for."""
+"""The time after which observers learn that the run waits for a gate."""
 _NEAR_PX = 20
-"""The distance within which two clicks are near each other.
-
-Programs take 5 of their own pixels for near: 10 on a screen where they draw everything twice as large.
-"""
+"""The distance within which two clicks are near each other. For programs that is 5 of their own pixels: 10 on a screen
+on which they draw everything twice as large."""
 _APART_S, _ELSEWHERE_S = 0.5, 0.26
 """The least time between letting a button go and pressing it again, near the same place and elsewhere.
 
@@ -76,7 +72,7 @@ class PatientEyes(ForwardingController):
     # --- for readers -------------------------------------------------------------------------------------------------
 
     def elements_of(self, action: Action) -> Elements | None:
-        """Return what the step acted on when it was recorded; None where the live planner has taken over."""
+        """Return the elements that the recorded step acted on; None once the live planner has taken over."""
         step = self._replay.newest_step if self._replay.taken_over_at is None else None
         return step.elements if step else None
 
@@ -129,7 +125,7 @@ class PatientEyes(ForwardingController):
             self.desktop.wait_changed(seen.taken_s, min(again_s, deadline.remaining_s))
 
     def _is_accepted(self) -> bool:
-        """Return whether a rehearsal accepts the screen, now that time is up."""
+        """Return whether a rehearsal accepts the screen after the time limit."""
         frame = self._seen or self.desktop.frame()
         if not self._replay.accept(frame.ref, lambda: pixels_in(frame)):
             return False
@@ -140,10 +136,10 @@ class PatientEyes(ForwardingController):
         return self._replay.mismatch(frame.ref, lambda: pixels_in(frame))
 
     def watch_end(self) -> Mismatch | None:
-        """Watch until the end has stayed for as long as it did when it was recorded; return what differs then.
+        """Watch until the end has stayed unchanged for the recorded time; return what differs then.
 
-        A brief difference is waited out, and the time starts again. A blinking caret does not close the end's gate.
-        Raises DesktopError.
+        After a brief difference the time starts again. A blinking caret does not close the end's gate. Raises
+        DesktopError.
         """
         gate, quiet_s = self._replay.gate, self._replay.quiet_s
         if gate is None:

@@ -23,7 +23,7 @@ TILE_PX = 8
 """The side of a tile. Changes are found and stored in whole tiles."""
 _COLOUR = np.uint32(0xFFFFFF)
 SAME_LEVELS = 2
-"""The largest difference in red, green and blue, of 255 levels, at which two pixels look the same to everybody."""
+"""The largest difference in red, green and blue, of 255 levels, that nobody can see."""
 
 
 def pixels_of(picture: bytes) -> Pixels:

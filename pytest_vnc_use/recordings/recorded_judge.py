@@ -1,4 +1,4 @@
-"""A judge that needs no model where the screen shows again, pixel by pixel, the evidence for a recorded verdict."""
+"""A judge that needs no model if the screen shows the evidence for a recorded verdict again, pixel by pixel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BLINKS_S = 4.0
 """The longest wait for all looks of a blinking part."""
 _LOOK_AGAIN_S = 0.1
 _BACK_S = 2.0
-"""The time that a difference has to go away, while the screen must stay as long as was recorded."""
+"""How long a difference may last while the screen must stay unchanged."""
 
 
 class RecordedJudge:
@@ -28,8 +28,7 @@ class RecordedJudge:
 
     The `live` judge answers everything else; without one the verdict is unsure. `hide` takes secrets out of a claim.
     `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `on_question` takes
-    each claim, its frame, the evidence that the screen shows again, or else the evidence that it does not show and
-    where it differs.
+    each claim, its frame, the evidence for it if there is any, and where the screen differs from that.
     """
 
     def __init__(
@@ -95,7 +94,10 @@ class RecordedJudge:
         return self._other(evidence, seen) or self._not_staying(evidence, taken_s) or self._not_blinking(evidence)
 
     def _other(self, evidence: Evidence, seen: Pixels) -> Mismatch | None:
-        """Return where the screen is not the one that was judged. In a rehearsal, harmless differences do not count."""
+        """Return where the screen differs from the judged one.
+
+        In a rehearsal, differences that may be learnt do not count.
+        """
         screen = evidence.screen
         gate = evidence_gate(screen.pixels(), screen.volatile, self._masks)
         if self._rehearsal and self._rehearsal.accepts(screen, gate, seen):
@@ -103,7 +105,7 @@ class RecordedJudge:
         return gate.mismatch(seen)
 
     def _not_staying(self, evidence: Evidence, taken_s: float) -> Mismatch | None:
-        """Watch until the screen has stayed for as long as it did when it was recorded; return what differs then."""
+        """Watch until the screen has stayed unchanged for the recorded time; return what differs then."""
         eyes, quiet_s, problem = self._eyes(), evidence.screen.quiet_s, None
         if not eyes.changed_since(time.monotonic() - quiet_s):
             return None

@@ -33,7 +33,7 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.protocols import Controller
 
 QUIET_S = 1.2
-"""The time for which nothing may have changed, except parts that move by themselves, before a screen is recorded."""
+"""How long nothing may change, except parts that move by themselves, before a screen is recorded."""
 LONGEST_WATCH_S = 5.0
 _SAMPLES, _MORE_SAMPLES = 9, 11
 _SAMPLE_S = 0.15
@@ -44,7 +44,7 @@ The first samples cover both phases of a caret. More cover a part that blinks wi
 _MOST_LOOKS = 4
 """The most looks of a blinking part. With more it is a spinner or a video."""
 _REACH_PX = 4
-"""The distance that a turning or glowing thing reaches, now and then, beyond the tiles in which it is known to move."""
+"""How far a moving part may extend beyond the tiles where it was seen to move."""
 _CLEAR_PX = 16
 """The number of resting rows between a caret and anything else that moves, needed to tell them apart."""
 _LEAST_BAR_PX = 8
@@ -95,7 +95,7 @@ class Moving:
         self.look(frame)
 
     def look(self, screen: Frame | Glance) -> None:
-        """Take in the whole screen at another moment."""
+        """Note the whole screen at another moment."""
         for _, grown, shown in self._shown:
             shown.append(grown.part_of(pixels_in(screen)).copy())
 
@@ -121,7 +121,7 @@ def _has_changed(shown: Sequence[Pixels]) -> bool:
 
 
 def _changing(region: Region, grown: Region, shown: Sequence[Pixels]) -> Iterator[Volatile]:
-    """Yield a caret; else the region with its looks, without a caret that is clear of other moving things."""
+    """Yield a caret; else the region with its looks, without a caret that stands apart from other moving parts."""
     marked = _marked(region, grown, shown)
     if not marked.any():
         yield _with_looks(grown, shown)
@@ -143,7 +143,7 @@ def _changing(region: Region, grown: Region, shown: Sequence[Pixels]) -> Iterato
 
 
 def _caret(box: Region, grown: Region, shown: Sequence[Pixels]) -> Volatile:
-    """Return a caret. One that is larger than a bar keeps its looks, as it may be a lamp."""
+    """Return a caret. If it is larger than a bar it keeps its looks, because it may be a lamp."""
     if box.is_within(BAR_PX):
         return volatile(box, "caret")
     inside = replace(box, **{side: getattr(box, side) - origin for side, origin in _origin(grown).items()})
@@ -162,9 +162,9 @@ def _origin(region: Region) -> dict[str, int]:
 
 
 def _with_looks(region: Region, shown: Sequence[Pixels]) -> Volatile:
-    """Return a region that blinks where it shows a few looks again and again; else an endless one.
+    """Return a region that blinks if it repeats a few looks; else an endless one.
 
-    A part whose looks never come back, such as the seconds of a clock, may show anything next.
+    A part that never repeats a look, such as the seconds of a clock, may show anything next.
     """
     looks, order = _distinct(shown)
     come_back = 2 * len(looks) <= len(order) + 1
@@ -185,7 +185,7 @@ def _distinct(shown: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
 
 
 def _bands(part: Mask) -> Iterator[tuple[int, int]]:
-    """Yield top and bottom of bands that are clear of each other, from the top of a region to its bottom."""
+    """Yield top and bottom of bands with free rows between them, from the top of a region to its bottom."""
     rows = np.flatnonzero(part.any(axis=1))
     gaps = np.flatnonzero(np.diff(rows) > _CLEAR_PX)
     cuts = [int(rows[gap] + rows[gap + 1]) // 2 for gap in gaps]
@@ -213,8 +213,8 @@ class Recorder:
     """The steps of one run that are carried out live.
 
     `screen` returns the screen at rest, `load` a frame's pixels. Waits and looks are left out, as gates take their
-    place. Failed steps are left out too. `holds_secret` is true where a step held a secret that no recording may hold
-    and that nobody could put back: the desktop's password, or a key.
+    place. Failed steps are left out too. `holds_secret` is true if a step contained a secret that no recording may
+    contain and that no replay could insert: the desktop's password, or a key.
     """
 
     def __init__(self, screen: Callable[[], Screen], load: Callable[[FrameRef], Pixels]) -> None:
@@ -258,7 +258,7 @@ def _is_look(proposal: Proposal) -> bool:
 
 
 def _is_answered(action: Action) -> bool:
-    """Return whether the action calls a user's function, not one that reads the screen for a model."""
+    """Return whether the action calls a user's function, not a function that reads the screen for a model."""
     return isinstance(action, CallFunction) and action.name not in _READING
 
 

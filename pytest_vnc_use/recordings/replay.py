@@ -1,8 +1,8 @@
 """The replay of a recorded run: a planner that reads its decisions from the recording, and checks the screen first.
 
-Before each step, and at the end, the screen must be as recorded (a gate, see `gates`). The replay waits for it as long
-as the program needs (see `patient_eyes`). At the first gate that stays closed the live planner takes over, if there is
-one. Else the run ends with RecordingDrifted, and nothing more is carried out.
+Before each step, and at the end, the screen must be as recorded (a gate, see `gates`). The replay waits for that (see
+`patient_eyes`). If a gate stays closed, the live planner takes over. Without a live planner the run ends with
+RecordingDrifted, and nothing more is carried out.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class Replay:
     def is_watched_later(self) -> bool:
         """Return whether the end may be watched while the test's body runs.
 
-        When it was recorded, the body must have left the end alone. No live planner may be there: to take over, it
-        would need the screen before the body.
+        That needs two things: in the recording the body did not change the end, and there is no live planner, because
+        it would need the screen before the body to take over.
         """
         return self._run.stays and self._live is None
 
@@ -143,7 +143,7 @@ class Replay:
         return found
 
     def accept(self, frame: FrameRef, shown: Callable[[], Pixels]) -> bool:
-        """Learn, in a rehearsal, a frame's lasting difference; return whether the gate is open to it from then on."""
+        """In a rehearsal, learn a lasting difference of a frame; return whether the gate is now open to it."""
         if self._rehearsal is None:
             return False
         opened = self._rehearsal.opened(self._gate, shown(), self._acted_on)
@@ -156,7 +156,7 @@ class Replay:
         return self._run.steps[self._next - 1] if self._next else None
 
     def unknown_parts(self, passed: Pixels) -> list[Region]:
-        """Return where a transient frame shows something that nothing in this run's recording shows there."""
+        """Return where a transient frame differs from all that this run's recording shows there."""
         now = self._gate
         known = [now.expected] if self._before is None else [now.expected, self._before]
         left_out = now.ignored
@@ -192,10 +192,7 @@ class Replay:
 
     @property
     def _gate(self) -> Gate:
-        """Return the gate to the next screen.
-
-        It is made on first use: while the program reacts, and not before the next action.
-        """
+        """Return the gate to the next screen. It is made on first use, while the program reacts to the last action."""
         if self._made is None:
             made = self._gate_to(self._next)
             self._made = self._rehearsal.widened(made, self._screen) if self._rehearsal else made
@@ -263,7 +260,7 @@ class Replay:
         self.carried_out = self._run.steps[: self._next - failed]
 
     def mask_for(self, problem: Mismatch) -> str:
-        """Return a hint: the mask to add to the file if the part changes by itself, and what the mask takes away.
+        """Return a hint: the mask to add to the file if the part changes by itself, and how many pixels the mask hides.
 
         Return "" where the difference has no place.
         """
@@ -291,7 +288,7 @@ def _last_step(observation: Observation) -> Step | None:
 def _from_here(observation: Observation, replayed: int) -> Observation:
     """Return the live planner's observation: its own turns, and the replayed steps as text in the task.
 
-    The text has no names of elements: those of a recording are told to readers only.
+    The text has no names of elements, because those of a recording are only for readers.
     """
     before, own = observation.turns[:replayed], observation.turns[replayed:]
     done = [step_line(replace(step, elements=())) for turn in before for step in turn.steps]
@@ -309,7 +306,7 @@ def _with_done(task: str, done: list[str]) -> str:
 class NoPlanner:
     """The port Planner where no planner is needed: a recording is replayed, or a test has no task.
 
-    Whoever asks it nevertheless gets the error `why`.
+    If it is asked nevertheless, it raises the error `why`.
     """
 
     name = "nobody"

@@ -47,7 +47,7 @@ class Replayed(Protocol):
 
     @property
     def live(self) -> Live | None:
-        """The same of the run when it was recorded, if its recording says so."""
+        """The time and dollars of the recorded run, if its recording has them."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Saved:
 
 
 def saved_by(runs: Iterable[Replayed]) -> Saved | None:
-    """Return what replayed runs saved; None if the recording of one of them does not say what it took, or for none."""
+    """Return what replayed runs saved; None for no run, or if a recording has no figures."""
     pairs = [(run.live, run.meter) for run in runs]
     seconds, dollars = 0.0, 0.0 if pairs else None
     for live, meter in pairs:

@@ -1,4 +1,4 @@
-"""The files of a recording: where they are, and how they are read and written, whole and by one process at a time."""
+"""The files of a recording: their places, and how one process at a time reads and writes all of them."""
 
 from __future__ import annotations
 
@@ -195,9 +195,10 @@ def _pixels(chain: Chain, number: int, path: Path) -> Pixels:
 
 
 def save(path: Path, recording: Recording) -> bool:
-    """Write a recording, pictures first, and remove pictures that it does not have; return whether its file changed.
+    """Write a recording, pictures first, and remove other pictures; return whether its file changed.
 
-    Raises RunFolderUnwritable; OSError where the folder cannot be made or read, or the lock stays taken for 60 s.
+    Raises RunFolderUnwritable; OSError if the folder cannot be made or read, or if another process holds the lock for
+    60 s.
     """
     name = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:16]
     lock = Path(tempfile.gettempdir(), f"vnc-use-recording-{name}.lock")

@@ -1,4 +1,4 @@
-"""Transient frames of a replay that its recording does not have: they are reported, or the rehearsal learns them."""
+"""Unrecorded transient frames of a replay: they are reported, or a rehearsal learns them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_vnc_use.types.protocols import Controller
 
 
 class TransientWatch:
-    """Reports each unknown region in the frames of a test's replays once. `messages` are the reports."""
+    """A reporter of transient frames: each unknown region of a test's replays once. `messages` are the reports."""
 
     def __init__(self, rehearsal: Rehearsal | None) -> None:
         self._rehearsal = rehearsal

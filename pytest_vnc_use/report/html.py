@@ -1,8 +1,8 @@
 """A run folder as one block of HTML, for the cell that pytest-html gives a test.
 
 The block brings its style and needs no script. Its pictures are SVG images and its classes begin with `vnc-`, because
-pytest-html's own script takes the first `img` of the cell, and names such as `log` or `media`, for its own. This file
-makes what the template `run.html.j2` shows.
+pytest-html's script uses the first `img` of the cell and class names such as `log` and `media`. This file makes what
+the template `run.html.j2` shows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Badge:
 class Picture:
     """The address and the size of a picture in pixels, or why there is none.
 
-    `mark` is what stands over it, as the data of an SVG path.
+    `mark` is the drawing over it, as the data of an SVG path.
     """
 
     address: str = ""
@@ -96,7 +96,7 @@ def run_html(
     """Return the whole run: outcome, drifts, each step with its picture, the last frame, verdicts and readings.
 
     The block says what is missing or damaged in the run folder. `machine` is the machine that has the run folder, if
-    the reader may be on another. `page` is the address of the run's own page, `sentence` what its test came to. With
+    the reader may be on another. `page` is the address of the run's own page, `sentence` the message of its test. With
     `are_thumbs` the pictures are small, and lead to that page at their step. Raises OSError if `link` writes files and
     cannot (see `assets`).
     """
@@ -182,7 +182,7 @@ def _ending(trace: Trace) -> list[Line]:
 
 
 def _turns(trace: Trace, show: Show) -> Iterator[Group]:
-    """Yield the turns. Several steps of one turn stand under the text that they share."""
+    """Yield the turns. The steps of one turn are below the text that they share."""
     for _, of_turn in groupby(trace.all_steps, key=lambda step: step.turn):
         steps = tuple(of_turn)
         words = steps[0].words
@@ -249,7 +249,7 @@ def _transient_figures(trace: Trace, show: Show) -> Iterator[Figure]:
 
 
 def _verdict_figure(verdict: Verdict, trace: Trace, show: Show, *, is_first: bool = False) -> Figure:
-    """Return a verdict with the judged screen. One that stands first always has it; a later one does not repeat it."""
+    """Return a verdict with the judged screen. The first verdict always has it; a later one does not repeat it."""
     badge = Badge(verdict.kind, _VERDICT_TONES[verdict.kind])
     lines = [("reason", verdict.reason), ("small", phrases.judging_in_words(verdict))]
     picture = _judged_picture(verdict, None if is_first else trace.last_frame, trace.last_frame, show)

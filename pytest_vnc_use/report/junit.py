@@ -24,7 +24,7 @@ _NOT_IN_A_PATH = frozenset("[]|\n")
 
 
 def workspace() -> Path:
-    """Return the folder that the CI's paths begin in; elsewhere the current one."""
+    """Return the folder in which the CI's paths begin; without a CI the current folder."""
     named = (os.environ.get(name, "") for name in _WORKSPACES)
     return Path(next(filter(None, named), ".")).absolute()
 

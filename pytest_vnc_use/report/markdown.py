@@ -1,7 +1,7 @@
-"""A run as Markdown, for a bug report or a coding agent: what was to be done, what was seen, how to repeat it.
+"""A run as Markdown, for a bug report or a coding agent: its task, its screens, the command that repeats it.
 
-All text of models, tasks, screens, programs and file names stands in code spans and fenced blocks, which end only where
-this file ends them. So it can be no link, heading, mention, HTML or instruction of the report itself.
+All text of models, tasks, screens, programs and file names is in code spans and fenced blocks, which only this file can
+end. So it can be no link, heading, mention, HTML or instruction of the report itself.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _longest_ticks(text: str) -> int:
 
 
 def _caption(parts: Caption) -> str:
-    """Return what a step is called; whatever is not a word of this package is quoted."""
+    """Return the caption of a step; all words from elsewhere are quoted."""
     return "".join(map(_part, parts))
 
 

@@ -12,7 +12,8 @@ from pytest_vnc_use.report.results import ItemResult, SessionResults, session_re
 def merged(parts: Mapping[str, SessionResults], problems: Sequence[str] = ()) -> SessionResults:
     """Return the results of all parts, by the name of each, with each test once; at least one part must be given.
 
-    The problems of each part follow `problems`. A test that is in several parts is one more; its bad result is kept.
+    The problems of each part follow `problems`. A test that is in several parts is a problem too; its bad result is
+    kept.
     """
     tests: dict[str, tuple[str, ItemResult]] = {}
     doubled: list[str] = []

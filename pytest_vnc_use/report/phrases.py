@@ -40,7 +40,7 @@ _SHOWN: tuple[str, Tone] = ("done by a person", "plain")
 
 
 def caption_of(step: Step) -> Caption:
-    """Return the caption of a step in parts, so that the names in it can be told from the words."""
+    """Return the caption of a step in parts, so that readers can distinguish the names in it from the words."""
     return caption(step.proposal.action, step.elements)
 
 
@@ -129,7 +129,7 @@ def retries_in_words(trace: Trace) -> str:
 
 
 def thrown_away_in_words(trace: Trace) -> str:
-    """Return how many of the planner's answers were about a screen that had changed; empty if none was."""
+    """Return how many of the planner's answers were discarded because the screen had changed; empty for none."""
     count = sum(turn.decision.asked_again for turn in trace.turns)
     return f"{count}: the screen had changed while the model thought, so that it was asked again" if count else ""
 

@@ -22,14 +22,14 @@ _STRANGERS = (
 
 @dataclass(frozen=True)
 class Repeating:
-    """A command, or "" where there is none, and what a reader must know."""
+    """A command, "" if there is none, and notes for the reader."""
 
     line: str
     notes: tuple[str, ...]
 
 
 def repeating(trace: Trace) -> Repeating:
-    """Return the command that repeats a run; none for a run that somebody else may have written."""
+    """Return the command that repeats a run; no command for a run that somebody else may have written."""
     if not trace.is_own:
         return Repeating("", (_STRANGERS,))
     line = _of_test(trace) if trace.started.test_id else _of_task(trace)

@@ -1,4 +1,4 @@
-"""What a step is called: `click "Sign in" (button)` where its element is known, `click at (720, 372)` where not.
+"""The caption of a step: `click "Sign in" (button)`, or `click at (720, 372)` if its element is unknown.
 
 No part of it is escaped. The names of elements come from pages and programs: they are on one line, and cut.
 """
@@ -56,7 +56,7 @@ Caption = tuple[Part, ...]
 
 
 def caption(action: Action, elements: Elements = ()) -> Caption:
-    """Return what is done, and to which elements."""
+    """Return the caption of an action on these elements."""
     return tuple(part for part in _parts(action, elements) if part.text)
 
 
@@ -66,7 +66,7 @@ def action_in_words(action: Action, elements: Elements = ()) -> str:
 
 
 def is_named(step: Step) -> bool:
-    """Return whether the caption of a step has the name of an element, so that nobody needs a picture of the place."""
+    """Return whether the caption of a step has the name of an element; else the report shows a picture of the place."""
     return any(part.is_name for part in caption(step.proposal.action, step.elements))
 
 

@@ -1,4 +1,4 @@
-"""A run folder as lines of text, for readers that are no web browser."""
+"""A run folder as lines of text, for readers without a web browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The removal of what nobody needs any more: checkpoints of ended runs, pictures, and the oldest runs."""
+"""The removal of checkpoints of ended runs, of pictures, and of the oldest runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The possible texts of a field whose caret is lost: a click put it somewhere, or a key put it into another line.
+"""The possible texts of a field whose caret position is unknown, after a click or a key that changed the line.
 
-Rules check each place where the caret may have been, within a bound of work.
+Rules check each possible place of the caret, up to a limit of work.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pytest_vnc_use.safety.text_forms import folded_form
 MOST_GUESSED = 300_000
 """The most characters of all possible texts together."""
 MOST_SPLICED = 70
-"""The most characters of a text, any parts of which may have come together: all of those together are 500,000."""
+"""The most characters of a text of which any two parts may be joined: all joined texts together have 500,000."""
 
 
 @dataclass(frozen=True)
 class Guess:
-    """The possible texts of a field or a line: it held one of `befores`; then `typed` came anywhere into it.
+    """The possible texts of a field or a line: it held one of `befores`; `typed` was inserted at an unknown place.
 
     `typed` replaced `removed` characters, None for any number of them. `selected` is true where a part may be selected,
     which the next key replaces. The last `recent` characters of `typed` are new; -1 where the action has changed
@@ -56,7 +56,7 @@ class Guess:
         return replace(self, befores=tuple(befores), typed="", removed=0, selected=selects)._bounded()
 
     def doubt(self, text: str, *, now: bool) -> Guess:
-        """Return the guess after a key that may do anything with the `text`; `now` where it may do so at once."""
+        """Return the guess after a key that may change the `text` in any way; with `now`, at once."""
         whole = text if text.endswith(self.typed) else text + self.typed
         befores = tuple(dict.fromkeys([whole, *(self.befores if self.spliced else ())]))[:1]
         recent = max(0, self.recent) if now else self.recent
@@ -127,7 +127,7 @@ class Guess:
         return bool(self.typed) or self.removed != 0
 
     def _bounded(self) -> Guess:
-        """Return the guess within the bound of work: where it is too large, only the end of the likeliest text."""
+        """Return the guess within the limit of work: if it is too large, only the end of the likeliest text."""
         if self.spliced:
             return self._shortened()
         if sum(map(self._work, map(len, self.befores))) <= MOST_GUESSED:
@@ -142,7 +142,7 @@ class Guess:
         return places * (length + len(self.typed))
 
     def _shortened(self) -> Guess:
-        """Return the guess with no more than the end of the text before, and the end of what was typed."""
+        """Return the guess with only the end of the text before, and the end of what was typed."""
         before, half = self.befores[0], MOST_SPLICED // 2
         typed = self.typed[-max(half, MOST_SPLICED - len(before)) :]
         return replace(
@@ -154,7 +154,7 @@ class Guess:
 
 
 def _spliced(whole: str) -> Iterator[Joined]:
-    """Yield each beginning of the text with each end of it, as after something was deleted or put elsewhere."""
+    """Yield each beginning of the text joined to each end of it, as after a part was deleted or moved."""
     for start in range(1, len(whole)):
         for end in range(len(whole)):
             if start != end:

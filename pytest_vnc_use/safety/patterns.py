@@ -1,6 +1,7 @@
-"""Regular expressions of rules, searched for within a time limit: Python's `re` has none, and may search for years.
+"""Regular expressions of rules, with a time limit for the search.
 
-Only this module knows `regex`. It reads the syntax of `re`, and more; this module takes the rest away.
+Python's `re` has no limit, and may search for years. Only this module knows `regex`. That reads the syntax of `re`, and
+more; this module disables the rest.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class Joined(NamedTuple):
     end: int
 
     def shows(self, search: Finds) -> bool:
-        """Return whether the pattern is found in the new part, so that it was not there before.
+        """Return whether the new part is in a match of the pattern, so that it was not there before.
 
         Raises PatternTooSlow.
         """
@@ -129,7 +130,7 @@ def check(pattern: re.Pattern[str]) -> None:
 
 
 def slow_character(pattern: re.Pattern[str]) -> str:
-    """Return a character whose repetition makes the search for the pattern too slow; "" where none was found."""
+    """Return a character whose repetition makes the search for the pattern too slow; "" if none was found."""
     characters = dict.fromkeys(["a", "0", " ", *(character for character in pattern.pattern if character.isalnum())])
     for character in list(characters)[:_MOST_PROBES]:
         try:

@@ -162,7 +162,7 @@ def _rule(path: Path, number: int, table: _RuleTable, file: _PolicyFile) -> Rule
 
 
 def _check_exception(rule: Rule, extends: str) -> None:
-    """Raise SettingsError where a rule would open the preset for whatever a model explains well."""
+    """Raise SettingsError if a rule would allow or ask for any action, only because of its explanation or place."""
     if rule.action is None and rule.keys is None and rule.text is None:
         raise SettingsError(
             'a rule that allows or asks must have `action`, `keys` or `text`, such as action = "click", because it '

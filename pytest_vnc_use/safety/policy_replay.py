@@ -33,7 +33,7 @@ class Replayed:
 
     @property
     def differs(self) -> bool:
-        """Return whether the rulings differ. A person's answer then is no difference from asking now."""
+        """Return whether the rulings differ. A person's answer at that time is equal to asking now."""
         return self.now.kind != ("ask" if self.then.by == "person" else self.then.kind)
 
     def __str__(self) -> str:

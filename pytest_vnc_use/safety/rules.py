@@ -145,7 +145,7 @@ class Rule:
 
 
 class PresetRule(Protocol):
-    """A rule of a preset, which may ask what no condition of a rule can."""
+    """A rule of a preset; it can check what no condition of a `Rule` can."""
 
     @property
     def name(self) -> str:
@@ -157,7 +157,7 @@ class PresetRule(Protocol):
 
     @property
     def on_deny(self) -> OnDeny | None:
-        """Override the policy's `on_deny`, where it is given."""
+        """The rule's own `on_deny`, if it overrides the policy's."""
 
     @property
     def sentence(self) -> str:

@@ -1,4 +1,4 @@
-"""Rulings: what they say, what the model's service blocks, and what they become after a person's answer."""
+"""Rulings: their words, the blocks of the model's service, and the changes by a person's answer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A policy's view of the next action: the keys that it presses, and the texts that it makes.
+"""A policy's view of the next action: its keys, and the texts that result from it.
 
-Each part is computed when a rule first asks for it: a rule on keys alone waits for no text.
+Each part is computed when a rule first asks for it, so a rule on keys alone needs no text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The other forms of a text: a browser, or a person, takes them for the same."""
+"""Equivalent forms of a text, as a browser or a person understands them."""
 
 from __future__ import annotations
 

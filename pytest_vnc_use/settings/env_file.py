@@ -1,4 +1,4 @@
-"""The file of variables that `vnc_env_file` names: lines of NAME=value, and nothing that a shell would work out."""
+"""The file of variables that `vnc_env_file` names: lines of NAME=value, without shell expansion."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _COMMENT = re.compile(r"[ \t]*(?:[ \t]#.*)?")
 
 
 def use_env_file(named: object, base: Path) -> Callable[[], None]:
-    """Take the variables of a file in place of an earlier one's; without a name there are none.
+    """Use the variables of a file instead of those of an earlier file; without a name, none.
 
-    Return the function that puts back the earlier ones. Raises SettingsError, without any value.
+    Return the function that restores the earlier ones. Raises SettingsError, without any value.
     """
     earlier = dict(from_file)
     found = read_env_file(base / str(named)) if named else {}
@@ -32,7 +32,7 @@ def use_env_file(named: object, base: Path) -> Callable[[], None]:
 
 
 def use_named_env_file() -> None:
-    """Take the variables of the file that the environment names, if it names one. Raises SettingsError."""
+    """Use the variables of the file that the environment names, if it names one. Raises SettingsError."""
     use_env_file(os.environ.get(VARIABLE), Path.cwd())
 
 

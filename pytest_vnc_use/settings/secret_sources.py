@@ -1,4 +1,4 @@
-"""Where a secret's value comes from: an environment variable, a file, or what a command prints."""
+"""The source of a secret's value: an environment variable, a file, or the output of a command."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from pytest_vnc_use.types.protocols import Desktop
 LONGEST_ERROR = 20_000
 """The most characters that are shown of an error with the last output of a program."""
 _REAPED_WITHIN_S = 1.0
-"""The longest time until a program that died is known to have ended, after its connection closed."""
+"""How long after its connection closed the end of a program is noticed, at most."""
 
 _OF_ITSELF = {getattr(signal, f"SIG{name}", None) for name in ("ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS")}
 """Signals by which a program ends through its own fault."""
@@ -80,8 +80,8 @@ def _fault_now(desktop: Desktop, *, stands_still: bool) -> Fault:
 def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
     """Return the fault of the program under test if a signal ended it; "" while it runs, or if it ended by itself.
 
-    With `of_itself` only signals count that nobody sends to end a program. For signal n, a shell reports exit
-    code 128 + n.
+    With `of_itself`, only signals count that a program causes by its own fault. For signal n, a shell reports exit code
+    128 + n.
     """
     fault = str(getattr(desktop, "program_fault", str)())
     code = re.search(r"exited with (-?\d+)", fault.partition("\n")[0])
@@ -91,7 +91,7 @@ def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
 
 
 def format_failure(error: BaseException, fault: Fault, places: Sequence[str], hide: Callable[[str], str]) -> str:
-    """Return the error, its places and the `fault`; first the one of the two that explains the other."""
+    """Return the error, its places and the `fault`; of error and fault the cause comes first."""
     ended = str(fault) if fault else ""
     where = [f"  {place}" for place in places]
     match error:

@@ -1,14 +1,13 @@
 """The triage of a failed test: its meaning, by rules that are written down only here.
 
-`product`       the screen, or the program, is not as the test requires
-`agent`         the planner gave up, or went in circles: nothing certain is known about the product
-`infra`         the tool or its surroundings broke: the desktop, the model's service, the disk
-`budget`        the steps, seconds, tokens or dollars were used up
-`policy`        an action was denied, and that ended the run
-`inconclusive`  nothing is shown either way: a judge was unsure, or the test itself broke
+`product`       the screen, or the program, is not as the test requires `agent`         the planner gave up, or went in
+circles: nothing certain is known about the product `infra`         the tool or its surroundings broke: the desktop, the
+model's service, the disk `budget`        the steps, seconds, tokens or dollars were used up `policy`        an action
+was denied, and that ended the run `inconclusive`  nothing is shown either way: a judge was unsure, or the test itself
+broke
 
-`RULES` are asked from top to bottom, and the first that fits decides. In doubt it is never `product`. The errors that
-led to an error count: an assertion that fails because the tool broke is reported as `infra`.
+`RULES` are asked from top to bottom, and the first that fits decides. In doubt it is never `product`. The causes of an
+error count: an assertion that fails because the tool broke is reported as `infra`.
 """
 
 from __future__ import annotations
@@ -127,8 +126,8 @@ class Failure:
     def cause(self) -> BaseException:
         """Return the nearest error behind this one that this package, or a user's planner or judge, raised.
 
-        Return the error itself if there is none. Of several, prefer one that says nothing against the product. The
-        error of a run's end does not count if the test caught it and a later run ended as done.
+        Return the error itself if there is none. If there are several, prefer one that does not count against the
+        product. The error of a run's end does not count if the test caught it and a later run ended as done.
         """
         errors = [each for each in faults.chain(self.error) if isinstance(each, VncUseError) or faults.asked(each)]
         if self.ends and self.ends[-1].rule is None and self.error.__cause__ is None:
@@ -175,7 +174,7 @@ def _rule_for_call(error: VncUseError, fault: Fault) -> Rule:
 
 
 def broken_before(failure: Failure) -> tuple[VncUseError, ...]:
-    """Return the calls that broke, if the test's own code raised the error and the error shows no later verdict."""
+    """Return the broken calls, if the test's own code raised the error and the error shows no later verdict."""
     is_own = failure.cause is failure.error and not isinstance(failure.error, VncUseError)
     shows_verdict = re.search(r"<Verdict (fails|unsure)\b", faults.text_of(failure.error))
     return failure.broken if is_own and not shows_verdict else ()
@@ -187,10 +186,7 @@ def gravest(rules: Iterable[Rule]) -> Rule:
 
 
 _GRAVITY: tuple[Triage | None, ...] = (None, "infra", "policy", "budget", "agent", "product", "inconclusive")
-"""The order of triages for several errors at once: those that explain the others come first.
-
-One assertion that fails is enough for `product`.
-"""
+"""The order of triages for several errors at once: causes come first. One failed assertion is enough for `product`."""
 
 
 def word_on_run(failure: Failure, rule: Rule) -> str:
@@ -228,7 +224,7 @@ _DOES_NOTHING = (Wait, TakeScreenshot)
 
 
 def _run_in_question(failure: Failure) -> RunEnd | None:
-    """Return the newest run whose outcome an assertion shows, other than done; if there is none, the newest run."""
+    """Return the newest run whose outcome is not done and is shown by an assertion; without one, the newest run."""
     text = faults.text_of(failure.error)
     line = faults.line_of(failure.error)
     shown = [end for end in failure.ends if end.outcome and _shows(text, end.outcome, line)]
@@ -238,8 +234,8 @@ def _run_in_question(failure: Failure) -> RunEnd | None:
 def _shows(text: str, outcome: Outcome, line: str) -> bool:
     """Return whether the text shows the outcome of a run.
 
-    A word that the test's own `line` gives, or that is compared to another text, is what the test expects of the
-    product.
+    A word does not count if the test's own `line` contains it, or if it is compared with another text: then the test
+    expects it from the product.
     """
     if re.search(rf"Outcome\.{outcome.name}\b", text):
         return True

@@ -1,4 +1,4 @@
-"""Values read off the screen in a form of the user's, from a type to the JSON Schema that a model fills, and back."""
+"""Values read off the screen into a user's type: its JSON Schema, the question to a model, the conversion."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Form(Generic[T]):
     ) -> Reading:
         """Return the reader's answer within the time, fitting or not. Raises PlannerError, Inconclusive.
 
-        `hide` takes secrets out of what the schema says of a field.
+        `hide` removes secrets from the descriptions in the schema.
         """
         _vnc_asks = "judge"
         if not isinstance(reader, Reader):

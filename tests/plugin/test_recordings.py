@@ -135,7 +135,7 @@ def test_to_be_healed_can_be_to_fail(recorded: Project) -> None:
 
 
 def test_what_a_replay_shows_for_a_moment_is_told_everywhere(recorded: Project) -> None:
-    told = "TRANSIENT test_till.py::test_till: after step 2 of 4 the screen showed for a moment what its recording did"
+    told = "TRANSIENT test_till.py::test_till: after step 2 of 4 the screen showed an unrecorded transient frame"
     replayed = recorded.run("--junitxml=junit.xml", "--html=report.html", "--self-contained-html", till="--fault=toast")
     assert replayed.code == 0, replayed.out
     assert "1 with an unrecorded transient frame" in replayed.out

@@ -93,7 +93,7 @@ def test_all_of_a_first_screen_must_be_as_it_was_but_what_was_known_to_move() ->
     assert first.mismatch(drawn("pasword")) is None
     closed = first.mismatch(drawn("password"))
     assert closed is not None
-    assert "before the first step" in closed.problem
+    assert "the first screen differs" in closed.problem
     assert json.loads(f"{{{closed.mask}}}") == {"masks": [asdict(box) for box in closed.masks]}
     assert gate(drawn("pasword"), (), masks=closed.masks).mismatch(drawn("password")) is None
     assert gate(drawn("pasword"), (volatile(closed.region, "endless"),)).mismatch(drawn("password")) is None

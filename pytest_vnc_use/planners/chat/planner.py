@@ -45,17 +45,17 @@ VOCABULARIES: dict[str, Callable[..., Vocabulary]] = {
 }
 
 WORDS_AGAIN, CALLS_AGAIN = 1, 3
-"""The repeated requests in one turn, at most: after words without a call, and after too many calls."""
+"""The most repeated requests in one turn: after words without a call, and after too many calls."""
 
 MOST_CALLS = 40
-"""The calls of an answer, at most, of which the first are carried out and the others refused one by one."""
+"""The most calls of an answer that is carried out in part; with more calls it is refused as a whole."""
 
 BRIEFLY = "answer with a short reason and a tool call"
 
 
 @dataclass(frozen=True)
 class Refused:
-    """An answer of which nothing is carried out: the message to the model, and how often it may be sent in one turn."""
+    """An answer that is not carried out: the message to the model, and how often it may be sent in one turn."""
 
     line: str
     again: int
@@ -79,9 +79,8 @@ class OpenAICompatible:
     model's unit: "1000" (Qwen3-VL, GLM-V, UI-TARS) or "pixels" (most others). `excluded_actions` are names in the
     vocabulary. `functions` are Python callables with docstrings and type hints, which the agent calls. If `temperature`
     is None, the model's own holds. `keep_thoughts` is how many of the newest turns go back with the model's thoughts.
-    `error_format` is `text` or `json`, an object with the kind of the error. With `extra_calls` of `refuse`, an answer
-    with more than one turn may hold is refused whole; with `first`, the first calls are done and the others refused.
-    Raises SettingsError.
+    `error_format` is `text` or `json`, an object with the kind of the error. `extra_calls` is for an answer with too
+    many calls: `refuse` refuses all of them, `first` carries out the first ones. Raises SettingsError.
     """
 
     def __init__(

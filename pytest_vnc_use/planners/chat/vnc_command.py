@@ -1,4 +1,4 @@
-"""The tools of an agent that is driven by a tool prompt: `vnc_command`, `action_queue`, `observe_screen` and others.
+"""The tools of an agent with a tool prompt: `vnc_command`, `action_queue`, `observe_screen` and others.
 
 Points may be in other units than the planner's, and elements are clicked by their numbers in the newest list.
 """
@@ -159,7 +159,7 @@ COMMANDS: Mapping[str, Command] = {
 
 
 def _single(commands: Sequence[Declaration]) -> Declaration:
-    """Return the tool for one command; its properties are those of all."""
+    """Return the tool for one command; its properties are those of all commands."""
     known = {name: each for command in commands for name, each in command.parameters["properties"].items()}
     words = " ".join(f"{each.name}({', '.join(each.parameters['required'])}): {each.description}" for each in commands)
     names: JsonObject = {"type": "string", "enum": [each.name for each in commands]}

@@ -1,4 +1,4 @@
-"""The error of a certificate that does not fit, in our words, whichever library met it."""
+"""One error text for an invalid certificate, for both HTTP libraries."""
 
 from __future__ import annotations
 

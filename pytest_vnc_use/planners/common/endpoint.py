@@ -1,4 +1,4 @@
-"""The endpoint of a model's service: its address, its key, and how patiently it is asked."""
+"""The endpoint of a model's service: its address, its key, its retries."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def _is_http(url: str) -> bool:
 
 
 def bounded(response: Any) -> Any:
-    """Return the stream of a response of the SDK's HTTP library; it raises NotJson where it is no answer's size.
+    """Return the stream of a response of the SDK's HTTP library; it raises NotJson if it is too large for an answer.
 
-    The SDK reads a response as a whole, and parses an error's. What a proxy has compressed is unpacked here, within the
-    same limits: few bytes can become a thousand times as many.
+    The SDK reads a whole response, and parses an error's. If a proxy compressed it, it is unpacked here within the same
+    limits, because few bytes can become a thousand times as many.
     """
     stream, packing = response.stream, response.headers.pop("content-encoding", "identity").lower()
     if packing not in ("identity", "gzip"):
@@ -83,7 +83,7 @@ def bounded(response: Any) -> Any:
 
 
 def _unpacked(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield what gzip has packed, and of a bomb no more than shows that it is one. Raises NotJson."""
+    """Yield the unpacked data; of a decompression bomb only enough to exceed the limit. Raises NotJson."""
     packed = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
         yield from (packed.decompress(chunk, MOST_BYTES + 1) for chunk in chunks)
@@ -92,7 +92,7 @@ def _unpacked(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _within_limits(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the chunks of an answer. Raises NotJson where it has more bytes, or more values, than any answer."""
+    """Yield the chunks of an answer. Raises NotJson if it has more bytes or values than any real answer."""
     size = values = 0
     for chunk in chunks:
         size, values = size + len(chunk), values + values_in(chunk)

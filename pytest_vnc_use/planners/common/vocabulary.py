@@ -109,7 +109,7 @@ class Vocabulary(Protocol):
 
     @property
     def rules(self) -> Sequence[str]:
-        """The rules for the model beside the tools: how many a turn, how to end well, how to give up."""
+        """The rules for the model beside the tools: the number of calls in a turn, how to end, how to give up."""
 
     def read(self, call: FunctionCall, spell: Spell) -> Reading:
         """Return the meaning of a call. A call without one becomes an InvalidAction."""

@@ -132,7 +132,7 @@ def rebuild_contents(
 
 
 def _with_addresses(turns: Sequence[Turn]) -> Iterator[Turn]:
-    """Yield the turns; a step after which nobody said where the browser is has the address of the step before."""
+    """Yield the turns; a step without an address gets the address of the step before."""
     steps = accumulate(
         (step for turn in turns for step in turn.steps),
         lambda before, now: now if now.url else replace(now, url=before.url),
@@ -142,7 +142,7 @@ def _with_addresses(turns: Sequence[Turn]) -> Iterator[Turn]:
 
 
 def _contents_of(turn: Turn, png_after: Callable[[Step], bytes | None], with_url: bool) -> Iterator[types.Content]:
-    """Yield the model's words and the responses; or the turn in the user's words, if the service would refuse those."""
+    """Yield the model's words and the responses; if the service would refuse them, a summary in a user message."""
     content = turn.decision.provider_details.get("content") or {}
     calls = extract_function_calls(content)
     if len(calls) != len(turn.steps) or any(map(_unacknowledged, turn.steps)):
@@ -234,7 +234,7 @@ class GeminiComputerUse:
     # --- the pieces of a turn, for code that has a loop of its own ---------------------------------------------------
 
     def start_contents(self, task: str, png: bytes | None = None) -> list[types.Content]:
-        """Return the contents of the first request: the task, and the screen where the planner sends it with that."""
+        """Return the contents of the first request: the task, and the screen if the planner sends it there."""
         return start_contents(task, png if self._shows_first else None)
 
     def generate(
@@ -265,8 +265,8 @@ class GeminiComputerUse:
     ) -> types.FunctionResponse:
         """Return the response to one call, or to the only call of its name, with the screen after it as PNG.
 
-        The responses to all calls of an answer go into one content of the user. `acknowledged` says that a person has
-        confirmed what the model wants confirmed.
+        The responses to all calls of an answer go into one content of the user. `acknowledged`: a person has confirmed
+        the action that the model wanted confirmed.
         """
         call = FunctionCall(call, {}) if isinstance(call, str) else call
         result = {"error": error} if error else {"output": output}

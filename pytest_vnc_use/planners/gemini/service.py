@@ -1,4 +1,4 @@
-"""Requests to Gemini's service by Google's SDK: one answer to some contents, and all that may go wrong on the way."""
+"""Requests to Gemini's service by Google's SDK, and their errors."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def address_of(thing: Any) -> str:
 
 
 def _format_error(error: Exception) -> str:
-    """Return the error on one line, with the innermost line in the first of the user's files in its traceback."""
+    """Return the error on one line, with the innermost line of the user's first file in its traceback."""
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     users = [file for file in files if file not in _NOT_THE_USERS and not file.startswith("<")]
     return " ".join([f"{type(error).__name__}: {plain(str(error))}", *lines_in(Path((users or [""])[0]), error)])

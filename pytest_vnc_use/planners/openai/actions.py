@@ -104,7 +104,7 @@ def read_function_call(item: JsonObject, *, functions: Collection[str]) -> tuple
 
 
 def read_confirmation(checks: Any) -> Confirmation | None:
-    """Return pending safety checks, each `{"id", "code", "message"}`, as a wish that a person confirms."""
+    """Return pending safety checks, each `{"id", "code", "message"}`, as a request for a person's confirmation."""
     checks = [check for check in checks if isinstance(check, dict)] if isinstance(checks, list) else []
     if not checks:
         return None

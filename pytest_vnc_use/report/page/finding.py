@@ -53,13 +53,13 @@ def _told(files: Iterable[Path], shard: str = "") -> Told:
 
 
 def _untold(read: SessionResults) -> Iterator[str]:
-    """Yield what the exit status of a session says that its problems do not."""
+    """Yield the problems that only the exit status shows."""
     if read.exit_status is not None:
         yield from session_problems(read.exit_status, (), 0, has_bad=any(test.is_bad for test in read.tests))
 
 
 def results_of_shards(paths: Iterable[Path]) -> Told:
-    """Return the results of a session's shards. A shard without results, or that is not there, is a problem to tell."""
+    """Return the results of a session's shards. A missing shard, or one without results, becomes a problem."""
     results: list[ItemResult] = []
     problems: list[tuple[str, str]] = []
     is_partial = False

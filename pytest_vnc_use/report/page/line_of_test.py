@@ -1,4 +1,4 @@
-"""The line of one test on the page of a session: by its result in the session, or else by the results of its runs."""
+"""The line of one test on the page of a session, from its result in the session or from the results of its runs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def line_of_result(result: ItemResult, shown: Sequence[Shown], of: int = 1) -> T
 
 
 def _failed_in_folder(last: Iterable[ShownRun]) -> str:
-    """Return that the folder of one of the last runs says that the test failed; "" if none does."""
+    """Return a sentence if the folder of one of the last runs says that the test failed; else ""."""
     ended = next((run.ended for run in last if run.ended and run.ended.is_bad), None)
     return f"the folder of its run says {ended.result}: {ended.message}" if ended else ""
 
@@ -89,7 +89,7 @@ def tone_of(result: str) -> Tone:
 
 
 def _aside(shown: Sequence[Shown], last: Sequence[Shown]) -> list[tuple[str, RunLine]]:
-    """Return the runs of earlier attempts and of rehearsals with a name that says what they are."""
+    """Return the runs of earlier attempts and of rehearsals, each with a name for its kind."""
     named = []
     for each in shown:
         if each not in last:

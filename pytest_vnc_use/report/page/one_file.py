@@ -1,8 +1,8 @@
 """The report as one file: the session's page, and each run in a template that is inert until it is opened.
 
-Each picture is there once, however often it is shown: a screen as lossless WebP, whole or as a patch of another. The
-script puts it where it belongs once it comes into sight. A browser that runs no script shows the list of tests and says
-so: the folder form needs no script.
+Each picture is there once, even if it is shown often: a screen as lossless WebP, whole or as a patch of another. The
+script inserts it when it becomes visible. A browser that runs no script shows the list of tests and says so: the folder
+form needs no script.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Pictures:
 
 
 def write_one_file(runs: Iterable[Path], target: Path, told: Told = NOTHING_TOLD) -> Path:
-    """Write the report of these runs, and of what sessions told, into one file. Raises RunFolderUnwritable."""
+    """Write the report of these runs and of the results of sessions into one file. Raises RunFolderUnwritable."""
     pictures, parts = _Pictures(), []
     shown: list[tuple[ShownRun, str]] = []
     for number, path in enumerate(runs, start=1):

@@ -1,4 +1,4 @@
-"""A run folder as its page shows it: what it came to, the difference that decided it, its steps and its claims."""
+"""The page of a run: its result, the deciding difference, its steps and its claims."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PRINTED_MOST = 50_000
 class ShownRun:
     """A run with its page. `trace` and `ended` are None if there is none, or it cannot be read.
 
-    `made` has the pictures that the page adds, by address. Whoever has written them clears it: they are large.
+    `made` has the pictures that the page adds, by address. The writer clears it, because they are large.
 
     `is_result_damaged` says that a result is written, and cannot be read. `unwritten` says why its page is not written.
     """
@@ -66,7 +66,7 @@ class ShownRun:
 
 @dataclass(frozen=True)
 class _Deciding:
-    """The two screens that decide what to believe, a sentence about them, and the number of their step."""
+    """The two screens that explain the result, a sentence about them, and the number of their step."""
 
     pair: Pair
     text: str
@@ -75,7 +75,7 @@ class _Deciding:
 
 
 def show_run(path: Path, *, quick: bool = False, pack: bool = False) -> ShownRun:
-    """Return a run folder as its page shows it; the page says what is missing or damaged.
+    """Return the page of a run folder; it says what is missing or damaged.
 
     With `quick` the screens of a test that did not fail are not compared: that takes most of the time. `pack` is that
     of `Shots`.
@@ -137,7 +137,7 @@ def _failing_drift(trace: Trace) -> bool:
 
 
 def _sentence(trace: Trace, ended: EndedTest | None) -> tuple[str, str]:
-    """Return what the run came to, and the rule that said so."""
+    """Return the result of the run in words, and the rule that decided it."""
     message = ""
     if trace.ended:
         first_line = trace.ended.error.partition("\n")[0]
@@ -189,7 +189,7 @@ def _seconds(trace: Trace) -> float:
 
 
 def _deciding(trace: Trace, steps: tuple[Step, ...], shots: Shots) -> _Deciding | None:
-    """Return the difference that failed the run, or else what a reviewer would look at first."""
+    """Return the difference that failed the run, or else the screens that a reviewer would look at first."""
     drifts = [drift for drift in trace.drifts if not drift.healed]
     if drifts:
         drift = drifts[-1]

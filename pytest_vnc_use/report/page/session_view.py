@@ -1,4 +1,4 @@
-"""Many runs as the page of a session shows them: what failed first, and equal differences together."""
+"""The page of a session with many runs: failed tests first, equal differences together."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from pytest_vnc_use.report.results import ItemResult
 _ORDER = ("failed", "error", DID_NOT_END, "broke", "unreadable", "xpassed", "unfinished")
 _LONGEST_PROBLEM = 150
 _VARYING = re.compile(r"\d[\d.,]*|0x[0-9a-f]+|'[^']*/[^']*'")
-"""The numbers and paths of a message. Messages that differ in nothing else tell of the same."""
+"""The numbers and paths of a message. Messages that differ only in these have the same cause."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """The results of sessions, which also tell the tests without a run.
+    """The results of sessions, which also contain tests without a run.
 
-    `problems` are what else is wrong, each with the name of a file or a shard, or "". `is_partial` says that results
-    are missing, so that nobody knows all tests.
+    `problems` are other problems, each with the name of a file or a shard, or "". `is_partial`: results are missing, so
+    some tests may be unknown.
     """
 
     results: Sequence[ItemResult] = ()
@@ -37,11 +37,11 @@ NOTHING_TOLD = Told()
 NOT_FOUND = Told(
     problems=[("", "the results of the session were not found: tests without a run are missing here")], is_partial=True
 )
-"""What is told of runs without a file of results beside them."""
+"""The note for runs without a results file."""
 
 
 def session_view(shown: Sequence[Shown], told: Told = NOTHING_TOLD) -> SessionView:
-    """Return the page of these runs, each with the address of its page, and of what sessions told about tests."""
+    """Return the page of these runs, each with the address of its page, and of the results of sessions."""
     if told is NOT_FOUND and not any(run.view.test for run, _ in shown):
         told = NOTHING_TOLD  # runs that no test made have no session
     tests = sorted(_tests(shown, told.results), key=_place)
@@ -111,7 +111,7 @@ def _title(tests: Sequence[TestLine], told: Told) -> str:
 
 
 def _uncounted(tests: Sequence[TestLine]) -> str:
-    """Return how many lines are no test of their own, in words."""
+    """Return, in words, how many lines are no tests of their own."""
     rest = [test.result for test in tests if not test.is_counted]
     rehearsals = rest.count(REHEARSAL)
     told = [(len(rest) - rehearsals, "more result", "of tests that ran more than once"), (rehearsals, REHEARSAL, "")]

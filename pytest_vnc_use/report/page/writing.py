@@ -35,7 +35,7 @@ _OURS = {
     "report.css": (b"--ground: #fff; --raised",),
     "report.js": (b"a report's pages",),
 }
-"""A text near the beginning of each file by which a report is known, of older versions too."""
+"""A text near the beginning of each file of a report, also of older versions."""
 _BEGINNING = 64_000
 _FOREIGN = re.compile(r"[^\w.-]+", re.ASCII)
 
@@ -45,7 +45,7 @@ Source = Callable[..., str]
 
 @dataclass(frozen=True)
 class Assets:
-    """The things around a page: where the shared files are, or their text, and the address of the session's page.
+    """The surroundings of a page: the place or the text of the shared files, and the address of the session's page.
 
     `prefix` makes the names of steps unique if several runs stand on one page.
     """
@@ -62,8 +62,8 @@ def write_report(
 ) -> Path:
     """Write the pages of a session and of these runs into a folder, and return the path of the first page.
 
-    With `one_file` it is a single file. `quick` is that of `show_run`. Raises RunFolderUnwritable, also where a file is
-    in the way that is no part of a report.
+    With `one_file` it is a single file. `quick` is that of `show_run`. Raises RunFolderUnwritable, also if a file with
+    the same name is no part of a report.
     """
     try:
         _check_replaceable(folder, [INDEX] if one_file else _OURS)
@@ -78,7 +78,7 @@ def write_report(
 
 
 def _check_replaceable(folder: Path, names: Iterable[str]) -> None:
-    """Raise RunFolderUnwritable if a file of one of these names is there and is none of a report."""
+    """Raise RunFolderUnwritable if there is a file of one of these names that belongs to no report."""
     for name in names:
         if not (file := folder / name).is_file():
             continue
@@ -164,5 +164,5 @@ def _source_of(run: RunLine) -> Source:
 
 
 def written_runs(folders: Sequence[str]) -> list[Path]:
-    """Return the run folders that are on this machine: of a session on several machines, others may not be."""
+    """Return the run folders that are on this machine; a session on several machines may have others."""
     return [path for path in map(Path, dict.fromkeys(folders)) if (path / "trace.jsonl").is_file()]
