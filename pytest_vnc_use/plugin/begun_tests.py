@@ -49,11 +49,11 @@ def crashed_attempt(item: pytest.Item) -> int:
     return max((attempt for test, attempt in crashed if test == item.nodeid), default=0)
 
 
-def _write(item: pytest.Item, mode: str, told: str | list[str | int]) -> None:
+def _write(item: pytest.Item, mode: str, line: str | list[str | int]) -> None:
     if path := _note_of(item.config):
         # the worker may be on another machine, where there is no such folder
         with suppress(OSError), path.open(mode, encoding="utf-8") as note:
-            note.write(json.dumps(told) + "\n")
+            note.write(json.dumps(line) + "\n")
 
 
 def _note_of(config: pytest.Config, ending: str = "") -> Path | None:

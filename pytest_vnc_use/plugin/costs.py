@@ -93,8 +93,8 @@ def add(item: pytest.Item, report: pytest.TestReport, properties: Iterable[tuple
         return
     before: dict[str, Any] = dict(item.user_properties)
     summed = [(name, before.get(name, 0) + value) for name, value in more.items()]
-    for told in (item.user_properties, report.user_properties):
-        told[:] = [*(each for each in told if each[0] not in more), *summed]
+    for noted in (item.user_properties, report.user_properties):
+        noted[:] = [*(each for each in noted if each[0] not in more), *summed]
 
 
 def _properties(spent: Spent) -> Iterator[tuple[str, object]]:

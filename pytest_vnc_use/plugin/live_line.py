@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.runs.progress import ShownProgress
 
 _STDOUT = 1
-SHOWN: pytest.StashKey[ShownProgress] = pytest.StashKey()
+PROGRESS: pytest.StashKey[ShownProgress] = pytest.StashKey()
 """The progress that the terminal shows, in the stash of the config."""
 _RESTORE: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
 _SUSPEND = "suspend_global_capture"
@@ -41,23 +41,23 @@ def open_line(item: pytest.Item) -> list[ShownProgress]:
     with capture.global_and_fixture_disabled():  # standard output is the terminal only here
         if can_show(_STDOUT):
             show_line(config, ShownProgress(progress, _STDOUT, is_free=lambda: not os.isatty(_STDOUT)))
-    return [config.stash[SHOWN]] if SHOWN in config.stash else []
+    return [config.stash[PROGRESS]] if PROGRESS in config.stash else []
 
 
-def show_line(config: pytest.Config, shown: ShownProgress) -> None:
+def show_line(config: pytest.Config, progress: ShownProgress) -> None:
     """Let the terminal show the progress, and erase it whenever the capture ends for a while."""
     capture = config.pluginmanager.get_plugin("capturemanager")
     suspend = getattr(capture, _SUSPEND)
 
     def erase_and_suspend(in_: bool = False) -> None:
-        with shown.line.interrupted():  # the thread that draws sees afterwards that somebody else may write
+        with progress.line.interrupted():  # the thread that draws sees afterwards that somebody else may write
             suspend(in_)
 
     def restore() -> None:
         if getattr(capture, _SUSPEND) is erase_and_suspend:
             setattr(capture, _SUSPEND, suspend)
 
-    config.stash[SHOWN], config.stash[_RESTORE] = shown, restore
+    config.stash[PROGRESS], config.stash[_RESTORE] = progress, restore
     setattr(capture, _SUSPEND, erase_and_suspend)  # pytest has no hook for that moment
 
 
@@ -74,10 +74,10 @@ def is_wanted(config: pytest.Config) -> bool:
 
 def close_line(config: pytest.Config) -> None:
     """Erase the line for good."""
-    if SHOWN in config.stash:
-        config.stash[SHOWN].line.close()
+    if PROGRESS in config.stash:
+        config.stash[PROGRESS].line.close()
         config.stash[_RESTORE]()
-        del config.stash[SHOWN], config.stash[_RESTORE]
+        del config.stash[PROGRESS], config.stash[_RESTORE]
 
 
 class Eraser:
@@ -96,5 +96,5 @@ class Eraser:
         self._erase()
 
     def _erase(self) -> None:
-        if SHOWN in self._config.stash:
-            self._config.stash[SHOWN].line.hide()
+        if PROGRESS in self._config.stash:
+            self._config.stash[PROGRESS].line.hide()

@@ -160,7 +160,7 @@ def _asserts_after(item: pytest.Item, last: LastTask) -> bool:
         return False
     for function, _ in item.stash.get(FOLLOWED, []):  # fixtures whose teardown is still to come
         sources = Sources()
-        if asserts_after_yield(function, _values(item), sources) and (sources.desktop or _is_told(sources)):
+        if asserts_after_yield(function, _values(item), sources) and (sources.desktop or _has_evidence(sources)):
             return True
     return False
 
@@ -186,7 +186,7 @@ def _has_looked(item: pytest.Item, last: LastTask, sources: Sources) -> bool:
     """Return whether the test can have learnt anything of the product since the task."""
     from pytest_vnc_use.sightings import SIGHTINGS
 
-    return len(SIGHTINGS.seen) > last.looks or item.stash.get(CHANGED, False) or _is_told(sources)
+    return len(SIGHTINGS.seen) > last.looks or item.stash.get(CHANGED, False) or _has_evidence(sources)
 
 
 def _sights(item: pytest.Item, last: LastTask) -> Sights:
@@ -203,7 +203,7 @@ def _sights(item: pytest.Item, last: LastTask) -> Sights:
     )
 
 
-def _is_told(sources: Sources) -> bool:
+def _has_evidence(sources: Sources) -> bool:
     from pytest_vnc_use.sightings import SIGHTINGS
 
     return sources.connection or any(map(SIGHTINGS.is_fresh, sources.files))

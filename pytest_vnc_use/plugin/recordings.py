@@ -255,10 +255,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
     _list(terminalreporter, HEALED, "healed; check that each change is intended")
     _list(terminalreporter, TRANSIENT, "with an unrecorded transient frame")
-    written = [told for report in _reports(terminalreporter, "teardown") for told in _property_values(report, WRITTEN)]
-    for told in sorted(set(written)):
-        count = written.count(told)
-        terminalreporter.write_line(line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {told}"))
+    written = [text for report in _reports(terminalreporter, "teardown") for text in _property_values(report, WRITTEN)]
+    for text in sorted(set(written)):
+        count = written.count(text)
+        terminalreporter.write_line(line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {text}"))
     _tell_savings(terminalreporter)
 
 
@@ -270,26 +270,26 @@ def _tell_savings(terminalreporter: pytest.TerminalReporter) -> None:
     if not seconds or sum(seconds) <= 0:
         return
     count = f"{len(seconds)} replayed {'test' if len(seconds) == 1 else 'tests'}"
-    told = f"vnc-use: {count} saved {sum(seconds):,.1f} s compared with the recorded runs"
+    text = f"vnc-use: {count} saved {sum(seconds):,.1f} s compared with the recorded runs"
     if dollars:
         unknown = len(seconds) - len(dollars)
         rest = f", without {unknown} of unknown cost" if unknown else ""
-        told += f", and ${sum(dollars):.4f} at the prices of the time of recording{rest}"
-    terminalreporter.write_line(told)
+        text += f", and ${sum(dollars):.4f} at the prices of the time of recording{rest}"
+    terminalreporter.write_line(text)
 
 
 def _list(terminalreporter: pytest.TerminalReporter, name: str, title: str) -> None:
     from pytest_vnc_use.plain_text import line
 
     found = [
-        (report.nodeid, told)
+        (report.nodeid, text)
         for report in _reports(terminalreporter, "call")
-        for told in _property_values(report, name)
+        for text in _property_values(report, name)
     ]
     if found:
         terminalreporter.section(f"{len({nodeid for nodeid, _ in found})} {title}", yellow=True)
-    for nodeid, told in found:
-        terminalreporter.write_line(line(f"{name.removeprefix('vnc_').upper()} {nodeid}: {told}"), yellow=True)
+    for nodeid, text in found:
+        terminalreporter.write_line(line(f"{name.removeprefix('vnc_').upper()} {nodeid}: {text}"), yellow=True)
 
 
 def _property_values(report: Any, name: str) -> list[str]:

@@ -181,16 +181,16 @@ def _again(item: pytest.Function, nextitem: pytest.Item | None, rehearsal: Rehea
 class _Hooks:
     """The hooks of a test, except that the reports of its subtests go only to `subtests`."""
 
-    def __init__(self, hooks: pluggy.HookRelay, heard: list[pytest.TestReport]) -> None:
+    def __init__(self, hooks: pluggy.HookRelay, subtests: list[pytest.TestReport]) -> None:
         self._hooks = hooks
-        self._heard = heard
+        self._subtests = subtests
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._hooks, name)
 
     def pytest_runtest_logreport(self, *, report: pytest.TestReport) -> None:
         """Keep the report of a subtest."""
-        self._heard.append(report)
+        self._subtests.append(report)
 
 
 def _fresh(item: pytest.Function, hooks: _Hooks) -> pytest.Function:

@@ -17,10 +17,10 @@ from pytest_vnc_use.plugin.stash import (
     FOUND,
     PLACE,
     PLAYWRIGHT_CALLS,
+    REPORTED_DOLLARS,
+    REPORTED_RUNS,
     RUNS,
     SETTINGS,
-    TOLD,
-    TOLD_DOLLARS,
     VERDICTS,
     Found,
     desktop_of,
@@ -91,7 +91,7 @@ def pytest_runtest_makereport(
     give_back(item, call)
     _keep_outage(item, report)
     # the report on the call includes the runs of a setup that passed
-    figures = [] if call.when == "setup" and report.passed else _untold(item)
+    figures = [] if call.when == "setup" and report.passed else _new_figures(item)
     runs = [Path(run.folder) for run in figures]
     if runs:
         _keep_logs(item, runs, report)
@@ -126,31 +126,31 @@ def _expects_outage(item: pytest.Item) -> bool:
     return any(isinstance(kind, type) and issubclass(kind, (InfraError, SettingsError)) for kind in classes)
 
 
-def _untold(item: pytest.Item) -> list[RunFigures]:
+def _new_figures(item: pytest.Item) -> list[RunFigures]:
     """Return the runs that no report contains yet, or only in an older state, such as without the last verdict."""
     from pytest_vnc_use.report.results import figures_of
 
-    told = item.stash.setdefault(TOLD, {})
+    reported = item.stash.setdefault(REPORTED_RUNS, {})
     now = [figures_of(run) for run in item.stash.get(RUNS, [])]
-    untold = [run for run in now if told.get(run.folder) != run]
-    told.update((run.folder, run) for run in untold)
-    return untold
+    new = [run for run in now if reported.get(run.folder) != run]
+    reported.update((run.folder, run) for run in new)
+    return new
 
 
 def _note_what_it_came_to(item: pytest.Item, report: pytest.TestReport, figures: list[RunFigures]) -> None:
     """Add the results to the test's properties, also for JUnit's XML, and attach them for the session's results."""
     from pytest_vnc_use.runs.folder import to_json
 
-    told: list[tuple[str, object]] = []
+    properties: list[tuple[str, object]] = []
     found = _found(item, report)
     if found and session_results.TRIAGE not in dict(item.user_properties):
-        told += [(session_results.TRIAGE, found.triage), (session_results.RULE, found.rule)]
+        properties += [(session_results.TRIAGE, found.triage), (session_results.RULE, found.rule)]
     known = {value for name, value in item.user_properties if name == RUN_PROPERTY}
     new = [run for run in figures if run.folder not in known]
-    told += [("vnc_outcome", run.outcome) for run in new] + [(RUN_PROPERTY, run.folder) for run in new]
-    told += [(PAGE_PROPERTY, str(Path(run.folder, "index.html"))) for run in new]
-    item.user_properties += told
-    report.user_properties += told
+    properties += [("vnc_outcome", run.outcome) for run in new] + [(RUN_PROPERTY, run.folder) for run in new]
+    properties += [(PAGE_PROPERTY, str(Path(run.folder, "index.html"))) for run in new]
+    item.user_properties += properties
+    report.user_properties += properties
     attachments.attach(report, to_json(figures), _dollars_since(item), found.message if found else "")
 
 
@@ -169,8 +169,8 @@ def _dollars_since(item: pytest.Item) -> float | None:
     dollars: float | None = dict(item.user_properties).get(session_results.DOLLARS)  # type: ignore[assignment]
     if dollars is None:
         return None
-    before = item.stash.get(TOLD_DOLLARS, 0.0)
-    item.stash[TOLD_DOLLARS] = dollars
+    before = item.stash.get(REPORTED_DOLLARS, 0.0)
+    item.stash[REPORTED_DOLLARS] = dollars
     return dollars - before
 
 
@@ -186,8 +186,8 @@ def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -
     logs_of = getattr(desktop_of(item), "logs", dict)
     try:
         calls = item.stash.get(PLAYWRIGHT_CALLS, [])
-        told = {**logs_of(), "playwright": "\n".join(calls)}
-        logs = {role: sanitize(text, secrets_of(item.config).hide) for role, text in told.items()}
+        texts = {**logs_of(), "playwright": "\n".join(calls)}
+        logs = {role: sanitize(text, secrets_of(item.config).hide) for role, text in texts.items()}
         for run in runs:
             keep_logs(run, logs)
     except Exception as exc:  # noqa: BLE001  # a user's own vnc_desktop may raise anything, and that would end pytest

@@ -46,11 +46,11 @@ class _Session:
     """A collector of the results of all tests, which reports them at the end."""
 
     def __init__(self, settings: Settings) -> None:
-        self._shown = Path(settings.results or Path(settings.runs_dir, FILE))
+        self._path = Path(settings.results or Path(settings.runs_dir, FILE))
         self._is_given = bool(settings.results)
-        self._file = self._shown.absolute()
-        self._shown_runs_dir, self._max_megabytes = Path(settings.runs_dir), settings.max_megabytes
-        self._runs_dir = self._shown_runs_dir.absolute()
+        self._file = self._path.absolute()
+        self._given_runs_dir, self._max_megabytes = Path(settings.runs_dir), settings.max_megabytes
+        self._runs_dir = self._given_runs_dir.absolute()
         self._repeat = settings.repeat
         self._started_at = _now()
         self._tests: dict[str, ItemResult] = {}
@@ -126,9 +126,9 @@ class _Session:
         problems = session_problems(
             status, _uncollected(session.config), len(self._failed_elsewhere - {*self._tests}), has_bad=has_bad
         )
-        told = tuple(map(secrets_of(session.config).hide_in_id, problems))
+        redacted = tuple(map(secrets_of(session.config).hide_in_id, problems))
         again = reliabilities(results.tests, self._repeat)
-        return replace(results, reliability=again, problems=told, exit_status=status)
+        return replace(results, reliability=again, problems=redacted, exit_status=status)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
@@ -148,12 +148,12 @@ class _Session:
             tell_github(results)
         except (OSError, RunFolderError) as exc:
             return f"the results could not be written: {exc}"
-        return f"results in {self._shown}"
+        return f"results in {self._path}"
 
     def _pages(self, results: SessionResults) -> Iterator[str]:
         """Make room, write the pages of this session beside its runs, and yield a line about each."""
         from pytest_vnc_use.errors import RunFolderError
-        from pytest_vnc_use.report.page.session_view import Told
+        from pytest_vnc_use.report.page.session_view import KnownResults
         from pytest_vnc_use.report.page.writing import INDEX, write_report, written_runs
         from pytest_vnc_use.report.results import write_results
         from pytest_vnc_use.runs.tidying import make_room
@@ -165,9 +165,9 @@ class _Session:
             runs = written_runs([run.folder for test in results.tests for run in test.runs])
             if self._file != (beside := self._runs_dir / FILE):
                 write_results(beside, results)  # for `cua-vnc report`, which knows only the runs
-            told = Told(results.tests, [("", problem) for problem in results.problems])
-            write_report(runs, self._runs_dir, told, quick=True)
-            yield f"report in {self._shown_runs_dir / INDEX}"
+            known = KnownResults(results.tests, [("", problem) for problem in results.problems])
+            write_report(runs, self._runs_dir, known, quick=True)
+            yield f"report in {self._given_runs_dir / INDEX}"
         except (OSError, RunFolderError) as exc:
             yield f"the report could not be written: {exc}"
 
@@ -175,8 +175,8 @@ class _Session:
         """Print the results."""
         from pytest_vnc_use.plain_text import line
 
-        for told in self._lines:
-            terminalreporter.write_line(line(f"vnc-use: {told}"))
+        for text in self._lines:
+            terminalreporter.write_line(line(f"vnc-use: {text}"))
 
 
 def _now() -> str:
@@ -236,8 +236,8 @@ def _crashed(result: ItemResult, report: pytest.TestReport, noted: Sequence[Path
     """
     from pytest_vnc_use.report.results import figures_of
 
-    told = {run.folder: run for run in result.runs}
-    result = replace(result, runs=tuple({**told, **{str(run): figures_of(run) for run in noted}}.values()))
+    known = {run.folder: run for run in result.runs}
+    result = replace(result, runs=tuple({**known, **{str(run): figures_of(run) for run in noted}}.values()))
     if str(report.outcome) == "rerun":
         return _begun(replace(result, retried_for=(*result.retried_for, "infra")))
     if _is_settled(result):

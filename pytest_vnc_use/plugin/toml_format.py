@@ -145,8 +145,8 @@ def _tests_of(path: Path, text: str, number: int, file: _File, table: _TestTable
         _check_words(table, given)
         for combination in itertools.product(*table.parameters.values()):
             values = dict(zip(table.parameters, combination, strict=True))
-            shown = f"[{'-'.join(map(_shown, values.values()))}]" if values else ""
-            yield FileTest(table.name + shown, line, _specs(table, given, values))
+            suffix = f"[{'-'.join(map(_in_name, values.values()))}]" if values else ""
+            yield FileTest(table.name + suffix, line, _specs(table, given, values))
     except SettingsError as exc:
         raise SettingsError(f"{path}:{line}: {table.name}: {exc}") from exc
 
@@ -156,7 +156,7 @@ def _given(table: _Limits) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _shown(value: Scalar) -> str:
+def _in_name(value: Scalar) -> str:
     """Return a parameter as it stands in the name of its test, on one line."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(value))
 

@@ -316,19 +316,19 @@ def screens(recording: Recording) -> Iterator[Screen]:
         yield from (each.screen for each in run.claims)
 
 
-def with_screens(recording: Recording, shown: Callable[[Screen], Screen]) -> Recording:
-    """Return the recording with each screen replaced by `shown(screen)`, called once for each, in order."""
+def with_screens(recording: Recording, replaced: Callable[[Screen], Screen]) -> Recording:
+    """Return the recording with each screen replaced by `replaced(screen)`, called once for each, in order."""
 
     def judged(claims: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
-        return tuple(each.model_copy(update={"screen": shown(each.screen)}) for each in claims)
+        return tuple(each.model_copy(update={"screen": replaced(each.screen)}) for each in claims)
 
     def stepped(step: RecordedStep) -> RecordedStep:
-        screen = shown(step.screen)
-        return step.model_copy(update={"screen": screen, "transients": tuple(map(shown, step.transients))})
+        screen = replaced(step.screen)
+        return step.model_copy(update={"screen": screen, "transients": tuple(map(replaced, step.transients))})
 
     def carried_out(run: RecordedRun) -> RecordedRun:
         steps = tuple(map(stepped, run.steps))
-        end = shown(run.end)
+        end = replaced(run.end)
         return run.model_copy(update={"steps": steps, "end": end, "claims": judged(run.claims)})
 
     claims = judged(recording.claims)

@@ -108,7 +108,7 @@ class PatientEyes(ForwardingController):
 
     def _await(self, gate: Gate, limit_s: float) -> bool:
         """Wait until a gate is open; return whether it is."""
-        deadline, self._awaited, has_told = Deadline(limit_s), gate, False
+        deadline, self._awaited, is_reported = Deadline(limit_s), gate, False
         again_s = _LOOK_FOR_CARET_S if gate.caret else _LOOK_FOR_BLINK_S if gate.blinking else _LOOK_AGAIN_S
         while True:
             seen = self.desktop.glance()
@@ -119,8 +119,8 @@ class PatientEyes(ForwardingController):
                     return True
             if not deadline.remaining_s:
                 return self._is_accepted()
-            if deadline.spent_s > _LONG_S and not has_told:
-                has_told = True
+            if deadline.spent_s > _LONG_S and not is_reported:
+                is_reported = True
                 self._tell(deadline.remaining_s)
             self.desktop.wait_changed(seen.taken_s, min(again_s, deadline.remaining_s))
 

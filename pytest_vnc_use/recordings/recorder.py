@@ -90,19 +90,19 @@ class Moving:
 
     def __init__(self, frame: Frame) -> None:
         size = frame.ref.width, frame.ref.height
-        self._shown: list[tuple[Region, Region, list[Pixels]]]
-        self._shown = [(region, region.grown(_REACH_PX, *size), []) for region in frame.moving]
+        self._samples: list[tuple[Region, Region, list[Pixels]]]
+        self._samples = [(region, region.grown(_REACH_PX, *size), []) for region in frame.moving]
         self.look(frame)
 
     def look(self, screen: Frame | Glance) -> None:
         """Note the whole screen at another moment."""
-        for _, grown, shown in self._shown:
-            shown.append(grown.part_of(pixels_in(screen)).copy())
+        for _, grown, samples in self._samples:
+            samples.append(grown.part_of(pixels_in(screen)).copy())
 
     @property
     def all_changed(self) -> bool:
         """Return whether each of the regions was seen to change."""
-        return all(_has_changed(shown) for _, _, shown in self._shown)
+        return all(_has_changed(samples) for _, _, samples in self._samples)
 
     @property
     def is_known(self) -> bool:
@@ -111,48 +111,48 @@ class Moving:
 
     def parts(self) -> Iterator[Volatile]:
         """Yield the volatile parts: a caret's own box, else its tiles and a little around them."""
-        for region, grown, shown in self._shown:
-            if _has_changed(shown):
-                yield from _changing(region, grown, shown)
+        for region, grown, samples in self._samples:
+            if _has_changed(samples):
+                yield from _changing(region, grown, samples)
 
 
-def _has_changed(shown: Sequence[Pixels]) -> bool:
-    return any(differing(look, shown[0]).any() for look in shown)
+def _has_changed(samples: Sequence[Pixels]) -> bool:
+    return any(differing(look, samples[0]).any() for look in samples)
 
 
-def _changing(region: Region, grown: Region, shown: Sequence[Pixels]) -> Iterator[Volatile]:
+def _changing(region: Region, grown: Region, samples: Sequence[Pixels]) -> Iterator[Volatile]:
     """Yield a caret; else the region with its looks, without a caret that stands apart from other moving parts."""
-    marked = _marked(region, grown, shown)
+    marked = _marked(region, grown, samples)
     if not marked.any():
-        yield _with_looks(grown, shown)
+        yield _with_looks(grown, samples)
         return
     if caret := _caret_of(marked, region):
-        yield _caret(caret, grown, shown)
+        yield _caret(caret, grown, samples)
         return
     bands = [replace(region, top=region.top + top, bottom=region.top + bottom) for top, bottom in _bands(marked)]
     bars = [_bar_of(marked[band.top - region.top : band.bottom - region.top], band) for band in bands]
     if not any(bars):
-        yield _with_looks(grown, shown)
+        yield _with_looks(grown, samples)
         return
     for bar, band in zip(bars, bands, strict=True):
         # as wide as the grown region, and a little higher where there is room
         top, bottom = max(grown.top, band.top - _REACH_PX), min(grown.bottom, band.bottom + _REACH_PX)
         wider = Region(grown.left, top, grown.right, bottom)
         inside = replace(wider, **{side: getattr(wider, side) - origin for side, origin in _origin(grown).items()})
-        yield _caret(bar, grown, shown) if bar else _with_looks(wider, [inside.part_of(look) for look in shown])
+        yield _caret(bar, grown, samples) if bar else _with_looks(wider, [inside.part_of(look) for look in samples])
 
 
-def _caret(box: Region, grown: Region, shown: Sequence[Pixels]) -> Volatile:
+def _caret(box: Region, grown: Region, samples: Sequence[Pixels]) -> Volatile:
     """Return a caret. If it is larger than a bar it keeps its looks, because it may be a lamp."""
     if box.is_within(BAR_PX):
         return volatile(box, "caret")
     inside = replace(box, **{side: getattr(box, side) - origin for side, origin in _origin(grown).items()})
-    return volatile(box, "caret", *_distinct([inside.part_of(look) for look in shown])[0])
+    return volatile(box, "caret", *_distinct([inside.part_of(look) for look in samples])[0])
 
 
-def _marked(region: Region, grown: Region, shown: Sequence[Pixels]) -> Mask:
+def _marked(region: Region, grown: Region, samples: Sequence[Pixels]) -> Mask:
     """Mark the pixels of a region that differ from its first look. The looks reach a little further than the region."""
-    differs: Mask = np.logical_or.reduce([look != shown[0] for look in shown])
+    differs: Mask = np.logical_or.reduce([look != samples[0] for look in samples])
     top, left = region.top - grown.top, region.left - grown.left
     return differs[top : top + region.bottom - region.top, left : left + region.right - region.left]
 
@@ -161,23 +161,23 @@ def _origin(region: Region) -> dict[str, int]:
     return {"left": region.left, "right": region.left, "top": region.top, "bottom": region.top}
 
 
-def _with_looks(region: Region, shown: Sequence[Pixels]) -> Volatile:
+def _with_looks(region: Region, samples: Sequence[Pixels]) -> Volatile:
     """Return a region that blinks if it repeats a few looks; else an endless one.
 
     A part that never repeats a look, such as the seconds of a clock, may show anything next.
     """
-    looks, order = _distinct(shown)
+    looks, order = _distinct(samples)
     come_back = 2 * len(looks) <= len(order) + 1
     if len(looks) <= _MOST_LOOKS and come_back:
         return volatile(region, "blinks", *looks)
     return volatile(region, "endless")
 
 
-def _distinct(shown: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
+def _distinct(samples: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
     """Return each look once, and the numbers of the looks in the order in which they came."""
     looks: list[Pixels] = []
     order: list[int] = []
-    for pixels in shown:
+    for pixels in samples:
         number = next((n for n, look in enumerate(looks) if not differing(look, pixels).any()), len(looks))
         looks += [pixels] if number == len(looks) else []
         order += [number] if order[-1:] != [number] else []
@@ -240,7 +240,7 @@ class Recorder:
             case _:
                 pass
 
-    def _keep_transients(self, *passed: FrameRef) -> None:
+    def _keep_transients(self, *transient: FrameRef) -> None:
         """Keep the frames that may be transient with the newest step.
 
         The frame after the step is one of them: a toast may still be there.
@@ -248,8 +248,8 @@ class Recorder:
         if not self.steps:
             return
         newest = self.steps[-1]
-        shown = [Screen(pixels=partial(self._load, frame)) for frame in passed[:_MOST_TRANSIENTS]]
-        self.steps[-1] = newest.model_copy(update={"transients": (*newest.transients, *shown)})
+        samples = [Screen(pixels=partial(self._load, frame)) for frame in transient[:_MOST_TRANSIENTS]]
+        self.steps[-1] = newest.model_copy(update={"transients": (*newest.transients, *samples)})
 
 
 def _is_look(proposal: Proposal) -> bool:

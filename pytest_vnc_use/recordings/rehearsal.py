@@ -88,9 +88,9 @@ class Rehearsal:
                 self._known = [*_joined(self._known, [part])]
         self._parts[id(screen)] = known
 
-    def note_transient(self, step: RecordedStep, shown: Screen) -> None:
+    def note_transient(self, step: RecordedStep, transient: Screen) -> None:
         """Remember a transient frame after a step."""
-        self._transients[id(step)] = (*self._transients.get(id(step), ()), shown)
+        self._transients[id(step)] = (*self._transients.get(id(step), ()), transient)
 
     # --- the result --------------------------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ class Replay:
         self._blinks = BlinkWatch(())
         self._touched = earlier.touched
         self._opened: FrameRef | None = None
-        self._shown: Pixels | None = None
+        self._seen: Pixels | None = None
         self._acted_on: Pixels | None = None
         self._before: Pixels | None = None
         self.elsewhere: list[Region] = []
@@ -126,44 +126,44 @@ class Replay:
         """Forget what the gate has seen so far."""
         self._opened, self._blinks = None, BlinkWatch(self._gate.blinking)
 
-    def mismatch(self, frame: FrameRef, shown: Callable[[], Pixels]) -> Mismatch | None:
+    def mismatch(self, frame: FrameRef, load: Callable[[], Pixels]) -> Mismatch | None:
         """Return a frame's difference from the gate; None where the gate is open.
 
         The same frame is not compared again.
         """
         if frame == self._opened:
             return None
-        seen = shown()
+        seen = load()
         found = self.look(seen)
-        self._opened, self._shown = (None, None) if found else (frame, seen)
+        self._opened, self._seen = (None, None) if found else (frame, seen)
         if not found:
             self.elsewhere = self._gate.elsewhere(seen)
             if self._rehearsal:
                 self._rehearsal.note(self._screen, self._gate, seen)
         return found
 
-    def accept(self, frame: FrameRef, shown: Callable[[], Pixels]) -> bool:
+    def accept(self, frame: FrameRef, load: Callable[[], Pixels]) -> bool:
         """In a rehearsal, learn a lasting difference of a frame; return whether the gate is now open to it."""
         if self._rehearsal is None:
             return False
-        opened = self._rehearsal.opened(self._gate, shown(), self._acted_on)
+        opened = self._rehearsal.opened(self._gate, load(), self._acted_on)
         self._made = opened or self._made
-        return opened is not None and self.mismatch(frame, shown) is None
+        return opened is not None and self.mismatch(frame, load) is None
 
     @property
     def newest_step(self) -> RecordedStep | None:
         """Return the step that was carried out last; None before the first."""
         return self._run.steps[self._next - 1] if self._next else None
 
-    def unknown_parts(self, passed: Pixels) -> list[Region]:
+    def unknown_parts(self, transient: Pixels) -> list[Region]:
         """Return where a transient frame differs from all that this run's recording shows there."""
         now = self._gate
         known = [now.expected] if self._before is None else [now.expected, self._before]
         left_out = now.ignored
-        if not (found := unknown_parts(passed, known, left_out)):
+        if not (found := unknown_parts(transient, known, left_out)):
             return []
         recorded = [each.pixels() for step in self._run.steps for each in step.transients]
-        return unknown_parts(passed, [*known, *recorded], left_out) if recorded else found
+        return unknown_parts(transient, [*known, *recorded], left_out) if recorded else found
 
     def touched(self) -> Earlier:
         """Return the screen and the changed pixels that the test's next run begins with."""
@@ -187,7 +187,7 @@ class Replay:
         self._before = self._gate.expected
         self._next += 1
         self._made, self._opened = None, None
-        self._acted_on, self._shown = self._shown, None
+        self._acted_on, self._seen = self._seen, None
         return Decision("act", step.intent, (step.proposal,))
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pytest_vnc_use.errors import RecordingDrifted, RecordingError
-from pytest_vnc_use.recordings.demonstrated import Show, ShownRun
+from pytest_vnc_use.recordings.demonstrated import DemonstratedRun, Show
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen, Volatile, merged
 from pytest_vnc_use.recordings.gates import Mismatch, other_than
 from pytest_vnc_use.recordings.modes import Mode
@@ -104,9 +104,9 @@ class RecordedTest:
         if self._runs:
             self._begin_next(desktop)
         if self._show:
-            shown = ShownRun(partial(self._show, task, desktop), desktop)
-            self._runs.append(RunState(task, shown.name, folder, emit, Recorder(shown.screen, load)))
-            return shown, shown
+            person = DemonstratedRun(partial(self._show, task, desktop), desktop)
+            self._runs.append(RunState(task, person.name, folder, emit, Recorder(person.screen, load)))
+            return person, person
         recorder = Recorder(partial(screen_at_rest, desktop), load)
         run = RunState(task, planner.name, folder, emit, recorder, self._known(task, desktop))
         before, let_go = self._runs[-1].replay if self._runs else None, self._let_go()

@@ -163,11 +163,11 @@ def _with_pixels(recording: Recording, path: Path) -> Recording:
     chain = Chain(recording.screen_size, partial(_load_picture, path), changes)
     numbers = iter(range(len(changes)))
 
-    def shown(screen: Screen) -> Screen:
+    def with_pixels(screen: Screen) -> Screen:
         parts = tuple(_with_looks(part, path) for part in screen.volatile)
         return screen.model_copy(update={"volatile": parts, "pixels": partial(_pixels, chain, next(numbers), path)})
 
-    return with_screens(recording, shown)
+    return with_screens(recording, with_pixels)
 
 
 def _with_looks(part: Volatile, path: Path) -> Volatile:
@@ -248,8 +248,8 @@ class _Album:
 
     def _step(self, step: RecordedStep, name: str) -> RecordedStep:
         screen, pixels = self._screen(step.screen, f"{name}-screen"), step.screen.pixels()
-        passed = enumerate(step.transients, 1)
-        transients = tuple(self._screen(each, f"{name}-transient{place}") for place, each in passed)
+        transient_screens = enumerate(step.transients, 1)
+        transients = tuple(self._screen(each, f"{name}-transient{place}") for place, each in transient_screens)
         boxes = surroundings(step.action, (pixels.shape[1], pixels.shape[0]))
         near = picture_of(pixels[boxes[0].top : boxes[0].bottom, boxes[0].left : boxes[0].right]) if boxes else b""
         named = self._add(f"{name}-near", near) if near else ""

@@ -26,5 +26,5 @@ def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list
 
 
 def _is_plain(box: Region, seen: Pixels, marked: Mask) -> bool:
-    shown = box.part_of(seen)[box.part_of(marked)]
-    return bool(np.all(shown == shown[0]))
+    pixels = box.part_of(seen)[box.part_of(marked)]
+    return bool(np.all(pixels == pixels[0]))

@@ -275,9 +275,9 @@ def _reading_figures(trace: Trace, show: Show) -> Iterator[Figure]:
         )
 
 
-def _judged_picture(judged: Verdict | Reading, shown: FrameRef | None, last: FrameRef, show: Show) -> Picture | None:
-    """Return the picture of the judged region; None if it would repeat the frame that is `shown` already."""
+def _judged_picture(judged: Verdict | Reading, earlier: FrameRef | None, last: FrameRef, show: Show) -> Picture | None:
+    """Return the picture of the judged region; None if it would repeat the frame that is `earlier` already."""
     frame = judged.frame or last
     if judged.region:
         return _bordered(show(frame), judged.region)
-    return show(frame) if frame != shown else None
+    return show(frame) if frame != earlier else None

@@ -29,10 +29,10 @@ def merged(parts: Mapping[str, SessionResults], problems: Sequence[str] = ()) ->
         max(part.ended_at for part in parts.values()),
         [test for _, test in tests.values()],
     )
-    told = {each.test: each for part in parts.values() for each in part.reliability}
-    again = reliabilities(results.tests, 2 if told else 1)
+    old = {each.test: each for part in parts.values() for each in part.reliability}
+    again = reliabilities(results.tests, 2 if old else 1)
     reliability = tuple(
-        replace(each, divergence=told[each.test].divergence) if each.divergence is None and each.test in told else each
+        replace(each, divergence=old[each.test].divergence) if each.divergence is None and each.test in old else each
         for each in again
     )
     of_parts = [f"{name}: {problem}" for name, part in parts.items() for problem in part.problems]

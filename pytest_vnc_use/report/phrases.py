@@ -36,7 +36,7 @@ _OUTCOMES: dict[Outcome, tuple[str, Tone]] = {
     Outcome.WAITING: ("waits for approval", "doubt"),
 }
 _REPLAYED: tuple[str, Tone] = ("carried out as recorded", "plain")
-_SHOWN: tuple[str, Tone] = ("done by a person", "plain")
+_DEMONSTRATED: tuple[str, Tone] = ("done by a person", "plain")
 
 
 def caption_of(step: Step) -> Caption:
@@ -73,7 +73,7 @@ def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
     if trace.ended.outcome is None or trace.ended.error:
         return "broke", "bad"
     if trace.ended.outcome is Outcome.DONE and trace.started.planner == "a person":
-        return _SHOWN
+        return _DEMONSTRATED
     was_replayed = trace.started.planner.startswith("recording") and not trace.drifts
     return _REPLAYED if was_replayed and trace.ended.outcome is Outcome.DONE else _OUTCOMES[trace.ended.outcome]
 

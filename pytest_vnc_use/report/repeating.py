@@ -58,8 +58,8 @@ def _of_task(trace: Trace) -> list[str]:
     given += [("--secret", name) for name in dict.fromkeys(SECRET_MARK.findall(started.task))]
     given += [(f"--{name}", str(settings[name])) for name in _OF_THE_MODEL if settings.get(name)]
     server = str(settings.get("server") or started.server) or "HOST::PORT"
-    told = [f"{option.replace('_', '-')}={value}" for option, value in given]
-    return ["cua-vnc", "run", f"--vnc={server}", f"--task={started.task}", *told]
+    arguments = [f"{option.replace('_', '-')}={value}" for option, value in given]
+    return ["cua-vnc", "run", f"--vnc={server}", f"--task={started.task}", *arguments]
 
 
 def _arguments(settings: JsonObject, names: tuple[str, ...]) -> Iterator[str]:

@@ -46,21 +46,21 @@ class Guess:
         if self.spliced:
             return self
         befores = dict.fromkeys([text, *self._held()])
-        return replace(self, befores=tuple(befores), typed="", removed=0, selected=selects)._bounded()
+        return replace(self, befores=tuple(befores), typed="", removed=0, selected=selects)._limit()
 
     def move(self, *, selects: bool) -> Guess:
         """Return the guess after the caret moves on from an unknown place."""
         if self.spliced:
             return self
         befores = dict.fromkeys(self._held())
-        return replace(self, befores=tuple(befores), typed="", removed=0, selected=selects)._bounded()
+        return replace(self, befores=tuple(befores), typed="", removed=0, selected=selects)._limit()
 
     def doubt(self, text: str, *, now: bool) -> Guess:
         """Return the guess after a key that may change the `text` in any way; with `now`, at once."""
         whole = text if text.endswith(self.typed) else text + self.typed
         befores = tuple(dict.fromkeys([whole, *(self.befores if self.spliced else ())]))[:1]
         recent = max(0, self.recent) if now else self.recent
-        return Guess(befores, removed=None, recent=recent, spliced=True)._bounded()
+        return Guess(befores, removed=None, recent=recent, spliced=True)._limit()
 
     def _held(self) -> Iterator[str]:
         """Return the texts that the field may hold now."""
@@ -72,7 +72,7 @@ class Guess:
             return self
         removed = None if self.selected else self.removed
         recent = max(0, self.recent) + len(piece)
-        return replace(self, typed=self.typed + piece, removed=removed, selected=False, recent=recent)._bounded()
+        return replace(self, typed=self.typed + piece, removed=removed, selected=False, recent=recent)._limit()
 
     def rub(self, what: str) -> Guess:
         """Return the guess after deleting the selection; else a character on the "left" or "right", else any number."""
@@ -83,7 +83,7 @@ class Guess:
             return replace(self, typed=self.typed[:-1], recent=max(0, recent - 1))
         is_one = what in ("left", "right") and not self.selected and self.removed is not None
         removed = (self.removed or 0) + 1 if is_one else None
-        return replace(self, removed=removed, selected=False, recent=recent)._bounded()
+        return replace(self, removed=removed, selected=False, recent=recent)._limit()
 
     # --- the possible texts ------------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class Guess:
     def _is_edited(self) -> bool:
         return bool(self.typed) or self.removed != 0
 
-    def _bounded(self) -> Guess:
+    def _limit(self) -> Guess:
         """Return the guess within the limit of work: if it is too large, only the end of the likeliest text."""
         if self.spliced:
             return self._shortened()

@@ -46,8 +46,8 @@ def final_ruling(proposal: Proposal, ruling: Ruling) -> Ruling:
     """Return the ruling; a denial where the model's service blocks the action, whatever a rule or a person said."""
     if ruling.kind != "allow" or not is_blocked(proposal):
         return ruling
-    told = f"{BLOCKED}: the action is denied{wish_in_words(proposal.confirmation)}"
-    return replace(ruling, kind="deny", rule=BLOCKED, explanation=told)
+    explanation = f"{BLOCKED}: the action is denied{wish_in_words(proposal.confirmation)}"
+    return replace(ruling, kind="deny", rule=BLOCKED, explanation=explanation)
 
 
 def deny_unasked(asked: Ruling) -> Ruling:

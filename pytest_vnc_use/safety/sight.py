@@ -57,7 +57,7 @@ class Sight:
     def __init__(self, action: Action, keyboard: KeyboardState) -> None:
         self._action, self._keyboard = action, keyboard
         if isinstance(action, (TypeText, OpenAddress)):
-            _bounded(_texts_of(action))
+            _check_length(_texts_of(action))
 
     # --- keys --------------------------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class Sight:
         if isinstance(self._action, (KeyCombo, KeyDown)):
             stream = next((editor for editor in self._edited if editor.kind == "stream" and editor.start >= 0), None)
             return (stream.text[stream.start : stream.end],) if stream else ()
-        return _bounded(_texts_of(self._action))
+        return _check_length(_texts_of(self._action))
 
     @cached_property
     def plain(self) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ def _texts_of(action: Action) -> tuple[str, ...]:
             return ()
 
 
-def _bounded(texts: tuple[str, ...]) -> tuple[str, ...]:
+def _check_length(texts: tuple[str, ...]) -> tuple[str, ...]:
     length = sum(map(len, texts))
     if length > MOST_READ:
         raise NotReviewed(f"the action has {length} characters; a review reads at most {MOST_READ}")

@@ -58,8 +58,8 @@ def folded_form(text: str) -> str:
 def _forms(text: str) -> tuple[str, ...]:
     """Return a text's forms: plain, with lines joined as in a shell, folded, with addresses as a browser shows them."""
     plain, folded = plain_form(text), folded_form(text)
-    shown = _as_shown(folded)
-    return (plain, _LINE_GOES_ON.sub("", plain), folded, shown, _IN_IPV6.sub(_ipv4, shown))
+    in_browser = _in_browser(folded)
+    return (plain, _LINE_GOES_ON.sub("", plain), folded, in_browser, _IN_IPV6.sub(_ipv4, in_browser))
 
 
 def forms_of(text: str) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def _plain_forms(bare: str) -> Iterator[str]:
     for each in read:
         for scheme in ("http", "https"):
             whole = f"{scheme}://{each.lstrip(_SLASHES)}"
-            yield from (_as_shown(plain_form(whole)), _as_shown(folded_form(whole)))
+            yield from (_in_browser(plain_form(whole)), _in_browser(folded_form(whole)))
 
 
 def forms_of_entered(text: str) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ def _common(one: str, other: str) -> int:
     return low
 
 
-def _as_shown(plain: str) -> str:
+def _in_browser(plain: str) -> str:
     return _URL.sub(_canonical, plain)
 
 

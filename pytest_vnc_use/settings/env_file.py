@@ -47,8 +47,8 @@ def env_file_in_words() -> str:
         return ""
     used = [name for name in from_file if name not in os.environ]
     others = [name for name in from_file if name in os.environ]
-    told = [f"read from the file: {', '.join(used)}"] if used else []
-    return "; ".join([*told, f"the environment's own count: {', '.join(others)}"] if others else told)
+    words = [f"read from the file: {', '.join(used)}"] if used else []
+    return "; ".join([*words, f"the environment's own count: {', '.join(others)}"] if others else words)
 
 
 def read_env_file(path: Path) -> dict[str, str]:

@@ -95,13 +95,13 @@ def in_circles(result: RunResult) -> bool:
 class RunEnd:
     """The end of a run of a test; `rule` gives its meaning if the run broke or did not end as done.
 
-    `said` is the planner's last message. `did` is the number of actions since the run began, including the test's own.
+    `message` is the planner's last one. `did` is the number of actions since the run began, including the test's own.
     If the run was `replayed`, no planner was asked.
     """
 
     outcome: Outcome | None
     rule: Rule | None = None
-    said: str = ""
+    message: str = ""
     did: int = 0
     replayed: bool = False
 
@@ -196,13 +196,13 @@ def word_on_run(failure: Failure, rule: Rule) -> str:
     end = _run_in_question(failure)
     if end and end.rule:
         how = f"ended as {end.outcome}" if end.outcome else "broke"
-        return f"the run {how}: {plain(end.said)}" if end.rule == rule else ""
+        return f"the run {how}: {plain(end.message)}" if end.rule == rule else ""
     if not end or end.replayed or rule not in (_CLAIM_FAILS, _FILE_UNREADABLE, _ASSERTION_FAILS, _NOTHING_DONE):
         return ""
     did = f"{end.did} {'action' if end.did == 1 else 'actions'} carried out"
     if not any(each.did for each in failure.ends):
         did = "nothing at all was done"
-    return f"the planner was wrong: it said that the task was done ({did}): {plain(end.said)!r}"
+    return f"the planner was wrong: it said that the task was done ({did}): {plain(end.message)!r}"
 
 
 def end_of(result: RunResult, *, replayed: bool = False) -> RunEnd:
@@ -227,8 +227,8 @@ def _run_in_question(failure: Failure) -> RunEnd | None:
     """Return the newest run whose outcome is not done and is shown by an assertion; without one, the newest run."""
     text = faults.text_of(failure.error)
     line = faults.line_of(failure.error)
-    shown = [end for end in failure.ends if end.outcome and _shows(text, end.outcome, line)]
-    return next((end for end in reversed(shown) if end.rule), next(iter(failure.ends[-1:]), None))
+    kinds = [end for end in failure.ends if end.outcome and _shows(text, end.outcome, line)]
+    return next((end for end in reversed(kinds) if end.rule), next(iter(failure.ends[-1:]), None))
 
 
 def _shows(text: str, outcome: Outcome, line: str) -> bool:
@@ -327,9 +327,9 @@ def _asserts_the_unsure(failure: Failure) -> bool:
     """
     if not failure.is_asserted:
         return False
-    shown = set(re.findall(r"<Verdict (fails|unsure)\b", faults.text_of(failure.error)))
-    if shown:
-        return shown == {"unsure"}
+    kinds = set(re.findall(r"<Verdict (fails|unsure)\b", faults.text_of(failure.error)))
+    if kinds:
+        return kinds == {"unsure"}
     last = {verdict.claim: verdict for verdict in failure.verdicts}
     return any(verdict.kind == "unsure" for verdict in last.values())
 

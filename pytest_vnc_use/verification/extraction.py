@@ -108,9 +108,9 @@ def unread(form: str, reading: Reading, problem: str) -> Inconclusive:
     """Return the error for a value that does not fit the form; it shows the value."""
     if reading.value is None:
         return Inconclusive(f"extract: no {form} is on the screen for {reading.question!r}: {reading.reason}")
-    shown = cut(json.dumps(reading.value, ensure_ascii=False))
+    value = cut(json.dumps(reading.value, ensure_ascii=False))
     headline = f"extract: the value is not a valid {form}: {problem}"
-    return Inconclusive(f"{headline}\n  read: {shown}\n  reason: {reading.reason}")
+    return Inconclusive(f"{headline}\n  read: {value}\n  reason: {reading.reason}")
 
 
 # --- schemas ---------------------------------------------------------------------------------------------------------

@@ -95,10 +95,10 @@ def _drag(args: Arguments) -> Action:
 
 def _scroll(args: Arguments) -> Action:
     """Return the scroll. A negative number of clicks turns the wheel the other way."""
-    said = args.first("direction")
-    direction = DIRECTIONS.get(str(said).strip().lower())
+    word = args.first("direction")
+    direction = DIRECTIONS.get(str(word).strip().lower())
     if direction is None:
-        raise Unreadable(f"'direction' must be up, down, left or right, got {said!r}")
+        raise Unreadable(f"'direction' must be up, down, left or right, got {word!r}")
     clicks = args.number("clicks", "amount", "notches", default=3)
     x, y = args.target() if args.has_point() else args.middle()
     return Scroll(x, y, OPPOSITE[direction] if clicks < 0 else direction, clicks=notches(clicks))

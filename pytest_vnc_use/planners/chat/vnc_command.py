@@ -92,12 +92,12 @@ def _listed(args: Arguments) -> Point:
 
 
 def _scroll(args: Arguments) -> Action:
-    said = str(args.first("direction")).strip().lower()
-    if said not in DIRECTIONS:
-        raise Unreadable(f"'direction' must be up, down, left or right, got {said!r:.100}")
+    word = str(args.first("direction")).strip().lower()
+    if word not in DIRECTIONS:
+        raise Unreadable(f"'direction' must be up, down, left or right, got {word!r:.100}")
     pixels = args.number("pixels", "magnitude", default=0)
     clicks = pixels / PIXELS_A_NOTCH if pixels else args.number("clicks", "amount", default=3)
-    direction = OPPOSITE[DIRECTIONS[said]] if clicks < 0 else DIRECTIONS[said]
+    direction = OPPOSITE[DIRECTIONS[word]] if clicks < 0 else DIRECTIONS[word]
     point = _in_units(args).target() if args.has_point() else args.middle()
     return Scroll(*point, direction, clicks=notches(clicks))
 

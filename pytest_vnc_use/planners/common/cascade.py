@@ -21,7 +21,7 @@ from pytest_vnc_use.types.protocols import EndsRun, Planner
 
 _LONGEST_REASON = 1000
 _AGAIN = STALLED.partition("{")[0]
-_TOLD = "Another model tried this before you, and {reason}. The screen shows what it left."
+_HANDOVER = "Another model tried this before you, and {reason}. The screen shows what it left."
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,11 @@ def _seen(observation: Observation, changes: Sequence[int]) -> Observation:
     if not changes:
         return observation
     change = observation.turns[changes[-1]]
-    told = _TOLD.format(reason=cut(change.decision.provider_details[HANDED_OVER], _LONGEST_REASON))
+    handover = _HANDOVER.format(reason=cut(change.decision.provider_details[HANDED_OVER], _LONGEST_REASON))
     before = [turn for turn in observation.turns[: changes[-1]] if not is_change(turn)]
     return replace(
         observation,
-        task="\n\n".join(filter(None, [observation.task, told, earlier_in_words(before)])),
+        task="\n\n".join(filter(None, [observation.task, handover, earlier_in_words(before)])),
         first_frame=change.steps[-1].frame_after if change.steps else observation.frame,
         turns=observation.turns[changes[-1] + 1 :],
     )

@@ -61,7 +61,7 @@ def _is_http(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
-def bounded(response: Any) -> Any:
+def limit_stream(response: Any) -> Any:
     """Return the stream of a response of the SDK's HTTP library; it raises NotJson if it is too large for an answer.
 
     The SDK reads a whole response, and parses an error's. If a proxy compressed it, it is unpacked here within the same
@@ -72,14 +72,14 @@ def bounded(response: Any) -> Any:
         raise NotJson(f"the model's service must send its answer without compression or as gzip, got {packing!r:.100}")
     (base,) = (kind for kind in type(stream).__mro__ if kind.__name__ == "SyncByteStream")
 
-    class Bounded(base):  # type: ignore[misc, valid-type]
+    class LimitedStream(base):  # type: ignore[misc, valid-type]
         def __iter__(self) -> Iterator[bytes]:
             return _within_limits(_unpacked(stream) if packing == "gzip" else stream)
 
         def close(self) -> None:
             stream.close()
 
-    return Bounded()
+    return LimitedStream()
 
 
 def _unpacked(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -116,13 +116,13 @@ def read_confirmation(decision: Any) -> Confirmation | None:
 
     A known word, or none, asks a person. Any other word blocks the action.
     """
-    said = decision if isinstance(decision, Mapping) else {"decision": decision}
-    word = said.get("decision")
+    fields = decision if isinstance(decision, Mapping) else {"decision": decision}
+    word = fields.get("decision")
     if str(word).strip().lower() in GO:
         return None
-    explanation = str(said.get("explanation") or f"the model's safety decision is {decision!r}")
+    explanation = str(fields.get("explanation") or f"the model's safety decision is {decision!r}")
     asks = word in (None, "") or str(word).strip().lower() in ASK
-    return Confirmation(explanation, str(said.get("category") or ""), blocks=not asks)
+    return Confirmation(explanation, str(fields.get("category") or ""), blocks=not asks)
 
 
 def _read_action(name: str, args: dict[str, Any], screen: FrameRef, known: Known) -> Action:

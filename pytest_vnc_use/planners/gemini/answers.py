@@ -174,8 +174,8 @@ def _objects(value: Any) -> list[JsonObject]:
 
 def loggable(body: Any, *, key: str) -> JsonObject:
     """Return a request or response for the run folder: without the key, each image as `sha256:<hex>` of its bytes."""
-    shown: JsonObject = _without_images(json.loads(redact_key(json.dumps(body), key=key)))
-    return shown
+    clean: JsonObject = _without_images(json.loads(redact_key(json.dumps(body), key=key)))
+    return clean
 
 
 def _without_images(value: Any) -> Any:

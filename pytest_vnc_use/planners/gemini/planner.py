@@ -117,10 +117,10 @@ def rebuild_contents(
     steps = [step for turn in turns for step in turn.steps]
     seen = [*(step.frame_before for step in steps[1:]), observation.frame]  # the screen of the next request
     pictured = newest_pictured(turns, keep_screenshots)
-    shown = {step.number: frame for step, frame in zip(steps, seen, strict=False) if step.number in pictured}
+    frame_after = {step.number: frame for step, frame in zip(steps, seen, strict=False) if step.number in pictured}
 
     def png_after(step: Step) -> bytes | None:
-        return observation.load_png(shown[step.number]) if step.number in shown else None
+        return observation.load_png(frame_after[step.number]) if step.number in frame_after else None
 
     first = observation.first_frame if steps else observation.frame
     with_first = include_initial_screenshot and len(steps) < keep_screenshots
@@ -245,8 +245,8 @@ class GeminiComputerUse:
         report: Report = report_to_nobody,
     ) -> GeminiAnswer:
         """Return the model's answer. Append its `content` to the contents as it came. Raises PlannerError."""
-        said = [models_words(each) if isinstance(each, Mapping) else each for each in contents]
-        ask = partial(generate, self._endpoint, self._model, said, self._config, purpose="planner")
+        contents_of_sdk = [models_words(each) if isinstance(each, Mapping) else each for each in contents]
+        ask = partial(generate, self._endpoint, self._model, contents_of_sdk, self._config, purpose="planner")
         return ask(timeout_s=timeout_s, report=report)
 
     def extract_function_calls(self, answer: GeminiAnswer | JsonObject) -> tuple[FunctionCall, ...]:

@@ -201,8 +201,8 @@ class TestLine:
     @property
     def deciding(self) -> RunLine | None:
         """Return the run that decided: the last one with a difference, or else the last one."""
-        told = [run for run in self.runs if run.difference] or list(self.runs)
-        return told[-1] if told else None
+        decided = [run for run in self.runs if run.difference] or list(self.runs)
+        return decided[-1] if decided else None
 
 
 @dataclass(frozen=True)
