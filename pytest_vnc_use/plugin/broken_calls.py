@@ -58,7 +58,7 @@ _LONGEST_CALL = 200
 _WENT_ON = "the test's code caught that and went on"
 
 
-class _Watched:
+class _WatchedMethod:
     """A wrapper that notes calls of a method.
 
     Pytest's assertion messages, and code that inspects it, see the method.
@@ -297,7 +297,7 @@ def _broken(made: str, method: Method, error: BaseException) -> VncUseError | No
     is_end = method[1] in _RUNS and isinstance(error, (errors.TaskFailed, errors.AnswerRefused))
     if isinstance(error, errors.ProductFailed) or is_end or not (ours or faults.asked(error)):
         return None
-    rule = rules.rule_for(rules.Failure(error))
+    rule = rules.rule_for(rules.FailureFacts(error))
     raised = type(error) if ours else rules.CLASSES[rule.triage or "infra"]
     kind: type[VncUseError] = next(each for each in raised.__mro__ if each.__module__ == errors.__name__)
     return kind(f"{cut(made, _LONGEST_CALL)} broke: {cut(faults.named(error))}; {_WENT_ON}")
@@ -342,7 +342,7 @@ def _watch(thing: object, name: Method, calls: BrokenCalls, patch: pytest.Monkey
     if not callable(method):
         return
     try:
-        patch.setattr(thing, name[1], _Watched(method, name, calls))
+        patch.setattr(thing, name[1], _WatchedMethod(method, name, calls))
     except (AttributeError, TypeError):  # a user's own object that takes no attributes is not watched
         return
 

@@ -14,15 +14,15 @@ import pytest
 from pytest_vnc_use.plugin import allure_report, attachments, begun_tests, html_report, session_results, triage
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import (
-    FOUND,
     PLACE,
     PLAYWRIGHT_CALLS,
     REPORTED_DOLLARS,
     REPORTED_RUNS,
     RUNS,
     SETTINGS,
+    TRIAGE_OF_FAILURE,
     VERDICTS,
-    Found,
+    FailureTriage,
     desktop_of,
     is_ours,
 )
@@ -98,7 +98,7 @@ def pytest_runtest_makereport(
         allure_report.add_steps(item.config, runs)
     if runs and item.config.getoption("htmlpath", None):
         html_report.add_extras(
-            report, item.config, runs, found.message if (found := item.stash.get(FOUND, None)) else ""
+            report, item.config, runs, found.message if (found := item.stash.get(TRIAGE_OF_FAILURE, None)) else ""
         )
     _note_what_it_came_to(item, report, figures)
     return report
@@ -109,7 +109,7 @@ def _keep_outage(item: pytest.Item, report: pytest.TestReport) -> None:
 
     The product did not fail there. The test stays an expected failure if the mark names such an error.
     """
-    reason, found = getattr(report, "wasxfail", None), item.stash.get(FOUND, None)
+    reason, found = getattr(report, "wasxfail", None), item.stash.get(TRIAGE_OF_FAILURE, None)
     if reason is None or not report.skipped or found is None or found.triage not in ("infra", "settings"):
         return
     if not _expects_outage(item):
@@ -154,13 +154,13 @@ def _note_what_it_came_to(item: pytest.Item, report: pytest.TestReport, figures:
     attachments.attach(report, to_json(figures), _dollars_since(item), found.message if found else "")
 
 
-def _found(item: pytest.Item, report: pytest.TestReport) -> Found | None:
+def _found(item: pytest.Item, report: pytest.TestReport) -> FailureTriage | None:
     """Return the triage that a report shows; None for an expected failure of the product."""
     if report.failed:
-        return item.stash.get(FOUND, _PASSED_THOUGH_XFAIL)
-    found = item.stash.get(FOUND, None)
+        return item.stash.get(TRIAGE_OF_FAILURE, _PASSED_THOUGH_XFAIL)
+    found = item.stash.get(TRIAGE_OF_FAILURE, None)
     if found:
-        del item.stash[FOUND]  # a failure that comes after it is another
+        del item.stash[TRIAGE_OF_FAILURE]  # a failure that comes after it is another
     return found if found and found.triage != "product" else None
 
 
@@ -174,7 +174,7 @@ def _dollars_since(item: pytest.Item) -> float | None:
     return dollars - before
 
 
-_PASSED_THOUGH_XFAIL = Found("inconclusive", "the test passed, and was expected to fail", "")
+_PASSED_THOUGH_XFAIL = FailureTriage("inconclusive", "the test passed, and was expected to fail", "")
 
 
 def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -> None:

@@ -49,7 +49,7 @@ PROPERTIES = "vnc_"
 """The prefix of the properties that this plugin gives a test, also in JUnit's XML."""
 
 
-class Found(NamedTuple):
+class FailureTriage(NamedTuple):
     """The triage of a test's failure.
 
     `triage` is one of `triage.TRIAGES`, or `triage.SETTINGS`; `rule` names the rule that decided; `message` is one
@@ -61,7 +61,7 @@ class Found(NamedTuple):
     message: str
 
 
-FOUND = pytest.StashKey[Found]()
+TRIAGE_OF_FAILURE = pytest.StashKey[FailureTriage]()
 """The triage of the test's failure, if it has failed."""
 REPORTED_RUNS: pytest.StashKey[dict[str, RunFigures]] = pytest.StashKey()
 """The figures of the test's runs that reports already contain, by run folder."""
@@ -96,7 +96,7 @@ def forget(item: pytest.Item) -> None:
         ENDS,
         PLACE,
         VERDICTS,
-        FOUND,
+        TRIAGE_OF_FAILURE,
         REPORTED_RUNS,
         REPORTED_DOLLARS,
         BUDGET,

@@ -15,12 +15,22 @@ from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.plain_text import cut, line
 from pytest_vnc_use.plugin.broken_calls import of_test
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.stash import ENDS, FOUND, PLACE, RUNS, VERDICTS, Found, desktop_of, forget, is_ours
+from pytest_vnc_use.plugin.stash import (
+    ENDS,
+    PLACE,
+    RUNS,
+    TRIAGE_OF_FAILURE,
+    VERDICTS,
+    FailureTriage,
+    desktop_of,
+    forget,
+    is_ours,
+)
 
 if TYPE_CHECKING:
     from pytest_vnc_use.body_checks.code_places import Lines
     from pytest_vnc_use.triage.failure_text import Fault
-    from pytest_vnc_use.triage.rules import Failure, Rule, RunEnd
+    from pytest_vnc_use.triage.rules import FailureFacts, RunEnd, TriageRule
     from pytest_vnc_use.types import Verdict
 
 RAISED: pytest.StashKey[pytest.ExceptionInfo[BaseException] | None] = pytest.StashKey()
@@ -64,19 +74,19 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
     else:
         _tell_beside(item, report, decisive, rule)
     message = line(failure_text.sanitize(_headline(report, word), secrets_of(item.config).hide))
-    item.stash.setdefault(FOUND, Found(word, rule.when, message))
+    item.stash.setdefault(TRIAGE_OF_FAILURE, FailureTriage(word, rule.when, message))
     _let_know(item, call, error, rule, message)
 
 
 def _known_of(
     item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, fault: Fault, raised: BaseException
-) -> Failure:
+) -> FailureFacts:
     """Return the facts about an error. `raised` is the error that was raised: itself, or the group that contains it."""
-    from pytest_vnc_use.triage.rules import Failure
+    from pytest_vnc_use.triage.rules import FailureFacts
 
     ends: list[RunEnd] = item.stash.get(ENDS, [])
     known = fault, _verdicts_behind(item, raised), tuple(ends), of_test(item.config).behind(raised)
-    return Failure(error, _is_asserted(item, call, error, raised), *known)
+    return FailureFacts(error, _is_asserted(item, call, error, raised), *known)
 
 
 def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, raised: BaseException) -> bool:
@@ -89,7 +99,7 @@ def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseExce
     says_so = isinstance(error, (AssertionError, pytest.fail.Exception)) and not asked(raised)
     if not says_so or not asserts_in(raised, item.path):
         return False
-    found = item.stash.get(FOUND, None)
+    found = item.stash.get(TRIAGE_OF_FAILURE, None)
     return call.when == "call" or (bool(item.stash.get(ENDS, ())) and (found is None or found.triage == "product"))
 
 
@@ -107,7 +117,7 @@ def _verdicts_behind(item: pytest.Item, error: BaseException) -> tuple[Verdict, 
 
 
 def _tell_plainly(
-    item: pytest.Item, report: pytest.TestReport, error: BaseException, known: Failure, rule: Rule
+    item: pytest.Item, report: pytest.TestReport, error: BaseException, known: FailureFacts, rule: TriageRule
 ) -> None:
     """Show an error of this package, or of a user's planner, without a traceback through the engine."""
     from pytest_vnc_use.triage import failure_text
@@ -120,7 +130,7 @@ def _tell_plainly(
     report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
 
 
-def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: Failure, rule: Rule) -> None:
+def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: FailureFacts, rule: TriageRule) -> None:
     """Show other known facts below the error that the test itself raised."""
     from pytest_vnc_use.faults import named
     from pytest_vnc_use.triage.failure_text import sanitize
@@ -150,7 +160,9 @@ def _headline(report: pytest.TestReport, word: str) -> str:
     return message
 
 
-def _let_know(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, rule: Rule, message: str) -> None:
+def _let_know(
+    item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, rule: TriageRule, message: str
+) -> None:
     """Make `--only-rerun` of pytest-rerunfailures find the triage: it reads only the exception's class and text.
 
     A new exception with the triage's class name is in `call.excinfo` until `give_back`. The raised exception is its

@@ -41,7 +41,7 @@ as on a busy machine.
 """
 
 
-LetGo = tuple[Point | None, float]
+ButtonRelease = tuple[Point | None, float]
 """The place where a button was let go last, None where it is not known, and the moment on the monotonic clock."""
 
 
@@ -57,7 +57,7 @@ class PatientEyes(ForwardingController):
         desktop: Controller,
         replay: Replay,
         limit_s: float,
-        let_go: LetGo | None = None,
+        let_go: ButtonRelease | None = None,
         tell: Callable[[float], None] = lambda _: None,
     ) -> None:
         super().__init__(desktop)

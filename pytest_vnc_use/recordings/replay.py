@@ -30,7 +30,7 @@ _LONGEST_ANSWER = 80
 
 
 @dataclass(frozen=True)
-class Closed:
+class ClosedGate:
     """A gate that stayed closed: the problem in words, the gate, the frame that was seen, and where it differs."""
 
     problem: str
@@ -63,7 +63,7 @@ class Replay:
         masks: tuple[Region, ...] = (),
         file: str = "",
         rehearsal: Rehearsal | None = None,
-        closed: Callable[[Closed], None],
+        closed: Callable[[ClosedGate], None],
     ) -> None:
         self._run = run
         self._live = live
@@ -253,7 +253,7 @@ class Replay:
         message = f"the screen is not as recorded {where}: {problem.problem}"
         last = _last_step(observation)
         failed = 1 if last and last.error else 0
-        self._tell(Closed(message, self._gate, observation.frame, problem.region))
+        self._tell(ClosedGate(message, self._gate, observation.frame, problem.region))
         if self._live is None:
             raise RecordingDrifted("\n".join(filter(None, [message, WHAT_TO_DO, self.mask_for(problem)])))
         self.taken_over_at = self._next

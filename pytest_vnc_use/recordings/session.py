@@ -12,14 +12,14 @@ from pytest_vnc_use.recordings.demonstrated import DemonstratedRun, Show
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen, Volatile, merged
 from pytest_vnc_use.recordings.gates import Mismatch, other_than
 from pytest_vnc_use.recordings.modes import Mode
-from pytest_vnc_use.recordings.patient_eyes import LetGo, PatientEyes
+from pytest_vnc_use.recordings.patient_eyes import ButtonRelease, PatientEyes
 from pytest_vnc_use.recordings.pictures import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.recorded_judge import RecordedJudge
 from pytest_vnc_use.recordings.recorder import Recorder, screen_at_rest
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
-from pytest_vnc_use.recordings.replay import WHAT_TO_DO, Closed, Earlier, Replay
+from pytest_vnc_use.recordings.replay import WHAT_TO_DO, ClosedGate, Earlier, Replay
 from pytest_vnc_use.recordings.run_state import RunState, frame_pixels, mark_staying
-from pytest_vnc_use.recordings.savings import Saved, saved_by
+from pytest_vnc_use.recordings.savings import Savings, saved_by
 from pytest_vnc_use.recordings.store import Key, load_of, masks_of, save
 from pytest_vnc_use.recordings.transient_watch import TransientWatch
 from pytest_vnc_use.runs.folder import RunFolder
@@ -123,7 +123,7 @@ class RecordedTest:
         run.eyes = PatientEyes(desktop, run.replay, limit_s, let_go, lambda left_s: emit(GateAwaited(left_s)))
         return run.replay, run.eyes
 
-    def _let_go(self) -> LetGo | None:
+    def _let_go(self) -> ButtonRelease | None:
         """Return where a button was released last; None before the first action.
 
         Only the newest run's controller knows the place. If something else acted, the place is None.
@@ -230,7 +230,7 @@ class RecordedTest:
         else:
             run.ended = run.end()
 
-    def _closed(self, run: RunState, closed: Closed) -> None:
+    def _closed(self, run: RunState, closed: ClosedGate) -> None:
         """Report a gate that stayed closed."""
         healed = self.mode != "replay"
         self._tell(run, closed.problem, closed.gate.expected, closed.seen, closed.region, healed=healed)
@@ -361,7 +361,7 @@ class RecordedTest:
             return False
         return save(self.key.path, recording)
 
-    def saved(self) -> Saved | None:
+    def saved(self) -> Savings | None:
         """Return what the replayed runs saved; None if nothing was replayed, or if the recording has no figures."""
         return saved_by(run for run in self._runs if run.is_replayed)
 

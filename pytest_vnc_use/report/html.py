@@ -20,10 +20,11 @@ from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.report import phrases
 from pytest_vnc_use.report.annotate import action_path, region_path
 from pytest_vnc_use.report.assets import Link
+from pytest_vnc_use.report.page.model import Badge
 from pytest_vnc_use.report.page.pictures import Screens
 from pytest_vnc_use.report.phrases import Tone
 from pytest_vnc_use.report.templates import render
-from pytest_vnc_use.runs.captions import Caption, Part
+from pytest_vnc_use.runs.captions import Caption, CaptionPart
 from pytest_vnc_use.runs.folder import RunFolder, Trace, read_trace
 from pytest_vnc_use.runs.program_logs import read_logs
 from pytest_vnc_use.types import Action, FrameRef, Reading, Region, Step, Verdict, VerdictKind
@@ -34,14 +35,6 @@ _PRINTED_LINES = 200
 
 Line = tuple[str, str]
 """A paragraph: its class without `vnc-`, and its text. One without text is left out."""
-
-
-@dataclass(frozen=True)
-class Badge:
-    """A word with a colour."""
-
-    text: str
-    tone: Tone
 
 
 @dataclass(frozen=True)
@@ -78,7 +71,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Group:
+class FigureGroup:
     """Figures that stand side by side. Those of one turn have its title and reason."""
 
     figures: Sequence[Figure]
@@ -123,9 +116,9 @@ def run_html(
         lines=_ending(trace),
         facts={name: text for name, text in _facts(trace, machine).items() if text},
         groups=[
-            *([Group(decided)] if decided else []),
+            *([FigureGroup(decided)] if decided else []),
             *_turns(trace, show),
-            Group([_end_figure(trace, show), *judged]),
+            FigureGroup([_end_figure(trace, show), *judged]),
         ],
         page=page,
         sentence=sentence,
@@ -181,15 +174,15 @@ def _ending(trace: Trace) -> list[Line]:
     return [("message", trace.ended.message), ("error", trace.ended.error)] if trace.ended else []
 
 
-def _turns(trace: Trace, show: Show) -> Iterator[Group]:
+def _turns(trace: Trace, show: Show) -> Iterator[FigureGroup]:
     """Yield the turns. The steps of one turn are below the text that they share."""
     for _, of_turn in groupby(trace.all_steps, key=lambda step: step.turn):
         steps = tuple(of_turn)
         words = steps[0].words
         if len(steps) == 1:
-            yield Group([_step_figure(steps[0], words, show)])
+            yield FigureGroup([_step_figure(steps[0], words, show)])
         else:
-            yield Group([_step_figure(step, "", show) for step in steps], phrases.turn_in_words(steps), words)
+            yield FigureGroup([_step_figure(step, "", show) for step in steps], phrases.turn_in_words(steps), words)
 
 
 def _step_figure(step: Step, reason: str, show: Show) -> Figure:
@@ -197,7 +190,7 @@ def _step_figure(step: Step, reason: str, show: Show) -> Figure:
     return Figure(
         tone,
         _marked(show(step.frame_before), step.proposal.action),
-        (Part(f"{step.number}. "), *(replace(part, text=cut(part.text)) for part in phrases.caption_of(step))),
+        (CaptionPart(f"{step.number}. "), *(replace(part, text=cut(part.text)) for part in phrases.caption_of(step))),
         _step_lines(step, reason),
         badge=Badge(state, tone) if state else None,
         transients=[show(frame) for frame in step.passed],

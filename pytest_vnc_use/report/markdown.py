@@ -20,7 +20,7 @@ from pytest_vnc_use.report.page.run_view import RunPage, show_run
 from pytest_vnc_use.report.page.text import free_name, short
 from pytest_vnc_use.report.repeating import repeating
 from pytest_vnc_use.report.sanitizing import sanitize
-from pytest_vnc_use.runs.captions import Caption, Part
+from pytest_vnc_use.runs.captions import Caption, CaptionPart
 from pytest_vnc_use.runs.folder import write_atomically
 
 INDEX = "index.html"
@@ -85,7 +85,7 @@ def _caption(parts: Caption) -> str:
     return "".join(map(_part, parts))
 
 
-def _part(part: Part) -> str:
+def _part(part: CaptionPart) -> str:
     match part.kind:
         case "words":
             return part.text

@@ -85,11 +85,11 @@ class Redactor:
     def hide_pieces(self, text: str) -> str:
         """Return `text` as `hide` does, for a reader: without values broken over lines and the ends of cut ones too."""
         text = self.hide(text)
-        bared = _Bared(text)
+        bared = _BareText(text)
         for bare, form in self._bare.items():
             if spans := bared.pieces(bare):
                 text = _replaced(text, spans, self._hidden[form])
-                bared = _Bared(text)
+                bared = _BareText(text)
         return _DIFF_LINE.sub(self._without_part, text) if _SKIPPED.search(text) else text
 
     def _without_part(self, line: re.Match[str]) -> str:
@@ -100,7 +100,7 @@ class Redactor:
 
     def _without_parts(self, text: str) -> str:
         kept, end = [], 0
-        for start, stop, mark in _Bared(text, _COLOURS).parts(self._pieces):
+        for start, stop, mark in _BareText(text, _COLOURS).parts(self._pieces):
             kept += [text[end:start], mark]
             end = stop
         return "".join([*kept, text[end:]])
@@ -183,7 +183,7 @@ def _pattern(form: str) -> str:
     return re.escape(form) if len(form) >= SHORT else rf"(?<!\w){re.escape(form)}(?!\w)"
 
 
-class _Bared:
+class _BareText:
     """A text without its margins, in which values are found that are broken over lines, escaped again, or cut."""
 
     def __init__(self, text: str, margins: re.Pattern[str] = _MARGINS) -> None:

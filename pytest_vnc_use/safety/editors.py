@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_vnc_use.safety.editor_keys import AFTER_CTRL_X, KINDS, ORDER, OTHER_LINES
 from pytest_vnc_use.safety.guesses import Guess
-from pytest_vnc_use.safety.patterns import Joined
+from pytest_vnc_use.safety.patterns import JoinedText
 from pytest_vnc_use.safety.shell_line import ShellLine
 
 MOST_TEXT = 100_000
@@ -311,21 +311,21 @@ class Editor:
 
     # --- the texts for rules -----------------------------------------------------------------------------------------
 
-    def guessed(self) -> Iterator[Joined]:
+    def guessed(self) -> Iterator[JoinedText]:
         """Yield the texts that may be in the field at each enter and tab of the action, and at its end."""
         for guess in (*self.guesses, self.guess):
             yield from guess.joined()
 
-    def joined(self) -> Iterator[Joined]:
+    def joined(self) -> Iterator[JoinedText]:
         """Yield the texts for a rule: the whole text, each new line, and the newest typing alone."""
         if self.start < 0:
             return
-        yield Joined(self.text, self.start, self.end)
+        yield JoinedText(self.text, self.start, self.end)
         for line in _LINE.finditer(self.text, self._line_start(self.start), self._line_end(self.end)):
             low, high = line.span()
-            yield Joined(line[0], max(self.start, low) - low, min(self.end, high) - low)
+            yield JoinedText(line[0], max(self.start, low) - low, min(self.end, high) - low)
         recent = self.text[self.since :]
-        yield Joined(recent, max(0, self.start - self.since), max(0, self.end - self.since))
+        yield JoinedText(recent, max(0, self.start - self.since), max(0, self.end - self.since))
 
 
 def _word_end(text: str, caret: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pytest_vnc_use.safety.patterns import Joined
+from pytest_vnc_use.safety.patterns import JoinedText
 from pytest_vnc_use.safety.text_forms import folded_form
 
 MOST_GUESSED = 300_000
@@ -87,7 +87,7 @@ class Guess:
 
     # --- the possible texts ------------------------------------------------------------------------------------------
 
-    def joined(self) -> Iterator[Joined]:
+    def joined(self) -> Iterator[JoinedText]:
         """Yield the texts that the field may hold now, as they are and folded.
 
         There are none where the action changed nothing.
@@ -104,13 +104,13 @@ class Guess:
         if (folded.befores, folded.typed) != (self.befores, self.typed):
             yield from folded.texts()
 
-    def texts(self) -> Iterator[Joined]:
+    def texts(self) -> Iterator[JoinedText]:
         """Yield each text that the field may hold, with its new part."""
         for before in self.befores:
             for start, end in self._places(len(before)):
                 text = before[:start] + self.typed + before[end:]
                 new_end = start + len(self.typed)
-                yield Joined(text, new_end - max(0, self.recent), new_end)
+                yield JoinedText(text, new_end - max(0, self.recent), new_end)
             if self.spliced:
                 yield from _spliced(before + self.typed)
 
@@ -153,9 +153,9 @@ class Guess:
         )
 
 
-def _spliced(whole: str) -> Iterator[Joined]:
+def _spliced(whole: str) -> Iterator[JoinedText]:
     """Yield each beginning of the text joined to each end of it, as after a part was deleted or moved."""
     for start in range(1, len(whole)):
         for end in range(len(whole)):
             if start != end:
-                yield Joined(whole[:start] + whole[end:], start, start)
+                yield JoinedText(whole[:start] + whole[end:], start, start)

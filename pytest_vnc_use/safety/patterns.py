@@ -44,7 +44,7 @@ class PatternTooSlow(NotReviewed):
     """The error where the search for a pattern did not end in time; the message names the pattern."""
 
 
-class Found(Protocol):
+class Match(Protocol):
     """The place where a pattern was found."""
 
     def start(self) -> int:
@@ -62,7 +62,7 @@ def in_slashes(pattern: re.Pattern[str]) -> str:
 class Finds(Protocol):
     """A search for something in texts."""
 
-    def find(self, text: str, at: int = 0) -> Found | None:
+    def find(self, text: str, at: int = 0) -> Match | None:
         """Return the first place from `at`; None where there is none."""
 
 
@@ -78,7 +78,7 @@ class Search:
         self._limit_s = limit_s
         self._until = time.process_time() + limit_s
 
-    def find(self, text: str, at: int = 0) -> Found | None:
+    def find(self, text: str, at: int = 0) -> Match | None:
         """Return the first match of the pattern from `at`; None where there is none.
 
         Raises PatternTooSlow once the time is up.
@@ -92,7 +92,7 @@ class Search:
         raise PatternTooSlow(f"the search for {in_slashes(self._pattern)} took longer than {self._limit_s:g} s")
 
 
-class Joined(NamedTuple):
+class JoinedText(NamedTuple):
     """A text that typing added up to. The new text, or the place of a removed one, lies between `start` and `end`."""
 
     text: str

@@ -16,7 +16,7 @@ from pytest_vnc_use.runs.json_lines import TOO_DEEP, is_shallow
 from pytest_vnc_use.safety.editors import MOST_TEXT, Editor
 from pytest_vnc_use.safety.keyboard_state import MOST_EDITS, Edit, KeyboardState, edited, edits_of, says_meta
 from pytest_vnc_use.safety.keys_alike import Keys, keys_alike, names_of
-from pytest_vnc_use.safety.patterns import Joined, NotReviewed
+from pytest_vnc_use.safety.patterns import JoinedText, NotReviewed
 from pytest_vnc_use.safety.text_forms import forms_of, forms_of_address, forms_of_entered, forms_of_joined, plain_form
 from pytest_vnc_use.types import (
     Action,
@@ -36,7 +36,7 @@ MOST_READ = 1_000_000
 Value = TypeVar("Value")
 
 
-class Kept(Generic[Value]):
+class KeptValues(Generic[Value]):
     """Values that are made when a rule first needs them, and kept for the next rule."""
 
     def __init__(self, values: Iterable[Value]) -> None:
@@ -98,14 +98,14 @@ class Sight:
         return (*plain, *(text.replace("\\", "/") for text in plain if is_address))
 
     @cached_property
-    def spellings(self) -> Kept[str]:
+    def spellings(self) -> KeptValues[str]:
         """The other forms of these texts."""
-        return Kept(_spellings(self._action, self.own))
+        return KeptValues(_spellings(self._action, self.own))
 
     @cached_property
-    def joined(self) -> Kept[Joined]:
+    def joined(self) -> KeptValues[JoinedText]:
         """The texts that the action's typing adds up to with the typing before it."""
-        return Kept(_all_joined(self._edited))
+        return KeptValues(_all_joined(self._edited))
 
     @cached_property
     def _edited(self) -> tuple[Editor, ...]:
@@ -213,11 +213,11 @@ def _after_all(editor: Editor, edits: Iterable[Edit]) -> Editor:
     return editor
 
 
-def _all_joined(editors: Sequence[Editor]) -> Iterator[Joined]:
+def _all_joined(editors: Sequence[Editor]) -> Iterator[JoinedText]:
     yield from (
-        Joined(form, 0, len(form)) for each in editors for text in each.entered for form in forms_of_entered(text)
+        JoinedText(form, 0, len(form)) for each in editors for text in each.entered for form in forms_of_entered(text)
     )
-    seen: set[Joined] = set()
+    seen: set[JoinedText] = set()
     for editor in {(each.text, each.start, each.end, each.since): each for each in editors}.values():
         for joined in editor.joined():
             if joined not in seen:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import unquote
 
-from pytest_vnc_use.safety.patterns import Joined
+from pytest_vnc_use.safety.patterns import JoinedText
 
 _IDEOGRAPHIC_STOP = "\u3002"
 _IGNORED = dict.fromkeys([0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10)])
@@ -120,14 +120,14 @@ def forms_of_entered(text: str) -> tuple[str, ...]:
     return (text, *forms_of_address(text)) if is_address else ()
 
 
-def forms_of_joined(joined: Joined) -> Iterator[Joined]:
+def forms_of_joined(joined: JoinedText) -> Iterator[JoinedText]:
     """Yield the other forms of a text that typing added up to, each with its new part."""
     text, start, end = joined
     for form, before, after in zip(_forms(text), _forms(text[:start]), _forms(text[end:]), strict=True):
         if form != text:
             low = _common(form, before)
             high = len(form) - _common(form[::-1], after[::-1])
-            yield Joined(form, min(low, high), max(low, high))
+            yield JoinedText(form, min(low, high), max(low, high))
 
 
 def _common(one: str, other: str) -> int:

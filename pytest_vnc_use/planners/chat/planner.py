@@ -27,9 +27,9 @@ from pytest_vnc_use.planners.common.http_json import post_json
 from pytest_vnc_use.planners.common.pixels import png_size
 from pytest_vnc_use.planners.common.retry import Attempt, Backoff, Failure, ask, request_size
 from pytest_vnc_use.planners.common.vocabulary import (
-    Arguments,
-    Ended,
+    EndOfRun,
     Reading,
+    ScreenArguments,
     Vocabulary,
     check_at_least_one,
     left_at,
@@ -203,7 +203,7 @@ class OpenAICompatible:
         """Return the meaning of each call, for the newest screen and the pointer's last place."""
         pointer = left_at(observation.turns)
         spell = partial(
-            Arguments,
+            ScreenArguments,
             screen=observation.frame,
             counted=self._counted(observation),
             pointer=pointer,
@@ -225,15 +225,15 @@ def _first_of(calls: Sequence[ToolCall], readings: Sequence[Reading], most: int)
 
 
 def _actions_in(reading: Reading) -> int:
-    return 1 if isinstance(reading, Ended) else len(reading)
+    return 1 if isinstance(reading, EndOfRun) else len(reading)
 
 
-def _ending(readings: Sequence[Reading]) -> Ended | None:
+def _ending(readings: Sequence[Reading]) -> EndOfRun | None:
     """Return the end of the run, if there is one.
 
     Giving up ends the run whatever other calls there are. Success must be visible first, so it ends the run only alone.
     """
-    endings = [reading for reading in readings if isinstance(reading, Ended)]
+    endings = [reading for reading in readings if isinstance(reading, EndOfRun)]
     valid = [ended for ended in endings if ended.kind == "gave_up" or len(readings) == 1]
     return valid[0] if valid else None
 
@@ -241,7 +241,7 @@ def _ending(readings: Sequence[Reading]) -> Ended | None:
 def _acting(answer: ChatAnswer, readings: Sequence[Reading], *, number: int) -> Decision:
     """Return the decision with the turn's proposals in order. If one fails, those after it are skipped."""
     groups = [
-        (refused(call.call, prompts.TOO_EARLY),) if isinstance(reading, Ended) else reading
+        (refused(call.call, prompts.TOO_EARLY),) if isinstance(reading, EndOfRun) else reading
         for call, reading in zip(answer.calls, readings, strict=True)
     ]
     return Decision(

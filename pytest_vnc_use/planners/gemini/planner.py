@@ -27,7 +27,7 @@ from pytest_vnc_use.planners.gemini import dialects
 from pytest_vnc_use.planners.gemini.actions import (
     NO_PAGE,
     PREDEFINED_FUNCTIONS,
-    Known,
+    FunctionNames,
     denorm_x,
     denorm_y,
     read_proposal,
@@ -279,7 +279,7 @@ class GeminiComputerUse:
         )
         if ending := ending_of(calls, answer.words):
             return decided(*ending)
-        known = Known(self._functions, self._excluded, self._offered, self._search_page, self._opens_windows)
+        known = FunctionNames(self._functions, self._excluded, self._offered, self._search_page, self._opens_windows)
         read = partial(read_proposal, screen=screen, known=known)
         return decided("act", answer.words or answer.thoughts, tuple(read(call) for call in calls))
 
