@@ -186,6 +186,12 @@ def users_lines(error: BaseException, test: Path) -> list[str]:
     return [f"{Path(entry.filename).name}:{entry.lineno}, in {entry.name}" for entry in reversed(own)]
 
 
+def lines_in(file: Path, error: BaseException) -> list[str]:
+    """Return the innermost line of a file that the error came through, such as `at test_shop.py:12`, if any."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
+    return [f"at {file.name}:{frame.lineno}" for frame in frames[-1:]]
+
+
 def _is_own(frame: FrameType) -> bool:
     return _is_of_package(frame.f_code.co_filename)
 

@@ -33,7 +33,7 @@ from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.report.phrases import action_in_words
 from pytest_vnc_use.runs.folder import RunFolder, Trace, read_trace
 from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.runs.run_summary import RunLine, RunSummary, line_of, summary_of
+from pytest_vnc_use.runs.run_summary import RunEntry, RunSummary, line_of, summary_of
 from pytest_vnc_use.runs.transcript import line, plain, step_line
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.settings.settings import TIMING, Settings
@@ -281,7 +281,7 @@ class Tools:
             hidden: SuiteResult = self._redactor.hide_in(result)
             return hidden
 
-    def list_runs(self, limit: int = 20) -> list[RunLine]:
+    def list_runs(self, limit: int = 20) -> list[RunEntry]:
         """List the newest runs, newest first: id, outcome, task, and the test that made it."""
         found = self._runs_dir.glob("*/trace.jsonl")
         newest = sorted((file.parent for file in found), key=lambda path: path.name, reverse=True)

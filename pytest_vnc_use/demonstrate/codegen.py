@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_vnc_use.demonstrate.hovering import differing
 from pytest_vnc_use.demonstrate.proposal import test_source
 from pytest_vnc_use.errors import RunFolderUnwritable, SettingsError
-from pytest_vnc_use.recordings.demonstrated import PERSON, Shown
+from pytest_vnc_use.recordings.demonstrated import PERSON, DemonstratedTask
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, RecordedStep, Recording, Screen
 from pytest_vnc_use.recordings.gates import box_of
 from pytest_vnc_use.recordings.store import Key, save
@@ -63,7 +63,7 @@ class CodegenRequest:
                 raise SettingsError(f"{str(path)!r} exists and is not written over: give another --out, or remove it")
 
 
-def write(wanted: CodegenRequest, shown: Shown) -> None:
+def write(wanted: CodegenRequest, shown: DemonstratedTask) -> None:
     """Write the test and its recording; `shown` has at least one step. Raises RunFolderUnwritable."""
     changed = what_changed(shown.steps[0].screen, shown.end)
     claims = wanted.expect or (f"the screen shows that this is done: {wanted.task}",)
@@ -84,7 +84,9 @@ def what_changed(start: Screen, end: Screen) -> Region | None:
     return box_of(differs) if differs.any() else None
 
 
-def _recording(wanted: CodegenRequest, shown: Shown, claims: Sequence[str], changed: Region | None) -> Recording:
+def _recording(
+    wanted: CodegenRequest, shown: DemonstratedTask, claims: Sequence[str], changed: Region | None
+) -> Recording:
     reason = (
         "this was said of it when it was shown" if wanted.expect else "proposed when it was shown, judged by nobody"
     )

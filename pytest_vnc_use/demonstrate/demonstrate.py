@@ -15,7 +15,7 @@ from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
 from pytest_vnc_use.demonstrate.viewer_session import Say, Showing, ViewerSession
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.loop.targets import ElementsOf, nothing_told
-from pytest_vnc_use.recordings.demonstrated import Shown
+from pytest_vnc_use.recordings.demonstrated import DemonstratedTask
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings, argument
@@ -46,7 +46,7 @@ class ShownTasks:
     say: Say
     elements_of: ElementsOf = nothing_told
 
-    def __call__(self, task: str, controller: Controller, limit_s: float) -> Shown:
+    def __call__(self, task: str, controller: Controller, limit_s: float) -> DemonstratedTask:
         """Let a person do the task in a viewer within `limit_s` seconds; return what they did."""
         desktop, deadline = assembly.vnc_behind(controller), Deadline(limit_s)
 
@@ -92,7 +92,7 @@ def demonstrate(
     return True
 
 
-def _shown(settings: Settings, redactor: Redactor, listen: str, say: Say, *, secrets: bool) -> Shown:
+def _shown(settings: Settings, redactor: Redactor, listen: str, say: Say, *, secrets: bool) -> DemonstratedTask:
     """Return a person's demonstration on the desktop that the settings name."""
     asked_for = assembly.given_password(settings)
     desktop = assembly.lease_desktop(settings, "cua-vnc record")

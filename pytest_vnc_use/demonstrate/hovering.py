@@ -14,8 +14,8 @@ from pytest_vnc_use.demonstrate.gestures import near
 from pytest_vnc_use.recordings.format import Screen, merged
 from pytest_vnc_use.recordings.gates import mask_of, surroundings
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing as pixels_differing
-from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import Action, Move
+from pytest_vnc_use.types.action_points import points
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,12 @@ from pytest_vnc_use.demonstrate.gestures import Demonstrated, Demonstration, Ges
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.errors import ActionError, SettingsError
 from pytest_vnc_use.loop.targets import Asker, ElementsOf, cut_names, nothing_told
-from pytest_vnc_use.recordings.demonstrated import Shown, ShownStep
+from pytest_vnc_use.recordings.demonstrated import DemonstratedStep, DemonstratedTask
 from pytest_vnc_use.recordings.format import Screen
 from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.recordings.recorder import Moving, screen_at_rest
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import action_line
-from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import (
     Action,
     DesktopAction,
@@ -37,6 +36,7 @@ from pytest_vnc_use.types import (
     Scroll,
     TypeText,
 )
+from pytest_vnc_use.types.action_points import points
 from pytest_vnc_use.types.protocols import Controller
 
 Say = Callable[[str], None]
@@ -219,7 +219,7 @@ class Showing:
         limit_s: float = math.inf,
         until: Callable[[ViewerSession], AbstractContextManager[object]] = nullcontext,
         eyes: Controller | None = None,
-    ) -> Shown:
+    ) -> DemonstratedTask:
         """Return a person's demonstration: it lasts until they close the viewer, or `until` ends the session.
 
         Each recorded action is printed. `eyes` as in ViewerSession. Raises as ViewerSession.run does.
@@ -230,11 +230,11 @@ class Showing:
         with closing(server), until(session):
             self.say(f"{self.invitation}: vncviewer {server.address}")
             end = session.run()
-        return Shown(self._steps_of(session.shown), end)
+        return DemonstratedTask(self._steps_of(session.shown), end)
 
-    def _steps_of(self, shown: Demonstration) -> tuple[ShownStep, ...]:
+    def _steps_of(self, shown: Demonstration) -> tuple[DemonstratedStep, ...]:
         steps = tuple(
-            ShownStep(
+            DemonstratedStep(
                 self._hidden(number, step.action),
                 step.screen,
                 cut_names(self.ambient.hide_in(self.declared.hide_in(step.elements))),
@@ -262,7 +262,7 @@ class Showing:
             )
         return replace(action, text=text)
 
-    def _check_pieces(self, steps: Sequence[ShownStep]) -> None:
+    def _check_pieces(self, steps: Sequence[DemonstratedStep]) -> None:
         """Raise SettingsError where a secret was typed in several pieces, of which none is recognised."""
         typed = "".join(step.action.text for step in steps if isinstance(step.action, TypeText))
         if self.declared.hide(typed) != typed:

@@ -17,8 +17,8 @@ from PIL import Image
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import RunFolder
-from pytest_vnc_use.safety.action_parts import Point, points
 from pytest_vnc_use.types import Action, Frame, FrameRef, Region, TakeScreenshot, TypeText, Wait
+from pytest_vnc_use.types.action_points import Point, points
 from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Controller, TellsElements
 

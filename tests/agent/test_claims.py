@@ -207,7 +207,7 @@ def test_claims_of_a_task_that_fail_are_the_products_each_on_its_line(tmp_path: 
     with pytest.raises(ProductFailed) as raised:
         carried_out(tmp_path, ["holds", "unsure", "fails"], "it is open", "it is saved", "it is closed")
     assert str(raised.value).splitlines()[:4] == [
-        "2 of 3 claims not shown to hold",
+        "2 of 3 claims do not surely hold",
         "  holds: 'it is open': I see it holds",
         "  unsure: 'it is saved': I see it unsure",
         "  fails: 'it is closed': I see it fails",
@@ -215,7 +215,7 @@ def test_claims_of_a_task_that_fail_are_the_products_each_on_its_line(tmp_path: 
 
 
 def test_claims_of_a_task_that_are_only_unsure_are_inconclusive(tmp_path: Path) -> None:
-    with pytest.raises(Inconclusive, match="1 of 2 claims not shown to hold"):
+    with pytest.raises(Inconclusive, match="1 of 2 claims do not surely hold"):
         carried_out(tmp_path, ["holds", "unsure"], "it is open", "it is saved")
 
 

@@ -114,7 +114,7 @@ def test_a_request_that_nobody_answered_may_have_been_paid(pytester: pytest.Pyte
         [
             "*budget: *this * are used up: *and the next call may take*",
             "vnc-use: 1 calls of models, 0 tokens in (0 of them cached), 0 out: $0.00*",
-            "vnc-use:   no usage was told of 1 of them, reckoned at *,* tokens",
+            "vnc-use:   the service reported no usage for 1 of them; estimated at *,* tokens",
         ]
     )
     (test,) = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())["tests"]
@@ -137,7 +137,7 @@ def test_a_request_during_which_a_test_timed_out_may_have_been_paid(pytester: py
         [
             "*Timeout *>90.0s*",
             "vnc-use: 1 calls of models, 0 tokens in (0 of them cached), 0 out: $0.00*",
-            "vnc-use:   no usage was told of 1 of them, reckoned at *,* tokens",
+            "vnc-use:   the service reported no usage for 1 of them; estimated at *,* tokens",
         ]
     )
 

@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 from pytest_vnc_use.backends.accessibility.atspi import Node, element_of, probe
 from pytest_vnc_use.backends.accessibility.elements import MOST_READ
 from pytest_vnc_use.plain_text import cut
-from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import Action
+from pytest_vnc_use.types.action_points import points
 from pytest_vnc_use.types.elements import Element, Elements
 from pytest_vnc_use.types.protocols import Ran
 
