@@ -31,7 +31,7 @@ def within(work: Callable[[float], Result], deadline: Deadline, what: str) -> Re
     try:
         return Deadline(left_s + _LATE_S).call(lambda: work(left_s))
     except DeadlineExceeded as exc:
-        raise ModelUnavailable(f"the model that {what} has not answered within {left_s:g} s") from exc
+        raise ModelUnavailable(f"the model that {what} did not answer within {left_s:g} s") from exc
 
 
 class Deadline:

@@ -98,7 +98,7 @@ def text_of(error: BaseException) -> str:
     try:
         return str(error)
     except BaseException:  # noqa: BLE001  # a user's own class may raise anything, SystemExit too
-        return f"<a {type(error).__name__} that cannot be told>"
+        return f"<a {type(error).__name__} whose text cannot be shown>"
 
 
 def named(error: BaseException) -> str:

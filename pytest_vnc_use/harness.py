@@ -164,7 +164,7 @@ class Agent(ABC):
             acting.carry_out(action)
         elif self._acting is not None or (agent is not None and threading.current_thread() is not self._home):
             raise ActionError(
-                f"only the thread that calls `act` may act, so that the policy and the limits hold, got "
+                "only the thread that calls `act` may act, because the policy and the limits hold there, got "
                 f"{threading.current_thread().name!r}"
             )
         else:
@@ -173,8 +173,8 @@ class Agent(ABC):
     def _own_agent(self) -> VncUseAgent:
         if self.vnc_agent is None:
             raise SettingsError(
-                f"{type(self).__name__} has no desktop: write {type(self).__name__}(vnc_agent, task), with the fixture "
-                "vnc_agent or a VncUseAgent, got None"
+                f"{type(self).__name__} needs a desktop: write {type(self).__name__}(vnc_agent, task), with the "
+                "fixture vnc_agent or a VncUseAgent, got None"
             )
         return self.vnc_agent
 
@@ -216,7 +216,7 @@ class _Acting:
         try:
             decision = self._decisions.get(timeout=timeout_s + _LATE_S)
         except Empty:
-            raise PlannerError(f"{self._agent.name} has not decided within {timeout_s:.1f} s") from None
+            raise PlannerError(f"{self._agent.name} did not decide within {timeout_s:.1f} s") from None
         if isinstance(decision, BaseException):
             raise decision
         return decision
@@ -251,7 +251,7 @@ class _Acting:
         [step] = self._observation.turns[number].steps
         if type(step.proposal.action) is not type(action):
             raise PlannerError(
-                f"{self._agent.name} must do again what it did before the run was interrupted: "
+                f"{self._agent.name} must repeat what it did before the run was interrupted: "
                 f"{step.proposal.action!r}, got {action!r}"
             )
         is_newest = self._proposed == len(self._observation.turns)

@@ -27,7 +27,7 @@ def got(value: object) -> str:
     try:
         return cut(repr(value), _LONGEST_VALUE)
     except (RecursionError, ValueError):  # ValueError: Python writes no number of so many digits
-        return f"a {type(value).__name__} that is too long, or nested too deeply, to be shown"
+        return f"a {type(value).__name__} that is too long, or nested too deeply, to show"
 
 
 _LONGEST_VALUE = 300

@@ -124,7 +124,10 @@ class Claims:
         if isinstance(claim, str):
             claim = self.verify(claim, within_s=within_s, votes=votes)
         if not message and not isinstance(claim, Verdict):
-            raise SettingsError(f"check needs a message that says what {claim!r} means")
+            raise SettingsError(
+                f"`check` needs a `message` for the condition {claim!r}, got {message!r}: for example check(total "
+                '== 3, "the total is 3")'
+            )
         kind: VerdictKind = claim.kind if isinstance(claim, Verdict) else "holds" if claim else "fails"
         line = ": ".join(filter(None, [message, str(claim) if isinstance(claim, Verdict) else ""]))
         self._checks.append((kind, line))
@@ -142,7 +145,7 @@ class Claims:
     def _ignored(self) -> list[tuple[VerdictKind, str]]:
         new, self._counted = self.verdicts[self._counted :], len(self.verdicts)
         ignored = [each.plain for each in new if not each.asked]
-        return [(each.kind, f"{each} (nobody asked whether it holds)") for each in ignored if not each.holds]
+        return [(each.kind, f"{each} (the test never read this verdict)") for each in ignored if not each.holds]
 
     # --- the end of a task -------------------------------------------------------------------------------------------
 
@@ -208,7 +211,7 @@ class Claims:
         """Read a value off the screen, as `VncUseAgent.extract` says."""
         form = Form.of(model)
         if not question.strip():
-            raise SettingsError(f"a question must say what is to be read, got {question!r}")
+            raise SettingsError(f"`question` must name the value to read, got {question!r}")
         self._context.will_judge()
         frame = self._context.controller().frame()
         reading = form.read(
@@ -260,5 +263,5 @@ def _distinct(frames: Iterator[Frame]) -> Iterator[Frame]:
 def _unseen(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict on a claim that holds on none of the frames."""
     verdict = next((each for each in verdicts if each.kind == "unsure"), verdicts[0])
-    where = f"on none of {len(verdicts)} frames" if len(verdicts) > 1 else "not on the only frame there is"
+    where = f"it holds on none of {len(verdicts)} frames" if len(verdicts) > 1 else "it does not hold on the only frame"
     return replace(verdict, reason=f"{where}; {verdict.reason}")

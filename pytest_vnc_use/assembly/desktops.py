@@ -94,8 +94,9 @@ def managed_desktops(settings: Settings) -> ManagedDesktops:
     """Return the desktops that the setting `desktops` limits in number. Raises SettingsError."""
     if is_given(settings):
         raise SettingsError(
-            f"--vnc-desktops={settings.desktops} is for desktops that are started here, and --vnc-server="
-            f"{settings.server!r} is given: name one of xvnc, qt and container:IMAGE, or leave --vnc-desktops out"
+            f"--vnc-desktops={settings.desktops} limits the desktops that this plugin starts, but "
+            f"--vnc-server={settings.server!r} names a running desktop. Set --vnc-server to xvnc, qt or "
+            "container:IMAGE, or remove --vnc-desktops"
         )
     from pytest_vnc_use.desktops.sharing.pool import ManagedDesktops
 
@@ -112,8 +113,9 @@ def program_of(settings: Settings) -> list[str]:
         raise SettingsError("--vnc-server=qt starts the program under test: --vnc-app must name its command, got ''")
     if command and is_given(settings) and not settings.exec:
         raise SettingsError(
-            f"--vnc-app={settings.app!r} cannot be started on the desktop at {settings.server!r}, which is reached "
-            "through VNC only: say how with --vnc-exec, or start it yourself and leave --vnc-app out"
+            f"--vnc-app={settings.app!r} cannot be started on the desktop at {settings.server!r}, because only "
+            "VNC reaches that desktop. Say with --vnc-exec how a command runs there, or remove --vnc-app and "
+            "start the program yourself"
         )
     return command
 
@@ -146,8 +148,8 @@ def given_servers(settings: Settings) -> list[str]:
             )
     if settings.exec and len({remote_exec_of(settings.exec, address).command for address in servers}) < len(servers):
         raise SettingsError(
-            f"--vnc-exec={settings.exec!r} leads to the same place for several of {servers!r}; tell them apart with "
-            "{host} or {port}, such as 'ssh {host}'"
+            f"--vnc-exec={settings.exec!r} runs the same command for several servers, got {servers!r}. Put "
+            "{host} or {port} into the command, such as 'ssh {host}'"
         )
     return servers
 
@@ -168,14 +170,15 @@ def start_desktop(settings: Settings, place: Path | None = None) -> Startable:
     """Start a desktop without a program; its private folder is in `place`. Raises DesktopError, SettingsError."""
     if settings.tunnel:
         raise SettingsError(
-            f"--vnc-tunnel={settings.tunnel!r} leads to a desktop that is there already, and --vnc-server="
-            f"{settings.server!r} names none: give its address as the other end sees it, such as localhost::5901"
+            f"--vnc-tunnel={settings.tunnel!r} needs a running desktop, got --vnc-server={settings.server!r}. "
+            "Give its address as the tunnel's other end sees it, such as localhost::5901"
         )
     match settings.server:
         case "":
             raise SettingsError(
-                "no desktop is given: pass --vnc-server=host::port, or let one be started: --vnc-server=xvnc, "
-                "--vnc-server=container:IMAGE, or --vnc-server=qt with --vnc-app"
+                "--vnc-server must name a desktop, got ''. Give its address, such as --vnc-server=host::port, or "
+                "start a desktop with --vnc-server=xvnc, --vnc-server=container:IMAGE, or --vnc-server=qt with "
+                "--vnc-app"
             )
         case "qt" | "xvnc":
             return _start_here(settings, place)
@@ -234,7 +237,7 @@ def _given_desktop(settings: Settings, holder: str) -> Desktop:
             if len(servers) == 1:
                 raise
             servers.remove(leased.server)
-            warnings.warn(line(f"passed over: {exc}"), stacklevel=3)
+            warnings.warn(line(f"skipped this desktop: {exc}"), stacklevel=3)
         except BaseException:  # whatever it was, Ctrl-C too: the lease is given back
             leased.release()
             raise
@@ -379,8 +382,8 @@ def vnc_behind(controller: Controller) -> VNCController:
         case VNCController():
             return controller
     raise SettingsError(
-        "--vnc-record=demonstrate shows a person the desktop over the run's own VNC connection, and this one is driven "
-        f"by a {type(controller).__name__!r}: leave the agent's controller to the plugin, or have a planner do the task"
+        f"--vnc-record=demonstrate needs the plugin's own controller, got a {type(controller).__name__!r}. Do not "
+        "pass `controller`, or let a planner do the task"
     )
 
 

@@ -46,8 +46,8 @@ def check_followed_by(planners: Collection[str], settings: Settings) -> None:
         if value != FIELDS[name].default and not set(planners) & set(followers):
             spelled = option_name(name) if name in OPTIONS else f"vnc_{name}"
             raise SettingsError(
-                f"{spelled} is for --vnc-planner={' or '.join(followers)}, and the planner {settings.planner!r} cannot "
-                f"follow it, got {value!r}; leave it out"
+                f"the planner {settings.planner!r} does not support {spelled}, got {value!r}. Remove {spelled}, "
+                f"or use --vnc-planner={' or '.join(followers)}"
             )
 
 

@@ -26,16 +26,16 @@ def in_turn(settings: Settings) -> tuple[Settings, ...]:
         return (settings,)
     if settings.model and (len(named) > 1 or ":" in settings.planner):
         raise SettingsError(
-            f"--vnc-planner={settings.planner!r} names its models itself, as in gemini:flash; leave out --vnc-model="
-            f"{settings.model!r}"
+            f"--vnc-planner={settings.planner!r} already names its models, as in gemini:flash. Remove "
+            f"--vnc-model={settings.model!r}"
         )
     others: dict[str, Any] = {"base_url": ""} if any(who.strip().partition(":")[0] == "openai" for who in named) else {}
     each = tuple(_one(settings, who.strip(), others) for who in named)
     services = {planner_of(one) for one in each}
     if settings.api_key_command and len(services) > 1:
         raise SettingsError(
-            f"vnc_api_key_command prints the key of one service, and --vnc-planner={settings.planner!r} names "
-            f"{len(services)}; leave it out, and set their keys in the environment"
+            f"vnc_api_key_command works with one service, but --vnc-planner={settings.planner!r} names "
+            f"{len(services)}. Remove it, and set the keys as environment variables"
         )
     check_followed_by(services, settings)
     return tuple(_without_others(one) for one in each) if len(each) > 1 else each

@@ -122,7 +122,7 @@ def given_planner(thing: object) -> Planner:
 
 def _check_base_url(settings: Settings) -> None:
     if settings.base_url and settings.planner != "openai":
-        raise SettingsError(f"--vnc-base-url is for --vnc-planner=openai, got --vnc-planner={settings.planner!r}")
+        raise SettingsError(f"--vnc-base-url needs --vnc-planner=openai, got --vnc-planner={settings.planner!r}")
     if settings.base_url and not settings.model:
         raise SettingsError(f"--vnc-model must name the model at --vnc-base-url={settings.base_url!r}, got ''")
 

@@ -341,7 +341,7 @@ class VNCController:
             case act.KeyUp(key):
                 self.key_up(key)
             case act.OpenAddress(in_new_window=True):
-                raise ActionError("a new window is opened through DevTools only: set vnc_cdp")
+                raise ActionError("only DevTools can open a new window: set vnc_cdp")
             case act.OpenAddress(address):
                 self.open_address(address)
             case act.TraverseHistory(direction):

@@ -174,8 +174,8 @@ class Watchdog:
         colour = self._desktop.only_colour(self._blank_s)
         if colour and not self._program_fault():
             raise ScreenBlank(
-                f"the screen of {self._desktop.server!r} has been one colour only ({colour}) for {self._blank_s:g} s: "
-                "start a program on it before the run, or wait longer with vnc_blank_seconds"
+                f"the screen of {self._desktop.server!r} has had only one colour ({colour}) for {self._blank_s:g} "
+                "s: start a program on it before the run, or wait longer with vnc_blank_seconds"
             )
 
     def _check_answers(self) -> None:
@@ -185,10 +185,10 @@ class Watchdog:
         if self._seems_frozen():
             since_s = time.monotonic() - self._unanswered[0]
             raise ScreenFrozen(
-                f"the screen of {self._desktop.server!r} is frozen: no pixel has changed for {since_s:.0f} s, in which "
-                f"{len(self._unanswered)} actions were carried out, and a fresh picture is still the same. The server "
-                "answers; whether it takes no input, as a read-only one, or the program hangs cannot be seen. If a "
-                "screen may rest that long, raise vnc_frozen_seconds"
+                f"the screen of {self._desktop.server!r} is frozen. No pixel changed for {since_s:.0f} s, "
+                f"although {len(self._unanswered)} actions were carried out. The server answers, so the program "
+                "may hang, or the server may be read-only. If the screen may stay unchanged for so long, raise "
+                "vnc_frozen_seconds"
             )
 
     def _seems_frozen(self) -> bool:
@@ -200,8 +200,8 @@ class Watchdog:
         size = frame.ref.width, frame.ref.height
         if size != self._size:
             raise DesktopError(
-                f"the screen's size changed from {_shown(self._size)} to {_shown(size)} during the run; the desktop "
-                f"{self._desktop.server!r} must keep its size: see that no program and no viewer changes it"
+                f"the screen's size changed from {_shown(self._size)} to {_shown(size)} during the run, but the "
+                f"desktop {self._desktop.server!r} must keep its size: no program and no viewer may change it"
             )
 
     # --- a lost connection ---
@@ -222,8 +222,8 @@ class Watchdog:
     def _interrupted(self) -> ActionInterrupted:
         action, self._in_doubt = self._in_doubt, ""
         return ActionInterrupted(
-            f"the connection was lost before the desktop had answered a {action}, and re-made; whether that took "
-            "effect is unknown: look at the screen, and repeat it if needed"
+            f"the connection was lost before the desktop had answered a {action}. The watchdog reconnected, but "
+            f"it is unknown whether the {action} took effect: look at the screen, and repeat it if needed"
         )
 
     def _remake(self, lost: ConnectionLost) -> None:
@@ -231,7 +231,7 @@ class Watchdog:
         if self._closed.is_set():
             raise lost
         if self._remade:
-            raise type(lost)(f"{lost}; it had been lost before, and is re-made once only") from lost
+            raise type(lost)(f"{lost}; it was lost before, and the watchdog reconnects only once") from lost
         self._remade = True
         before, now = self._desktop, self._reconnected(lost)
         changed = self._changed(before, now)
@@ -239,7 +239,9 @@ class Watchdog:
             self._desktop = now
             if changed or self._closed.is_set():
                 now.close()
-                raise ConnectionLost(f"{lost}; it was re-made, but {changed or 'meanwhile closed'}") from lost
+                raise ConnectionLost(
+                    f"{lost}; the watchdog reconnected, but {changed or 'the run had closed the desktop'}"
+                ) from lost
 
     def _reconnected(self, lost: ConnectionLost) -> Watched:
         deadline = Deadline(self._reconnect_s)
@@ -257,7 +259,9 @@ class Watchdog:
                 raise lost
 
     def _give_up(self, lost: ConnectionLost, refused: DesktopError) -> NoReturn:
-        raise type(lost)(f"{lost}; it could not be re-made within {self._reconnect_s:g} s: {refused}") from refused
+        raise type(lost)(
+            f"{lost}; the watchdog could not reconnect within {self._reconnect_s:g} s: {refused}"
+        ) from refused
 
     def _changed(self, before: Watched, now: Watched) -> str:
         """Return what differs from before the connection was lost; "" where a run may go on."""
@@ -266,7 +270,7 @@ class Watchdog:
                 f"it is another desktop: {now.name!r}, {_shown(now.size)}; it was {self._name!r}, {_shown(self._size)}"
             )
         if self._holding:
-            return "the keys or buttons that were held down are no longer"
+            return "the keys or buttons that were held down are up now"
         if not same_screen(before.last_frame().png, now.last_frame().png):
             return "it shows another screen than before"
         return ""

@@ -43,7 +43,7 @@ def check_typing(controller: VNCController, server: str, tunnel: str) -> Finding
     try:
         held = lease([server], "cua-vnc doctor", timeout_s=0.0, tunnel=tunnel)
     except DesktopRefused as exc:
-        return Finding("--", "typing", f"not tried, the desktop is in use: {exc}")
+        return Finding("--", "typing", f"not checked, the desktop is in use: {exc}")
     try:
         return _letter_there_and_back(controller)
     finally:
@@ -54,18 +54,20 @@ def _letter_there_and_back(controller: VNCController) -> Finding:
     """Type a letter and take it back. Do the same with a pasted character if characters without a key are pasted."""
     before = _at_rest(controller)
     if len(before) > _FRAMES_AT_REST:
-        return Finding("--", "typing", "not tried: the screen moves by itself, which would hide what a letter does")
+        return Finding(
+            "--", "typing", ("not checked: the screen moves by itself, which would hide the effect of a letter")
+        )
     controller.perform(TypeText(LETTER))
     if all(png in before for png in _glances(controller, _SHOWS_S)):
         return _no_letter(controller, before)
     if not _is_taken_back(controller, before):
         return Finding(
-            "FAIL", "typing", f"{LETTER!r} changed the screen, BackSpace did not undo it: focus an empty text field"
+            "FAIL", "typing", f"{LETTER!r} changed the screen, but BackSpace did not undo it: focus an empty text field"
         )
     if controller.quirks.text == "clipboard":
         return _pasted_there_and_back(controller, before)
     which = ", which one the desktop's keyboard layout decides," if controller.quirks.text == "ascii" else ""
-    return Finding("ok", "typing", f"a letter showed{which} and was taken back")
+    return Finding("ok", "typing", f"typing a letter works{which}")
 
 
 def _no_letter(controller: VNCController, before: set[bytes]) -> Finding:
@@ -74,13 +76,14 @@ def _no_letter(controller: VNCController, before: set[bytes]) -> Finding:
         return Finding(
             "FAIL",
             "typing",
-            f"the key {LETTER!r} changed nothing, and {BEYOND[0]!r} was pasted: the desktop's keyboard layout has no "
-            "Latin letters, give -o vnc_typing=clipboard or set another layout",
+            f"the key {LETTER!r} had no effect, but pasting {BEYOND[0]!r} worked. The keyboard layout has no "
+            "Latin letters: set vnc_typing=clipboard or another layout",
         )
     return Finding(
         "--",
         "typing",
-        "nothing changed: focus a text field to check typing (a read-only server too takes no keys, and never says so)",
+        "typing changed nothing: focus a text field to check typing (a read-only server drops keys too, without "
+        "an error)",
     )
 
 
@@ -88,11 +91,13 @@ def _pasted_there_and_back(controller: Controller, before: set[bytes]) -> Findin
     try:
         controller.perform(TypeText(BEYOND[0]))
     except ActionError as exc:
-        return Finding("--", "typing", f"a letter showed and was taken back, {BEYOND[0]!r} was not taken: {exc}")
+        return Finding("--", "typing", f"typing a letter works; pasting {BEYOND[0]!r} failed: {exc}")
     shown = any(png not in before for png in _glances(controller, _SHOWS_S))
     if shown and _is_taken_back(controller, before):
-        return Finding("ok", "typing", f"a letter and {BEYOND[0]!r}, pasted, showed and were taken back")
-    return Finding("--", "typing", f"a letter showed and was taken back, {BEYOND[0]!r}, pasted, was not")
+        return Finding("ok", "typing", f"typing a letter and pasting {BEYOND[0]!r} work")
+    return Finding(
+        "--", "typing", (f"typing a letter works; pasting {BEYOND[0]!r} had no effect, or BackSpace did not undo it")
+    )
 
 
 def _at_rest(controller: VNCController) -> set[bytes]:
@@ -134,6 +139,6 @@ def check_lines(desktop: Desktop) -> Finding:
         controller.perform(TypeText(f"{LINE}\n{BEYOND}", press_enter=True))
         arrived = desktop.run(_TELLS_THE_LINES, timeout_s=LIMIT_S).stdout
     if arrived == f"{LINE}\n{BEYOND}\n":
-        said = f"{len(LINE)} signs arrived in xterm as they were typed, {BEYOND!r} by the clipboard"
+        said = f"typing {len(LINE)} characters and pasting {BEYOND!r} works in xterm"
         return Finding("ok", "typing", f"{said}; {controller.quirks}")
-    return Finding("FAIL", "typing", f"typed {LINE!r} and {BEYOND!r}, arrived in xterm {arrived!r}")
+    return Finding("FAIL", "typing", f"typed {LINE!r} and {BEYOND!r}, but xterm got {arrived!r}")

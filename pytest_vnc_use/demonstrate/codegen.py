@@ -56,11 +56,11 @@ class CodegenRequest:
             raise SettingsError(f"--out must be a Python file, such as 'tests/test_basket.py', got {str(self.out)!r}")
         if not os.access(self.out.parent, os.W_OK):
             raise SettingsError(
-                f"--out={str(self.out)!r}: {str(self.out.parent)!r} is no folder that can be written to"
+                f"--out={str(self.out)!r} must lie in a folder that can be written to, got {str(self.out.parent)!r}"
             )
         for path in (self.out, self.key.path):
             if path.exists():
-                raise SettingsError(f"{str(path)!r} exists and is not written over: give another --out, or remove it")
+                raise SettingsError(f"{str(path)!r} exists and is not overwritten: give another --out, or remove it")
 
 
 def write(wanted: CodegenRequest, shown: Shown) -> None:

@@ -79,7 +79,9 @@ def demonstrate(
     wanted.check()
     redactor = Redactor({name: VARIABLES.get(name, "") for name in wanted.secrets})
     if redactor.hide(settings.app) != settings.app:
-        raise SettingsError("--app holds a secret, which the test would contain: let the program read it elsewhere")
+        raise SettingsError(
+            "--app contains a secret, and the test would contain it too: let the program read it elsewhere"
+        )
     shown = _shown(settings, redactor, listen, say, secrets=bool(wanted.secrets))
     if not shown.steps:
         say("nothing was done, so nothing is written")
@@ -128,7 +130,7 @@ def _ends(session: ViewerSession) -> Iterator[None]:
 
 def _tell(wanted: CodegenRequest, settings: Settings, say: Say) -> None:
     if not wanted.expect:
-        say("no claim was given: the one that is proposed holds where the screen ends as it did now; say it better")
+        say("no claim was given, so one is proposed: the screen ends as it did now. Write a better one")
     say(f"wrote {wanted.out} and {wanted.key.path}, with its pictures")
     default, (width, height) = Settings(), settings.screen_size
     shown = {

@@ -40,7 +40,7 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.protocols import Controller
 
 Say = Callable[[str], None]
-_INEXACT = "  which was not straight, or came with a click, and is recorded as a plain drag: look at its replay"
+_INEXACT = "  (not straight, or with a click in between: it is recorded as a plain drag; look at its replay)"
 HOVER_S = 0.5
 """The time without movement after which the pointer rests. Then it is moved there on the desktop."""
 _LOOK_AGAIN_S = 0.25
@@ -193,7 +193,8 @@ class ViewerSession:
     def _check_size(self) -> None:
         if self._desktop.size != self._size:
             raise SettingsError(
-                f"the desktop's size was {self._size} and is {self._desktop.size} now: a recording has one size"
+                f"the desktop's size changed from {self._size} to {self._desktop.size}, but a recording must have "
+                "one size"
             )
 
 
@@ -257,7 +258,7 @@ class Showing:
         if (found := self.ambient.hide(text)) != text:
             name = found.partition("<secret:")[2].partition(">")[0]
             raise SettingsError(
-                f"step {number} types the value of {name!r}, so nothing is written: name it as a secret, with "
+                f"step {number} types the value of {name!r}, so nothing is written: declare it as a secret, with "
                 f"--secret {name}, or as secrets={name!r} in the marker"
             )
         return replace(action, text=text)

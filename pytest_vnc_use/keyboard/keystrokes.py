@@ -79,8 +79,8 @@ class Means:
         if self.only_keysyms is not None and keysym not in self.only_keysyms:
             characters = "ASCII" if self.text == "ascii" else "Latin-1"
             raise ActionError(
-                f"this VNC server drops the key {name_of(keysym)!r}; "
-                f"it takes {characters}, F1 to F12 and the editing keys"
+                f"this VNC server does not support the key {name_of(keysym)!r}. It supports {characters}, F1 to "
+                "F12 and the editing keys"
             )
         return keysym
 

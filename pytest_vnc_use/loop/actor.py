@@ -132,7 +132,7 @@ class Actor:
         except DeadlineExceeded:
             if not isinstance(action, CallFunction):
                 self.controller.close()
-            error, told = "the run's time was up before it was done", (target.elements, target.crop)
+            error, told = "the run's time was up before the action was done", (target.elements, target.crop)
             return Effect(frame_before, "", error, None, Times(), (), "", *told)
         acted = time.monotonic()
         try:
@@ -213,7 +213,7 @@ def check_known(text: str, reveal: Callable[[str], str]) -> None:
     for mark in SECRET_MARK.finditer(text):
         if reveal(mark.group()) == mark.group():
             raise ActionError(
-                f"the secret {mark[1]!r} is not known here: declare it, as secrets=[{mark[1]!r}] in the marker, "
+                f"the secret {mark[1]!r} is not declared. Declare it: secrets=[{mark[1]!r}] in the marker, "
                 f"secrets={{{mark[1]!r}: …}} in Python, or --secret {mark[1]}"
             )
 
@@ -233,7 +233,10 @@ def perform_text(controller: Controller, action: TypeText | OpenAddress) -> None
         for each in chain(exc):
             each.__traceback__ = None  # its frames hold the keystrokes
         if isinstance(exc, ActionError) and not isinstance(exc, ActionInterrupted):
-            raise ActionError("the desktop cannot take a character of this text, which holds a secret") from None
+            raise ActionError(
+                "the desktop cannot type one character of this text. The text contains a secret, so the "
+                "character is not shown"
+            ) from None
         raise exc  # a bare `raise` would bring the frames back
 
 
@@ -253,7 +256,7 @@ def truncated(step: Step) -> Step:
 def readable(decision: Decision) -> Decision:
     """Return the decision without what no reader of its JSON can take. Raises PlannerError for its `params`."""
     if not is_shallow(decision.params):
-        raise PlannerError(f"the params that the planner finished with {TOO_DEEP}")
+        raise PlannerError(f"`params` of the finished planner {TOO_DEEP}")
     return dataclasses.replace(decision, proposals=tuple(map(_readable, decision.proposals)))
 
 
@@ -271,5 +274,5 @@ def functions_by_name(functions: Sequence[Callable[..., object]]) -> dict[str, C
     """Return the user's functions by name. Raises SettingsError if one has no name, or that of another."""
     names = [getattr(function, "__name__", "") for function in functions]
     if not all(names) or len(set(names)) != len(names):
-        raise SettingsError(f"functions must have names of their own, got {names!r}")
+        raise SettingsError(f"each function must have a name of its own, got {names!r}")
     return dict(zip(names, functions, strict=True))

@@ -43,8 +43,8 @@ class SealedCheckpoints:
         kind, _, seal = data[0].partition(" ")
         if not self.trust and not is_seal_of(seal, *self._parts(kind, data[1])):
             raise RunFolderError(
-                f"the checkpoint of run {self.run_id!r} was not written by you here, or was changed since; "
-                "if you trust it, pass --trust (trust=True)"
+                f"the checkpoint of run {self.run_id!r} was not written by you on this machine, or was changed "
+                "since. If you trust it, pass --trust (trust=True)"
             )
         return self.serializer.loads_typed((kind, data[1]))
 
@@ -63,6 +63,6 @@ def damage_as_error(run_id: str) -> Iterator[None]:
         if isinstance(exc, sqlite3.OperationalError) and "full" in str(exc):
             raise
         raise RunFolderError(
-            f"the checkpoints of run {run_id!r} are damaged ({type(exc).__name__}: {exc}): it cannot go on; what it "
-            "did stands in its run folder, start the task anew"
+            f"the checkpoints of run {run_id!r} are damaged ({type(exc).__name__}: {exc}), so it cannot continue. "
+            "Its run folder shows what it did; start the task again"
         ) from exc

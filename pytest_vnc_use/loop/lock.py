@@ -18,9 +18,7 @@ def only_driver(folder: RunFolder) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise RunFolderError(
-            f"run {folder.path.name!r} is being driven right now, by this or another process"
-        ) from None
+        raise RunFolderError(f"this or another process is carrying out run {folder.path.name!r} right now") from None
     try:
         yield
     finally:

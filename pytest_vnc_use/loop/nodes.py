@@ -43,14 +43,8 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.protocols import Planner
 
-INTERRUPTED = (
-    "the run was interrupted while this action was being carried out; whether it took effect is unknown, "
-    "look at the screen before repeating it"
-)
-SCREEN_CHANGED = (
-    "not carried out: the run stood still, and since then the screen is another one than this action was meant for; "
-    "look at it and decide anew"
-)
+INTERRUPTED = "the run stopped during this action, so its effect is unknown. Look at the screen before you repeat it"
+SCREEN_CHANGED = "not carried out: the screen changed while the run was stopped. Look at it and decide again"
 HALTED = "not carried out: an earlier action of this turn failed"
 
 
@@ -180,7 +174,9 @@ class Nodes:
                 return self._ended(Outcome.GAVE_UP, decision.words)
             case "act":
                 if not decision.proposals:
-                    raise PlannerError(f"{self._parts.planner.name} decided to act, and proposed nothing to do")
+                    raise PlannerError(
+                        f"{self._parts.planner.name} answered `act` without any action; it must propose at least one"
+                    )
                 pending = [to_json(self._parts.to_placeholders(proposal)) for proposal in decision.proposals]
                 afresh = CUAState(fingerprints=[]) if HANDED_OVER in decision.provider_details else CUAState()
                 return afresh | self._next(pending, steps=state["step"])

@@ -38,7 +38,9 @@ def check_unfinished(trace: Trace) -> None:
     outcome = trace.ended.outcome if trace.ended else None
     if outcome is not None:
         run_id = trace.path.name
-        raise RunFolderError(f"run {run_id!r} is over, it ended as {str(outcome)!r}; only an unfinished run goes on")
+        raise RunFolderError(
+            f"run {run_id!r} is over, it ended as {str(outcome)!r}; only an unfinished run can continue"
+        )
 
 
 def check_origin(trace: Trace, *, trust: bool) -> None:
@@ -47,8 +49,8 @@ def check_origin(trace: Trace, *, trust: bool) -> None:
         return
     named = ", ".join(_named_settings(trace.started)) or "nothing beside its task"
     raise SettingsError(
-        f"run {plain(trace.path.name)!r} was not made by you on this machine, or was changed since; it names {named}; "
-        "if you trust that, and what it is about to do, pass --trust (trust=True)"
+        f"run {plain(trace.path.name)!r} was not made by you on this machine, or was changed since. It uses "
+        f"{named}. If you trust it, pass --trust (trust=True)"
     )
 
 
@@ -66,29 +68,31 @@ def check_step(trace: Trace, step: int | None) -> None:
     """Raise RunFolderError if the run does not wait with this step."""
     if step is not None and (trace.asked is None or trace.asked.number != step):
         run_id = trace.path.name
-        raise RunFolderError(f"run {run_id!r} does not wait with step {step!r}; look which step it waits with now")
+        raise RunFolderError(
+            f"run {run_id!r} does not wait for an answer about step {step!r}; look which step it waits for now"
+        )
 
 
 def check_needs(started: RunStarted, settings: Settings, given: Given) -> None:
     """Raise SettingsError if something is missing that the run was started with; name it, and how to give it."""
     missing = "; ".join(_missing(started, settings, given))
     if missing:
-        raise SettingsError(f"run {started.run_id!r} cannot go on as it was started: {missing}")
+        raise SettingsError(f"run {started.run_id!r} cannot continue as it was started: {missing}")
 
 
 def _missing(started: RunStarted, settings: Settings, given: Given) -> Iterator[str]:
     for name in sorted(set(started.secrets) - set(given.secrets)):
-        yield f"its secret {name!r} is not given; give it again with --secret {name} (secrets={{{name!r}: …}})"
+        yield f"its secret {name!r} is missing: give it again with --secret {name} (secrets={{{name!r}: …}})"
     if functions := sorted(set(started.functions) - set(given.functions)):
-        yield f"its functions {', '.join(functions)} are not given; give them again as functions=[…] in Python"
+        yield f"its functions {', '.join(functions)} are missing: give them again as functions=[…] in Python"
     if given.planner is None:
         yield from _other_planner(started, settings, given.would_plan)
     if started.own_policy and not given.has_policy:
-        yield "it was started with a policy of its own; give it again as policy=…"
+        yield "it was started with a policy object: give it again as policy=…"
     elif (policy := started.settings.get("policy")) and not (settings.policy or given.has_policy):
-        yield f"it was ruled by the policy {plain(str(policy))!r}; give it again as policy=…"
+        yield f"its policy was {plain(str(policy))!r}: give it again as policy=…"
     if started.own_judge and started.expect and not given.has_judge:
-        yield "its claims were for a judge of its own; give it again as judge=…"
+        yield "it was started with a judge object: give it again as judge=…"
 
 
 def _other_planner(started: RunStarted, settings: Settings, would_plan: Callable[[], Planner]) -> Iterator[str]:
@@ -98,7 +102,13 @@ def _other_planner(started: RunStarted, settings: Settings, would_plan: Callable
     except VncUseError:  # there is none, or its key is missing, which is told as such where it is the right one
         name = started.planner if settings.planner and started.planner.startswith(settings.planner) else ""
     if name != started.planner:
-        would = f"and would be by {plain(name)!r} now" if name else "and now nobody could"
-        yield f"it was planned by {plain(started.planner)!r}, {would}; give it again as planner=… (--planner NAME)"
+        would = f"but now it would be {plain(name)!r}" if name else "but now there is none"
+        yield (
+            f"its planner was {plain(started.planner)!r}, {would}. Pass the same planner again (planner=…, "
+            "--planner NAME)"
+        )
     if excluded := sorted(set(started.settings.get("exclude") or ()) - set(settings.exclude)):
-        yield f"its planner was not to use {', '.join(map(plain, excluded))}; give that again as excluded_actions=[…]"
+        yield (
+            f"its planner was not allowed to use {', '.join(map(plain, excluded))}: give that again as "
+            "excluded_actions=[…]"
+        )

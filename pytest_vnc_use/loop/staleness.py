@@ -13,7 +13,7 @@ MOST_AGAIN = 2
 """So often one turn is asked for again; then its answer is taken, whatever the screen shows by then."""
 RUN_ENDS = (DeadlineExceeded, AnswerRefused, BudgetExceeded)
 """With one of these a run ends with an outcome of its own."""
-STALE = "the screen had changed again while this was decided: see whether the action still made sense"
+STALE = "the screen changed again during this decision: check whether the action still made sense"
 
 
 @dataclass(frozen=True)

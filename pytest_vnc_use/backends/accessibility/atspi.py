@@ -50,11 +50,11 @@ def probe(run: Callable[[list[str]], Ran], form: TypeAdapter[Nodes], *asked: str
     ran = run([_PYTHON, "-c", _PROBE.read_text(encoding="utf-8"), *asked])
     if ran.exit_code:
         reason = (ran.stderr.strip().splitlines() or [f"exit code {ran.exit_code}"])[-1]
-        raise DesktopError(f"the programs on this desktop cannot be asked for their elements: {reason}")
+        raise DesktopError(f"the accessibility probe failed on this desktop: {reason}")
     try:
         return form.validate_json(ran.stdout)
     except ValidationError as exc:
-        raise DesktopError(f"the programs on this desktop told of elements that make no sense: {exc}") from exc
+        raise DesktopError(f"the accessibility probe printed invalid data: {exc}") from exc
 
 
 def element_of(node: Node) -> Element:

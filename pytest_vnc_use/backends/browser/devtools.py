@@ -106,7 +106,7 @@ class Browser:
             if answer == "late":
                 shown = " ".join(self.text().split())
                 excerpt = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + " …"
-                raise ProductFailed(f"the page does not show {text!r} within {within_s:g} s, but {excerpt!r}")
+                raise ProductFailed(f"the page did not show {text!r} within {within_s:g} s. It showed {excerpt!r}")
             try:
                 answer = self._shows(text, deadline)
             except PageGone:
@@ -227,15 +227,15 @@ def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 
     """
     if not cdp:
         raise SettingsError(
-            "the page of a browser is read through Chrome's DevTools, and vnc_cdp does not say where they are: start "
-            "Chrome with --remote-debugging-port=9222, pass -o vnc_cdp=127.0.0.1:9222 (other programs cannot be read)"
+            "vnc_cdp must be the address of Chrome's DevTools, got ''. Start Chrome with "
+            "--remote-debugging-port=9222 and pass -o vnc_cdp=127.0.0.1:9222. No other program's page can be read"
         )
     if not cdp.endswith(_PORT_FILE):
         return Browser(cdp, timeout_s=timeout_s)
     try:
         port, _, _ = read_file(cdp).partition("\n")
     except (FileNotFoundError, FileUnreadable) as exc:
-        raise DesktopError(f"no browser has been started with --remote-debugging-port=0 so far: {exc}") from exc
+        raise DesktopError(f"no browser has been started with --remote-debugging-port=0 yet: {exc}") from exc
     return Browser(f"127.0.0.1:{port}", timeout_s=timeout_s)
 
 

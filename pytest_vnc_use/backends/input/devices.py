@@ -65,8 +65,8 @@ class Pointer:
         width, height = self._connection.framebuffer.size
         if not (isinstance(x, int) and isinstance(y, int) and 0 <= x < width and 0 <= y < height):
             raise ActionError(
-                f"the point {(x, y)!r} is not on the screen of {width} x {height} pixels; "
-                f"x goes from 0 to {width - 1} and y from 0 to {height - 1}"
+                f"the point {(x, y)!r} must be on the screen of {width} x {height} pixels: x from 0 to "
+                f"{width - 1}, y from 0 to {height - 1}"
             )
 
     def press(self, button: Button) -> None:

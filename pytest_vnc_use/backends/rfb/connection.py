@@ -138,12 +138,12 @@ class Connection:
         done = threading.Event()
         reactor.callFromThread(call, done.set)
         if not done.wait(_TAKEN_WITHIN_S):
-            self._give_up(f"the input for {self.server!r} has not been sent yet")
+            self._give_up(f"not all input for {self.server!r} has been sent yet")
 
     def round_trip(self, timeout_s: float) -> None:
         """Wait until the server `answers`. Without an answer, drop the connection and raise ConnectionLost."""
         if not self.answers(timeout_s):
-            self._give_up(f"{self.server!r} has not answered for {timeout_s} s")
+            self._give_up(f"{self.server!r} did not answer within {timeout_s} s")
 
     def answers(self, timeout_s: float) -> bool:
         """Return whether the server has answered a question that was sent after all other messages.
@@ -223,16 +223,16 @@ class Connection:
             )
 
     def _give_up(self, problem: str) -> NoReturn:
-        error = DesktopSilent(f"{problem}; the connection is dropped")
+        error = DesktopSilent(f"{problem}; the connection is closed")
         self.framebuffer.fail(error)
         self.drop()
         raise error
 
 
 def _not_whole(server: str, timeout_s: float) -> str:
-    return f"{server!r} has not sent its whole screen within {timeout_s} s"
+    return f"{server!r} did not send its whole screen within {timeout_s} s"
 
 
 def _check_password(password: str | None, wire: Wire) -> None:
     if password is not None and not password.isascii() and not wire.user:
-        raise SettingsError("a VNC password must hold ASCII characters only, and this one holds others")
+        raise SettingsError("the VNC password must contain only ASCII characters")

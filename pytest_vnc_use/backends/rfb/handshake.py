@@ -56,8 +56,8 @@ class ConnectionFactory(VNCDoToolFactory):
         problem = message_of(reason)
         if isinstance(reason.value, ValueError):  # Twisted's for a host that is no name in DNS, nor an IP address
             problem = (
-                f"{self.host!r} is no host name: its parts have 1 to 63 letters, digits and '-' each, '-' neither "
-                "first nor last. Give such a name, or the IP address"
+                f"the host {self.host!r} must be an IP address or a host name. Each part of a name has 1 to 63 "
+                "letters, digits and '-', and does not begin or end with '-'"
             )
         self.fail(DesktopRefused(f"no VNC connection to {self.server!r}: {problem}"))
 
@@ -71,13 +71,13 @@ class ConnectionFactory(VNCDoToolFactory):
             self.fail(DesktopRefused(f"the certificate of {self.server!r} is not accepted: {self.tls.problem}"))
         elif self.opened is None or not self.opened.handshaken:
             self.fail(DesktopRefused(self._early_end(tunnel_problem, reason)))
-        self.fail(ConnectionLost(f"the VNC connection to {self.server!r} is gone: {message_of(reason)}"))
+        self.fail(ConnectionLost(f"the VNC connection to {self.server!r} was lost: {message_of(reason)}"))
 
     def _early_end(self, tunnel_problem: str, reason: Failure) -> str:
         if self.tunnel and tunnel_problem:
             return f"no tunnel to {self.server!r} by `{self.tunnel}`: {tunnel_problem}"
         if self.tls and reason.type.__module__.startswith("OpenSSL"):
-            return f"{self.server!r} and this client agree on no TLS: {message_of(reason)}"
+            return f"{self.server!r} and this client found no common kind of TLS: {message_of(reason)}"
         return f"{self.server!r} closed the connection before it showed a screen"
 
     def fail(self, error: DesktopError) -> None:
@@ -114,7 +114,7 @@ class SecuredClient(VNCDoToolClient):
         if "X509" in self.security_used:
             return "TLS, with a certificate that was checked"
         if "TLS" in self.security_used:
-            return "TLS without a certificate, which somebody between can read and change"
+            return "TLS without a certificate, so someone on the network can read and change it"
         if self.factory.tls:
             return "wss, with a certificate that was checked"
         if self.factory.tunnel:
@@ -168,18 +168,18 @@ class SecuredClient(VNCDoToolClient):
 
     def _handle_vencrypt_version(self, block: bytes) -> None:
         if block < _VENCRYPT_VERSION:
-            raise ValueError(f"VeNCrypt of the version {block[0]}.{block[1]}, and 0.2 is spoken here")
+            raise ValueError(f"the server's VeNCrypt version must be 0.2, got {block[0]}.{block[1]}")
         self.transport.write(_VENCRYPT_VERSION)
         self.expect(self._handle_vencrypt_answer, 1)
 
     def _handle_vencrypt_answer(self, block: bytes) -> None:
         if block != b"\0":
-            raise ValueError("VeNCrypt 0.2 is refused")
+            raise ValueError("the server refused VeNCrypt 0.2")
         self.expect(self._handle_subtype_count, 1)
 
     def _handle_subtype_count(self, block: bytes) -> None:
         if not block[0]:
-            raise ValueError("VeNCrypt without a sub-type")
+            raise ValueError("the server offered no VeNCrypt sub-type")
         self.expect(self._handle_subtypes, 4 * block[0])
 
     def _handle_subtypes(self, block: bytes) -> None:
@@ -205,16 +205,16 @@ class SecuredClient(VNCDoToolClient):
         """Return whether what the sub-type asks for is there; refuse the connection where it is not."""
         name = security.NAMES[self._subtype]
         if name.endswith("Plain") and not self.factory.wire.user:
-            self._refuse(f"wants a user name ({name}), and none was given: set vnc_user")
+            self._refuse(f"wants a user name ({name}), but none is set: set vnc_user")
         elif not name.endswith("None") and self.factory.password is None:
-            self._refuse("wants a password, and none was given")
+            self._refuse("wants a password, but none is set")
         return not self._ended
 
     def _start_tls(self, block: bytes) -> None:
         if block != _ACCEPTED:
-            raise ValueError(f"{self.security_used} is offered, and then refused")
+            raise ValueError(f"the server offered {self.security_used}, then refused it")
         if self._packet:  # somebody between could have put it there
-            raise ValueError("bytes before TLS that belong behind it")
+            raise ValueError("the server sent bytes before the TLS handshake; they must come after it")
         anonymous = security.is_anonymous(self._subtype)
         self.factory.tls = ClientTls(self.factory.host, self.factory.wire, anonymous=anonymous)
         self.transport.startTLS(self.factory.tls.creator(), normal=not self.factory.tunnel)
@@ -241,7 +241,7 @@ class SecuredClient(VNCDoToolClient):
     def vncRequestPassword(self) -> None:
         """Answer the server's challenge; fail where no password was given."""
         if self.factory.password is None:
-            self._refuse("wants a password, and none was given")
+            self._refuse("wants a password, but none is set")
         else:
             # vncdotool's own way warns that its DES has moved
             self.transport.write(answer_challenge(self._challenge, self.factory.password))
@@ -274,7 +274,9 @@ class SecuredClient(VNCDoToolClient):
 
     def _break_off(self, reason: str) -> None:
         if self.handshaken:
-            self._end(ConnectionLost(f"{self.factory.server!r} sent what VNC does not allow: {reason}; it is left"))
+            self._end(
+                ConnectionLost(f"{self.factory.server!r} broke the VNC protocol: {reason}. The connection is closed")
+            )
         else:
             self._end(DesktopRefused(f"{self.factory.server!r} does not speak VNC as expected: {reason}"))
 
@@ -287,7 +289,7 @@ class SecuredClient(VNCDoToolClient):
 def check_text(length: bytes) -> None:
     """Raise ValueError if the announced text is too long to wait for."""
     if int.from_bytes(length, "big") > _MOST_TEXT_BYTES:
-        raise ValueError(f"a text of {int.from_bytes(length, 'big')!r} bytes")
+        raise ValueError(f"a text must have at most {_MOST_TEXT_BYTES} bytes, got {int.from_bytes(length, 'big')!r}")
 
 
 def message_of(reason: Failure) -> str:

@@ -93,18 +93,18 @@ def _websocket(server: str, wire: Wire) -> Place:
 
     url = parse_url(server)
     if wire.requires_tls and not url.secure:
-        raise SettingsError(f"{wire.demand} requires TLS, and ws:// has none: give wss://, got {server!r}")
+        raise SettingsError(f"{wire.demand} requires TLS, but ws:// has none: give wss://, got {server!r}")
     if url.secure and wire.tls in ("anonymous", "off"):
         raise SettingsError(
-            f"wss:// checks a certificate, and vnc_tls={wire.tls} wants none: leave it out, and name the certificate "
-            "by vnc_tls_fingerprint where nobody vouches for it"
+            f"wss:// always checks the certificate, but vnc_tls={wire.tls} switches the check off. Remove "
+            "vnc_tls. For a self-signed certificate set vnc_tls_fingerprint"
         )
     return Place(host=url.host, port=url.port, url=url)
 
 
 def _socket(path: str, wire: Wire) -> Place:
     if wire.tunnel:
-        raise SettingsError(f"--vnc-tunnel leads to host::port or host:display, not to a socket, got {path!r}")
+        raise SettingsError(f"--vnc-tunnel needs host::port or host:display, got the socket {path!r}")
     if not os.path.exists(path):  # noqa: PTH110  # Path.exists raises for a folder that may not be looked into
         raise DesktopRefused(f"there is no unix socket {path!r}")
     return Place(path=path)

@@ -173,7 +173,7 @@ class DesktopProtocol(SecuredClient):
                 self.takes_scancodes = True
                 self._doConnection()
             case _:
-                raise ValueError(f"a rectangle in the unknown encoding {encoding!r}")
+                raise ValueError(f"unknown encoding {encoding!r}")
 
     def _read_on(self, block: bytes | None, reading: Reading, area: Area) -> None:
         try:
@@ -197,14 +197,16 @@ class DesktopProtocol(SecuredClient):
     def _check(self, area: Area) -> None:
         """Raise ValueError if an area leaves the screen, or an update holds more than any server has to send."""
         if not area.is_within(self.width, self.height):
-            raise ValueError(f"{area!r} on a screen of {self.width} x {self.height} pixels")
+            raise ValueError(f"the rectangle {area!r} must lie on the screen of {self.width} x {self.height} pixels")
         self._pixels_of_update += area.size
         if self._pixels_of_update > _MOST_SCREENS_AN_UPDATE * self.width * self.height + Trial.PIXELS:
-            raise ValueError(f"an update of more than {_MOST_SCREENS_AN_UPDATE} whole screens")
+            raise ValueError(f"an update must have at most {_MOST_SCREENS_AN_UPDATE} times the pixels of the screen")
 
     def _expect_cursor(self, area: Area) -> None:
         if area.size > _MOST_CURSOR_PIXELS:
-            raise ValueError(f"a pointer of {area.width} x {area.height} pixels")
+            raise ValueError(
+                f"the pointer must have at most {_MOST_CURSOR_PIXELS} pixels, got {area.width} x {area.height}"
+            )
         length = area.size * self.bypp + (area.width + 7) // 8 * area.height
         self.expect(self._handleDecodePsuedoCursor, length, area.x, area.y, area.width, area.height)
 
@@ -212,16 +214,14 @@ class DesktopProtocol(SecuredClient):
         """Start anew with another size of the screen."""
         self._resizes += 1
         if self._resizes > _MOST_RESIZES_AN_UPDATE:
-            raise ValueError(f"an update with more than {_MOST_RESIZES_AN_UPDATE} sizes of the screen")
+            raise ValueError(f"an update must change the screen's size at most {_MOST_RESIZES_AN_UPDATE} times")
         self._rectangles.clear()
         self._resized = True
         self._resize(width, height)
 
     def _resize(self, width: int, height: int) -> None:
         if not 1 <= width * height <= _MOST_SCREEN_PIXELS:
-            raise ValueError(
-                f"a screen of {width} x {height} pixels, between 1 and {_MOST_SCREEN_PIXELS} in all are right"
-            )
+            raise ValueError(f"the screen must have 1 to {_MOST_SCREEN_PIXELS} pixels in all, got {width} x {height}")
         self.width, self.height = width, height
         self.factory.framebuffer.resize(width, height)
 

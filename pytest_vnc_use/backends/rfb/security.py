@@ -78,18 +78,20 @@ def choose(offered: bytes, wire: Wire, situation: Situation) -> int:
         return found
     if order == (VENCRYPT,):
         raise Unfit(
-            f"offers {names(offered)}, and {wire.demand} requires TLS, so nothing was sent. Somebody between may have "
-            "taken TLS out; else let the server offer VeNCrypt with X509Vnc or X509Plain"
+            f"offers {names(offered)}, but {wire.demand} requires TLS. Nothing was sent. Someone on the network "
+            "may have removed the offer of TLS. If not, make the server offer VeNCrypt with X509Vnc or X509Plain"
         )
     raise Unfit(f"offers {names(offered)}: {_remedy(offered, wire, situation)}")
 
 
 def _remedy(offered: bytes, wire: Wire, situation: Situation) -> str:
     if VENCRYPT in offered and not situation.can_start_tls:
-        return "VeNCrypt is not spoken through a WebSocket: let it offer VncAuth or None, and use wss:// for TLS"
+        return (
+            "VeNCrypt does not work through a WebSocket. Make the server offer VncAuth or None, and use wss:// for TLS"
+        )
     if VENCRYPT in offered and wire.tls == "off":
-        return "set vnc_tls=auto, as vnc_tls=off allows no TLS; or let it offer VncAuth or None"
-    return "let it offer VncAuth, None or VeNCrypt, which are spoken here"
+        return "vnc_tls=off allows no TLS. Set vnc_tls=auto, or make the server offer VncAuth or None"
+    return "make the server offer VncAuth, None or VeNCrypt"
 
 
 def choose_subtype(offered: Sequence[int], wire: Wire, *, has_password: bool) -> int:
@@ -103,10 +105,10 @@ def choose_subtype(offered: Sequence[int], wire: Wire, *, has_password: bool) ->
     told = f"offers VeNCrypt with {names(offered)}"
     if any(_NUMBERS[name] in offered for name in _ANONYMOUS):
         raise OnlyAnonymous(
-            f"{told}: TLS without a certificate, which somebody between can read and change. Let it offer X509Vnc or "
-            "X509Plain, or accept that by vnc_tls=anonymous"
+            f"{told}, all without a certificate. Someone on the network can read and change such a connection. "
+            "Make the server offer X509Vnc or X509Plain, or set vnc_tls=anonymous to accept it"
         )
-    raise Unfit(f"{told}: let it offer X509Vnc, X509Plain or X509None")
+    raise Unfit(f"{told}: make the server offer X509Vnc, X509Plain or X509None")
 
 
 def _by_credentials(kinds: tuple[str, str, str], user: str, has_password: bool) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ Motion = Union[MouseDown, MouseUp, Move, Scroll, KeyDown, KeyUp]
 _LOOK_AGAIN_S = 1 / 30
 _MOST_TEXT_BYTES = 1 << 20
 _VERSION = b"RFB 003.008\n"
-_IN_USE = "another viewer has this desktop already, and only one is served"
+_IN_USE = "this desktop already has a viewer, and only one is allowed"
 _BUTTONS: Sequence[Button] = ("left", "middle", "right")
 _WHEEL: Sequence[Direction] = ("up", "down", "left", "right")
 _ARROW = ("X       ", "XX      ", "XXX     ", "XXXX    ", "XXXXX   ", "XXXXXX  ", "XXXXXXX ", "XXXX    ", "X  XX   ")
@@ -75,7 +75,7 @@ class ViewerServer:
         try:
             listening = blockingCallFromThread(reactor, endpoint(reactor, port, interface=host).listen, factory)
         except (CannotListenError, OSError) as exc:
-            raise SettingsError(f"--listen={listen!r} is not free, or no address of this machine: {exc}") from exc
+            raise SettingsError(f"--listen={listen!r} is not a free address of this machine: {exc}") from exc
         self._listening: Any = listening
         shown = f"[{host}]" if ":" in host else host
         self.address = f"{shown}::{listening.getHost().port}"
@@ -107,8 +107,8 @@ def _address(listen: str, password: str | None) -> tuple[str, int]:
         raise SettingsError(f"--listen must be host::port or host:display, got {listen!r}") from exc
     if password is None and not _is_here(host):
         raise SettingsError(
-            f"--listen={listen!r} would let anybody in: give a password (--password-env), or listen at localhost, and "
-            "come from elsewhere through `ssh -L`"
+            f"--listen={listen!r} would let anybody in without a password. Give a password (--password-env), or "
+            "listen at localhost and connect from elsewhere through `ssh -L`"
         )
     return host, port
 
@@ -222,7 +222,7 @@ class _Viewer(Protocol):
             case MsgC2S.CLIENT_CUT_TEXT:
                 yield from self._passed_over(*struct.unpack("!xxxI", (yield 7)))
             case _:
-                raise ValueError(f"a message of the unknown kind {kind!r}")
+                raise ValueError(f"the viewer sent a message of the unknown kind {kind!r}")
 
     def _passed_over(self, length: int) -> Talk:
         while length:
@@ -235,7 +235,7 @@ class _Viewer(Protocol):
     def _set_format(self, block: bytes) -> None:
         self._format = PixelFormat.from_bytes(block)
         if not self._format.truecolor or self._format.bpp not in (8, 16, 32):
-            raise ValueError(f"pixels of the form {self._format!r}")
+            raise ValueError(f"the viewer asked for the unknown pixel format {self._format!r}")
 
     def _requested(self, incremental: bool, x: int, y: int, width: int, height: int) -> None:
         if not incremental:

@@ -74,10 +74,7 @@ class ServerQuirks(Means):
     def pasting(self) -> ServerQuirks:
         """Return these quirks with all text pasted. Raises SettingsError where the server has no clipboard for that."""
         if self.text != "clipboard":
-            raise SettingsError(
-                "text can be typed by the clipboard only where the VNC server offers the extended clipboard, as "
-                "TigerVNC does, and this one does not: let it be typed by keys"
-            )
+            raise SettingsError("this VNC server has no extended clipboard (TigerVNC has one). Set vnc_typing=keys")
         return replace(self, text="clipboard only")
 
     def __str__(self) -> str:

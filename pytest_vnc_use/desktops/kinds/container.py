@@ -58,7 +58,7 @@ class ContainerDesktop(RemoteDesktop):
         connect: Connect,
         place: Path | None = None,
     ) -> None:
-        check_linux("container", "whose /proc tells which processes a desktop has here")
+        check_linux("container", "because /proc there lists the processes of a desktop")
         check_size(size)
         if not image or image.startswith("-") or image != "".join(image.split()):
             raise SettingsError(f"an image must have a name, such as 'desktop:latest', got {image!r}")
@@ -190,7 +190,9 @@ class ContainerDesktop(RemoteDesktop):
 
     def _remote_exec(self, wish: str) -> RemoteExec:
         if self._kept_logs is not None:
-            raise DesktopError(f"cannot {wish}: the desktop is stopped, and its container gone; do it before that")
+            raise DesktopError(
+                f"cannot {wish}: the desktop is stopped, and its container is removed; do it before stop()"
+            )
         return self._remote
 
 
@@ -202,12 +204,14 @@ def _environment(entries: Sequence[str]) -> dict[str, str]:
 def _variable(entry: str) -> tuple[str, str]:
     name, equals, value = entry.partition("=")
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
-        raise SettingsError(f"a container's variable must be NAME=VALUE, or NAME to hand it on, got {entry!r}")
+        raise SettingsError(
+            f"a container's variable must be NAME=VALUE, or NAME for the value it has here, got {entry!r}"
+        )
     if not equals and name not in os.environ:
-        raise SettingsError(f"a container's variable that is handed on must be set here, got {entry!r}; or NAME=VALUE")
+        raise SettingsError(f"the variable {entry!r} is not set on this machine: set it, or write NAME=VALUE")
     value = value if equals else os.environ[name]
     if "\n" in value:
-        raise SettingsError(f"a container's variable must be one line, got {name!r} with several")
+        raise SettingsError(f"the variable {name!r} must be one line, got several")
     return name, value
 
 
@@ -215,8 +219,10 @@ def _volume(text: str) -> tuple[str, str, str]:
     """Return (here, there, "ro" or "rw"), with `here` absolute."""
     parts = re.fullmatch(r"([^:]+):(/[^:]*)(?::(ro|rw))?", text)
     if parts is None:
-        raise SettingsError(f"a volume must be HERE:THERE or HERE:THERE:ro, THERE from the root on, got {text!r}")
+        raise SettingsError(
+            f"a volume must be HERE:THERE or HERE:THERE:ro with an absolute path in the container, got {text!r}"
+        )
     here = Path(parts[1]).expanduser().absolute()
     if not here.exists():
-        raise SettingsError(f"a volume must be a folder or file that is here, got {text!r}: there is no {str(here)!r}")
+        raise SettingsError(f"a volume must be an existing folder or file, got {text!r}: there is no {str(here)!r}")
     return str(here), parts[2], parts[3] or "rw"

@@ -76,15 +76,15 @@ class Engine:
 
     def published_port(self, name: str, port: int) -> int:
         """Return the port of 127.0.0.1 that leads to `port` of a running container."""
-        ports = self._ask("tell the container's port", lambda: self._inspect(name).network_settings.ports or {})
+        ports = self._ask("find the container's port", lambda: self._inspect(name).network_settings.ports or {})
         published = ports.get(f"{port}/tcp")
         if not published:
-            raise DesktopError(f"{self.name} has not published port {port!r} of the container {name!r}")
+            raise DesktopError(f"{self.name} did not publish port {port!r} of the container {name!r}")
         return int(published[0]["HostPort"])
 
     def end(self, name: str) -> str:
         """Return how a container ended, such as `exited with 3`; empty while it runs."""
-        state = self._ask("tell the container's state", lambda: self._inspect(name).state)
+        state = self._ask("read the container's state", lambda: self._inspect(name).state)
         return "" if state.running else f"exited with {state.exit_code}"
 
     def logs(self, name: str) -> str:
@@ -93,7 +93,7 @@ class Engine:
         The engine is asked for all of it: where a line was printed in pieces, Podman 4.3 reverses it if only the last
         lines are asked for.
         """
-        printed = self._ask("tell what the container printed", lambda: self._client.container.logs(name))
+        printed = self._ask("read what the container printed", lambda: self._client.container.logs(name))
         return str(printed)[-_LOG_CHARACTERS:]
 
     def removal(self, name: str) -> list[list[str]]:
@@ -111,7 +111,7 @@ class Engine:
             lambda: client.container.list(all=True, filters=[("label", f"{_MACHINE}={machine}")]),
         )
         for container in containers:
-            self._ask("remove what was left behind", partial(_remove_unless_owned, container))
+            self._ask("remove containers of earlier sessions", partial(_remove_unless_owned, container))
 
     def _inspect(self, name: str) -> Container:
         return self._client.container.inspect(name)
@@ -124,7 +124,7 @@ class Engine:
         except DockerException as exc:
             raise DesktopError("; ".join(filter(None, [f"{self.name} cannot {wish}: {_said(exc)}", advice]))) from exc
         except DeadlineExceeded as exc:
-            raise DesktopRefused(f"{self.name} cannot {wish}: it has not answered within {limit_s:g} s") from exc
+            raise DesktopRefused(f"{self.name} cannot {wish}: it did not answer within {limit_s:g} s") from exc
 
 
 def find_engine(wanted: str = "") -> Engine:

@@ -66,7 +66,7 @@ class AddressDesktop(RemoteDesktop):
             if not await_screen(screen, partial(same_screen, self._start), Deadline(_RESET_S)):
                 problem = f"the screen of {self._server!r} is not as it was when it was leased"
                 raise DesktopError(
-                    f"{problem}, {_RESET_S:g} s after what the test started was ended; reset it yourself"
+                    f"{problem}, although all programs of the test ended {_RESET_S:g} s ago. Reset the desktop by hand"
                 )
 
     def stop(self) -> None:
@@ -88,7 +88,7 @@ class AddressDesktop(RemoteDesktop):
         except AuthenticationFailed:
             return ""  # somebody answers
         except DesktopError as exc:
-            return f"the server at {self._server!r} is gone, and the program ended: {exc}"
+            return f"the server at {self._server!r} cannot be reached, and the program ended: {exc}"
         return ""
 
     def _look(self) -> bytes:
@@ -100,8 +100,8 @@ class AddressDesktop(RemoteDesktop):
     def _remote_exec(self, wish: str) -> RemoteExec:
         if self._remote is None:
             raise DesktopError(
-                f"cannot {wish}: the desktop at {self._server!r} is reached through VNC only; say how to run a command "
-                "there (--vnc-exec='docker exec -i NAME' or 'ssh HOST'), or let the test start a desktop "
+                f"cannot {wish}: only VNC reaches the desktop at {self._server!r}. Say how a command runs there "
+                "(--vnc-exec='docker exec -i NAME' or 'ssh HOST'), or let the test start a desktop "
                 "(--vnc-server=xvnc, qt or container:IMAGE)"
             )
         self._was_used = True

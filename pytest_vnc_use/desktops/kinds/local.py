@@ -136,15 +136,17 @@ class StartedDesktop:
 
     def _check_not_stopped(self, wish: str) -> None:
         if self._last_fault is not None:
-            raise DesktopError(f"cannot {wish}: the desktop is stopped, and its working folder gone; do it before that")
+            raise DesktopError(
+                f"cannot {wish}: the desktop is stopped, and its working folder is removed; do it before stop()"
+            )
 
 
 def check_linux(means: str, reason: str) -> None:
     """Raise DesktopError if this is not Linux."""
     if sys.platform != "linux":
         raise DesktopError(
-            f"a desktop started by {means!r} needs Linux, {reason}, got {sys.platform!r}; "
-            "give the address of a VNC server, such as --vnc-server=host::5901"
+            f"a desktop started by {means!r} needs Linux, {reason}, got {sys.platform!r}. Give the address of a "
+            "VNC server instead, such as --vnc-server=host::5901"
         )
 
 

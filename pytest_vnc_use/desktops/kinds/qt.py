@@ -56,7 +56,7 @@ class QtDesktop(StartedDesktop):
         inherited: Mapping[str, str] | None = None,
         is_open: bool = False,
     ) -> None:
-        check_linux("qt", "where PySide6 brings Qt's VNC platform")
+        check_linux("qt", "because PySide6 brings Qt's VNC platform there only")
         check_size(size)
         is_closed = not is_open and _check_closable()
         super().__init__({**(environment or {}), **_COMMON, "QT_QPA_PLATFORM": "offscreen"}, place, inherited)
@@ -95,7 +95,9 @@ class QtDesktop(StartedDesktop):
         Raises DesktopError before a program is launched.
         """
         if not self._server:
-            raise DesktopError("there is no screen: no program was launched, and with Qt the program is the desktop")
+            raise DesktopError(
+                "the desktop has no screen yet: launch a program first. With --vnc-server=qt the program is the desktop"
+            )
         return self._server
 
     @property
@@ -124,9 +126,9 @@ def _check_closable() -> bool:
     if not reason or is_in_container():
         return not reason
     raise SettingsError(
-        "Qt's VNC server listens on all interfaces without a password, and this machine allows no network namespace to "
-        f"close it in ({reason}): allow unprivileged user namespaces, or run the tests in a container, or take "
-        "--vnc-server=xvnc; with a firewall before it, -o vnc_qt_open=true starts it as it is"
+        "Qt's VNC server has no password and listens on all interfaces. This machine allows no network namespace "
+        f"to protect it ({reason}). Allow unprivileged user namespaces, run in a container, or use "
+        "--vnc-server=xvnc. Behind a firewall, -o vnc_qt_open=true starts it unprotected"
     )
 
 

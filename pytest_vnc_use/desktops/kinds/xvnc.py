@@ -68,7 +68,7 @@ class XvncDesktop(StartedDesktop):
         window_manager: bool = True,
         inherited: Mapping[str, str] | None = None,
     ) -> None:
-        check_linux("xvnc", "for which TigerVNC's X server is made")
+        check_linux("xvnc", "because TigerVNC's X server is made for it")
         check_size(size)
         if depth not in DEPTHS:
             raise SettingsError(f"a screen's depth must be one of {DEPTHS} bits a pixel, got {depth!r}")
@@ -230,5 +230,5 @@ def _installed_server() -> str:
 
 def _check_socket_path(path: str) -> None:
     if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH:
-        problem = f"a unix socket's path has at most {_LONGEST_SOCKET_PATH} bytes, got {path!r}"
+        problem = f"a unix socket's path must have at most {_LONGEST_SOCKET_PATH} bytes, got {path!r}"
         raise DesktopError(f"{problem}; set TMPDIR to a shorter folder")

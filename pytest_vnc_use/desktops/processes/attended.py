@@ -102,9 +102,7 @@ class Attended:
         self._sitter.kill()  # if it has not answered; else it ends by itself
         self._sitter.wait()
         self._close()
-        raise OSError(
-            int(number), os.strerror(int(number)) if int(number) else "its sitter has ended, or does not answer"
-        )
+        raise OSError(int(number), os.strerror(int(number)) if int(number) else "its sitter ended, or does not answer")
 
     def _exit_code(self, timeout_s: float | None) -> int | None:
         if self._code is None and (line := self._line(b"exited ", timeout_s=timeout_s)) is not None:

@@ -79,8 +79,8 @@ class RemoteExec:
             done = self._call(self.words(["sh", "-c", _RUN, "sh", *command], part), timeout_s)
         except subprocess.TimeoutExpired as exc:
             self.end(part)
-            problem = f"the command {shlex.join(command)!r} has not ended within {timeout_s:g} s"
-            advice = "give it a longer timeout_s; what it leaves in the background must not hold its output"
+            problem = f"the command {shlex.join(command)!r} did not end within {timeout_s:g} s"
+            advice = "give it a longer timeout_s; what it leaves in the background must not keep its output open"
             raise DesktopError(f"{problem}; {advice}") from exc
         self._check_started(command[0], done)
         stdout, stderr = (text.decode("utf-8", "replace") for text in (done.stdout[len(_HERE) :], done.stderr))
@@ -125,7 +125,7 @@ class RemoteExec:
             raise DesktopError(f"cannot write {name!r} in the program's working folder: {_last_line(done.stderr)}")
         if (arrived := int(done.stdout[len(_HERE) :])) != len(content):
             problem = f"cannot write {name!r}: {arrived} of {len(content)} bytes arrived"
-            raise DesktopError(f"{problem}; {self!s} must hand on its input, as 'docker exec -i' does")
+            raise DesktopError(f"{problem}; {self!s} must pass standard input to the command, as 'docker exec -i' does")
 
     def words(self, command: Sequence[str], part: str) -> list[str]:
         """Return the command here that runs `command` there, as that part of what is started."""
@@ -136,7 +136,7 @@ class RemoteExec:
         try:
             self._check_led_there(self._call(self.ending(part), _END_S))
         except subprocess.TimeoutExpired as exc:
-            raise DesktopError(f"{self!s} has not ended what runs there within {_END_S:g} s") from exc
+            raise DesktopError(f"{self!s} did not stop the programs of the test within {_END_S:g} s") from exc
 
     def ending(self, part: str = "") -> list[str]:
         """Return the command here that does what `end` does, for the cleanup after this process."""
@@ -160,7 +160,7 @@ class RemoteExec:
         try:
             return self._call(words, _FILE_S, given)
         except subprocess.TimeoutExpired as exc:
-            raise DesktopError(f"{self!s} has not answered within {_FILE_S:g} s") from exc
+            raise DesktopError(f"{self!s} did not answer within {_FILE_S:g} s") from exc
 
     def _call(self, words: Sequence[str], timeout_s: float, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         """Run a command here, in a session of its own.
@@ -203,7 +203,7 @@ def _filled(word: str, known: dict[str, str], server: str) -> str:
     def value(name: re.Match[str]) -> str:
         if name[1] not in known:
             has = " and ".join(known) or "neither host nor port"
-            raise SettingsError(f"--vnc-exec has no value for {name[0]!r}: the desktop at {server!r} has {has}")
+            raise SettingsError(f"--vnc-exec contains {name[0]!r}, but the address {server!r} has {has}")
         return known[name[1]]
 
     return re.sub(r"\{(\w+)\}", value, word)
@@ -222,7 +222,7 @@ def _check_regular(
     done: subprocess.CompletedProcess[bytes], wish: str, kind: type[DesktopError] = DesktopError
 ) -> None:
     if done.returncode == _NOT_REGULAR:
-        problem = "it is no regular file, but a directory, a pipe, a device or a link to itself"
+        problem = "it must be a regular file, it is a directory, a pipe, a device or a link to itself"
         raise kind(f"cannot {wish} in the program's working folder: {problem}")
 
 
@@ -237,4 +237,4 @@ def _inside(name: str) -> str:
 
 
 def _last_line(text: bytes) -> str:
-    return (text.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
+    return (text.decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"])[-1]

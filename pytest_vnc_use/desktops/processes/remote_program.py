@@ -154,7 +154,9 @@ class RemoteDesktop(ABC):
 
     def _screen(self, wish: str) -> Controller:
         if self._connect is None:
-            raise DesktopError(f"cannot {wish}: this desktop cannot look at its screen; give `connect`")
+            raise DesktopError(
+                f"cannot {wish}: this desktop has no VNC connection to look at its screen; give `connect`"
+            )
         return self._connect(self.server, self.password)
 
     def _end_program(self) -> None:

@@ -158,7 +158,7 @@ class Session:
             try:
                 code = attended.wait(timeout_s)
             except subprocess.TimeoutExpired as exc:
-                problem = f"the command {_shown(command)!r} has not ended within {timeout_s:g} s"
+                problem = f"the command {_shown(command)!r} did not end within {timeout_s:g} s"
                 raise DesktopError(f"{problem}; give it a longer timeout_s, or end it with '&' in a shell") from exc
             finally:
                 if attended.poll() is None:
@@ -336,7 +336,7 @@ def _check_ended(left: Mapping[int, str]) -> None:
     if left:
         named = ", ".join(f"{pid} ({name!r})" for pid, name in left.items())
         remedy = f"end it with: sudo kill -9 {' '.join(map(str, left))}"
-        raise DesktopError(f"cannot end process {named}, which is another user's, or hangs; {remedy}")
+        raise DesktopError(f"cannot end process {named}: it belongs to another user, or it hangs; {remedy}")
 
 
 def _remove(path: Path) -> None:

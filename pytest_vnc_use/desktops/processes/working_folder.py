@@ -25,7 +25,7 @@ _OF_FILE = frozenset({errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO})
 def too_large(size: int) -> str:
     """Return the message for a file that is too large to be read."""
     advice = "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
-    return f"it has {size:,} bytes, more than the {MOST_BYTES:,} that are read; {advice}"
+    return f"it must have at most {MOST_BYTES:,} bytes, it has {size:,}; {advice}"
 
 
 class NotText(OSError):
@@ -118,5 +118,5 @@ def _check_regular(descriptor: int) -> int:
     """Return the size of a regular file. Raises OSError for anything else: a pipe's output may never end."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        raise NotText("it is no regular file, but a directory, a pipe or a device")
+        raise NotText("it must be a regular file, it is a directory, a pipe or a device")
     return status.st_size

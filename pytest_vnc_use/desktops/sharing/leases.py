@@ -59,7 +59,7 @@ class LeasedDesktop(AddressDesktop):
             if self._remote:
                 self.reset()
         except DesktopError as exc:
-            warnings.warn(f"{exc}; the next test starts with it", stacklevel=3)
+            warnings.warn(f"{exc}; the next test will start on this changed screen", stacklevel=3)
         finally:
             self._program = program
             super().stop()
@@ -104,7 +104,7 @@ def lease(
                 return Lease(server, lock)
         if time.monotonic() >= deadline_s:
             held = "; ".join(f"{server!r} by {_holder(_path(canonical(server, tunnel), folder))}" for server in servers)
-            raise DesktopRefused(f"no desktop came free within {timeout_s:g} s; held: {held}")
+            raise DesktopRefused(f"all desktops were in use for {timeout_s:g} s. In use: {held}")
         time.sleep(poll_s)
         poll_s = min(2 * poll_s, _POLL_S)
 
@@ -129,7 +129,7 @@ def _make_own_folder(folder: Path) -> None:
     except OSError as exc:
         raise DesktopError(f"cannot make the folder of locks {str(folder)!r}: {exc.strerror}; {_REMEDY}") from exc
     if not stat.S_ISDIR(found.st_mode) or (sys.platform != "win32" and found.st_uid != os.getuid()):
-        raise DesktopError(f"the folder of locks must be a folder of this user's, got {str(folder)!r}; {_REMEDY}")
+        raise DesktopError(f"the folder of locks must belong to this user, got {str(folder)!r}; {_REMEDY}")
 
 
 def _made(folder: Path) -> os.stat_result | None:

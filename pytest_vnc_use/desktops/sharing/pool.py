@@ -52,7 +52,7 @@ class ManagedDesktops:
     """
 
     def __init__(self, count: int, start: Start, folder: Path | None = None) -> None:
-        check_linux("xvnc", "for which TigerVNC's X server is made")
+        check_linux("xvnc", "because TigerVNC's X server is made for it")
         _check_count(count)
         self._slots = [f"managed {number}" for number in range(1, count + 1)]
         self._start = start
@@ -194,7 +194,9 @@ class ManagedDesktop:
     @property
     def _used(self) -> Startable:
         if self._last:
-            raise DesktopError("the desktop was given back, and may be another test's by now; use it before its stop()")
+            raise DesktopError(
+                "the desktop was already returned to the pool, and another test may use it. Use it before stop()"
+            )
         return self._desktop
 
 
@@ -207,7 +209,7 @@ def _check_count(count: int) -> None:
         raise SettingsError(f"the number of desktops must be at least 1, got {count!r}")
     for limit, what in _limits():
         if count > limit:
-            raise SettingsError(f"the number of desktops must be at most {limit}, for which {what}, got {count!r}")
+            raise SettingsError(f"the number of desktops must be at most {limit}, because {what}, got {count!r}")
 
 
 def _limits() -> list[tuple[int, str]]:
@@ -216,7 +218,7 @@ def _limits() -> list[tuple[int, str]]:
 
     memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
     processes = resource.getrlimit(resource.RLIMIT_NPROC)[0]
-    limits = [(memory_mb // _MEMORY_MB, f"this machine has the memory ({memory_mb} MB, {_MEMORY_MB} MB each)")]
+    limits = [(memory_mb // _MEMORY_MB, f"this machine has no memory for more ({memory_mb} MB, {_MEMORY_MB} MB each)")]
     if processes != resource.RLIM_INFINITY:
-        limits.append((processes // _PROCESSES, f"ulimit -u lets this user have the processes ({_PROCESSES} each)"))
+        limits.append((processes // _PROCESSES, f"ulimit -u allows this user no more processes ({_PROCESSES} each)"))
     return limits

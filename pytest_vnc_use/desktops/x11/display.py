@@ -123,7 +123,7 @@ class XDisplay:
         body = self._receive(4 * length)
         if status != _ACCEPTED:
             reason = body.decode("latin-1").strip("\0\n ")
-            raise ConnectionLost(f"the X server refused this process, which started it: {reason}")
+            raise ConnectionLost(f"the X server refused a connection of the process that started it: {reason}")
         vendor_length, formats, first_keycode, last_keycode = struct.unpack_from("<16xHxxxBxxxxBB", body)
         screen = 32 + vendor_length + -vendor_length % 4 + 8 * formats
         return int(struct.unpack_from("<I", body, screen)[0]), range(first_keycode, last_keycode + 1)
@@ -140,7 +140,7 @@ class XDisplay:
         try:
             self._socket.sendall(message)
         except OSError as exc:
-            raise ConnectionLost(f"the X server takes no requests any more: {exc}") from exc
+            raise ConnectionLost(f"the X server no longer takes requests: {exc}") from exc
 
     def _receive(self, count: int) -> bytes:
         received = bytearray(count)

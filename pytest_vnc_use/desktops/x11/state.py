@@ -65,7 +65,9 @@ class StartState:
         """
         while changed := self._put_back(display):
             if not deadline.remaining_s:
-                raise DesktopError(f"the desktop is not as it was at its start: {', '.join(changed)} changed for good")
+                raise DesktopError(
+                    f"the desktop differs from its start: the test changed {', '.join(changed)} for good"
+                )
             display.wait(min(_NOTICE_S, deadline.remaining_s))
 
     def _put_back(self, display: XDisplay) -> list[str]:

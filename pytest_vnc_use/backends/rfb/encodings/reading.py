@@ -38,16 +38,16 @@ class Inflater:
         try:
             data: bytes = self._stream.decompress(block, most + 1)
         except _CORRUPT as exc:
-            raise ValueError(f"compressed pixels that are none: {exc}") from exc
+            raise ValueError(f"the compressed pixels are not zlib data: {exc}") from exc
         if len(data) > most or self._stream.unconsumed_tail:
-            raise ValueError(f"compressed pixels of more than {most} bytes")
+            raise ValueError(f"the compressed pixels must have at most {most} bytes")
         return data
 
     def inflate_exactly(self, block: bytes, length: int) -> bytes:
         """Inflate `block` to `length` bytes. Raises ValueError where it holds more or fewer, or is no zlib data."""
         data = self.inflate(block, length)
         if len(data) != length:
-            raise ValueError(f"compressed pixels of {len(data)!r} bytes instead of {length}")
+            raise ValueError(f"the compressed pixels must have {length} bytes, got {len(data)!r}")
         return data
 
 
@@ -67,7 +67,7 @@ def _three_bytes(data: bytes, start: int, count: int, order: str) -> npt.NDArray
     """Return numbers of four bytes that begin three bytes apart. Raises ValueError where there are too few bytes."""
     end = start + 3 * count
     if end > len(data):
-        raise ValueError(f"{len(data) - start!r} bytes instead of {3 * count} for {count} pixels")
+        raise ValueError(f"{count} pixels need {3 * count} bytes, got {len(data) - start!r}")
     # the last number needs one byte more than its pixel has
     block = data if end < len(data) else data[start:] + b"\0"
     numbers: npt.NDArray[np.uint32] = np.ndarray((count,), order, block, start if block is data else 0, (3,))
@@ -87,7 +87,7 @@ def packed_indices(data: bytes, start: int, width: int, height: int, bits: int) 
     """
     row_bytes = row_length(width, bits)
     if start + row_bytes * height > len(data):
-        raise ValueError(f"{len(data) - start!r} bytes instead of {row_bytes * height} for a packed palette")
+        raise ValueError(f"a packed palette needs {row_bytes * height} bytes, got {len(data) - start!r}")
     packed = np.frombuffer(data, np.uint8, row_bytes * height, start)
     indices: npt.NDArray[np.intp] = _UNPACKED[bits][packed].reshape(height, -1)[:, :width]
     return indices
@@ -103,5 +103,5 @@ def colours_at(palette: npt.NDArray[np.uint32], indices: npt.NDArray[Any]) -> Pi
     try:
         pixels: Pixels = palette[indices]
     except IndexError as exc:
-        raise ValueError(f"a pixel beyond its palette of {len(palette)} colours") from exc
+        raise ValueError(f"a pixel's index must be below {len(palette)}, the size of its palette") from exc
     return pixels

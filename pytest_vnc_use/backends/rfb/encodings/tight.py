@@ -54,7 +54,7 @@ class Tight:
             return red_first(data, 0, width * height).reshape(height, width)
         if choice == _GRADIENT:
             return undo_gradient(np.frombuffer(data, np.uint8).reshape(height, width, 3))
-        raise ValueError(f"the Tight filter {choice!r}")
+        raise ValueError(f"unknown Tight filter {choice!r}")
 
     def _palette(self, stream: Inflater, width: int, height: int) -> Reading:
         colours = (yield 1)[0] + 1

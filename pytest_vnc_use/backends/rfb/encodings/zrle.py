@@ -40,7 +40,7 @@ class Zrle:
         tiles = -(-width // _TILE) * -(-height // _TILE)
         most = tiles * _TILE_OVERHEAD + _LONGEST_PIXEL * width * height
         if length > most + most // 64 + 1024:  # zlib makes nothing longer than that
-            raise ValueError(f"{length!r} compressed bytes for {width} x {height} pixels")
+            raise ValueError(f"{length!r} compressed bytes are too many for {width} x {height} pixels")
         return _Tiles(self._stream.inflate((yield length), most)).screen(width, height)
 
 
@@ -59,7 +59,9 @@ class _Tiles:
                 target = pixels[y : y + _TILE, x : x + _TILE]
                 target[:] = self._tile(target.shape[1], target.shape[0])
         if self._at != len(self._data):
-            raise ValueError(f"{len(self._data) - self._at!r} bytes after the last tile")
+            raise ValueError(
+                f"the rectangle must have no bytes after its last tile, got {len(self._data) - self._at!r}"
+            )
         return pixels
 
     def _tile(self, width: int, height: int) -> Pixels | npt.NDArray[np.uint32]:
@@ -74,11 +76,11 @@ class _Tiles:
             return self._runs(width * height).reshape(height, width)
         if way > _RUNS + 1:
             return self._palette_runs(way - _RUNS, width * height).reshape(height, width)
-        raise ValueError(f"the ZRLE tile {way!r}")
+        raise ValueError(f"unknown ZRLE tile type {way!r}")
 
     def _byte(self) -> int:
         if self._at == len(self._data):
-            raise ValueError("fewer tiles than the rectangle has")
+            raise ValueError("the rectangle has fewer tiles than its size needs")
         self._at += 1
         return self._data[self._at - 1]
 
@@ -128,7 +130,7 @@ class _Tiles:
             length += byte
         length += byte
         if length > len(pixels):
-            raise ValueError(f"a run of {length!r} pixels where {len(pixels)} are left")
+            raise ValueError(f"a run must have at most {len(pixels)} pixels, got {length!r}")
         pixels[:length] = colour
         return length
 
@@ -141,7 +143,7 @@ class _Tiles:
         block, bounds, ends = self._indexed_runs(count)
         runs = int(np.searchsorted(ends, count)) + 1
         if ends[runs - 1] != count:
-            raise ValueError(f"runs of {int(ends[runs - 1])!r} pixels instead of {count}")
+            raise ValueError(f"the runs must have {count} pixels, got {int(ends[runs - 1])!r}")
         self._at += int(bounds[runs])
         lengths = np.diff(ends[:runs], prepend=0)
         return colours_at(palette, np.repeat(block[bounds[:runs]] & 127, lengths))
@@ -156,7 +158,7 @@ class _Tiles:
             if len(ends) and ends[-1] >= count:
                 return block, bounds, ends
             if len(block) < window:
-                raise ValueError(f"runs of fewer than {count} pixels")
+                raise ValueError(f"the runs must have {count} pixels, got fewer")
             window *= 4
 
 
