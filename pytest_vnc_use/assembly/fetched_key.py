@@ -29,7 +29,7 @@ def fetched_key(command: str) -> str:
 
 
 def known_key(command: str) -> str:
-    """Return what the command printed, without running it; "" where it has printed no key yet."""
+    """Return the key of a command that has already run; "" if there is none."""
     return _keys.get(command, "")
 
 

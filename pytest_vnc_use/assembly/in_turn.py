@@ -13,13 +13,13 @@ from pytest_vnc_use.settings.settings import FIELDS, PLANNERS, Settings
 SHORT_NAMES = {
     "gemini": {"flash-lite": "gemini-3.5-flash-lite", "flash": "gemini-3.8-flash", "pro": "gemini-3.1-pro-preview"}
 }
-"""The models that are meant by a part of their name, by service."""
+"""The short names of models, by service."""
 
 
 def in_turn(settings: Settings) -> tuple[Settings, ...]:
-    """Return the settings of each planner, in order; the settings themselves where one planner is named plainly.
+    """Return the settings of each planner, in order; the settings themselves if they simply name one planner.
 
-    Raises SettingsError where the settings do not fit the list.
+    Raises SettingsError if the settings do not fit the list.
     """
     named = settings.planner.split(",")
     if len(named) == 1 and named[0].partition(":")[0] not in PLANNERS:
@@ -51,7 +51,7 @@ def _one(settings: Settings, who: str, others: Mapping[str, Any]) -> Settings:
 
 
 def _without_others(settings: Settings) -> Settings:
-    """Return the settings without those that only other planners of the list follow."""
+    """Return the settings without those that only other planners of the list support."""
     planner = planner_of(settings)
     others: dict[str, Any] = {name: FIELDS[name].default for name, who in FOLLOWERS.items() if planner not in who}
     return replace(settings, **others)

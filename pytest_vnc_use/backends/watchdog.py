@@ -53,7 +53,7 @@ class Watched(Controller, Protocol):
         """The moment when a pixel last changed, on the monotonic clock."""
 
     def last_frame(self) -> Frame:
-        """Return the screen as it was last seen, even where the connection is lost."""
+        """Return the screen as it was last seen, even if the connection is lost."""
 
     def only_colour(self, timeout_s: float) -> str:
         """Return the one colour (`#000000`) that all pixels keep for `timeout_s`; "" as soon as there are several."""
@@ -66,14 +66,14 @@ class Watchdog:
     """A Controller around a connection, which it makes once more if the connection is lost.
 
     `connect(timeout_s=…)` makes a connection. The new connection is used only if it leads to the same desktop with the
-    same screen. No action is carried out twice. A server that is gone is awaited for `reconnect_s`.
+    same screen. No action is carried out twice. The watchdog waits `reconnect_s` for a server that is gone.
 
-    A screen of one single colour has `blank_s` to change. A screen is fetched anew if no pixel has changed for
-    `frozen_s`, although at least `UNANSWERED_ACTIONS` actions that should show were carried out. It counts as frozen if
-    it is still the same. Each of these faults ends as DesktopError.
+    A screen of one single colour has `blank_s` to change. A screen is fetched again if no pixel has changed for
+    `frozen_s`, although at least `UNANSWERED_ACTIONS` visible actions were carried out. It counts as frozen if it is
+    still the same. Each of these faults ends as DesktopError.
 
-    If `program_fault` says that the program under test ended, the desktop is not blamed. Its server may have been the
-    program itself, and a screen without its program is blank and rests.
+    If the program under test has ended (`program_fault`), the watchdog raises no fault of the desktop, because the
+    screen may be blank for that reason, or the server may have been the program itself.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Watchdog:
         return frame
 
     def perform(self, action: DesktopAction) -> None:
-        """Carry out one action, never twice. Raises ActionInterrupted where the connection was lost meanwhile."""
+        """Carry out one action, never twice. Raises ActionInterrupted if the connection was lost meanwhile."""
         self._surviving(lambda: self._desktop.perform(TakeScreenshot()))  # raises before anything is sent
         began_s = time.monotonic()
         if not isinstance(action, (Wait, TakeScreenshot)):
@@ -139,14 +139,14 @@ class Watchdog:
         return self._desktop.transient_frames()
 
     def close(self) -> None:
-        """End the connection, and make no other from here on. A second call does nothing."""
+        """End the connection, and make no other. A second call does nothing."""
         with self._closing:
             self._closed.set()
         self._desktop.close()
 
     @property
     def means(self) -> Means:
-        """Return how the desktop takes input, where that is known."""
+        """Return how the desktop takes input, if that is known."""
         return self._desktop.means if isinstance(self._desktop, TellsMeans) else Means()
 
     @property
@@ -207,7 +207,7 @@ class Watchdog:
     # --- a lost connection ---
 
     def _surviving(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`, which is repeated over a new connection if the first one is lost.
+        """Return the result of `work`; repeat it over a new connection if the first one is lost.
 
         While an action is in doubt, `work` is not repeated: raises ActionInterrupted.
         """
@@ -227,7 +227,7 @@ class Watchdog:
         )
 
     def _remake(self, lost: ConnectionLost) -> None:
-        """Replace the lost connection by a new one. Raises ConnectionLost where that does not save the run."""
+        """Replace the lost connection by a new one. Raises ConnectionLost if the run cannot continue."""
         if self._closed.is_set():
             raise lost
         if self._remade:
@@ -264,7 +264,7 @@ class Watchdog:
         ) from refused
 
     def _changed(self, before: Watched, now: Watched) -> str:
-        """Return what differs from before the connection was lost; "" where a run may go on."""
+        """Return what differs from before the connection was lost; "" if the run may continue."""
         if (now.name, now.size) != (self._name, self._size):
             return (
                 f"it is another desktop: {now.name!r}, {_shown(now.size)}; it was {self._name!r}, {_shown(self._size)}"

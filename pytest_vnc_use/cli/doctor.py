@@ -208,7 +208,7 @@ def _given(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
 
 
 def _security(facts: ServerFacts, exposure: str = "", *, opened: bool = True) -> Iterator[Finding]:
-    """Yield nothing if the server did not get so far."""
+    """Yield nothing if the server did not get that far."""
     if not facts.security_types:
         return
     offered = ", ".join(facts.security_types)

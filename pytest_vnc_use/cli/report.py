@@ -68,7 +68,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _named(path: Path) -> Path:
-    """Return the path, by its full name where its last part is none."""
+    """Return the path; resolve it if its last part is no name (`.`, `..`)."""
     return path if path.name not in ("", "..") else path.resolve()
 
 

@@ -1,4 +1,4 @@
-"""The typing that `cua-vnc doctor` tries: a letter in a given desktop, which it takes back; two lines in its own."""
+"""The typing check of `cua-vnc doctor`: one letter in a given desktop, taken back; two lines in its own desktop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LIMIT_S = 10.0
 """The longest wait for a server, an engine or the model's service."""
 LINE = "Ab1 ~!@#$%^&*()_+{}|:\"<>?`-=[]\\;',./"
-"""A text with every key of a US keyboard that makes a sign, most of them with shift."""
+"""A text with every key of a US keyboard that makes a character, most of them with shift."""
 LETTER = "w"
 """The letter that is typed and taken back; as a command it does no harm in vi, less or a shell."""
 BEYOND = "é Ω Ж 日 😀"
@@ -71,7 +71,7 @@ def _letter_there_and_back(controller: VNCController) -> Finding:
 
 
 def _no_letter(controller: VNCController, before: set[bytes]) -> Finding:
-    """Return a finding for a letter that did not show: does a pasted character arrive nevertheless?"""
+    """Return a finding for a letter that did not show; check whether pasting works."""
     if controller.quirks.text == "clipboard" and _pasted_there_and_back(controller, before).word == "ok":
         return Finding(
             "FAIL",
@@ -103,7 +103,7 @@ def _pasted_there_and_back(controller: Controller, before: set[bytes]) -> Findin
 def _at_rest(controller: VNCController) -> set[bytes]:
     """Return the frames, as PNG, that show while nothing is done; stop at one more than a caret makes.
 
-    The pointer is moved first: TigerVNC draws it into the screen until the client moves it from where it was.
+    The pointer is moved first: TigerVNC draws it into the screen until the client moves it.
     """
     width, height = controller.size
     for x in (width // 2, width // 2 - 1):
@@ -123,7 +123,7 @@ def _is_taken_back(controller: Controller, before: set[bytes]) -> bool:
 
 
 def _glances(controller: Controller, seconds: float) -> Iterator[bytes]:
-    """Yield the screen as PNG, again and again for so many seconds."""
+    """Yield the screen as PNG, again and again for that many seconds."""
     deadline = Deadline(seconds)
     while deadline.remaining_s:
         yield controller.frame().png

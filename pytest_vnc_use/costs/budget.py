@@ -2,8 +2,8 @@
 
 The estimate of a call comes from its text and pictures, and from the largest call so far; it counts nothing as cached.
 A session is one account for all its processes (see `ledger`), and calls under way count as reserved. So a session
-exceeds its limit at most by one call per process, if an answer is longer than estimated. A call that nobody counted,
-such as a request that was given up, counts as estimated, because it may have been billed.
+exceeds its limit by at most one call per process, if an answer is longer than estimated. A call without a count, such
+as an abandoned request, counts as estimated, because it may have been billed.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Most:
 class Spent:
     """The use so far: counts of services, and estimates for uncounted calls.
 
-    `dollars` sums the calls with a known price; `unpriced` are the models of the others. `usage` is the services'
-    count. `uncounted` is the number of calls without such a count, and `reckoned` is their estimate; `tokens` and
+    `dollars` is the sum of the calls with a known price; `unpriced` are the models of the others. `usage` is the
+    services' count. `uncounted` calls have no count from the service; `reckoned` is their estimate. `tokens` and
     `dollars` include it.
     """
 

@@ -97,7 +97,7 @@ def _rows(text: str, path: str) -> list[Price]:
         first = exc.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise SettingsError(f"vnc_prices={path!r}: {place}: {first['msg']}, got {got(first['input'])}") from exc
-    except (ValueError, RecursionError) as exc:  # also a number of too many digits
+    except (ValueError, RecursionError) as exc:  # also for a number with too many digits
         raise SettingsError(f"vnc_prices={path!r} must be TOML: {exc}") from exc
 
 

@@ -47,7 +47,7 @@ class CodegenRequest:
         return Key(self.out, f"{self.out.name}::{self.test}", (), tuple(sorted(self.secrets)))
 
     def check(self) -> None:
-        """Raise SettingsError where the request is not clear, or a file would be overwritten."""
+        """Raise SettingsError if the request is not clear, or a file would be overwritten."""
         if not self.task.strip():
             raise SettingsError(f"--task must be a sentence, got {self.task!r}")
         if not all(claim.strip() for claim in self.expect):
@@ -76,7 +76,7 @@ def write(wanted: CodegenRequest, shown: Shown) -> None:
 
 
 def what_changed(start: Screen, end: Screen) -> Region | None:
-    """Return the region that differs between start and end; None where nothing does.
+    """Return the region that differs between start and end; None if nothing does.
 
     Parts that move by themselves do not count.
     """

@@ -35,7 +35,7 @@ Piece = Union[Typed, Pasted]
 def plan_text(text: str, typable: TypableText) -> tuple[Piece, ...]:
     """Return the pieces of `text` in order.
 
-    Raises ActionError, before anything is typed, where the server cannot take a character.
+    Raises ActionError, before anything is typed, if the server cannot type a character.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     _refuse(_CONTROL, text, "no key can")
@@ -50,7 +50,7 @@ def plan_text(text: str, typable: TypableText) -> tuple[Piece, ...]:
 
 
 def _pieces(text: str, *, by_keys: bool) -> Iterator[Piece]:
-    """Yield the pieces: line feeds and tabs always go by keys, lines of ASCII only where `by_keys` is set."""
+    """Yield the pieces: line feeds and tabs always go by keys, lines of ASCII only if `by_keys` is set."""
     for run in re.findall(r"[\n\t]+|[^\n\t]+", text):
         typed = run[0] in "\n\t" or (by_keys and run.isascii())
         yield Typed(run) if typed else Pasted(run)

@@ -1,7 +1,7 @@
-"""The checks before a run goes on: it is the user's own, and all that it was started with is there again.
+"""The checks before a run continues: it is the user's own, and everything that it was started with is there again.
 
-A run folder holds the names of secrets and functions, never their values. It holds no planner, policy or judge that was
-an object. These must be given again: without them it would be another run.
+A run folder holds the names of secrets and functions, never their values. It holds no planner, policy or judge object.
+These must be given again: without them it would be another run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAY_CHANGE = frozenset(
 
 @dataclass(frozen=True)
 class Given:
-    """The things that an agent was given. `would_plan` makes the planner where none was given."""
+    """The objects that an agent was given. `would_plan` makes the planner if none was given."""
 
     secrets: Collection[str]
     functions: Collection[str]
@@ -44,7 +44,7 @@ def check_unfinished(trace: Trace) -> None:
 
 
 def check_origin(trace: Trace, *, trust: bool) -> None:
-    """Raise SettingsError for a run from elsewhere, or one that was changed, unless the caller trusts it."""
+    """Raise SettingsError for a run from elsewhere, or a changed one, unless the caller trusts it."""
     if trace.is_own or trust:
         return
     named = ", ".join(_named_settings(trace.started)) or "nothing beside its task"
@@ -55,7 +55,7 @@ def check_origin(trace: Trace, *, trust: bool) -> None:
 
 
 def _named_settings(started: RunStarted) -> Iterator[str]:
-    """Yield the settings that it would go on with and that are not the defaults."""
+    """Yield the settings of the run that differ from the defaults."""
     if started.server:
         yield f"server={plain(started.server)!r}"
     for name, value in started.settings.items():
@@ -65,7 +65,7 @@ def _named_settings(started: RunStarted) -> Iterator[str]:
 
 
 def check_step(trace: Trace, step: int | None) -> None:
-    """Raise RunFolderError if the run does not wait with this step."""
+    """Raise RunFolderError if the run does not wait for an answer about this step."""
     if step is not None and (trace.asked is None or trace.asked.number != step):
         run_id = trace.path.name
         raise RunFolderError(
@@ -74,7 +74,7 @@ def check_step(trace: Trace, step: int | None) -> None:
 
 
 def check_needs(started: RunStarted, settings: Settings, given: Given) -> None:
-    """Raise SettingsError if something is missing that the run was started with; name it, and how to give it."""
+    """Raise SettingsError if something is missing that the run was started with. It says how to give it again."""
     missing = "; ".join(_missing(started, settings, given))
     if missing:
         raise SettingsError(f"run {started.run_id!r} cannot continue as it was started: {missing}")
@@ -96,10 +96,10 @@ def _missing(started: RunStarted, settings: Settings, given: Given) -> Iterator[
 
 
 def _other_planner(started: RunStarted, settings: Settings, would_plan: Callable[[], Planner]) -> Iterator[str]:
-    """Yield how the planner that the settings name differs from the one that planned the run."""
+    """Yield how the current planner differs from the one that planned the run."""
     try:
         name = would_plan().name
-    except VncUseError:  # there is none, or its key is missing, which is told as such where it is the right one
+    except VncUseError:  # there is none, or its key is missing; the right planner reports a missing key itself
         name = started.planner if settings.planner and started.planner.startswith(settings.planner) else ""
     if name != started.planner:
         would = f"but now it would be {plain(name)!r}" if name else "but now there is none"

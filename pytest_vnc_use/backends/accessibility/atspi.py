@@ -34,11 +34,10 @@ Nodes = TypeVar("Nodes")
 def desktop_elements(run: Callable[[list[str]], Ran]) -> list[Element]:
     """Return the showing elements that have a name or can take the focus, in the order of the programs' trees.
 
-    `run` is the `run` of a Desktop. On that desktop `at-spi-bus-launcher` (at-spi2-core) was started before the
-    programs, by `dbus-run-session -- sh -c "/usr/libexec/at-spi-bus-launcher --launch-immediately & exec PROGRAM"`, for
-    Qt with QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1; python3-gi and x11-utils are installed. Roles are AT-SPI's: `push
-    button`. Elements that are under something else are listed too. Raises DesktopError where something of that is
-    missing.
+    `run` is the `run` of a Desktop. On that desktop, python3-gi and x11-utils are installed. `at-spi-bus-launcher`
+    (at-spi2-core) was started before the programs, by `dbus-run-session -- sh -c "/usr/libexec/at-spi-bus-launcher
+    --launch-immediately & exec PROGRAM"`, for Qt with QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1. Roles are AT-SPI's: `push
+    button`. Elements that are under something else are listed too. Raises DesktopError if a part of that is missing.
     """
     run([_PYTHON, "--version"])  # if nothing can be run there, the error names this short command
     nodes = probe(run, _NODES)

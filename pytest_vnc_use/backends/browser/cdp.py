@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
 _HOST = {"Host": "localhost"}
-"""Chrome answers only to this name, or to a number: a guard against DNS rebinding."""
+"""The host name of requests: Chrome answers only to this name or to a number, against DNS rebinding."""
 _MOST_BYTES = 32 * 2**20
 _CLOSE_S = 1.0
 _NAVIGATED = (
@@ -144,8 +144,8 @@ class Page:
     def evaluate(self, expression: str) -> Any:
         """Return the JSON value of a JavaScript expression, or of its promise, in the page's own world.
 
-        If the page goes on to another document meanwhile, that document evaluates the expression again. So the
-        expression must change nothing.
+        If the page opens another document meanwhile, that document evaluates the expression again. So the expression
+        must change nothing.
         """
         self._send("Inspector.enable", {})  # reports a crash, an earlier one too
         while True:

@@ -1,4 +1,4 @@
-"""The beginning of a VNC connection: security types, TLS, the password; and what to say where it ends there."""
+"""The beginning of a VNC connection: security types, TLS, the password; and the error if it fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ACCEPTED = b"\1"
 
 
 class ConnectionFactory(VNCDoToolFactory):
-    """The factory of one protocol; it knows where its pixels and errors go, and the rules of the way there."""
+    """The factory of one protocol. It knows the receivers of pixels and errors, and the rules of the connection."""
 
     noisy = False
 
@@ -40,7 +40,7 @@ class ConnectionFactory(VNCDoToolFactory):
         self.password = password
         self.wire = Wire()
         self.host = ""
-        """The name for which a certificate must be."""
+        """The name that the certificate must have."""
         self.tunnel: Tunnel | None = None
         self.is_websocket = False
         self.tls: ClientTls | None = None
@@ -48,13 +48,15 @@ class ConnectionFactory(VNCDoToolFactory):
         """The lowest transport, once there is one."""
         self.opened: SecuredClient | None = None
         self.takes_plain = False
-        """The server's TLS is of no use, as it has no certificate, and a connection without TLS is allowed."""
+        """True if the server has TLS without a certificate and a plain connection is allowed."""
         self.is_over = False
 
     def clientConnectionFailed(self, connector: object, reason: Failure) -> None:
         """Report that there is no connection, as DesktopRefused."""
         problem = message_of(reason)
-        if isinstance(reason.value, ValueError):  # Twisted's for a host that is no name in DNS, nor an IP address
+        if isinstance(
+            reason.value, ValueError
+        ):  # Twisted's error for a host that is neither a DNS name nor an IP address
             problem = (
                 f"the host {self.host!r} must be an IP address or a host name. Each part of a name has 1 to 63 "
                 "letters, digits and '-', and does not begin or end with '-'"
@@ -110,7 +112,7 @@ class SecuredClient(VNCDoToolClient):
 
     @property
     def protection(self) -> str:
-        """Return what keeps others from reading along; "" where nothing does."""
+        """Return what keeps others from reading along; "" if nothing does."""
         if "X509" in self.security_used:
             return "TLS, with a certificate that was checked"
         if "TLS" in self.security_used:
@@ -128,7 +130,7 @@ class SecuredClient(VNCDoToolClient):
         return security.Situation(is_private, has_tls, can_start_tls=not self.factory.is_websocket)
 
     def _choice(self, offered: bytes) -> int:
-        """Return the type to use. Without the library for TLS, TLS is used only where it must. Raises Unfit."""
+        """Return the type to use. Without the library for TLS, TLS is used only if it is required. Raises Unfit."""
         situation, wire = self._situation, self.factory.wire
         types = security.choose(offered, wire, situation)
         if types == security.VENCRYPT and not is_installed():
@@ -202,7 +204,7 @@ class SecuredClient(VNCDoToolClient):
         """Do nothing; for a subclass that takes notes."""
 
     def _has_credentials(self) -> bool:
-        """Return whether what the sub-type asks for is there; refuse the connection where it is not."""
+        """Return whether the sub-type's credentials are set; refuse the connection if not."""
         name = security.NAMES[self._subtype]
         if name.endswith("Plain") and not self.factory.wire.user:
             self._refuse(f"wants a user name ({name}), but none is set: set vnc_user")
@@ -213,14 +215,14 @@ class SecuredClient(VNCDoToolClient):
     def _start_tls(self, block: bytes) -> None:
         if block != _ACCEPTED:
             raise ValueError(f"the server offered {self.security_used}, then refused it")
-        if self._packet:  # somebody between could have put it there
+        if self._packet:  # someone on the network could have sent it
             raise ValueError("the server sent bytes before the TLS handshake; they must come after it")
         anonymous = security.is_anonymous(self._subtype)
         self.factory.tls = ClientTls(self.factory.host, self.factory.wire, anonymous=anonymous)
         self.transport.startTLS(self.factory.tls.creator(), normal=not self.factory.tunnel)
 
     def handshakeCompleted(self) -> None:
-        """Check the certificate, then go on within TLS; an error breaks off the connection."""
+        """Check the certificate, then continue within TLS; an error ends the connection."""
         tls = self.factory.tls
         assert tls
         if problem := tls.check(self.transport.getHandle()):
@@ -239,11 +241,11 @@ class SecuredClient(VNCDoToolClient):
     # --- the password ---
 
     def vncRequestPassword(self) -> None:
-        """Answer the server's challenge; fail where no password was given."""
+        """Answer the server's challenge; fail if no password is set."""
         if self.factory.password is None:
             self._refuse("wants a password, but none is set")
         else:
-            # vncdotool's own way warns that its DES has moved
+            # vncdotool's own code warns that its DES has moved
             self.transport.write(answer_challenge(self._challenge, self.factory.password))
 
     def vncAuthFailed(self, reason: Any) -> None:
@@ -254,7 +256,7 @@ class SecuredClient(VNCDoToolClient):
     # --- the end ---
 
     def vncProtocolError(self, reason: str) -> None:
-        """Break off the connection."""
+        """End the connection with this error."""
         self._break_off(cut(plain(reason), _MOST_SHOWN))
 
     def _handleConnFailed(self, block: bytes) -> None:
@@ -293,7 +295,7 @@ def check_text(length: bytes) -> None:
 
 
 def message_of(reason: Failure) -> str:
-    """Return what a failure says."""
+    """Return the text of a failure."""
     return str(reason.value) or type(reason.value).__name__
 
 

@@ -20,7 +20,7 @@ from pytest_vnc_use.types.wire import Wire
 
 _WEBSOCKETS = ("ws://", "wss://")
 _TUNNELLED = re.compile(r"[A-Za-z0-9_][\w.-]*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*", re.ASCII)
-"""The hosts that ssh is asked for: nothing that it could take for an option, a variable or a token of its own."""
+"""The hosts that may be given to ssh: nothing that it could read as an option, a variable or a token."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Place:
     def of(server: str, wire: Wire) -> Place:
         """Return the place at `host::port`, `host:display`, `[IPv6]::port`, `ws://…`, `wss://…` or a socket's path.
 
-        Raises SettingsError where it makes no sense, or the rules cannot hold there; DesktopRefused for no socket.
+        Raises SettingsError if the address is invalid or contradicts the rules; DesktopRefused if there is no socket.
         """
         place = Place._read(server, wire)
         if wire.tunnel and not _TUNNELLED.fullmatch(place.host):

@@ -1,4 +1,4 @@
-"""The choice of a security type: what a server offers, what the rules allow, and what to say where nothing fits.
+"""The choice of a security type: from the server's offer and the rules, with an error if nothing fits.
 
 Numbers: RFC 6143, 8.1.2, and rfbproto, "Security Types" and "VeNCrypt".
 """
@@ -40,20 +40,20 @@ _ANONYMOUS, _CERTIFIED = ("TLSNone", "TLSVnc", "TLSPlain"), ("X509None", "X509Vn
 _NUMBERS = {name: number for number, name in NAMES.items()}
 
 
-class Unfit(Exception):  # becomes an error of the package where the server's name is known
-    """No offered type fits the rules; the message says what was offered, and what would be right."""
+class Unfit(Exception):  # handshake.py adds the server's name and makes it an error of the package
+    """The error that no offered type fits the rules; the message says what was offered, and what would be right."""
 
 
 class OnlyAnonymous(Unfit):
-    """The server has TLS without a certificate only, and the rules do not allow that."""
+    """The error that the server has TLS without a certificate only, and the rules do not allow that."""
 
 
 @dataclass(frozen=True)
 class Situation:
     """The facts that count for the choice, beside the rules.
 
-    `is_private` says that nobody reads along: a unix socket, loopback, a tunnel, wss. `has_tls` says that TLS is there
-    already, below. `can_start_tls` says that TLS can be started within the connection.
+    `is_private` says that nobody can read along: a unix socket, loopback, a tunnel, wss. `has_tls` says that a lower
+    layer has TLS already. `can_start_tls` says that TLS can be started within the connection.
     """
 
     is_private: bool
@@ -112,7 +112,10 @@ def choose_subtype(offered: Sequence[int], wire: Wire, *, has_password: bool) ->
 
 
 def _by_credentials(kinds: tuple[str, str, str], user: str, has_password: bool) -> tuple[str, ...]:
-    """Return the sub-types without, with a password, and with a name too, the one that fits what was given first."""
+    """Return one of three kinds: without a password, with one, or with a user name too.
+
+    The kind that fits the given credentials comes first.
+    """
     none, password, name_too = kinds
     if user:
         return name_too, password, none

@@ -1,4 +1,4 @@
-"""VNC through a WebSocket, as websockify and noVNC have it: each binary frame is a piece of the stream."""
+"""VNC through a WebSocket, as with websockify and noVNC: each binary frame is a piece of the stream."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parse_url(url: str) -> WebSocketURI:
     try:
         parts = parse_uri(url)
     except (InvalidURI, ValueError) as exc:
-        shown = re.sub(r"//.*@", "//…@", url)  # a name and a password may stand there
+        shown = re.sub(r"//.*@", "//…@", url)  # it may contain a name and a password
         raise SettingsError(f"the address must be ws://HOST:PORT/PATH or wss://…, got {shown!r}") from (
             None if shown != url else exc
         )
@@ -88,7 +88,7 @@ class WebSocket(Protocol):
         self._flush()
 
     def dataReceived(self, data: bytes) -> None:
-        """Hand on what binary frames hold; end at anything else."""
+        """Pass on the content of binary frames; end the connection at anything else."""
         self._talk.receive_data(data)
         for event in self._talk.events_received():
             self._handle(event)
@@ -115,7 +115,7 @@ class WebSocket(Protocol):
         self.abortConnection()
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
-        """Tell the protocol, or, before it began, the factory."""
+        """Report the end to the protocol, or, before that began, to the factory."""
         if self._is_open:
             self._inner.connectionLost(reason)
         else:
@@ -138,7 +138,7 @@ class WebSocket(Protocol):
         return self.transport.getHost()
 
     def registerProducer(self, producer: object, streaming: bool) -> None:
-        """Have the VNC protocol stop reading while the server does not take what is written."""
+        """Make the VNC protocol stop reading while the server does not read what is written."""
         self.transport.registerProducer(producer, streaming)
 
     def unregisterProducer(self) -> None:

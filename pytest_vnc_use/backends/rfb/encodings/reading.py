@@ -15,10 +15,10 @@ except ImportError:  # no wheel for this machine, or this Python
 
 from pytest_vnc_use.backends.screen.rectangles import Pixels
 
-_CORRUPT: Any = inflate.error  # mypy takes ISA-L's for no exception
+_CORRUPT: Any = inflate.error  # mypy does not know that ISA-L's is an exception
 Reading = Generator[int, bytes, Pixels]
 Decode = Callable[[int, int], Reading]
-"""A function that reads one rectangle of a width and height, in pixels. Raises ValueError for bytes of no sense."""
+"""A function that reads one rectangle of a width and height, in pixels. Raises ValueError for invalid bytes."""
 
 
 def raw(width: int, height: int) -> Reading:
@@ -34,7 +34,7 @@ class Inflater:
         self._stream: Any = inflate.decompressobj()
 
     def inflate(self, block: bytes, most: int) -> bytes:
-        """Inflate `block` to at most `most` bytes. Raises ValueError where it holds more, or is no zlib data."""
+        """Inflate `block` to at most `most` bytes. Raises ValueError if it holds more, or is no zlib data."""
         try:
             data: bytes = self._stream.decompress(block, most + 1)
         except _CORRUPT as exc:
@@ -44,7 +44,7 @@ class Inflater:
         return data
 
     def inflate_exactly(self, block: bytes, length: int) -> bytes:
-        """Inflate `block` to `length` bytes. Raises ValueError where it holds more or fewer, or is no zlib data."""
+        """Inflate `block` to `length` bytes. Raises ValueError if it holds more or fewer, or is no zlib data."""
         data = self.inflate(block, length)
         if len(data) != length:
             raise ValueError(f"the compressed pixels must have {length} bytes, got {len(data)!r}")
@@ -52,19 +52,19 @@ class Inflater:
 
 
 def blue_first(data: bytes, start: int, count: int) -> npt.NDArray[np.uint32]:
-    """Return pixels from three bytes each, blue first. Raises ValueError where there are too few bytes."""
+    """Return pixels from three bytes each, blue first. Raises ValueError if there are too few bytes."""
     pixels: npt.NDArray[np.uint32] = _three_bytes(data, start, count, "<u4") & np.uint32(0xFFFFFF)
     return pixels
 
 
 def red_first(data: bytes, start: int, count: int) -> npt.NDArray[np.uint32]:
-    """Return pixels from three bytes each, red first. Raises ValueError where there are too few bytes."""
+    """Return pixels from three bytes each, red first. Raises ValueError if there are too few bytes."""
     pixels: npt.NDArray[np.uint32] = _three_bytes(data, start, count, ">u4") >> np.uint32(8)
     return pixels
 
 
 def _three_bytes(data: bytes, start: int, count: int, order: str) -> npt.NDArray[np.uint32]:
-    """Return numbers of four bytes that begin three bytes apart. Raises ValueError where there are too few bytes."""
+    """Return numbers of four bytes that begin three bytes apart. Raises ValueError if there are too few bytes."""
     end = start + 3 * count
     if end > len(data):
         raise ValueError(f"{count} pixels need {3 * count} bytes, got {len(data) - start!r}")
@@ -83,7 +83,7 @@ _UNPACKED = {
 def packed_indices(data: bytes, start: int, width: int, height: int, bits: int) -> npt.NDArray[np.intp]:
     """Return indices of 1, 2 or 4 bits each, of shape (height, width); every row begins with a new byte.
 
-    Raises ValueError where there are too few bytes.
+    Raises ValueError if there are too few bytes.
     """
     row_bytes = row_length(width, bits)
     if start + row_bytes * height > len(data):
@@ -99,7 +99,7 @@ def row_length(width: int, bits: int) -> int:
 
 
 def colours_at(palette: npt.NDArray[np.uint32], indices: npt.NDArray[Any]) -> Pixels:
-    """Return the pixels that indices stand for. Raises ValueError where one is beyond the palette."""
+    """Return the pixels that indices stand for. Raises ValueError if one is beyond the palette."""
     try:
         pixels: Pixels = palette[indices]
     except IndexError as exc:

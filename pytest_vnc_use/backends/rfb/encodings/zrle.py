@@ -35,7 +35,7 @@ class Zrle:
         self._stream = Inflater()
 
     def decode(self, width: int, height: int) -> Reading:
-        """Read one rectangle. Raises ValueError where its bytes make no sense."""
+        """Read one rectangle. Raises ValueError if its bytes are invalid."""
         length = int.from_bytes((yield 4), "big")
         tiles = -(-width // _TILE) * -(-height // _TILE)
         most = tiles * _TILE_OVERHEAD + _LONGEST_PIXEL * width * height
@@ -52,7 +52,7 @@ class _Tiles:
         self._at = 0
 
     def screen(self, width: int, height: int) -> Pixels:
-        """Return the pixels of all tiles. Raises ValueError where there are too few or too many bytes."""
+        """Return the pixels of all tiles. Raises ValueError if there are too few or too many bytes."""
         pixels = np.empty((height, width), np.uint32)
         for y in range(0, height, _TILE):
             for x in range(0, width, _TILE):
@@ -166,7 +166,7 @@ def split_runs(block: _Bytes) -> tuple[_Numbers, _Numbers]:
     """Return the bounds of the whole runs at the start of `block`, and the pixels of each run.
 
     There is one more bound than there are runs. A byte starts a run, or belongs to a length. After a byte below 128 a
-    run starts; after 255 a length goes on; any other byte turns one into the other. So the last byte of the first two
+    run starts; after 255 a length continues; any other byte turns one into the other. So the last byte of the first two
     kinds, and the number of other bytes after it, decide whether a run starts next.
     """
     places = np.arange(len(block))
