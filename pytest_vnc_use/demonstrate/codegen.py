@@ -47,7 +47,7 @@ class CodegenRequest:
         return Key(self.out, f"{self.out.name}::{self.test}", (), tuple(sorted(self.secrets)))
 
     def check(self) -> None:
-        """Raise SettingsError where the request is not clear, or a file would be overwritten."""
+        """Raise SettingsError if the request is not clear, or a file would be overwritten."""
         if not self.task.strip():
             raise SettingsError(f"--task must be a sentence, got {self.task!r}")
         if not all(claim.strip() for claim in self.expect):
@@ -56,11 +56,11 @@ class CodegenRequest:
             raise SettingsError(f"--out must be a Python file, such as 'tests/test_basket.py', got {str(self.out)!r}")
         if not os.access(self.out.parent, os.W_OK):
             raise SettingsError(
-                f"--out={str(self.out)!r}: {str(self.out.parent)!r} is no folder that can be written to"
+                f"--out={str(self.out)!r} must lie in a folder that can be written to, got {str(self.out.parent)!r}"
             )
         for path in (self.out, self.key.path):
             if path.exists():
-                raise SettingsError(f"{str(path)!r} exists and is not written over: give another --out, or remove it")
+                raise SettingsError(f"{str(path)!r} exists and is not overwritten: give another --out, or remove it")
 
 
 def write(wanted: CodegenRequest, shown: DemonstratedTask) -> None:
@@ -76,7 +76,7 @@ def write(wanted: CodegenRequest, shown: DemonstratedTask) -> None:
 
 
 def what_changed(start: Screen, end: Screen) -> Region | None:
-    """Return the region that differs between start and end; None where nothing does.
+    """Return the region that differs between start and end; None if nothing does.
 
     Parts that move by themselves do not count.
     """

@@ -255,7 +255,7 @@ def test_without_a_planner_or_a_desktop_the_error_says_what_to_pass(pytester: py
     pytester.makepyfile(EMPTY_BODY)
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*no desktop is given: pass --vnc-server*"])
+    result.stdout.fnmatch_lines(["*--vnc-server must name a desktop, got ''*"])
     result = pytester.runpytest_subprocess("--vnc-server=127.0.0.1::1")
     result.stdout.fnmatch_lines(["*no planner is configured: *--vnc-record=demonstrate*--vnc-planner=gemini*"])
 

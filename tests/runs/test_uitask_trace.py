@@ -296,7 +296,7 @@ def test_it_stops_at_the_first_error(tmp_path: Path, pad: QtDesktop, reenact: Re
     happened(pad)
     done = reenact(trace_of(tmp_path, CLICK, click_at(5000, 120, number=4), CLICK), "--vnc", pad.server)
     assert done.returncode == 3, done.stderr
-    assert "step 4 failed: the point (5000, 120) is not on the screen" in done.stdout
+    assert "step 4 failed: the point (5000, 120) must be on the screen" in done.stdout
     assert "nothing was judged" in done.stdout
     assert happened(pad) == ["press 100 120 left"]
 

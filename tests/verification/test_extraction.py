@@ -122,7 +122,7 @@ def test_a_model_that_cannot_be_asked_for_is_refused_before_anybody_is_asked(
 
 
 def test_a_question_must_be_one(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="a question must say what is to be read, got ' '"):
+    with pytest.raises(SettingsError, match="`question` must name the value to read, got ' '"):
         agent_before(ListJudge([]), tmp_path).extract(Basket, " ")
 
 
