@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -186,8 +186,7 @@ def generated() -> dict[str, object]:
 
 @cache
 def anchors(page: Path) -> set[str]:
-    filled: Callable[[str], str] = generated()["filled"]  # type: ignore[assignment]
-    return {slug(line.lstrip("# ")) for line in filled(read(page)).splitlines() if line.startswith("#")}
+    return {slug(line.lstrip("# ")) for line in read(page).splitlines() if line.startswith("#")}
 
 
 def slug(heading: str) -> str:
@@ -257,11 +256,30 @@ def test_every_rule_of_the_triage_is_in_the_docs() -> None:
 
 
 def test_every_setting_is_in_the_docs() -> None:
-    page: str = generated()["options"]()  # type: ignore[operator]
+    page = read(DOCS / "options.md")
+    assert "`--vnc-secret=NAME=…`" in page
     for name in FIELDS:
         section = page.partition(f"### vnc_{name}\n")[2].partition("\n### ")[0]
         assert f"`vnc_{name}`, `{ENVIRONMENT_PREFIX}{name.upper()}`" in section
         assert (f"`--vnc-{name.replace('_', '-')}=" in section) == (name in OPTIONS)
+
+
+def test_the_generated_parts_of_the_pages_are_current() -> None:
+    stale = [path.name for path, text in generated()["current"]().items() if read(path) != text]  # type: ignore[operator]
+    assert stale == [], "run python docs/scripts/generated.py --write"
+
+
+def test_every_generated_text_stands_on_a_page_once() -> None:
+    parts: re.Pattern[str] = generated()["PART"]  # type: ignore[assignment]
+    found = sorted(match[1] for page in PAGES for match in parts.finditer(read(page)))
+    assert found == sorted(generated()["GENERATED"])  # type: ignore[call-overload]
+    assert not [page.name for page in PAGES if re.search("^:::", read(page), re.MULTILINE)]
+
+
+def test_llms_txt_names_every_page_by_its_whole_address() -> None:
+    lines = re.findall(r"^- \[[^]]+\]\(([^)]+)\): \w", read(DOCS / "llms.txt"), re.MULTILINE)
+    whole: str = generated()["RAW"]  # type: ignore[assignment]
+    assert sorted(lines) == sorted(f"{whole}{page.name}" for page in PAGES[1:])
 
 
 def messages() -> list[str]:
@@ -322,8 +340,10 @@ def test_the_site_is_built_and_lists_its_pages_for_language_models(tmp_path: Pat
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
-    told = read(tmp_path / "llms.txt")
-    for page in PAGES[1:]:
-        assert f"]({page.name}): " in told
+    assert read(tmp_path / "llms.txt") == read(DOCS / "llms.txt")
+    assert [page.name for page in PAGES[1:] if not (tmp_path / page.name).is_file()] == []
+    assert "pytest_vnc_run_end(item: pytest.Item, run: RunFigures)" in read(tmp_path / "llms-full.txt")
+    assert "\n:::" not in read(tmp_path / "llms-full.txt")
+    assert "doc-signature" in read(tmp_path / "api" / "index.html")
     assert "VNC_USE_GATE_SECONDS" in read(tmp_path / "llms-full.txt")
     assert "VNC_USE_GATE_SECONDS" in read(tmp_path / "options" / "index.html")
