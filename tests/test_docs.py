@@ -325,7 +325,17 @@ def test_the_costs_are_the_same_in_readme_and_on_their_page() -> None:
 
 def test_the_pictures_are_small() -> None:
     for picture in (DOCS / "pictures").iterdir():
-        assert 0 < picture.stat().st_size < 400_000, picture.name
+        assert 0 < picture.stat().st_size < 200_000, picture.name
+
+
+def test_the_pictures_are_of_the_report_and_the_shop_as_they_are() -> None:
+    pictures = runpy.run_path(str(DOCS / "scripts" / "pictures.py"))
+    assert pictures["stale"]() == [], "run python docs/scripts/pictures.py, and look at what it made"
+
+
+def test_every_picture_stands_on_a_page() -> None:
+    texts = "".join(map(read, PAGES))
+    assert [path.name for path in (DOCS / "pictures").glob("*.[!j]*") if f"pictures/{path.name})" not in texts] == []
 
 
 # --- the site --------------------------------------------------------------------------------------------------------
