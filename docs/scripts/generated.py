@@ -158,9 +158,11 @@ class Reference:
     def listed(self) -> str:
         """Return each public name with its signature and the first sentence of its docstring."""
         module, _, class_name = (self.name, "", "") if self.is_module else self.name.rpartition(".")
-        body = ast.parse((ROOT / module.replace(".", "/")).with_suffix(".py").read_text("utf-8")).body
+        tree = ast.parse((ROOT / module.replace(".", "/")).with_suffix(".py").read_text("utf-8"))
+        whole = (ast.get_docstring(tree) or "") if self.is_module and not self.members else ""
+        about = [f"```text\n{part}\n```\n" if "├──" in part else f"{part}\n" for part in whole.split("\n\n") if part]
         chosen = [class_name] if class_name else self.members
-        return "\n".join(line for node in body for line in _described(node, 0, chosen))
+        return "\n".join([*about, *(line for node in tree.body for line in _described(node, 0, chosen))])
 
 
 def _described(node: ast.stmt, depth: int, chosen: Any = ()) -> Iterator[str]:
@@ -176,19 +178,26 @@ def _described(node: ast.stmt, depth: int, chosen: Any = ()) -> Iterator[str]:
         bases = ", ".join(ast.unparse(each) for each in node.bases)
         arguments = _arguments(inits[0], True) if inits else bases
         yield _line(depth, f"class {name}" + (f"({arguments})" if arguments else ""), node)
+        for number in range(len(inits[0].body) if inits else 0):
+            yield from _field(inits[0].body, number, depth + 1, of_self=True)
         for number, each in enumerate(node.body):
             yield from _described(each, depth + 1)
             yield from _field(node.body, number, depth + 1)
 
 
-def _field(body: list[ast.stmt], number: int, depth: int) -> Iterator[str]:
+def _field(body: list[ast.stmt], number: int, depth: int, *, of_self: bool = False) -> Iterator[str]:
     node = body[number]
-    if isinstance(node, ast.AnnAssign | ast.Assign):
-        target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
-        if not ast.unparse(target).startswith("_"):
-            after = body[number + 1] if number + 1 < len(body) else None
-            text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and str(after.value.value)
-            yield f"{'  ' * depth}- `{ast.unparse(node)}`" + (f": {_first_sentence(text)}" if text else "")
+    if not isinstance(node, ast.AnnAssign | ast.Assign):
+        return
+    target = ast.unparse(node.target if isinstance(node, ast.AnnAssign) else node.targets[0])
+    name = target.removeprefix("self.") if of_self else target
+    if name.startswith("_") or (of_self and (name == target or not name.isidentifier())):
+        return
+    after = body[number + 1] if number + 1 < len(body) else None
+    text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and str(after.value.value)
+    kind = f": {ast.unparse(node.annotation)}" if isinstance(node, ast.AnnAssign) else ""
+    shown = f"{name}{kind}" if of_self else ast.unparse(node)
+    yield f"{'  ' * depth}- `{shown}`" + (f": {_first_sentence(text)}" if text else "")
 
 
 def _line(depth: int, signature: str, node: Any) -> str:
