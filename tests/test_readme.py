@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from importlib.metadata import metadata
+from pathlib import Path
 
+import pytest
+
+from pytest_vnc_use.backends.vnc import VNCController
 from support.paths import ROOT
+from support.person import demonstrate
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -25,6 +34,29 @@ def test_ci_runs_the_readmes_two_commands() -> None:
 
 def test_it_is_short() -> None:
     assert len(README.splitlines()) <= 150
+
+
+@pytest.mark.desktop
+@pytest.mark.slow
+def test_the_first_test_is_written_recorded_and_replayed_as_it_says(tmp_path: Path) -> None:
+    for program in ("Xtigervnc", "xterm", "nano"):
+        if not shutil.which(program):
+            pytest.skip(f"{program} is not installed")
+    (block,) = [block for block in blocks("bash") if "cua-vnc init" in block]
+    init, record, replay = (shlex.split(line) for line in block.splitlines() if not line.startswith("sudo "))
+    done = subprocess.run([sys.executable, "-m", "pytest_vnc_use.cli", *init[1:]], cwd=tmp_path, check=False)
+    assert done.returncode == 0
+
+    def show(viewer: VNCController) -> None:
+        viewer.type_text("hello")
+        viewer.key_combo("ctrl+s")
+
+    code, output = demonstrate(tmp_path, show, *(word for word in record[3:] if "--vnc-record" not in word))
+    assert (code, "1 recording written" in output) == (0, True), output
+    (test,) = [block for block in blocks("python") if "def test_first" in block]
+    tmp_path.joinpath("tests/test_first.py").write_text(test, encoding="utf-8")
+    done = subprocess.run([sys.executable, *replay[1:]], cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert (done.returncode, "1 run planned by recording" in done.stdout) == (0, True), done.stdout
 
 
 def test_the_packages_description_is_its_head() -> None:

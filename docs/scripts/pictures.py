@@ -1,52 +1,219 @@
-"""The pictures of the documentation, made from a real run of an example.
+"""The pictures of the documentation, made from real runs of an example.
 
-Run it in a clone:
+Run it in a clone, after what a picture is made of has changed (tests/test_docs.py says so):
 
     python docs/scripts/pictures.py
 
-It needs the extra `demo`, and Chromium for the picture of the report. Write anew what it makes after the report or the
-shop was changed: docs/pictures/run.gif, the steps of a replayed test, and docs/pictures/report.png, its report.
+It needs the extra `test`, Chromium, TigerVNC, xterm and nano. docs/pictures/made-of.json keeps, for each picture, a
+digest of the files that it was made of. docs/pictures/architecture.svg and gates.svg are drawn by hand.
 """
 
 from __future__ import annotations
 
+import ast
+import hashlib
+import html
 import io
+import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
+from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.report.phrases import action_in_words
 from pytest_vnc_use.runs.folder import RunFolder, read_trace
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
-TEST = "examples/test_shop.py::test_an_order_is_placed"
+DIGESTS = PICTURES / "made-of.json"
+TESTS = "examples/test_shop.py"
 FONT = next((ROOT / "examples" / "shop" / "fonts").glob("*.ttf"))
 SIZE = (720, 450)
 CAPTION = 52
 STEP_MS, END_MS = 900, 3000
-MOST_BYTES = 400_000
+MOST_BYTES = 200_000
+PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:pytest-vnc"]
 WITHOUT_MACHINE = "<style>#environment, #environment-header, h2:has(+ #environment) { display: none }</style>"
 """The report's table of the machine that made it says nothing here."""
+TERMINAL = "margin:0;padding:14px;background:#263238;color:#eceff1;font:15px/1.4 'DejaVu Sans Mono',monospace"
+BUG = ("money(self._store.total)", "money(self._store.total * 2)")
+"""In examples/shop/basket.py: the basket shows a wrong total, and nothing else is wrong."""
+NOTES = """import pytest
+
+
+@pytest.mark.vnc_task("Type hello and save the file", expect="the editor shows the text hello")
+def test_hello(vnc_desktop):
+    assert vnc_desktop.read_file("notes.txt") == "hello\\n"
+"""
+
+# --- what a picture is made of ---------------------------------------------------------------------------------------
+
+SHOP = ("examples/shop/**/*.py", "examples/shop/fonts/*", "docs/scripts/pictures.py")
+ORDER = (*SHOP, "examples/__vnc_recordings__/test_shop/test_an_order_is_placed*")
+PAGES = (*SHOP, "examples/__vnc_recordings__/test_shop/test_basket*", "pytest_vnc_use/report/page/report.css")
+TEXTS = ("pytest_vnc_use/demonstrate/viewer_session.py", "pytest_vnc_use/planners/local/person_judge.py")
+MADE_OF = {
+    "run.gif": (*ORDER, "pytest_vnc_use/report/annotate.py", "pytest_vnc_use/report/phrases.py"),
+    "report.png": (*ORDER, "pytest_vnc_use/report/run.css", "pytest_vnc_use/report/templates/run.html.j2"),
+    "session.png": (*PAGES, "pytest_vnc_use/report/templates/page_session.html.j2"),
+    "drift.png": (*PAGES, "pytest_vnc_use/report/templates/page_[pr]*.html.j2"),
+    "recording.png": (*TEXTS, "docs/scripts/pictures.py"),
+    "live.png": ("pytest_vnc_use/runs/progress.py", "docs/scripts/pictures.py"),
+}
+"""Patterns of the files that decide how each picture looks: not all of the code, which changes every day."""
+
+
+def digest(patterns: Sequence[str]) -> str:
+    """Return a digest of the files; of those of TEXTS and of the live line only the texts that they can print."""
+    found = [path for pattern in patterns for path in ROOT.glob(pattern)]
+    inside = [path for folder in found if folder.is_dir() for path in folder.iterdir()]
+    total = hashlib.sha256()
+    for path in sorted({path for path in (*found, *inside) if path.is_file()}):
+        name = path.relative_to(ROOT).as_posix()
+        of_texts = name in (*TEXTS, "pytest_vnc_use/runs/progress.py")
+        content = printed(path).encode() if of_texts else path.read_bytes().replace(b"\r\n", b"\n")
+        total.update(name.encode() + b"\0" + content + b"\0")
+    return total.hexdigest()[:16]
+
+
+def printed(path: Path) -> str:
+    """Return the texts in the source of a module that are no docstrings."""
+    tree = ast.parse(path.read_text("utf-8"))
+    apart = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in apart]
+    return "".join(node.value for node in texts if isinstance(node.value, str))
+
+
+def stale() -> list[str]:
+    """Return the names of the pictures that were made of other files."""
+    kept = json.loads(DIGESTS.read_text("utf-8"))
+    return [name for name, patterns in MADE_OF.items() if kept.get(name) != digest(patterns)]
+
+
+# --- the pictures ----------------------------------------------------------------------------------------------------
 
 
 def main() -> None:
-    """Replay the test, and make both pictures of its run."""
-    with tempfile.TemporaryDirectory(prefix="pictures-") as folder:
-        report, runs = Path(folder, "report.html"), Path(folder, "runs")
-        replayed = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TEST, "--vnc-record=replay"]
-        options = [f"--vnc-runs-dir={runs}", f"--html={report}", "--self-contained-html"]
-        subprocess.run([*replayed, *options], cwd=ROOT, check=True)
-        animate(sorted(trace.parent for trace in runs.glob("*/trace.jsonl")), PICTURES / "run.gif")
-        text = report.read_text("utf-8").replace(f"{folder}/", "").replace("</head>", f"{WITHOUT_MACHINE}</head>")
-        report.write_text(text, encoding="utf-8")
-        photograph(report, PICTURES / "report.png")
+    """Make all pictures, each of a real run, and keep what they were made of."""
+    for make in (an_order, a_wrong_total, a_recording, a_live_run):
+        with tempfile.TemporaryDirectory(prefix="pictures-") as folder:
+            make(Path(folder))
+    digests = {name: digest(patterns) for name, patterns in MADE_OF.items()}
+    DIGESTS.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
+
+
+def an_order(folder: Path) -> None:
+    """Replay a test of the shop: run.gif, and report.png, the report of pytest-html."""
+    report, runs = folder / "report.html", folder / "runs"
+    options = [f"--vnc-runs-dir={runs}", f"--html={report}", "--self-contained-html", "--vnc-record=replay"]
+    subprocess.run([*PYTEST, "-q", f"{TESTS}::test_an_order_is_placed", *options], cwd=ROOT, check=True)
+    animate(sorted(trace.parent for trace in runs.glob("*/trace.jsonl")), PICTURES / "run.gif")
+    text = report.read_text("utf-8").replace(f"{folder}/", "").replace("</head>", f"{WITHOUT_MACHINE}</head>")
+    report.write_text(text, encoding="utf-8")
+    photograph(report, PICTURES / "report.png", (1280, 1000))
+
+
+def a_wrong_total(folder: Path) -> None:
+    """Replay tests of a shop with a bug: session.png, the page of all tests, and drift.png, that of one run."""
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("gallery", "__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    basket = folder / "examples/shop/basket.py"
+    sound = basket.read_text("utf-8")
+    assert BUG[0] in sound
+    basket.write_text(sound.replace(*BUG), encoding="utf-8")
+    command = [*PYTEST, "-q", TESTS, "-k", "basket or sign_in or accepted", "--vnc-record=replay"]
+    assert subprocess.run(command, cwd=folder, check=False, stdout=subprocess.DEVNULL).returncode == 1
+    runs = folder / "runs"
+    for page in runs.rglob("*.html"):
+        page.write_text(page.read_text("utf-8").replace(f"{folder}/", ""), encoding="utf-8")
+    photograph(runs / "index.html", PICTURES / "session.png", (1280, 1310))
+    drifted = next(path.parent for path in sorted(runs.glob("*/trace.jsonl")) if '"drifted"' in path.read_text("utf-8"))
+    photograph(drifted / "index.html", PICTURES / "drift.png", (1280, 725))
+
+
+def a_recording(folder: Path) -> None:
+    """Record a test by demonstration, as a person does who types and then says yes: recording.png."""
+    folder.joinpath("test_notes.py").write_text(NOTES, encoding="utf-8")
+    shown = ["--vnc-server=xvnc", "--vnc-app=xterm -e nano notes.txt", "-o", "vnc_rehearse=0"]
+    with Typist([*PYTEST, "-q", "test_notes.py", *shown, "--vnc-record=demonstrate"], folder) as typist:
+        typist.wait_for("vncviewer ")
+        address = next(row for row in typist.rows if "vncviewer " in row).split()[-1]
+        with closing(connect(address)) as viewer:
+            viewer.settle()
+            viewer.type_text("hello")
+            viewer.key_combo("ctrl+s")
+            viewer.settle()
+        typist.wait_for("Yes, or no")
+        typist.answer("yes")
+        typist.wait_for(" passed")
+        command = "$ pytest --vnc-server=xvnc --vnc-app='xterm -e nano notes.txt' --vnc-record=demonstrate"
+        draw_terminal([command, *typist.rows], PICTURES / "recording.png")
+
+
+def a_live_run(folder: Path) -> None:
+    """Run a test of the shop by a script, and look at the terminal within: live.png."""
+    command = [*PYTEST, f"{TESTS}::test_an_order_is_placed", "--vnc-record=off", f"--vnc-runs-dir={folder}"]
+    with Typist(command, ROOT) as typist:
+        typist.wait_for("step 7 ")
+        rows = [row for row in typist.rows if TESTS in row or "step " in row]
+        draw_terminal(["$ pytest examples/test_shop.py --vnc-record=off", *rows], PICTURES / "live.png")
+
+
+class Typist:
+    """A person at a terminal, where a command runs."""
+
+    def __init__(self, command: Sequence[str], folder: Path) -> None:
+        sys.path.insert(0, str(ROOT / "tests"))
+        from support.terminal import Terminal
+
+        self._terminal = Terminal(100, 40)
+        ends = dict.fromkeys(("stdin", "stdout", "stderr"), self._terminal.slave)
+        environment = {name: value for name, value in os.environ.items() if name != "CI"}
+        self._process = subprocess.Popen(command, cwd=folder, env=environment, **ends)  # type: ignore[call-overload]
+
+    def __enter__(self) -> Typist:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+        self._terminal.read_until(lambda: self._process.poll() is not None)
+        self._terminal.close()
+
+    @property
+    def rows(self) -> list[str]:
+        """What the terminal shows."""
+        return self._terminal.rows
+
+    def wait_for(self, text: str) -> None:
+        """Read until the terminal shows the text."""
+        ready: Callable[[], bool] = lambda: any(text in row for row in self.rows)  # noqa: E731
+        assert self._terminal.read_until(ready), f"{text!r} did not come:\n" + "\n".join(self.rows)
+        time.sleep(0.1)
+
+    def answer(self, text: str) -> None:
+        """Type a line."""
+        os.write(self._terminal._master, f"{text}\n".encode())
+
+
+def draw_terminal(rows: Sequence[str], path: Path) -> None:
+    """Write a picture of rows of a terminal."""
+    with tempfile.TemporaryDirectory(prefix="terminal-") as folder:
+        page = Path(folder, "terminal.html")
+        text = html.escape("\n".join(rows))
+        page.write_text(
+            f'<meta charset=utf-8><body style="{TERMINAL}"><pre style="margin:0">{text}</pre>', encoding="utf-8"
+        )
+        photograph(page, path, (max(map(len, rows)) * 9 + 60, len(rows) * 21 + 40))
 
 
 def animate(runs: list[Path], path: Path) -> None:
@@ -89,16 +256,17 @@ def captioned(png: bytes, task: str, line: str) -> Image.Image:
     return picture
 
 
-def photograph(report: Path, path: Path) -> None:
-    """Write a picture of the report as Chromium shows it."""
+def photograph(page: Path, path: Path, size: tuple[int, int]) -> None:
+    """Write a picture of a page as Chromium shows it."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    assert chromium, "the picture of the report needs Chromium: apt-get install chromium"
-    options = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1280,1100"]
+    assert chromium, "pictures of pages need Chromium: apt-get install chromium"
+    options = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size[0]},{max(size[1], 700)}"]
     with tempfile.TemporaryDirectory(prefix="chromium-") as profile:
-        shot = Path(profile, "report.png")
-        command = [chromium, *options, f"--user-data-dir={profile}", f"--screenshot={shot}", report.as_uri()]
+        shot = Path(profile, "page.png")
+        command = [chromium, *options, f"--user-data-dir={profile}", f"--screenshot={shot}", page.as_uri()]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
-        Image.open(shot).convert("RGB").quantize(128).save(path, optimize=True)
+        whole = Image.open(shot).convert("RGB").crop((0, 0, *size))  # a very low window is not drawn whole
+        whole.quantize(128).save(path, optimize=True)
     report_size(path)
 
 

@@ -15,6 +15,9 @@ from pytest_vnc_use.settings.fallbacks import fallback_layer
 from pytest_vnc_use.settings.layers import environment_layer, merge
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, Settings, option_name
 
+SECRET_HELP = (
+    "a secret: its name, and where its value comes from, such as SHOP=env:SHOP_PASSWORD, file:PATH, cmd:COMMAND"
+)
 LAYERS = pytest.StashKey[list[tuple[Mapping[str, object], Callable[[str], str]]]]()
 """The layers of settings of a session, weakest first, each with a function that names a setting in that layer."""
 OLD_OPTIONS = frozenset(
@@ -41,8 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             parser.addini(f"vnc_{name}", f"as {option_name(name)}", default=None)
         else:
             parser.addini(f"vnc_{name}", about + default, default=None)
-    about = "a secret: its name, and where its value comes from, such as SHOP=env:SHOP_PASSWORD, file:PATH, cmd:COMMAND"
-    group.addoption("--vnc-secret", dest="vnc_secret", metavar="NAME=…", action="append", default=[], help=about)
+    group.addoption("--vnc-secret", dest="vnc_secret", metavar="NAME=…", action="append", default=[], help=SECRET_HELP)
     parser.addini("vnc_secrets", "as --vnc-secret, one a line", type="linelist", default=[])
 
 

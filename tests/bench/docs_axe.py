@@ -22,6 +22,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[2]
+PATH = "pytest-vnc-use"  # of the address in mkdocs.yml: the page for what is not found names its styles by it
 WIDTHS = (360, 1600)
 READY = "document.readyState == 'complete' && document.querySelector('.md-search').hasAttribute('aria-label')"
 
@@ -35,7 +36,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
-        built = ["mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
+        built = ["mkdocs", "build", "--strict", "--quiet", "--site-dir", f"{folder}/{PATH}"]
         subprocess.run(built, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=True)
         with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
             Thread(target=server.serve_forever, daemon=True).start()
