@@ -99,7 +99,10 @@ class Machine:
 
 
 def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]) -> int:
-    """Run the `run:` steps of a job. The conditions of steps that are used: none, always(), the outcome of a step."""
+    """Run the `run:` steps of a job, until one fails; then those that run always.
+
+    The conditions of steps that are used: none, always(), the outcome of a step, and whether there are runs.
+    """
 
     def value(text: object) -> str:
         expressions = {f"${{{{ secrets.{name} }}}}": secret for name, secret in secrets.items()}
@@ -108,6 +111,9 @@ def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
             **expressions,
             "${{ github.token }}": "token",
             "${{ steps.report.outputs.artifact-url }}": "URL",
+            "${{ steps.page.outputs.artifact-url }}": "https://github.test/page",
+            "${{ steps.picture.outputs.artifact-url }}": "https://github.test/picture",
+            "${{ steps.page.outputs.artifact-url || steps.report.outputs.artifact-url }}": "https://github.test/page",
             "${{ matrix.shard }}": str(machine.shard),
             "${{ github.head_ref || github.ref_name }}": machine.branch,
             HEAL_BRANCH: f"heal-desktop-tests{number}",
@@ -116,17 +122,21 @@ def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
 
     workflow = yaml.safe_load((machine.clone / file).read_text())
     outcomes: dict[str, int] = {}
+    failed = 0
     for step in workflow["jobs"][job]["steps"]:
         condition = re.fullmatch(r"steps\.(\w+)\.outcome == 'failure'", step.get("if", ""))
-        if "run" not in step or (condition and not outcomes[condition[1]]):
+        has_no_runs = "hashFiles('runs/**')" in step.get("if", "") and not (machine.clone / "runs").is_dir()
+        if failed and "always()" not in step.get("if", ""):
+            continue
+        if "run" not in step or has_no_runs or (condition and not outcomes[condition[1]]):
             continue
         variables = {name: value(text) for name, text in step.get("env", {}).items()}
         variables |= {"GITHUB_STEP_SUMMARY": str(machine.folder / "summary.md")}
         code = machine.run(BASH if step.get("shell") == "bash" else SH, step["run"], variables)
         outcomes[step.get("id", "")] = code
-        if code and not step.get("continue-on-error"):
-            return code
-    return 0
+        if not step.get("continue-on-error"):
+            failed = failed or code
+    return failed
 
 
 def run_gitlab(machine: Machine, file: str, job: str, secrets: Mapping[str, str]) -> int:
@@ -156,8 +166,8 @@ def run_jenkins(machine: Machine, file: str, stage: str, secrets: Mapping[str, s
     """Run the stage Install, and another one, or two with a comma; Groovy's backslashes are read.
 
     As in Jenkins, a credential that is missing fails its stage, unless the stage catches that; and a stage is left out
-    where its `when` does not hold. Of a stage only the first script is run; the last one of `Replay` is run as the stage
-    `Merge`: it comes after all shards.
+    where its `when` does not hold. Of a stage only the first script is run; the last one of `Replay` is run as the
+    stage `Merge`: it comes after all shards.
     """
     source = (machine.clone / file).read_text()
     known: dict[str, str] = {"BRANCH_NAME": machine.branch}

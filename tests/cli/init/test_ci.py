@@ -480,6 +480,9 @@ def test_without_a_recording_and_a_key_replay_fails(tmp_path: Path, origin: Call
     machine = Machine(tmp_path / "machine", origin(recipe.ci))
     assert recipe.run(machine, recipe.file, recipe.replay, {}) == 1, machine.said
     assert "no recording" in machine.said
+    summary = (machine.folder / "summary.md").read_text()
+    assert "https://github.test/page#run-1)" in summary
+    assert "All files: URL" in summary
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.ci)
