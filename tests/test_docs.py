@@ -23,6 +23,7 @@ import yaml
 
 from pytest_vnc_use import cli, errors
 from pytest_vnc_use.cli.init.target import _SHOWS_PAGE
+from pytest_vnc_use.plugin.options import OLD_OPTIONS
 from pytest_vnc_use.plugin.toml_format import read_task_file
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.safety.policy_words import explain
@@ -159,7 +160,8 @@ def test_the_page_of_a_browser_is_shown_as_init_shows_it() -> None:
 def test_the_options_that_are_named_exist(pytestconfig: pytest.Config) -> None:
     for page in PAGES:
         for name in re.findall(r"--vnc-[a-z]+(?:-[a-z]+)*", read(page)):
-            assert option(pytestconfig, name) != "no", f"{page.name}: {name}"
+            is_old = name.removeprefix("--vnc-").replace("-", "_") in OLD_OPTIONS
+            assert is_old or option(pytestconfig, name) != "no", f"{page.name}: {name}"
 
 
 def test_the_settings_that_are_named_exist() -> None:
