@@ -78,7 +78,7 @@ def test_where_nothing_failed_there_is_no_picture(
     [
         (["--links", "javascript:alert(1)"], "--links must be the report's address"),
         (["--links", f"{PAGE}) [x](y"], "--links must be the report's address"),
-        (["--links", PAGE, "-o", "out"], "--links prints rows"),
+        (["--links", PAGE, "-o", "out"], "--links cannot be combined"),
         (["--failures", "no/such/folder/x.png", "-o", "out"], "--failures must be a file that can be written"),
     ],
 )
