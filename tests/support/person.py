@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import IO
@@ -16,7 +16,11 @@ TIMEOUT_S = 120
 
 def demonstrate(folder: Path, show: Callable[[VNCController], None], *arguments: str) -> tuple[int, str]:
     """Return pytest's exit code and output; `show` does each task."""
-    command = [sys.executable, "-m", "pytest", "--vnc-record=demonstrate", *arguments]
+    return attend([sys.executable, "-m", "pytest", "--vnc-record=demonstrate", *arguments], folder, show)
+
+
+def attend(command: Sequence[str], folder: Path, show: Callable[[VNCController], None]) -> tuple[int, str]:
+    """Return the exit code and output of a command that runs pytest; `show` does each task."""
     with subprocess.Popen(
         command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:

@@ -31,18 +31,19 @@ PACKAGES: dict[Kind, tuple[str, ...]] = {
     "address": (),
 }
 """The Debian packages of each kind of desktop."""
+IMAGE = "python:3.12-bookworm"
+"""What the jobs run in, so that each run has the same fonts and libraries."""
 _DPKG_S = 10.0
 
 
 def ci_files(ci: str, target: Target, folder: Path, shards: int = 1) -> dict[str, str]:
     """Return the files for a CI, by their path in the project; `shards` is how many jobs share the replays."""
     numbers = range(1, shards + 1)
-    packages = (*PACKAGES[target.kind], *_packages_of(target))
     return {
         path: render(
             template,
             kind=target.kind,
-            packages=" ".join(dict.fromkeys(packages)),
+            packages=_packages(target),
             requirements=" ".join([*_requirements(target, folder), *(["pytest-split"] if shards > 1 else [])]),
             shards=shards,
             shard_folders=" ".join(f"shards/{number}" for number in numbers),
@@ -52,6 +53,26 @@ def ci_files(ci: str, target: Target, folder: Path, shards: int = 1) -> dict[str
         )
         for path, template in FILES[ci].items()
     }
+
+
+def command_in_image(target: Target, folder: Path, command: str) -> str:
+    """Return a command line that carries out `command` as the jobs do: in their image, with what they install.
+
+    A server that it starts on localhost is reached from this machine.
+    """
+    engine = "podman" if shutil.which("podman") else "docker"
+    lines = [
+        "apt-get update -q",
+        f"apt-get install -y -q --no-install-recommends {_packages(target)}",
+        f"python -m pip install -q {' '.join(_requirements(target, folder))}",
+        command,
+    ]
+    run = f'{engine} run --rm -it --network host -v "$PWD:/work" -w /work {IMAGE}'
+    return f"{run} sh -c {shlex.quote(' && '.join(lines))}"
+
+
+def _packages(target: Target) -> str:
+    return " ".join(dict.fromkeys((*PACKAGES[target.kind], *_packages_of(target))))
 
 
 def _requirements(target: Target, folder: Path) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from pytest_vnc_use.cli.init.ci import ci_files
+from pytest_vnc_use.cli.init.ci import ci_files, command_in_image
 from pytest_vnc_use.cli.init.files import PlannedFile, read_text
 from pytest_vnc_use.cli.init.ini_files import IniFile
 from pytest_vnc_use.cli.init.questions import Answers
@@ -217,6 +217,9 @@ def _hints(answers: Answers, project: Project) -> Iterator[str]:
         yield f"git ignores {project.tests}/__vnc_recordings__; recordings belong into git, so let it through"
     if answers.ci != "none" and target.kind in ("xvnc", "page", "qt"):
         yield "replays compare pixels: CI needs the fonts that the recording was made with; record in CI's image"
+        if answers.record == "hand":
+            record = command_in_image(target, project.folder, _next_command(answers, project, project.test))
+            yield f"to record there, with your viewer on this machine: {record}"
     if answers.ci == "gitlab" and "desktop-tests.yml" not in (
         read_text(project.folder / ".gitlab-ci.yml") or "desktop-tests.yml"
     ):

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.cli.init.project import Project
+from pytest_vnc_use.cli.init.ci import PACKAGES
+from pytest_vnc_use.cli.init.project import Project, plan
+from pytest_vnc_use.cli.init.questions import Answers
+from pytest_vnc_use.cli.init.target import read_target
 from pytest_vnc_use.errors import SettingsError
 
 
@@ -58,3 +61,26 @@ def test_words_that_pytest_cannot_read_are_told(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text('[pytest]\ntestpaths = "my tests\n')
     with pytest.raises(SettingsError, match=r"testpaths in pytest.ini must be words as a shell reads them"):
         _ = Project.read(tmp_path).test
+
+
+@pytest.mark.parametrize(
+    ("program", "record", "ci", "told"),
+    [
+        ("xterm", "hand", "github", True),
+        ("http://localhost:8000/", "hand", "gitlab", True),
+        ("xterm", "model", "github", False),
+        ("xterm", "hand", "none", False),
+        ("container:shop xterm", "hand", "github", False),
+        ("winbox::5900", "hand", "jenkins", False),
+    ],
+)
+def test_how_to_record_in_the_image_of_the_ci_is_told(
+    tmp_path: Path, program: str, record: str, ci: str, *, told: bool
+) -> None:
+    answers = Answers(read_target(program, "", tmp_path), "Type it", record, ci)
+    hints = [hint for hint in plan(answers, Project.read(tmp_path)).hints if hint.startswith("to record there")]
+    assert len(hints) == told
+    for hint in hints:
+        assert "run --rm -it --network host" in hint
+        assert hint.endswith("python -m pytest tests/test_first.py --vnc-record=demonstrate'")
+        assert f"--no-install-recommends {' '.join(PACKAGES[answers.target.kind])}" in hint

@@ -1,0 +1,151 @@
+"""The jobs of CI files in a clean Debian: with its own Python, this plugin's wheel, and nothing else of this machine.
+
+A person records the test there first, by the command that `cua-vnc init` prints, with a viewer on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.cli.init.ci import IMAGE, command_in_image
+from pytest_vnc_use.cli.init.project import Project, plan
+from pytest_vnc_use.cli.init.questions import Answers
+from pytest_vnc_use.cli.init.target import Target, read_target
+from support.ci_jobs import Machine, run_action, run_github, run_gitlab, run_jenkins
+from support.containers import BASE, ENGINE, desktop_image
+from support.paths import ROOT
+from support.person import attend
+from support.vnc_servers import require
+
+pytestmark = [pytest.mark.container, pytest.mark.slow]
+
+BUILD_S = 1_200
+CLEAN = "localhost/vnc-use-test-clean:latest"
+PREPARE = """
+apt-get update -q
+apt-get install -y -q --no-install-recommends python3-venv git gh \\
+    tigervnc-standalone-server openbox fonts-dejavu-core xterm
+python3 -m venv /venv
+/venv/bin/pip install -q /wheels/*.whl
+"""
+"""Stands in for python:3.12-bookworm, with what the jobs install: they find it there, and need not fetch it each."""
+LINE = "xterm -e cat"
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Debian with the wheel of this tree, and what it needs from the package index."""
+    require("git")
+    desktop_image()  # has Debian's base image, or skips
+    wheels = tmp_path_factory.mktemp("wheels")
+    wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(wheels), str(ROOT)]
+    subprocess.run(wheel, check=True, timeout=BUILD_S)
+    name = f"vnc-use-test-{os.getpid()}"
+    prepare = ["run", "--name", name, "-v", f"{wheels}:/wheels:ro", "-e", "DEBIAN_FRONTEND=noninteractive"]
+    try:
+        engine(*prepare, *as_here(), BASE, "sh", "-ec", PREPARE)
+        engine("commit", "-q", "-c", "ENV PATH=/venv/bin:/usr/sbin:/usr/bin:/sbin:/bin", name, CLEAN)
+        yield CLEAN
+    finally:
+        engine("rm", "-f", name)
+        subprocess.run([ENGINE, "rmi", "-f", CLEAN], capture_output=True, check=False)
+
+
+def engine(*words: str) -> None:
+    done = subprocess.run([ENGINE, *words], capture_output=True, text=True, errors="replace", timeout=BUILD_S)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+def as_here() -> list[str]:
+    """The options with which a container reaches the package index as this machine does."""
+    options = ["--network", "host"]
+    if certificates := os.environ.get("PIP_CERT"):
+        options += ["-v", f"{certificates}:/certificates.crt:ro", "-e", "PIP_CERT=/certificates.crt"]
+    return options
+
+
+@pytest.fixture(scope="module")
+def recorded(image: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with the files of `cua-vnc init` for three CIs, and a recording that a person made in the image."""
+    project = tmp_path_factory.mktemp("project")
+    target = read_target(LINE, "", project)
+    for ci in ("github", "gitlab", "jenkins"):
+        for file in plan(Answers(target, "Type apples", "hand", ci), Project.read(project)).files:
+            if file.text is not None:
+                (project / file.path).parent.mkdir(parents=True, exist_ok=True)
+                (project / file.path).write_text(file.text)
+    code, said = attend(recording(image, target, project), project, type_apples)
+    assert code == 0, said
+    assert "1 recording written" in said
+    git = ["git", "-c", "user.name=us", "-c", "user.email=us@example.com"]
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *words], cwd=project, check=True)
+    return project
+
+
+def recording(image: str, target: Target, project: Path) -> list[str]:
+    """The command that is printed, for the image that is here, without a terminal, and for the clean root."""
+    command = "python -m pytest tests/test_first.py --vnc-record=demonstrate"
+    words = shlex.split(command_in_image(target, project, command).replace("$PWD", str(project)))
+    assert words[1:6] == ["run", "--rm", "-it", "--network", "host"]
+    at = words.index(IMAGE)
+    return [ENGINE, "run", "--rm", "-i", *as_here(), *words[6:at], image, *words[at + 1 :]]
+
+
+def type_apples(viewer: VNCController) -> None:
+    viewer.type_text("apples")
+
+
+@dataclass
+class Container(Machine):
+    """A machine that is a container of the image, with this clone at the same path, and without any stand-in."""
+
+    image: str = ""
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir()
+        subprocess.run(["git", "clone", "-q", str(self.origin), str(self.clone)], check=True)
+
+    def run(self, shell: tuple[str, ...], script: str, variables: Mapping[str, str]) -> int:
+        named = [word for name, value in {"CI": "true", **variables}.items() for word in ("-e", f"{name}={value}")]
+        place = ["-v", f"{self.folder}:{self.folder}", "-w", str(self.clone)]
+        command = [ENGINE, "run", "--rm", *as_here(), *place, *named, self.image, *shell, script]
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=BUILD_S
+        )
+        self.said += done.stdout
+        return done.returncode
+
+
+JOBS: dict[str, Callable[[Machine], int]] = {
+    "github": lambda job: run_github(job, ".github/workflows/desktop-tests.yml", "replay", {}),
+    "gitlab": lambda job: run_gitlab(job, ".gitlab/desktop-tests.yml", "replay-desktop-tests", {}),
+    "jenkins": lambda job: run_jenkins(job, "Jenkinsfile", "Replay", {}),
+    "action": lambda job: run_action(
+        job,
+        ROOT / ".github" / "actions" / "replay" / "action.yml",
+        {"packages": "tigervnc-standalone-server openbox fonts-dejavu-core xterm"},
+    ),
+}
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_job_replays_in_a_clean_debian_what_a_person_recorded_there(
+    tmp_path: Path, image: str, recorded: Path, job: str
+) -> None:
+    machine = Container(tmp_path / "machine", recorded, image=image)
+    assert JOBS[job](machine) == 0, machine.said
+    assert "1 run planned by recording" in machine.said
+    assert (machine.clone / "report.html").exists()
+    if job in ("github", "action"):
+        assert (machine.clone / ("report.html" if job == "action" else "desktop-tests.html")).exists()
+        assert "[The report](https://github.test/page)" in (machine.folder / "summary.md").read_text()
