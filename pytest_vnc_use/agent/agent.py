@@ -73,8 +73,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self.settings = absolute_files(settings, Path.cwd())
         self.budget = budget or assembly.build_budget(self.settings)
         """The limits of this agent's models, and their use so far."""
-        known = secrets or {}, other_secrets
-        own = Own(policy, planner, judge, controller, functions, *known, observers, desktop, recorded)
+        all_secrets = secrets or {}, other_secrets
+        own = Own(policy, planner, judge, controller, functions, *all_secrets, observers, desktop, recorded)
         self._parts = AgentParts(
             lambda: self.settings, self.budget, own, vnc_password, hitl_mode=hitl_mode, test_id=test_id, check=check
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
-from pytest_vnc_use.body_checks.code_places import Place
+from pytest_vnc_use.body_checks.code_places import CodePlace
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import SettingsError, TaskFailed
 from pytest_vnc_use.loop.runner import Runner
@@ -54,7 +54,7 @@ class LastTask:
     body_checks: bool
     result: RunResult | None
     verdicts: int
-    places: tuple[Place, ...] = ()
+    places: tuple[CodePlace, ...] = ()
     looks: int = 0
     is_unsure: bool = False
 
@@ -166,7 +166,9 @@ class Claims:
         is_unsure = self._is_unread or any(verdict.kind == "unsure" for verdict in since)
         return None if any(verdict.holds for verdict in since) else replace(last, is_unsure=is_unsure)
 
-    def task_ended(self, number: int, started: RunStarted, result: RunResult | None, places: tuple[Place, ...]) -> None:
+    def task_ended(
+        self, number: int, started: RunStarted, result: RunResult | None, places: tuple[CodePlace, ...]
+    ) -> None:
         """Note that a task has ended."""
         self._end_frame, self._is_unread = None, False
         seen = len(self.verdicts), places, len(SIGHTINGS.seen)
@@ -203,9 +205,9 @@ class Claims:
 
     def _kept(self, steps: int) -> Iterator[Frame]:
         """Yield the screen now and the kept frames, newest first. A frame that was kept twice comes twice."""
-        passed = self._context.controller().transient_frames()
+        transients = self._context.controller().transient_frames()
         yield self._context.controller().frame()
-        yield from reversed(passed)
+        yield from reversed(transients)
         yield from self._context.runner.newest_frames(steps)
 
     # --- values ------------------------------------------------------------------------------------------------------
@@ -242,14 +244,14 @@ def looks_within(controller: Controller, within_s: float) -> Iterator[Frame]:
     A change during the judge's answer counts too, also if the time is up by then. Raises DesktopError.
     """
     deadline, left_s = Deadline(within_s), within_s
-    shown: FrameRef | None = None
+    last: FrameRef | None = None
     while True:
         frame = controller.frame()
-        if frame.ref != shown:
+        if frame.ref != last:
             yield frame
         if not left_s:
             return
-        shown, left_s = frame.ref, deadline.remaining_s
+        last, left_s = frame.ref, deadline.remaining_s
         if not controller.wait_changed(frame.taken_s, left_s):
             return
         controller.settle()

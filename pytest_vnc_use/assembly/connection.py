@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pytest_vnc_use.assembly.covers import covering
-from pytest_vnc_use.assembly.desktops import connect, elements_asker, given_desktop, reached_at, same_connection
+from pytest_vnc_use.assembly.desktops import connect, elements_asker, given_desktop, same_connection, settings_at
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.runs.messages import MessageLog
 from pytest_vnc_use.settings.settings import Settings
@@ -48,7 +48,7 @@ class Connection:
     @property
     def controller(self) -> Controller:
         """Return the controller for the current settings. Raises DesktopError."""
-        there = reached_at(self._settings(), self.server)
+        there = settings_at(self._settings(), self.server)
         if self._connected_as and not same_connection(self._connected_as, there):
             self.close()
             self._controller = None

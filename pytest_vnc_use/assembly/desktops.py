@@ -126,7 +126,7 @@ def is_given(settings: Settings) -> bool:
     return settings.server not in ("", "qt", "xvnc") and not settings.server.startswith("container:")
 
 
-def reached_at(settings: Settings, server: str) -> Settings:
+def settings_at(settings: Settings, server: str) -> Settings:
     """Return the settings for a desktop at this address. The rules of the wire are for a given desktop only.
 
     A desktop that is started here has a private socket, or a loopback address with a random password.
@@ -323,7 +323,7 @@ def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], E
 
 def _seen(settings: Settings, desktop: Desktop) -> Frame:
     """Return the screen now, through a connection of its own."""
-    there = reached_at(settings, desktop.server)
+    there = settings_at(settings, desktop.server)
     with closing(connect_to(there, there.server, desktop.password or given_password(settings))) as eyes:
         return eyes.frame()
 

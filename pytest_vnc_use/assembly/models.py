@@ -317,7 +317,7 @@ def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str
     found = {name: VARIABLES.get(name, "").strip() for name in (settings.password_env, settings.api_key_env)}
     found["VNC_PASSWORD"] = password or ""
     if settings.api_key_command:
-        from pytest_vnc_use.assembly.fetched_key import known_key
+        from pytest_vnc_use.assembly.fetched_key import printed_key
 
-        found["vnc_api_key_command"] = known_key(settings.api_key_command)
+        found["vnc_api_key_command"] = printed_key(settings.api_key_command)
     return api_keys() | {name: value for name, value in found.items() if value}

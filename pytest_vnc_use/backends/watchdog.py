@@ -200,8 +200,8 @@ class Watchdog:
         size = frame.ref.width, frame.ref.height
         if size != self._size:
             raise DesktopError(
-                f"the screen's size changed from {_shown(self._size)} to {_shown(size)} during the run, but the "
-                f"desktop {self._desktop.server!r} must keep its size: no program and no viewer may change it"
+                f"the screen's size changed from {_format_size(self._size)} to {_format_size(size)} during the run, "
+                f"but the desktop {self._desktop.server!r} must keep its size: no program and no viewer may change it"
             )
 
     # --- a lost connection ---
@@ -266,9 +266,8 @@ class Watchdog:
     def _changed(self, before: Watched, now: Watched) -> str:
         """Return what differs from before the connection was lost; "" if the run may continue."""
         if (now.name, now.size) != (self._name, self._size):
-            return (
-                f"it is another desktop: {now.name!r}, {_shown(now.size)}; it was {self._name!r}, {_shown(self._size)}"
-            )
+            earlier = f"{self._name!r}, {_format_size(self._size)}"
+            return f"it is another desktop: {now.name!r}, {_format_size(now.size)}; it was {earlier}"
         if self._holding:
             return "the keys or buttons that were held down are up now"
         if not same_screen(before.last_frame().png, now.last_frame().png):
@@ -276,5 +275,5 @@ class Watchdog:
         return ""
 
 
-def _shown(size: tuple[int, int]) -> str:
+def _format_size(size: tuple[int, int]) -> str:
     return "{}x{}".format(*size)

@@ -6,17 +6,17 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from pytest_vnc_use.body_checks.assignments import take_over
-from pytest_vnc_use.body_checks.code_places import Place, node_of, statements_in
+from pytest_vnc_use.body_checks.code_places import CodePlace, node_of, statements_in
 from pytest_vnc_use.body_checks.scope import Scope
 from pytest_vnc_use.body_checks.sources import Sources
 
 
-def looked_at(places: Sequence[Place], funcargs: Mapping[str, object], sources: Sources) -> frozenset[str]:
+def looked_at(places: Sequence[CodePlace], funcargs: Mapping[str, object], sources: Sources) -> frozenset[str]:
     """Return the names of the fixtures whose value surely rests on a look after the task."""
     return frozenset(each.code.co_name for each in places if _gives_look(each, funcargs, sources))
 
 
-def _gives_look(place: Place, funcargs: Mapping[str, object], sources: Sources) -> bool:
+def _gives_look(place: CodePlace, funcargs: Mapping[str, object], sources: Sources) -> bool:
     node = node_of(place.code) if place.code.co_name in funcargs else None
     scope = Scope(place.values, funcargs=funcargs, sources=sources)
     given: list[bool] = []

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_vnc_use.body_checks.assertions import Flow, asserts
-from pytest_vnc_use.body_checks.code_places import FunctionNode, Place, is_given_away, names_of, node_of
+from pytest_vnc_use.body_checks.code_places import CodePlace, FunctionNode, is_given_away, names_of, node_of
 from pytest_vnc_use.body_checks.code_values import NOTHING, own_method
 from pytest_vnc_use.body_checks.code_ways import NO_WAY, ON, surely
 from pytest_vnc_use.body_checks.decorators import is_known
@@ -54,7 +54,7 @@ def asserts_after_yield(function: object, funcargs: Mapping[str, object], source
 
 
 def asserts_after(
-    places: Sequence[Place], funcargs: Mapping[str, object], sources: Sources, *, trusts_outcome: bool = False
+    places: Sequence[CodePlace], funcargs: Mapping[str, object], sources: Sources, *, trusts_outcome: bool = False
 ) -> bool:
     """Return whether the functions at those places, innermost first, surely assert in the rest of their code."""
     ways = ON
@@ -76,7 +76,7 @@ def _is_plain(scope: Scope, node: FunctionNode) -> bool:
     return True
 
 
-def _live_names(place: Place, node: FunctionNode | None, funcargs: Mapping[str, object]) -> frozenset[str]:
+def _live_names(place: CodePlace, node: FunctionNode | None, funcargs: Mapping[str, object]) -> frozenset[str]:
     """Return the names of things that may have changed since the task ended.
 
     A list or dict that the function itself made has not changed, unless it was passed to something that may fill it.

@@ -214,10 +214,10 @@ def _add_options(
 ) -> None:
     default = Settings()
     for option, field in options.items():
-        shown, value = about.get(field, FIELDS[field].metadata["help"]), getattr(default, field)
+        about_option, value = about.get(field, FIELDS[field].metadata["help"]), getattr(default, field)
         needed = needs_server and field == "server"
-        shown = f"{shown} (default: {value})" if value else shown
-        parser.add_argument(option, dest=field, required=needed, metavar=field.upper(), help=shown)
+        about_option = f"{about_option} (default: {value})" if value else about_option
+        parser.add_argument(option, dest=field, required=needed, metavar=field.upper(), help=about_option)
 
 
 def _add_reenact(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -307,10 +307,10 @@ def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again]
     trace = read_trace(path_of(Path(runs_dir), arguments.run_id))
     check_origin(trace, trust=arguments.trust)
     place = {field: value for field, value in place.items() if value is not None}
-    known = {**trace.started.settings, "server": trace.started.server or None, **place, "runs_dir": runs_dir}
-    if arguments.planner and arguments.planner != known.get("planner"):
-        known |= {"planner": arguments.planner, "model": "", "base_url": ""}  # these belong to the earlier planner
-    settings, secrets = assembly.settings_of(known), _secrets(arguments.secret)
+    values = {**trace.started.settings, "server": trace.started.server or None, **place, "runs_dir": runs_dir}
+    if arguments.planner and arguments.planner != values.get("planner"):
+        values |= {"planner": arguments.planner, "model": "", "base_url": ""}  # these belong to the earlier planner
+    settings, secrets = assembly.settings_of(values), _secrets(arguments.secret)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets, observers=[printer])
     again = Again(trust=arguments.trust, planner=agent.planner if arguments.planner else None)

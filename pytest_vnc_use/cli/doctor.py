@@ -106,8 +106,8 @@ def _versions() -> Iterator[Finding]:
     yield Finding("ok", "versions", ", ".join([ours, *(f"{name} {version(name)}" for name in PACKAGES)]))
 
 
-def _missing(about: str, said: str, *, asked: bool = False) -> Finding:
-    return Finding("FAIL" if asked else "--", about, said)
+def _missing(about: str, text: str, *, asked: bool = False) -> Finding:
+    return Finding("FAIL" if asked else "--", about, text)
 
 
 def _means(about: str, option: str, found: Callable[[], str], *, asked: bool) -> Iterator[Finding]:
@@ -159,20 +159,20 @@ def _qt() -> str:
 
 
 def _env_file() -> Iterator[Finding]:
-    if told := env_file_in_words():
-        yield Finding("ok", "vnc_env_file", told)
+    if text := env_file_in_words():
+        yield Finding("ok", "vnc_env_file", text)
 
 
 def _langsmith() -> Iterator[Finding]:
-    is_left_out, told = langsmith_in(Path.cwd())
-    yield Finding("ok" if is_left_out else "--", "langsmith", told)
+    is_left_out, text = langsmith_in(Path.cwd())
+    yield Finding("ok" if is_left_out else "--", "langsmith", text)
 
 
-def _container_engine(wanted: str) -> str:
+def _container_engine(name: str) -> str:
     from pytest_vnc_use.desktops.kinds.container_engine import find_engine
 
     try:
-        return f"{Deadline(LIMIT_S).call(partial(find_engine, wanted)).name} answers"
+        return f"{Deadline(LIMIT_S).call(partial(find_engine, name)).name} answers"
     except DeadlineExceeded as exc:
         raise DesktopError(f"no engine answered within {LIMIT_S:g} s: restart it") from exc
 
@@ -196,15 +196,15 @@ def _given(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
             yield recipe
         return
     with closing(controller):
-        shown = f"showed its screen of {'x'.join(map(str, facts.size))} after {1000 * deadline.spent_s:.0f} ms"
-        yield Finding("ok", "server", f"{server!r} speaks RFB {facts.version}, is named {facts.name!r}, {shown}")
+        screen = f"showed its screen of {'x'.join(map(str, facts.size))} after {1000 * deadline.spent_s:.0f} ms"
+        yield Finding("ok", "server", f"{server!r} speaks RFB {facts.version}, is named {facts.name!r}, {screen}")
         yield from _security(facts, controller.exposure)
         yield _pixels(facts)
         yield recipe_of(server, facts)
         tried = Finding("--", "typing", "not checked: --no-typing")
         if typing:
             tried = check_typing(controller, server, wire.tunnel)
-        yield Finding(tried.word, tried.about, f"{tried.said}; {controller.quirks}")
+        yield Finding(tried.word, tried.about, f"{tried.text}; {controller.quirks}")
 
 
 def _security(facts: ServerFacts, exposure: str = "", *, opened: bool = True) -> Iterator[Finding]:
@@ -213,15 +213,15 @@ def _security(facts: ServerFacts, exposure: str = "", *, opened: bool = True) ->
         return
     offered = ", ".join(facts.security_types)
     offered += f"; VeNCrypt has {', '.join(facts.subtypes)}" if facts.subtypes else ""
-    told = f"offers {offered}; {'used' if opened else 'chosen'} here: {facts.security_used}"
+    offer = f"offers {offered}; {'used' if opened else 'chosen'} here: {facts.security_used}"
     if facts.security_used in ("", "VeNCrypt"):
         yield Finding("FAIL", "security", f"offers {offered}; this client can use none of them")
     elif exposure:
-        yield Finding("--", "security", f"{told}, nothing is encrypted: {exposure}; {assembly.PROTECT}")
+        yield Finding("--", "security", f"{offer}, nothing is encrypted: {exposure}; {assembly.PROTECT}")
     elif opened:
-        yield Finding("ok", "security", f"{told}; {facts.protection}" if facts.protection else told)
+        yield Finding("ok", "security", f"{offer}; {facts.protection}" if facts.protection else offer)
     else:
-        yield Finding("--", "security", told)
+        yield Finding("--", "security", offer)
 
 
 def _pixels(facts: ServerFacts) -> Finding:
@@ -243,8 +243,8 @@ def _own_desktop(server: str) -> Iterator[Finding]:
     deadline = Deadline(LIMIT_S)
     desktop = XvncDesktop(program, start_timeout_s=LIMIT_S)
     try:
-        shown = "with an xterm" if program else "without a program"
-        yield Finding("ok", "own desktop", f"ready {shown} after {1000 * deadline.spent_s:.0f} ms")
+        program_text = "with an xterm" if program else "without a program"
+        yield Finding("ok", "own desktop", f"ready {program_text} after {1000 * deadline.spent_s:.0f} ms")
         yield check_lines(desktop) if program else _missing("typing", _NO_XTERM)
     finally:
         desktop.stop()
@@ -260,8 +260,8 @@ def _model(settings: Settings) -> Iterator[Finding]:
         return
     names = [name for name in assembly.api_keys() if name in assembly.GEMINI_KEY_VARIABLES]
     if not names:
-        said = f"no API key: export {assembly.GEMINI_KEY_VARIABLES[0]}=… (from https://aistudio.google.com/apikey)"
-        yield _missing("model", said, asked=bool(settings.planner))
+        problem = f"no API key: export {assembly.GEMINI_KEY_VARIABLES[0]}=… (from https://aistudio.google.com/apikey)"
+        yield _missing("model", problem, asked=bool(settings.planner))
         return
     from pytest_vnc_use.planners.common.endpoint import Endpoint, found_key, found_url
     from pytest_vnc_use.planners.gemini.service import describe_model

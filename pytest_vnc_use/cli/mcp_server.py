@@ -151,8 +151,8 @@ class Watch:
         if self._stopped.is_set():
             raise InfraError("the run was stopped: the client cancelled it, or went away")
         if isinstance(event, StepFinished):
-            told = self._ctx.report_progress(event.step.number, message=step_line(event.step))
-            asyncio.run_coroutine_threadsafe(told, self._loop)
+            report = self._ctx.report_progress(event.step.number, message=step_line(event.step))
+            asyncio.run_coroutine_threadsafe(report, self._loop)
 
 
 class Desk:
@@ -296,10 +296,10 @@ class Tools:
         """Show the screen before a step of a run, with the point it acted on marked, or the screen after it."""
         with _errors_on_one_line(self._redactor.hide):
             trace = self._trace(run_id)
-            shown, folder = _step(trace, step), RunFolder(trace.path)
+            chosen, folder = _step(trace, step), RunFolder(trace.path)
             if when == "after":
-                return Image(data=folder.load_png(shown.frame_after), format="png")
-            marked = mark_action(folder.load_png(shown.frame_before), shown.proposal.action)
+                return Image(data=folder.load_png(chosen.frame_after), format="png")
+            marked = mark_action(folder.load_png(chosen.frame_before), chosen.proposal.action)
             return Image(data=marked, format="png")
 
     def propose_test(self, run_id: str, name: str) -> str:

@@ -55,14 +55,14 @@ def _report(arguments: argparse.Namespace) -> int:
     paths = [_named(Path(path)) for path in arguments.path or arguments.merge]
     if arguments.markdown:
         return _markdown(find_runs(paths), arguments.folder)
-    told = results_of_shards(paths) if arguments.merge else results_beside(paths)
-    runs = find_runs(paths, may_be_none=bool(told.results or arguments.merge))
-    if not runs and not told.results:
+    session = results_of_shards(paths) if arguments.merge else results_beside(paths)
+    runs = find_runs(paths, may_be_none=bool(session.results or arguments.merge))
+    if not runs and not session.results:
         raise SettingsError(f"--merge needs a folder with results or runs, got {', '.join(map(repr, arguments.merge))}")
     beside = len(paths) == 1 and not arguments.one_file and all(run.parent == paths[0] for run in runs)
     folder = Path(arguments.folder or (paths[0] if beside else _DEFAULT))
     _check_folder(folder)
-    page = write_report(runs, folder, told, one_file=arguments.one_file)
+    page = write_report(runs, folder, session, one_file=arguments.one_file)
     print(plain(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
     return 0
 

@@ -56,8 +56,8 @@ class StepPrinter:
     def __init__(self, settings: Settings, secrets: Mapping[str, str]) -> None:
         self._progress: ShownProgress | None = None
         if (terminal := _terminal()) is not None:
-            known = Secrets.of(secrets, assembly.api_keys(), assembly.ambient_secrets(settings))
-            self._progress = ShownProgress(Progress("", known.everything.hide_pieces), terminal)
+            all_secrets = Secrets.of(secrets, assembly.api_keys(), assembly.ambient_secrets(settings))
+            self._progress = ShownProgress(Progress("", all_secrets.everything.hide_pieces), terminal)
 
     def observe(self, event: RunEvent) -> None:
         """Print the step if the event finishes one."""
@@ -107,8 +107,8 @@ def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str
     except VncUseError:
         raise
     except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a failed claim
-        if told := faults.text_of_users_error(exc):
-            return _broken(agent, "infra", f"infra: {told}", INFRA)
+        if users_error := faults.text_of_users_error(exc):
+            return _broken(agent, "infra", f"infra: {users_error}", INFRA)
         return _broken(agent, "defect", f"{type(exc).__name__}: {exc}; please report it with the run folder", DEFECT)
 
 

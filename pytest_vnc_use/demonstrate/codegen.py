@@ -63,16 +63,16 @@ class CodegenRequest:
                 raise SettingsError(f"{str(path)!r} exists and is not overwritten: give another --out, or remove it")
 
 
-def write(wanted: CodegenRequest, shown: Shown) -> None:
-    """Write the test and its recording; `shown` has at least one step. Raises RunFolderUnwritable."""
-    changed = what_changed(shown.steps[0].screen, shown.end)
-    claims = wanted.expect or (f"the screen shows that this is done: {wanted.task}",)
+def write(request: CodegenRequest, demonstration: Shown) -> None:
+    """Write the test and its recording; `demonstration` has at least one step. Raises RunFolderUnwritable."""
+    changed = what_changed(demonstration.steps[0].screen, demonstration.end)
+    claims = request.expect or (f"the screen shows that this is done: {request.task}",)
     try:
-        save(wanted.key.path, _recording(wanted, shown, claims, changed))
-        with wanted.out.open("x", encoding="utf-8") as file:
-            file.write(_source(wanted, claims, changed))
+        save(request.key.path, _recording(request, demonstration, claims, changed))
+        with request.out.open("x", encoding="utf-8") as file:
+            file.write(_source(request, claims, changed))
     except OSError as exc:
-        raise RunFolderUnwritable(f"{str(wanted.out)!r} and its recording cannot be written: {exc}") from exc
+        raise RunFolderUnwritable(f"{str(request.out)!r} and its recording cannot be written: {exc}") from exc
 
 
 def what_changed(start: Screen, end: Screen) -> Region | None:
@@ -84,40 +84,45 @@ def what_changed(start: Screen, end: Screen) -> Region | None:
     return box_of(differs) if differs.any() else None
 
 
-def _recording(wanted: CodegenRequest, shown: Shown, claims: Sequence[str], changed: Region | None) -> Recording:
+def _recording(
+    request: CodegenRequest, demonstration: Shown, claims: Sequence[str], changed: Region | None
+) -> Recording:
     reason = (
-        "this was said of it when it was shown" if wanted.expect else "proposed when it was shown, judged by nobody"
+        "this was said of it when it was shown" if request.expect else "proposed when it was shown, judged by nobody"
     )
-    height, width = shown.end.pixels().shape
+    end = demonstration.end
+    height, width = end.pixels().shape
     run = RecordedRun(
-        task=wanted.task,
+        task=request.task,
         planner=PERSON,
         steps=tuple(
             RecordedStep.model_validate(
                 {"action": to_json(step.action), "screen": step.screen, "elements": step.elements}
             )
-            for step in shown.steps
+            for step in demonstration.steps
         ),
-        end=shown.end,
+        end=end,
         claims=tuple(
-            Evidence(claim=claim, verdict="holds", reason=reason, region=changed, model=PERSON, screen=shown.end)
+            Evidence(
+                claim=claim, verdict="holds", reason=reason, region=changed, model=PERSON, screen=demonstration.end
+            )
             for claim in claims
         ),
     )
-    key = wanted.key
-    covered = wanted.covered and bool(key.secrets)
+    key = request.key
+    covered = request.covered and bool(key.secrets)
     return Recording(test=key.test, secrets=key.secrets, covered=covered, screen_size=(width, height), runs=(run,))
 
 
-def _source(wanted: CodegenRequest, claims: Sequence[str], changed: Region | None) -> str:
-    given = {"expect": list(claims), "secrets": sorted(wanted.secrets) or None, "app": wanted.app or None}
-    arguments = [_literal(wanted.task), *(f"{name}={_literal(value)}" for name, value in given.items() if value)]
+def _source(request: CodegenRequest, claims: Sequence[str], changed: Region | None) -> str:
+    given = {"expect": list(claims), "secrets": sorted(request.secrets) or None, "app": request.app or None}
+    arguments = [_literal(request.task), *(f"{name}={_literal(value)}" for name, value in given.items() if value)]
     where = f"from {changed.left, changed.top} to {changed.right, changed.bottom}" if changed else "nowhere"
     comment = [f"What was shown changed the screen {where}; assert what a file or a program can tell."]
-    if not wanted.expect:
+    if not request.expect:
         comment += ["", "The claim is only proposed: say what should be seen, here and in the recording.", ""]
     origin = "Recorded by demonstration: `cua-vnc record`."
-    return test_source(wanted.test, origin, arguments, "\n    ".join(comment))
+    return test_source(request.test, origin, arguments, "\n    ".join(comment))
 
 
 def _literal(value: object) -> str:

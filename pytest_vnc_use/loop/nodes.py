@@ -12,7 +12,7 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, PlannerError, ProgramCrashed
-from pytest_vnc_use.loop.actor import LONGEST_TOLD, Actor, readable, truncated
+from pytest_vnc_use.loop.actor import LONGEST_TEXT, Actor, readable, truncated
 from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.staleness import RUN_ENDS, STALE, TimelyAnswer, answer_about
 from pytest_vnc_use.loop.stall import fingerprint, repeats
@@ -262,7 +262,7 @@ class Nodes:
             raise ProgramCrashed("\n".join([f"the program under test ended: {headline} at step {step}", *output]))
 
     def _ended(self, outcome: Outcome, message: str) -> CUAState:
-        message = cut(self._parts.hide(message), LONGEST_TOLD)
+        message = cut(self._parts.hide(message), LONGEST_TEXT)
         return CUAState(outcome=outcome.value, message=message, pending=[], elapsed_s=self._deadline.spent_s)
 
     def _out_of_time(self) -> CUAState:

@@ -246,8 +246,8 @@ def test_the_doctor_names_the_certificate_as_what_is_wrong(x509: VncServer, monk
     monkeypatch.setenv("VNC_USE_PASSWORD", "geheim")
     server, security = diagnose_asked(Settings(server=x509.address, tls_fingerprint="sha256:" + 64 * "0"))
     assert (server.word, security.word) == ("FAIL", "--")
-    assert "its fingerprint is sha256:" in server.said
-    assert "chosen here: VeNCrypt X509Vnc" in security.said
+    assert "its fingerprint is sha256:" in server.text
+    assert "chosen here: VeNCrypt X509Vnc" in security.text
 
 
 @pytest.mark.desktop
@@ -256,8 +256,8 @@ def test_the_doctor_says_that_others_can_read_along() -> None:
     with vnc_servers.tigervnc() as server:
         (found,) = [each for each in diagnose_asked(Settings(server=server.address)) if each.about == "security"]
     assert found.word == "--"
-    assert "used here: None, nothing is encrypted: others on the network can read every key" in found.said
-    assert "guess" not in found.said
+    assert "used here: None, nothing is encrypted: others on the network can read every key" in found.text
+    assert "guess" not in found.text
 
 
 # --- another server --------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def acted_on(browser: Browser, action: Action) -> Elements:
 
     None stands for a point off the page, or without a known element. Raises DesktopError.
     """
-    with browser.open_shown_page() as page:
+    with browser.open_visible_page() as page:
         window = window_of(page)
         match action:
             case Drag(x=x, y=y, to_x=to_x, to_y=to_y):

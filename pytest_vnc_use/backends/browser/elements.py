@@ -148,9 +148,9 @@ def _is_at(element: int, hit: int, parents: Mapping[int, int]) -> bool:
     """Return whether the node `hit` belongs to the element, or stands beside it as a label does; True if unknown."""
     if hit not in parents:
         return True
-    known = {element, parents[element]}
+    places = {element, parents[element]}
     while hit in parents:
-        if hit in known:
+        if hit in places:
             return True
         hit = parents[hit]
     return False

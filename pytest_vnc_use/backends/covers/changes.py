@@ -26,7 +26,7 @@ A field with a frame reaches up to its frame, if that is no further than the sec
 
 
 @dataclass(frozen=True, eq=False)
-class Appeared:
+class AppearedPart:
     """A part of the screen in which something new is drawn.
 
     `box` holds the ink, `field` also the plain space around it, up to what is drawn there. `ink` are the pixels of the
@@ -45,7 +45,7 @@ def differing(one: Pixels, other: Pixels) -> Mask:
     return marked
 
 
-def appeared(before: Pixels, after: Pixels, left_out: Mask, moved: Mask) -> Iterator[Appeared]:
+def appeared(before: Pixels, after: Pixels, left_out: Mask, moved: Mask) -> Iterator[AppearedPart]:
     """Yield the parts that are drawn in `after` but not in `before`, without the `left_out` pixels.
 
     Parts that only changed colour or disappeared are left out. The plain space of a field ends at `moved` pixels.
@@ -59,7 +59,7 @@ def appeared(before: Pixels, after: Pixels, left_out: Mask, moved: Mask) -> Iter
         ink = (box.part_of(after) & COLOUR_BITS) != paper  # also pixels that were as dark before, beneath a block caret
         if ink.any():
             inner = _moved(next(_tight(ink)), box)
-            yield Appeared(inner, field_around(inner, after, paper, moved), _cut(ink, inner, box), paper)
+            yield AppearedPart(inner, field_around(inner, after, paper, moved), _cut(ink, inner, box), paper)
 
 
 def _cut(ink: Mask, inner: Region, box: Region) -> Mask:

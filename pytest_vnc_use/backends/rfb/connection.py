@@ -155,14 +155,14 @@ class Connection:
         self._wait_for(lambda done: done())
         now_s = time.monotonic()
         fresh_s = min(_FRESH_S + 2 * pulse.round_trip_s, _FRESH_AT_MOST_S)
-        wanted_s = min(now_s, max(self._sent_s, now_s - fresh_s))
+        due_s = min(now_s, max(self._sent_s, now_s - fresh_s))
         self._sent_s = math.inf
-        heard = pulse.heard_s >= wanted_s
-        if not heard:
-            reactor.callFromThread(pulse.want, wanted_s)
-            heard = self.framebuffer.wait_until(lambda: pulse.heard_s >= wanted_s, timeout_s)
+        answered = pulse.answered_s >= due_s
+        if not answered:
+            reactor.callFromThread(pulse.want, due_s)
+            answered = self.framebuffer.wait_until(lambda: pulse.answered_s >= due_s, timeout_s)
         reactor.callFromThread(pulse.rest)
-        return heard
+        return answered
 
     def capture(self, timeout_s: float) -> Capture:
         """Return the whole screen. Without one, drop the connection and raise ConnectionLost."""

@@ -77,8 +77,8 @@ class ViewerServer:
         except (CannotListenError, OSError) as exc:
             raise SettingsError(f"--listen={listen!r} is not a free address of this machine: {exc}") from exc
         self._listening: Any = listening
-        shown = f"[{host}]" if ":" in host else host
-        self.address = f"{shown}::{listening.getHost().port}"
+        literal = f"[{host}]" if ":" in host else host
+        self.address = f"{literal}::{listening.getHost().port}"
 
     def close(self) -> None:
         """Disconnect the viewer and stop listening."""
@@ -185,12 +185,12 @@ class _Viewer(Protocol):
             no_security = struct.pack("!I", 0) if version < b"RFB 003.007" else b"\0"
             self.transport.write(no_security + _reason(_IN_USE))
             return False
-        wanted = AuthTypes.NONE if self._server.password is None else AuthTypes.VNC_AUTHENTICATION
+        security_type = AuthTypes.NONE if self._server.password is None else AuthTypes.VNC_AUTHENTICATION
         if version < b"RFB 003.007":
-            self.transport.write(struct.pack("!I", wanted))
+            self.transport.write(struct.pack("!I", security_type))
         else:
-            self.transport.write(bytes([1, wanted]))
-            if (yield 1)[0] != wanted:
+            self.transport.write(bytes([1, security_type]))
+            if (yield 1)[0] != security_type:
                 return False
         knows = self._server.password is None or (yield from self._knows(self._server.password))
         if self._server.password is not None or version >= b"RFB 003.008":
@@ -220,11 +220,11 @@ class _Viewer(Protocol):
             case MsgC2S.POINTER_EVENT:
                 self._pointed(*struct.unpack("!BHH", (yield 5)))
             case MsgC2S.CLIENT_CUT_TEXT:
-                yield from self._passed_over(*struct.unpack("!xxxI", (yield 7)))
+                yield from self._skip(*struct.unpack("!xxxI", (yield 7)))
             case _:
                 raise ValueError(f"the viewer sent a message of the unknown kind {kind!r}")
 
-    def _passed_over(self, length: int) -> Talk:
+    def _skip(self, length: int) -> Talk:
         while length:
             now = min(length, _MOST_TEXT_BYTES)
             yield now

@@ -24,7 +24,7 @@ from pytest_vnc_use.types.protocols import Connect
 
 _POLL_S = 0.05
 _GREETING_TIMEOUT_S = 1.0
-_SHOWN_LINES = 20
+_LAST_LINES = 20
 
 
 class ContainerDesktop(RemoteDesktop):
@@ -179,7 +179,7 @@ class ContainerDesktop(RemoteDesktop):
         return DesktopRefused(self._message(f"is not ready after {self._start_timeout_s:g} s: {what}"))
 
     def _message(self, what: str) -> str:
-        last = "\n".join(self._printed().splitlines()[-_SHOWN_LINES:])
+        last = "\n".join(self._printed().splitlines()[-_LAST_LINES:])
         return f"the container of the image {self._image!r} {what}\n{last or '(it printed nothing)'}"
 
     def _printed(self) -> str:
