@@ -38,7 +38,6 @@ from typing import TYPE_CHECKING
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
 from pytest_vnc_use.cli import init, policy, record, report, results
-from pytest_vnc_use.cli.env_file import use_env_file_of_ini
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.loop.resume import check_origin
@@ -348,7 +347,7 @@ def _typable(execution: Execution, arguments: argparse.Namespace) -> Mapping[str
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.cli.doctor import diagnose
+    from pytest_vnc_use.cli.doctor import diagnose, use_env_file_of_ini
 
     given = {field: getattr(arguments, field) for field in DOCTOR_OPTIONS.values()}
     given["planner"] = given["planner"] or (given["model"] and "gemini")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import platform
 import shutil
 import sys
@@ -26,7 +27,7 @@ from pytest_vnc_use.errors import (
     SettingsError,
     VncUseError,
 )
-from pytest_vnc_use.settings.env_file import env_file_in_words
+from pytest_vnc_use.settings.env_file import VARIABLE, env_file_in_words, use_env_file
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -35,6 +36,17 @@ if TYPE_CHECKING:
 PACKAGES = ("pytest", "langgraph", "google-genai", "vncdotool")
 MEANS = ("xvnc", "qt", "container")
 _NO_XTERM = "not checked: this needs xterm (apt-get install xterm); your own program does not need it"
+
+
+def use_env_file_of_ini() -> None:
+    """Load the variables of the file that `vnc_env_file` names in this folder's ini file.
+
+    VNC_USE_ENV_FILE comes first: if it names a file, this does nothing. Raises SettingsError.
+    """
+    from pytest_vnc_use.cli.init.ini_files import IniFile  # its package imports this module
+
+    if not os.environ.get(VARIABLE):
+        use_env_file(IniFile.find(Path.cwd()).options.get("vnc_env_file"), Path.cwd())
 
 
 def diagnose(settings: Settings, *, typing: bool = True) -> Iterator[Finding]:

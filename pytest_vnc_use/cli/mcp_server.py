@@ -27,7 +27,7 @@ from typing import Any, Literal, TypeVar
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.cli.pytest_process import Suite, SuiteResult
-from pytest_vnc_use.demonstrate.proposal import proposed_test
+from pytest_vnc_use.demonstrate.codegen import proposed_test
 from pytest_vnc_use.errors import InfraError, RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.report.phrases import action_in_words
@@ -92,12 +92,6 @@ def _errors_on_one_line(hide: Callable[[str], str], runs: Sequence[Path] = ()) -
 
 
 # --- asking a person -------------------------------------------------------------------------------------------------
-
-
-def _can_ask(ctx: AnyContext) -> bool:
-    """Return whether the client can show forms; an empty `elicitation` means yes."""
-    asks = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
-    return asks is not None and (asks.form is not None or asks.url is None)
 
 
 def _question(asked: ApprovalAsked) -> ElicitRequestFormParams:
@@ -258,7 +252,9 @@ class Tools:
     async def _advanced(self, ctx: AnyContext, advance: Callable[[VncUseAgent], RunResult]) -> Trace:
         """Return the trace of a run once it has ended or waits; if it is done, with its claims judged."""
         watch = Watch(ctx)
-        settings, secrets, ask = self._settings, self._secrets, _can_ask(ctx)
+        settings, secrets = self._settings, self._secrets
+        asks = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
+        ask = asks is not None and (asks.form is not None or asks.url is None)  # the client can show forms
         agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[watch])
         return await self.desk.do(partial(self._drive, agent, advance), watch.stop)
 

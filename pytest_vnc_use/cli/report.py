@@ -52,7 +52,8 @@ def _report(arguments: argparse.Namespace) -> int:
         raise SettingsError("--merge needs -o FOLDER: the pages go there")
     if arguments.markdown and (arguments.merge or arguments.one_file):
         raise SettingsError("--markdown cannot be combined with --merge or --one-file")
-    paths = [_named(Path(path)) for path in arguments.path or arguments.merge]
+    given = map(Path, arguments.path or arguments.merge)
+    paths = [path if path.name not in ("", "..") else path.resolve() for path in given]
     if arguments.markdown:
         return _markdown(find_runs(paths), arguments.folder)
     session = results_of_shards(paths) if arguments.merge else results_beside(paths)
@@ -65,11 +66,6 @@ def _report(arguments: argparse.Namespace) -> int:
     page = write_report(runs, folder, session, one_file=arguments.one_file)
     print(plain(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
     return 0
-
-
-def _named(path: Path) -> Path:
-    """Return the path; resolve it if its last part is no name (`.`, `..`)."""
-    return path if path.name not in ("", "..") else path.resolve()
 
 
 def _check_folder(folder: Path) -> None:

@@ -117,13 +117,11 @@ class CoveredPlace:
 
     def is_covered(self, screen: Pixels) -> bool:
         """Return whether the field must be covered on a screen."""
-        if screen.shape != self.screen_shape or not self._is_there(screen):
+        if screen.shape != self.screen_shape:
             return False
+        if 2 * sum(side.is_on(screen) for side in self.sides) < len(self.sides):
+            return False  # most sides have changed; a field without sides is always there
         return self.dots is None or not self.dots.are_all(self.field.part_of(screen))
-
-    def _is_there(self, screen: Pixels) -> bool:
-        """Return whether at least half of the sides are unchanged; a field without sides is always there."""
-        return 2 * sum(side.is_on(screen) for side in self.sides) >= len(self.sides)
 
     def holds(self, other: Region) -> bool:
         """Return whether a region lies within the field."""

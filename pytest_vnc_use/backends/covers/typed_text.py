@@ -35,7 +35,8 @@ def parts_of(text: str, hide: Callable[[str], str]) -> list[TypedPart]:
     marks = [found.group() for found in SECRET_MARK.finditer(hidden)]
     if not marks or hidden == str(text):
         return [TypedPart(str(text))]
-    between = _between(hidden)
+    ends = [0, *(end for found in SECRET_MARK.finditer(hidden) for end in found.span()), len(hidden)]
+    between = [hidden[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True)]
     values = re.fullmatch("(.+?)".join(map(re.escape, between)), text, re.DOTALL)
     if values is None:
         return [TypedPart(str(text), marks[0])]
@@ -43,9 +44,3 @@ def parts_of(text: str, hide: Callable[[str], str]) -> list[TypedPart]:
     for mark, value, after in zip(marks, values.groups(), between[1:], strict=True):
         parts += [TypedPart(value, mark), TypedPart(after)]
     return [part for part in parts if part.text]
-
-
-def _between(hidden: str) -> list[str]:
-    """Return the text before, between and after the placeholders."""
-    ends = [0, *(end for found in SECRET_MARK.finditer(hidden) for end in found.span()), len(hidden)]
-    return [hidden[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True)]

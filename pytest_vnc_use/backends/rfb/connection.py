@@ -55,7 +55,8 @@ class Connection:
         Raises SettingsError, DesktopRefused or AuthenticationFailed, within `timeout_s`.
         """
         place = Place.of(server, wire)
-        _check_password(password, wire)
+        if password is not None and not password.isascii() and not wire.user:
+            raise SettingsError("the VNC password must contain only ASCII characters")
         start_reactor()
         self.server = server
         self.outgoing = Outgoing(tap)
@@ -231,8 +232,3 @@ class Connection:
 
 def _not_whole(server: str, timeout_s: float) -> str:
     return f"{server!r} did not send its whole screen within {timeout_s} s"
-
-
-def _check_password(password: str | None, wire: Wire) -> None:
-    if password is not None and not password.isascii() and not wire.user:
-        raise SettingsError("the VNC password must contain only ASCII characters")

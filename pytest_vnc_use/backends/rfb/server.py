@@ -42,6 +42,9 @@ _IN_USE = "this desktop already has a viewer, and only one is allowed"
 _BUTTONS: Sequence[Button] = ("left", "middle", "right")
 _WHEEL: Sequence[Direction] = ("up", "down", "left", "right")
 _ARROW = ("X       ", "XX      ", "XXX     ", "XXXX    ", "XXXXX   ", "XXXXXX  ", "XXXXXXX ", "XXXX    ", "X  XX   ")
+_ARROW_COVERS = np.array([[mark == "X" for mark in row] for row in _ARROW])
+_ARROW_SHAPE = PointerShape(np.zeros(_ARROW_COVERS.shape, np.uint32), _ARROW_COVERS, 0, 0)
+"""The pointer for a server that does not send its own shape."""
 
 Talk = Generator[int, bytes, None]
 """A conversation: it yields the number of bytes that it needs next, and gets them by `send`."""
@@ -261,7 +264,7 @@ class _Viewer(Protocol):
     def _show(self, parts: Sequence[tuple[Region, Pixels]]) -> None:
         drawn = [_rectangle(part.left, part.top, pixels, Encoding.RAW, self._format) for part, pixels in parts]
         if self._has_new_shape():
-            self._shape = self._screen.pointer_shape or _arrow()
+            self._shape = self._screen.pointer_shape or _ARROW_SHAPE
             shape = self._shape
             covers = np.packbits(shape.covers, axis=1).tobytes()
             pointer = _rectangle(shape.hot_x, shape.hot_y, shape.pixels, Encoding.PSEUDO_CURSOR, self._format)
@@ -319,9 +322,3 @@ def in_format(pixels: Pixels, form: PixelFormat) -> bytes:
 
 
 _SAME = (16, 8, 0, 255, 255, 255)
-
-
-def _arrow() -> PointerShape:
-    """Return the pointer for a server that does not send its own shape."""
-    covers = np.array([[mark == "X" for mark in row] for row in _ARROW])
-    return PointerShape(np.zeros(covers.shape, np.uint32), covers, 0, 0)
