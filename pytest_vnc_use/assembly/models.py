@@ -75,7 +75,7 @@ def _build_one(settings: Settings, functions: Sequence[Callable[..., object]]) -
     _check_base_url(settings)
     if settings.planner:
         check_followed(settings)
-    planner = _named(settings, functions)
+    planner = _planner_by_name(settings, functions)
     if not _sends_smaller(settings) or settings.planner not in PLANNERS:
         return planner
     from pytest_vnc_use.planners.common.downscale import SmallerPictures
@@ -84,7 +84,7 @@ def _build_one(settings: Settings, functions: Sequence[Callable[..., object]]) -
     return SmallerPictures(planner, settings.picture_bytes, limit, settings.picture_size)
 
 
-def _named(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
+def _planner_by_name(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
     match settings.planner:
         case "":
             raise SettingsError(

@@ -216,10 +216,10 @@ class Watchdog:
         except ConnectionLost as lost:
             self._remake(lost)
             if self._in_doubt:
-                raise self._interrupted() from lost
+                raise self._interruption() from lost
         return work()
 
-    def _interrupted(self) -> ActionInterrupted:
+    def _interruption(self) -> ActionInterrupted:
         action, self._in_doubt = self._in_doubt, ""
         return ActionInterrupted(
             f"the connection was lost before the desktop had answered a {action}. The watchdog reconnected, but "
@@ -233,8 +233,8 @@ class Watchdog:
         if self._remade:
             raise type(lost)(f"{lost}; it was lost before, and the watchdog reconnects only once") from lost
         self._remade = True
-        before, now = self._desktop, self._reconnected(lost)
-        changed = self._changed(before, now)
+        before, now = self._desktop, self._reconnect(lost)
+        changed = self._difference(before, now)
         with self._closing:
             self._desktop = now
             if changed or self._closed.is_set():
@@ -243,7 +243,7 @@ class Watchdog:
                     f"{lost}; the watchdog reconnected, but {changed or 'the run had closed the desktop'}"
                 ) from lost
 
-    def _reconnected(self, lost: ConnectionLost) -> Watched:
+    def _reconnect(self, lost: ConnectionLost) -> Watched:
         deadline = Deadline(self._reconnect_s)
         while True:
             if self._program_fault():
@@ -263,7 +263,7 @@ class Watchdog:
             f"{lost}; the watchdog could not reconnect within {self._reconnect_s:g} s: {refused}"
         ) from refused
 
-    def _changed(self, before: Watched, now: Watched) -> str:
+    def _difference(self, before: Watched, now: Watched) -> str:
         """Return what differs from before the connection was lost; "" if the run may continue."""
         if (now.name, now.size) != (self._name, self._size):
             earlier = f"{self._name!r}, {_format_size(self._size)}"

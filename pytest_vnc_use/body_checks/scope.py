@@ -96,7 +96,7 @@ class Scope:
         known = self.looks, self.words, things, self.facts
         return (self.depth, *(frozenset(each.items()) for each in known))
 
-    def _answered(self, kind: str, node: ast.AST, find: Callable[[ast.AST], Any]) -> Any:
+    def _answer(self, kind: str, node: ast.AST, find: Callable[[ast.AST], Any]) -> Any:
         """Return the answer to a question about an expression; keep it until a name changes."""
         all_known = self.looks, self.words, self.things, self.facts, self.parts
         changes = sum(each.changes for each in all_known if isinstance(each, CountedFacts))
@@ -111,7 +111,7 @@ class Scope:
 
     def resolve(self, node: ast.AST) -> object:
         """Return the value of an expression, as far as is known without running any code."""
-        return self._answered("value", node, self._resolve)
+        return self._answer("value", node, self._resolve)
 
     def _resolve(self, node: ast.AST) -> object:
         match node:
@@ -288,12 +288,12 @@ class Scope:
         """Return whether the value of an expression may rest on the planner's word."""
         if self.trusts_outcome:
             return False
-        tells: bool = self._answered("words", node, partial(tells_words, self))
+        tells: bool = self._answer("words", node, partial(tells_words, self))
         return tells
 
     def rests(self, node: ast.AST) -> bool:
         """Return whether the value of an expression comes from a look at the program."""
-        found: bool = self._answered("look", node, partial(looks.rests, self))
+        found: bool = self._answer("look", node, partial(looks.rests, self))
         return found
 
     def key_of(self, path: ast.expr) -> str:

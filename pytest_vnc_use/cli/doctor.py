@@ -62,7 +62,7 @@ def diagnose(settings: Settings, *, typing: bool = True) -> Iterator[Finding]:
         ("window manager", _window_manager),
         ("Qt", partial(_means, "Qt", "qt", _qt, asked=means == "qt")),
         ("containers", partial(_means, "containers", "container:IMAGE", engine, asked=means == "container")),
-        *(("server", partial(_given, address, settings, typing)) for address in _addresses(settings.server)),
+        *(("server", partial(_given_desktop, address, settings, typing)) for address in _addresses(settings.server)),
         ("own desktop", partial(_own_desktop, settings.server)),
         ("vnc_env_file", _env_file),
         ("model", partial(_model, settings)),
@@ -76,7 +76,7 @@ def diagnose_asked(settings: Settings) -> Iterator[Finding]:
     """Check only what the settings ask for; press no key on a given desktop. Raises as `diagnose` does."""
     means = settings.server.partition(":")[0]
     checks: list[tuple[str, Callable[[], Iterable[Finding]]]] = [
-        *(("server", partial(_given, address, settings, False)) for address in _addresses(settings.server))
+        *(("server", partial(_given_desktop, address, settings, False)) for address in _addresses(settings.server))
     ]
     if means == "xvnc":
         checks.append(("TigerVNC", partial(_means, "TigerVNC", "xvnc", _tigervnc, asked=True)))
@@ -192,7 +192,7 @@ def _container_engine(name: str) -> str:
 # --- a given desktop -------------------------------------------------------------------------------------------------
 
 
-def _given(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
+def _given_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
     from pytest_vnc_use.backends.inspection import ServerFacts, inspect
 
     facts, deadline = ServerFacts(), Deadline(LIMIT_S)

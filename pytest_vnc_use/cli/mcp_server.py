@@ -221,7 +221,7 @@ class Tools:
         `steps` and `seconds` limit the run. The user is asked before risky actions. Costs model calls, thus money.
         """
         with _errors_on_one_line(self._redactor.hide):
-            advance = self._answered(ctx) if ctx.request_state else self._first(task, expect, steps, seconds)
+            advance = self._answer_of_call(ctx) if ctx.request_state else self._first(task, expect, steps, seconds)
             trace = await self._advanced(ctx, advance)
             while trace.asked and not trace.ended:
                 if is_version_at_least(ctx.protocol_version or "", _ASKS_BY_RESULT):
@@ -243,7 +243,7 @@ class Tools:
         limits = Limits(own.steps, own.seconds, own.stall)
         return lambda agent: agent.run(task, expect=expect, limits=limits)
 
-    def _answered(self, ctx: AnyContext) -> Callable[[VncUseAgent], RunResult]:
+    def _answer_of_call(self, ctx: AnyContext) -> Callable[[VncUseAgent], RunResult]:
         """Return how to continue the run whose question this call answers."""
         run_id, step, asked_at = json.loads(ctx.request_state or "[]")
         in_time = time.time() - asked_at <= self._answer_within_s

@@ -79,7 +79,7 @@ class Suite:
             # Without -u a buffer would hold back stdout, and a warning there would come after the error on stderr.
             command = [sys.executable, "-u", "-m", "pytest", f"--junitxml={report}", "-o", "junit_family=xunit1"]
             with output.open("wb") as sink:
-                code = self._ended([*command, *self._arguments], sink, timeout_s)
+                code = self._exit_code([*command, *self._arguments], sink, timeout_s)
             results = _read(report, _runs_by_test(self._runs_dir, earlier)) if report.exists() else None
             if results is None or (code not in _COMPLETE and not results.failures):
                 lines = output.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -94,7 +94,7 @@ class Suite:
         if self._process:
             _interrupt(self._process)
 
-    def _ended(self, command: Sequence[str], sink: Any, timeout_s: float) -> int:
+    def _exit_code(self, command: Sequence[str], sink: Any, timeout_s: float) -> int:
         """Return the exit code of a command."""
         with subprocess.Popen(
             command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT

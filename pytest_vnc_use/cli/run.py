@@ -101,18 +101,20 @@ def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str
         with printer, agent:
             return _conclude(agent, run(), claims)
     except InfraError as exc:
-        return _broken(agent, "infra", f"infra: {type(exc).__name__}: {exc}", INFRA)
+        return _report_break(agent, "infra", f"infra: {type(exc).__name__}: {exc}", INFRA)
     except KeyboardInterrupt:
-        return _broken(agent, "interrupted", "`cua-vnc resume` goes on with the run", CTRL_C)
+        return _report_break(agent, "interrupted", "`cua-vnc resume` goes on with the run", CTRL_C)
     except VncUseError:
         raise
     except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a failed claim
         if users_error := faults.text_of_users_error(exc):
-            return _broken(agent, "infra", f"infra: {users_error}", INFRA)
-        return _broken(agent, "defect", f"{type(exc).__name__}: {exc}; please report it with the run folder", DEFECT)
+            return _report_break(agent, "infra", f"infra: {users_error}", INFRA)
+        return _report_break(
+            agent, "defect", f"{type(exc).__name__}: {exc}; please report it with the run folder", DEFECT
+        )
 
 
-def _broken(agent: VncUseAgent, word: str, message: str, code: int) -> int:
+def _report_break(agent: VncUseAgent, word: str, message: str, code: int) -> int:
     print(cut(sanitize(message, hide=str), LONGEST_ERROR), file=sys.stderr)
     print(word, *(plain(str(run)) for run in agent.runs[-1:]))
     return code

@@ -111,13 +111,13 @@ class Ledger:
 
     @contextmanager
     def _changing(self) -> Iterator[_Account]:
-        with self._locked():
+        with self._hold_lock():
             account = self._read()
             yield account
             write_atomically(self._file, json.dumps(asdict(account)).encode(), mode=0o600)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         try:
             lock = self._lock.acquire()
         except Timeout as exc:

@@ -238,7 +238,7 @@ class Showing:
     def _steps_of(self, demonstration: Demonstration) -> tuple[ShownStep, ...]:
         steps = tuple(
             ShownStep(
-                self._hidden(number, step.action),
+                self._without_secrets(number, step.action),
                 step.screen,
                 cut_names(self.ambient.hide_in(self.declared.hide_in(step.elements))),
             )
@@ -252,7 +252,7 @@ class Showing:
                 self.say(_INEXACT)
         return steps
 
-    def _hidden(self, number: int, action: Action) -> Action:
+    def _without_secrets(self, number: int, action: Action) -> Action:
         """Return the action without secrets. Raises SettingsError if it contains one that was not declared."""
         if not isinstance(action, TypeText):
             return action

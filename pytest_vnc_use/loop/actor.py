@@ -170,9 +170,9 @@ class Actor:
             case CallFunction(name=name, arguments=arguments):
                 return self._call_function(name, arguments)
             case TypeText(text=text):
-                perform_text(self.controller, dataclasses.replace(action, text=self._revealed(text)))
+                perform_text(self.controller, dataclasses.replace(action, text=self._reveal_secrets(text)))
             case OpenAddress(address=address):
-                perform_text(self.controller, dataclasses.replace(action, address=self._revealed(address)))
+                perform_text(self.controller, dataclasses.replace(action, address=self._reveal_secrets(address)))
             case Wait(duration_s=duration_s):
                 self.controller.perform(Wait(min(duration_s, deadline.remaining_s)))
             case Click() | MouseDown() | MouseUp() | Move() | Drag() | Scroll():
@@ -183,19 +183,19 @@ class Actor:
                 assert_never(action)
         return ""
 
-    def _revealed(self, text: str) -> str:
+    def _reveal_secrets(self, text: str) -> str:
         check_declared(text, self.reveal)
         return self.reveal(text)
 
-    def _given(self, value: Any) -> Any:
+    def _arguments(self, value: Any) -> Any:
         """Return the arguments of a user's function. It gets the values of secrets as plain text."""
         match value:
             case str():
-                return str(self._revealed(value))
+                return str(self._reveal_secrets(value))
             case list() | tuple():
-                return [self._given(item) for item in value]
+                return [self._arguments(item) for item in value]
             case Mapping():
-                return {key: self._given(item) for key, item in value.items()}
+                return {key: self._arguments(item) for key, item in value.items()}
             case _:
                 return value
 
@@ -203,7 +203,7 @@ class Actor:
         if name not in self.functions:
             raise ActionError(f"there is no function {name!r}; there are {sorted(self.functions)}")
         try:
-            return str(self.functions[name](**self._given(arguments)))
+            return str(self.functions[name](**self._arguments(arguments)))
         except (Exception, SystemExit) as exc:  # a user's function may raise anything; the planner gets the error
             raise ActionError(f"{name} raised {named(exc)}") from exc
 

@@ -121,7 +121,7 @@ class Targets:
         region = around(at, (frame.width, frame.height))
         seen = self._seen if self._seen and self._seen.ref == frame else None
         try:
-            png = _cropped(seen.png if seen else self._folder.load_png(frame), seen.pixels if seen else None, region)
+            png = _cut_out(seen.png if seen else self._folder.load_png(frame), seen.pixels if seen else None, region)
         except (OSError, ValueError):  # a user's own controller may return an invalid picture
             return None
         size = region.right - region.left, region.bottom - region.top
@@ -136,7 +136,7 @@ def around(at: Point, screen: tuple[int, int]) -> Region:
     return Region(left, top, left + width, top + height)
 
 
-def _cropped(png: bytes, pixels: object, region: Region) -> bytes:
+def _cut_out(png: bytes, pixels: object, region: Region) -> bytes:
     if isinstance(pixels, np.ndarray):
         size = region.right - region.left, region.bottom - region.top
         image = Image.frombytes("RGB", size, region.part_of(pixels).astype("<u4").tobytes(), "raw", "BGRX")

@@ -75,13 +75,13 @@ class Bus:
         fields = [each for each in inside if each["role"] in FIELDS and each["focusable"]]
         controls = [each for each in inside if each["focusable"] and each["name"]]
         named = [each for each in inside if each["name"]]
-        return next((self._labelled(each) for each in [*fields, *controls, *named]), None)
+        return next((self._with_label(each) for each in [*fields, *controls, *named]), None)
 
     def focus(self) -> dict[str, object] | None:
         """Return the node that has the focus."""
         for node, states, _ in self._walk(lambda node, role: True):
             if states & FOCUSED and self.ask(node, ACCESSIBLE, "GetRoleName") not in WINDOWS:
-                return self._labelled({**self.described(node, states), "node": node})
+                return self._with_label({**self.described(node, states), "node": node})
         return None
 
     def _around(self, x: int, y: int) -> Any:
@@ -122,7 +122,7 @@ class Bus:
             except self._glib.Error:
                 continue
 
-    def _labelled(self, found: dict[str, Any]) -> dict[str, object]:
+    def _with_label(self, found: dict[str, Any]) -> dict[str, object]:
         """Return a node; one without a name has that of its label."""
         name = "" if found["role"] in NAMED_BY_VALUE else found["name"]
         try:

@@ -58,7 +58,7 @@ def appeared(before: Pixels, after: Pixels, left_out: Mask, moved: Mask) -> Iter
         paper = most_common(around.part_of(after))
         ink = (box.part_of(after) & COLOUR_BITS) != paper  # also pixels that were as dark before, beneath a block caret
         if ink.any():
-            inner = _moved(next(_tight(ink)), box)
+            inner = _offset(next(_tight(ink)), box)
             yield AppearedPart(inner, field_around(inner, after, paper, moved), _cut(ink, inner, box), paper)
 
 
@@ -69,7 +69,7 @@ def _cut(ink: Mask, inner: Region, box: Region) -> Mask:
     return cut
 
 
-def _moved(inner: Region, box: Region) -> Region:
+def _offset(inner: Region, box: Region) -> Region:
     return Region(inner.left + box.left, inner.top + box.top, inner.right + box.left, inner.bottom + box.top)
 
 
@@ -97,7 +97,7 @@ def boxes_of(marked: Mask) -> Iterator[Region]:
                 )[axis]
                 for half in halves:
                     for each in boxes_of(half.part_of(inside)):
-                        yield _moved(_moved(each, half), box)
+                        yield _offset(_offset(each, half), box)
                 return
         yield box
 

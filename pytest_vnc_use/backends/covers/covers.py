@@ -65,7 +65,7 @@ class Covers:
         text, looks = typing.secret.text, typing.looks
         if len(looks) > 1 and _is_another(looks[-2], looks[-1]):
             text, looks, watch_fields = text[:-1], looks[:-1], None  # the last character led to another screen
-        after, caret = self._watched(typing, looks[-1], text, watch_fields) if watch_fields else (looks[-1], None)
+        after, caret = self._watch_growth(typing, looks[-1], text, watch_fields) if watch_fields else (looks[-1], None)
         seen = typing.appeared(after)
         self._keep_lines(seen, typing, after, text)
         places = [self._place(each, typing, after, text, caret) for each in seen]
@@ -79,11 +79,11 @@ class Covers:
                 if self._dots(each, look, typing.secret.text[:-1]) is None
             ]
         self._newest = None
-        painted = self._painted(after)
+        painted = self._paint_covers(after)
         self._learnt = [] if painted is None else [(each, each.field.part_of(painted).copy()) for each in places]
         return bool(seen)
 
-    def _watched(
+    def _watch_growth(
         self, typing: Typing, after: Pixels, text: str, watch_fields: WatchFields
     ) -> tuple[Pixels, Caret | None]:
         """Return the screen without the caret, once a readable text is complete; and the caret."""
@@ -109,7 +109,7 @@ class Covers:
         changed = [
             each for each, _ in self._learnt if not each.dots and each.is_covered(screen) and each.has_changed(screen)
         ]
-        found = [region for region, _ in self._found(screen)] if changed else []
+        found = [region for region, _ in self._find_lines(screen)] if changed else []
         return any(region.meets(each.field) for each in changed for region in found)
 
     def as_learnt(self, covered: Pixels) -> Pixels:
@@ -167,12 +167,12 @@ class Covers:
             return None
         newest = self._newest
         if newest is None or not np.array_equal(newest[0], screen):
-            newest = self._newest = screen, self._painted(screen & COLOUR_BITS)
+            newest = self._newest = screen, self._paint_covers(screen & COLOUR_BITS)
         return newest[1]
 
-    def _painted(self, screen: Pixels) -> Pixels | None:
+    def _paint_covers(self, screen: Pixels) -> Pixels | None:
         places = [each for each in self._places if each.is_covered(screen)]
-        found = [*self._found(screen)]
+        found = [*self._find_lines(screen)]
         regions = [*found, *((each.field, _key_now(each, found)) for each in places)]
         if not regions:
             return None
@@ -184,7 +184,7 @@ class Covers:
             paint(painted, beneath, region, key)
         return painted
 
-    def _found(self, screen: Pixels) -> Iterator[tuple[Region, bytes]]:
+    def _find_lines(self, screen: Pixels) -> Iterator[tuple[Region, bytes]]:
         for (x, y), drawing in drawings_on(screen) if self._lines else ():
             for line, key in self._lines:
                 for found in line.places(drawing):

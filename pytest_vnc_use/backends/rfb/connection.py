@@ -33,7 +33,7 @@ _FRESH_AT_MOST_S = 1.0
 _LAST_ANSWER_S = 1.0
 
 
-class Connection:
+class RfbConnection:
     """A connection that has received its first whole frame.
 
     Events are sent in the order of the calls. A call on a connection that ended raises the DesktopError that ended it.

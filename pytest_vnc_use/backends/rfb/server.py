@@ -215,13 +215,13 @@ class _Viewer(Protocol):
                 (count,) = struct.unpack("!xH", (yield 3))
                 self._encodings = struct.unpack(f"!{count}i", (yield 4 * count))
             case MsgC2S.FRAMEBUFFER_UPDATE_REQUEST:
-                self._requested(*struct.unpack("!?HHHH", (yield 9)))
+                self._update_request(*struct.unpack("!?HHHH", (yield 9)))
             case MsgC2S.KEY_EVENT:
                 down, keysym = struct.unpack("!?xxI", (yield 7))
                 key = key_of(keysym) or hex(keysym)  # no key has such a name: a press of it is refused
                 self._tell(KeyDown(key) if down else KeyUp(key))
             case MsgC2S.POINTER_EVENT:
-                self._pointed(*struct.unpack("!BHH", (yield 5)))
+                self._pointer_event(*struct.unpack("!BHH", (yield 5)))
             case MsgC2S.CLIENT_CUT_TEXT:
                 yield from self._skip(*struct.unpack("!xxxI", (yield 7)))
             case _:
@@ -240,7 +240,7 @@ class _Viewer(Protocol):
         if not self._format.truecolor or self._format.bpp not in (8, 16, 32):
             raise ValueError(f"the viewer asked for the unknown pixel format {self._format!r}")
 
-    def _requested(self, incremental: bool, x: int, y: int, width: int, height: int) -> None:
+    def _update_request(self, incremental: bool, x: int, y: int, width: int, height: int) -> None:
         if not incremental:
             asked = Region(x, y, min(x + width, self._size[0]), min(y + height, self._size[1]))
             self._show([(asked, self._screen.part(asked))])
@@ -278,7 +278,7 @@ class _Viewer(Protocol):
 
     # --- the input ---
 
-    def _pointed(self, buttons: int, x: int, y: int) -> None:
+    def _pointer_event(self, buttons: int, x: int, y: int) -> None:
         at = min(x, self._size[0] - 1), min(y, self._size[1] - 1)
         changed, self._buttons = buttons ^ self._buttons, buttons
         if at != self._at:

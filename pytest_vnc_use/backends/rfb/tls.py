@@ -117,10 +117,10 @@ class ClientTls:
                 ) from exc
         else:
             context.set_default_verify_paths()
-        context.set_verify(SSL.VERIFY_PEER, self._verified)
+        context.set_verify(SSL.VERIFY_PEER, self._note_verification)
         return context
 
-    def _verified(self, connection: object, certificate: Any, error: int, depth: int, accepted: int) -> bool:
+    def _note_verification(self, connection: object, certificate: Any, error: int, depth: int, accepted: int) -> bool:
         """Note the result of OpenSSL's check, and keep it."""
         if not accepted:
             self.problem = self.problem or _PROBLEMS.get(error, f"OpenSSL's verification ended with {error}")

@@ -124,13 +124,13 @@ class IniFile:
             lines += [f"# {each}" for each in comment.splitlines()]
             lines.append(self.dialect.line(name, value))
         added = "".join(f"{line}{end}" for line in lines)
-        changed = self._inserted(text, added, end)
+        changed = self._insert(text, added, end)
         expected = {**self.options, **{name: self.dialect.value(value, name) for name, (value, _) in options.items()}}
         if _read(self.name, self.dialect, changed, fresh=True) != expected:
             raise SettingsError(self._cannot())
         return changed
 
-    def _inserted(self, text: str, added: str, end: str) -> str:
+    def _insert(self, text: str, added: str, end: str) -> str:
         name = r"\s*\.\s*".join(map(re.escape, self.dialect.table.split(".")))
         header = re.search(rf"^\ufeff?\s*\[\s*{name}\s*\][^\S\n]*(?:[#;][^\n]*)?(?:\n|\Z)", text, re.MULTILINE)
         if header:

@@ -56,7 +56,7 @@ class AttendedProgram:
             os.close(status)
         self._status_text = b""
         self._code: int | None = None
-        self.pid = self._started()
+        self.pid = self._pid_of_start()
 
     @property
     def sessions(self) -> tuple[int, ...]:
@@ -95,7 +95,7 @@ class AttendedProgram:
         """Return whether the program and everything that it started have ended."""
         return self._sitter.poll() is not None
 
-    def _started(self) -> int:
+    def _pid_of_start(self) -> int:
         word, number = (self._line(b"started ", b"failed ", timeout_s=_STARTS_WITHIN_S) or "failed 0").split()
         if word == "started":
             return int(number)

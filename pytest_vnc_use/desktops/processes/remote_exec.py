@@ -192,7 +192,7 @@ def remote_exec_of(command_line: str, server: str) -> RemoteExec:
     """
     address = _address(server)
     try:
-        words = [_filled(word, address, server) for word in shlex.split(command_line, posix=os.name == "posix")]
+        words = [_fill(word, address, server) for word in shlex.split(command_line, posix=os.name == "posix")]
     except ValueError as exc:
         raise SettingsError(f"--vnc-exec must be a command line, got {command_line!r}: {exc}") from exc
     if not words:
@@ -200,7 +200,7 @@ def remote_exec_of(command_line: str, server: str) -> RemoteExec:
     return RemoteExec(words)
 
 
-def _filled(word: str, address: dict[str, str], server: str) -> str:
+def _fill(word: str, address: dict[str, str], server: str) -> str:
     def value(name: re.Match[str]) -> str:
         if name[1] not in address:
             has = " and ".join(address) or "neither host nor port"

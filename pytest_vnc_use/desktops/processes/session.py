@@ -97,12 +97,12 @@ class Session:
         with self._new_log(log) as output:
             words = [seen_from_here(word) for word in command]
             if attended:
-                popen: AttendedProgram | subprocess.Popen[bytes] = self._attended(
+                popen: AttendedProgram | subprocess.Popen[bytes] = self._attend(
                     words, output, output, environment or {}, closed_at
                 )
             else:
                 popen = self._popen(words, output, environment or {}, pass_fds)
-        title = f"the {role} {_shortened(client_of or command)!r}"
+        title = f"the {role} {_shorten(client_of or command)!r}"
         process = Process(role, title, popen, log, elsewhere=bool(client_of))
         self._processes.append(process)
         self._tell_guard(popen.pid)
@@ -153,12 +153,12 @@ class Session:
         end.
         """
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-            attended = self._attended(command, stdout, stderr)
+            attended = self._attend(command, stdout, stderr)
             self._commands = [each for each in self._commands if not each.is_over] + [attended]
             try:
                 code = attended.wait(timeout_s)
             except subprocess.TimeoutExpired as exc:
-                problem = f"the command {_shortened(command)!r} did not end within {timeout_s:g} s"
+                problem = f"the command {_shorten(command)!r} did not end within {timeout_s:g} s"
                 raise DesktopError(f"{problem}; give it a longer timeout_s, or end it with '&' in a shell") from exc
             finally:
                 if attended.poll() is None:
@@ -220,7 +220,7 @@ class Session:
         except OSError as exc:
             raise _not_started(command, exc) from exc
 
-    def _attended(
+    def _attend(
         self,
         command: Sequence[str],
         stdout: IO[bytes],
@@ -350,7 +350,7 @@ def _not_started(command: Sequence[str], exc: OSError) -> DesktopError:
     return DesktopError(f"cannot start {command[0]!r}: {exc.strerror}; give a program that is on PATH, or its path")
 
 
-def _shortened(command: Sequence[str]) -> str:
+def _shorten(command: Sequence[str]) -> str:
     return textwrap.shorten(shlex.join(command), _MOST_CHARACTERS, placeholder=" …")
 
 
