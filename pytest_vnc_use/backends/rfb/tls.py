@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from pytest_vnc_use.backends.rfb.reactor import implementer
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.regular_file import read_regular
+from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.types.wire import Wire
 
 MISSING = "TLS needs a library that is not installed: pip install 'pytest-vnc-use[tls]'"
