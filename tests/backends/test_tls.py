@@ -106,7 +106,7 @@ def test_another_name_and_an_expired_one_are_refused(
 def test_tls_without_a_certificate_only_where_that_is_wanted(tmp_path: Path, here: Certificate) -> None:
     with secured(tmp_path, "TLSVnc", here) as server:
         refused(server.address, "offers VeNCrypt with TLSVnc, all without a certificate.*vnc_tls=anonymous", Wire())
-        refused(server.address, "TLS without a certificate", Wire(tls="require"))
+        refused(server.address, "all without a certificate", Wire(tls="require"))
         facts = used(server, Wire(tls="anonymous"))
         assert facts.security_used == "VeNCrypt TLSVnc"
         assert "somebody between" in facts.protection
