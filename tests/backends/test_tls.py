@@ -109,7 +109,7 @@ def test_tls_without_a_certificate_only_where_that_is_wanted(tmp_path: Path, her
         refused(server.address, "all without a certificate", Wire(tls="require"))
         facts = used(server, Wire(tls="anonymous"))
         assert facts.security_used == "VeNCrypt TLSVnc"
-        assert "somebody between" in facts.protection
+        assert "someone on the network" in facts.protection
 
 
 @pytest.mark.desktop
