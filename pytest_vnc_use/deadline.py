@@ -70,12 +70,12 @@ class Deadline:
                 answer.put((None, error))
 
         threading.Thread(target=report, daemon=True, name="vnc-use deadline").start()
-        result, error = self._awaited(answer, meanwhile)
+        result, error = self._await_result(answer, meanwhile)
         if error is not None:
             raise error
         return result  # type: ignore[return-value]  # without an error it is what work returned
 
-    def _awaited(self, answer: queue.SimpleQueue[T], meanwhile: Callable[[], None]) -> T:
+    def _await_result(self, answer: queue.SimpleQueue[T], meanwhile: Callable[[], None]) -> T:
         while True:
             try:
                 return answer.get(timeout=min(self.remaining_s, _MEANWHILE_S))

@@ -262,7 +262,7 @@ class _Acting:
     def _run(self) -> None:
         _here.acting = self
         try:
-            while not self._acted():
+            while not self._act():
                 pass
             self._decisions.put(finish(self._agent._params))
         except _RunOver:
@@ -270,7 +270,7 @@ class _Acting:
         except BaseException as exc:  # noqa: BLE001  # whatever the user's code raises is raised in the loop
             self._decisions.put(exc)
 
-    def _acted(self) -> bool:
+    def _act(self) -> bool:
         before = self._proposed
         done = bool(self._agent.act())
         if not done and self._proposed == before:

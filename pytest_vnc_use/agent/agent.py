@@ -35,10 +35,9 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     the reports see only that name. With `check`, a run that does not end as done raises the class of its triage.
 
     The agent connects to the current address of `desktop`, also after `reset()`. Once the desktop or its program has
-    ended, the agent does not reconnect. `planner` (which may also be a callable, see callables.py), `judge` and
-    `controller` replace what other arguments name. `settings` may be replaced: all but `start_seconds` and
-    `lease_seconds` hold from the next run, look or claim on. `recorded` is replayed, or recorded again. `other_secrets`
-    are hidden too.
+    ended, the agent does not reconnect. `planner` (or a callable), `judge` and `controller` replace what other
+    arguments name. `settings` may be replaced: all but `start_seconds` and `lease_seconds` hold from the next run, look
+    or claim on. `recorded` is replayed, or recorded again. `other_secrets` are hidden too.
     """
 
     def __init__(
@@ -69,12 +68,11 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     ) -> None:
         named = {"server": vnc_server, "screen_size": screen_size, "steps": step_limit, "seconds": seconds_timeout}
         named |= {"exclude": excluded_actions, "planner": "gemini", "model": model}
-        settings = settings or assembly.settings_of(named)
-        self.settings = absolute_files(settings, Path.cwd())
+        self.settings = absolute_files(settings or assembly.settings_of(named), Path.cwd())
         self.budget = budget or assembly.build_budget(self.settings)
         """The limits of this agent's models, and their use so far."""
-        known = secrets or {}, other_secrets
-        own = Own(policy, planner, judge, controller, functions, *known, observers, desktop, recorded)
+        all_secrets = secrets or {}, other_secrets
+        own = Own(policy, planner, judge, controller, functions, *all_secrets, observers, desktop, recorded)
         self._parts = AgentParts(
             lambda: self.settings, self.budget, own, vnc_password, hitl_mode=hitl_mode, test_id=test_id, check=check
         )
@@ -115,8 +113,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     def reenact(self, path: Path, *, approver: Approver | None = None, check: bool | None = None) -> RunResult:
         """Carry out the actions of a run folder or its execution.json again, unchecked, up to the first that fails.
 
-        Nothing is judged. Raises as `run` does, and SettingsError if the trace needs a secret that the agent does not
-        have.
+        Nothing is judged. Raises as `run` does, and SettingsError if the agent lacks a secret of the trace.
         """
         again = self._parts.tasks.reenactment(path)
         limits = again.limits(self.settings.seconds)

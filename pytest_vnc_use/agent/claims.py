@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
-from pytest_vnc_use.body_checks.code_places import Place
+from pytest_vnc_use.body_checks.code_places import CodePlace
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import SettingsError, TaskFailed
 from pytest_vnc_use.loop.runner import Runner
@@ -54,7 +54,7 @@ class LastTask:
     body_checks: bool
     result: RunResult | None
     verdicts: int
-    places: tuple[Place, ...] = ()
+    places: tuple[CodePlace, ...] = ()
     looks: int = 0
     is_unsure: bool = False
 
@@ -98,10 +98,10 @@ class Claims:
         self._context.will_judge()
         verdicts = []
         for frame in looks_within(self._context.controller(), within_s):
-            verdicts.append(self._judged(claim, frame, votes))
+            verdicts.append(self._judge_now(claim, frame, votes))
             if verdicts[-1].holds:
                 break
-        return self._remembered(verdicts[-1], verdicts, [frame])
+        return self._remember(verdicts[-1], verdicts, [frame])
 
     def saw(self, claim: str, *, steps: int = 1, votes: int | None = None) -> Verdict:
         """Judge whether a claim held before, as `VncUseAgent.saw` says."""
@@ -111,14 +111,14 @@ class Claims:
         if steps < 1:
             raise SettingsError(f"steps must be at least 1, got {steps!r}")
         self._context.will_judge()
-        frames = list(islice(_distinct(self._kept(steps)), MOST_FRAMES))
+        frames = list(islice(_distinct(self._kept_frames(steps)), MOST_FRAMES))
         verdicts = []
         for frame in frames:
-            verdicts.append(self._confirmed(claim, frame, votes))
+            verdicts.append(self._confirm(claim, frame, votes))
             if verdicts[-1].holds:
                 break
-        decided = verdicts[-1] if verdicts[-1].holds else _unseen(verdicts)
-        return self._remembered(decided, verdicts, frames[: len(verdicts)])
+        decided = verdicts[-1] if verdicts[-1].holds else _verdict_of_none(verdicts)
+        return self._remember(decided, verdicts, frames[: len(verdicts)])
 
     def check(self, claim: str | object, message: str = "", *, within_s: float = 0.0, votes: int | None = None) -> bool:
         """Note a soft check, as `VncUseAgent.check` says."""
@@ -136,14 +136,14 @@ class Claims:
 
     def unmet(self) -> TaskFailed | None:
         """Return the error of all soft checks so far, as `VncUseAgent.unmet` says."""
-        checks, self._checks = [*self._checks, *self._ignored()], []
+        checks, self._checks = [*self._checks, *self._unread_checks()], []
         failed = [(kind, line) for kind, line in checks if kind != "holds"]
         if not failed:
             return None
         lines = [f"{len(failed)} of {len(checks)} checks not met", *(line for _, line in failed)]
         return error_for_verdicts([kind for kind, _ in failed])("\n  ".join(lines))
 
-    def _ignored(self) -> list[tuple[VerdictKind, str]]:
+    def _unread_checks(self) -> list[tuple[VerdictKind, str]]:
         new, self._counted = self.verdicts[self._counted :], len(self.verdicts)
         ignored = [each.plain for each in new if not each.asked]
         return [(each.kind, f"{each} (the test never read this verdict)") for each in ignored if not each.holds]
@@ -154,8 +154,8 @@ class Claims:
         """Judge the end state of a task, as `VncUseAgent.verify_end_state` says."""
         self._context.will_judge()
         frame = self._end_frame or self._context.controller().frame()
-        verdict = self._judged(end_state_claim(self._context.secrets.declared.hide(task)), frame, self._votes(votes))
-        return self._remembered(verdict, [verdict], [frame])
+        verdict = self._judge_now(end_state_claim(self._context.secrets.declared.hide(task)), frame, self._votes(votes))
+        return self._remember(verdict, [verdict], [frame])
 
     def take_unproven(self) -> LastTask | None:
         """Return the last task, once, if no later verdict holds and the test did not say `expect=None`."""
@@ -166,7 +166,9 @@ class Claims:
         is_unsure = self._is_unread or any(verdict.kind == "unsure" for verdict in since)
         return None if any(verdict.holds for verdict in since) else replace(last, is_unsure=is_unsure)
 
-    def task_ended(self, number: int, started: RunStarted, result: RunResult | None, places: tuple[Place, ...]) -> None:
+    def task_ended(
+        self, number: int, started: RunStarted, result: RunResult | None, places: tuple[CodePlace, ...]
+    ) -> None:
         """Note that a task has ended."""
         self._end_frame, self._is_unread = None, False
         seen = len(self.verdicts), places, len(SIGHTINGS.seen)
@@ -180,18 +182,18 @@ class Claims:
     def _votes(self, votes: int | None) -> int:
         return self._context.settings().votes if votes is None else votes
 
-    def _judged(self, claim: str, frame: Frame, votes: int) -> Verdict:
+    def _judge_now(self, claim: str, frame: Frame, votes: int) -> Verdict:
         verifier = Verifier(self._context.judge(), self._context.runner.emit)
         return verifier.verify(claim, frame, votes=votes, timeout_s=self._context.settings().seconds)
 
-    def _confirmed(self, claim: str, frame: Frame, votes: int) -> Verdict:
-        verdict = self._judged(claim, frame, votes)
+    def _confirm(self, claim: str, frame: Frame, votes: int) -> Verdict:
+        verdict = self._judge_now(claim, frame, votes)
         if not verdict.holds or votes >= CONFIRMING_VOTES:
             return verdict
-        again = self._judged(claim, frame, CONFIRMING_VOTES)
+        again = self._judge_now(claim, frame, CONFIRMING_VOTES)
         return replace(again, usage=verdict.usage + again.usage)
 
-    def _remembered(self, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> AskedVerdict:
+    def _remember(self, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> AskedVerdict:
         usage = sum((each.usage for each in all_of_it), Usage())
         judged = self._context.secrets.everything.hide_in(replace(verdict, looks=len(all_of_it), usage=usage))
         judged = replace(
@@ -201,11 +203,11 @@ class Claims:
         self._context.runner.record(Judged(judged), frames)
         return self.verdicts[-1]
 
-    def _kept(self, steps: int) -> Iterator[Frame]:
+    def _kept_frames(self, steps: int) -> Iterator[Frame]:
         """Yield the screen now and the kept frames, newest first. A frame that was kept twice comes twice."""
-        passed = self._context.controller().transient_frames()
+        transients = self._context.controller().transient_frames()
         yield self._context.controller().frame()
-        yield from reversed(passed)
+        yield from reversed(transients)
         yield from self._context.runner.newest_frames(steps)
 
     # --- values ------------------------------------------------------------------------------------------------------
@@ -242,14 +244,14 @@ def looks_within(controller: Controller, within_s: float) -> Iterator[Frame]:
     A change during the judge's answer counts too, also if the time is up by then. Raises DesktopError.
     """
     deadline, left_s = Deadline(within_s), within_s
-    shown: FrameRef | None = None
+    last: FrameRef | None = None
     while True:
         frame = controller.frame()
-        if frame.ref != shown:
+        if frame.ref != last:
             yield frame
         if not left_s:
             return
-        shown, left_s = frame.ref, deadline.remaining_s
+        last, left_s = frame.ref, deadline.remaining_s
         if not controller.wait_changed(frame.taken_s, left_s):
             return
         controller.settle()
@@ -263,7 +265,7 @@ def _distinct(frames: Iterator[Frame]) -> Iterator[Frame]:
             yield frame
 
 
-def _unseen(verdicts: Sequence[Verdict]) -> Verdict:
+def _verdict_of_none(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict on a claim that holds on none of the frames."""
     verdict = next((each for each in verdicts if each.kind == "unsure"), verdicts[0])
     where = f"it holds on none of {len(verdicts)} frames" if len(verdicts) > 1 else "it does not hold on the only frame"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pytest_vnc_use.backends.input.spellings import button_of
-from pytest_vnc_use.loop.actor import check_known, perform_text
+from pytest_vnc_use.loop.actor import check_declared, perform_text
 from pytest_vnc_use.loop.runner import DesktopAccess
 from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.types import Button, Click, DesktopAction, Direction, Drag, Frame, KeyCombo, Scroll, TypeText
@@ -34,7 +34,7 @@ class ManualActions:
 
     def type_text(self, text: str, *, press_enter: bool, clear_first: bool) -> Frame:
         """Type at the focus. A secret's placeholder is typed as its value. Raises ActionError, DesktopError."""
-        check_known(text, self.secrets.declared.reveal)
+        check_declared(text, self.secrets.declared.reveal)
         self._begin()
         revealed = self.secrets.declared.reveal(text)
         action = TypeText(revealed, press_enter=press_enter, clear_first=clear_first)

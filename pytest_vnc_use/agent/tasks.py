@@ -71,7 +71,7 @@ class Tasks:
         for claim in expect or ():
             check_asked(claim, votes=1)
         own = self._own(planner)
-        return self._noted(
+        return self._note_end(
             lambda: self.runner.run(
                 task, expect=expect, limits=limits, policy=policy, planner=own, approver=approver, run_id=run_id
             ),
@@ -89,7 +89,7 @@ class Tasks:
     ) -> RunResult:
         """Continue a run, as `VncUseAgent.approve`, `deny` and `resume` say."""
         policy, planner, trust = again.get("policy"), self._own(again.get("planner")), again.get("trust", False)
-        return self._noted(
+        return self._note_end(
             lambda: self.runner.go_on(
                 run_id, answer, step=step, policy=policy, planner=planner, approver=approver, trust=trust
             ),
@@ -99,7 +99,7 @@ class Tasks:
     def _own(self, planner: AnyPlanner | None) -> Planner | None:
         return None if planner is None else self.models.as_planner(planner)
 
-    def _noted(self, advance: Callable[[], RunResult], check: bool | None) -> RunResult:
+    def _note_end(self, advance: Callable[[], RunResult], check: bool | None) -> RunResult:
         """Advance a run, and note how it ended."""
         runs, result = self.runner.folders, None
         runs_before = len(runs)

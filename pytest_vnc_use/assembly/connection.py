@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pytest_vnc_use.assembly.covers import covering
-from pytest_vnc_use.assembly.desktops import connect, elements_asker, given_desktop, reached_at, same_connection
+from pytest_vnc_use.assembly.desktops import connect, elements_asker, given_desktop, same_connection, settings_at
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.runs.messages import MessageLog
 from pytest_vnc_use.settings.settings import Settings
@@ -35,7 +35,7 @@ class Connection:
         self.place = desktop or given_desktop(settings())
         """The desktop whose files and commands are used."""
         self._hide = hide
-        self._controller = self._covered(controller) if controller else None
+        self._controller = self._with_covers(controller) if controller else None
         self._messages = MessageLog()
         self._connected_as: Settings | None = None
         self._is_at_rest = False
@@ -48,7 +48,7 @@ class Connection:
     @property
     def controller(self) -> Controller:
         """Return the controller for the current settings. Raises DesktopError."""
-        there = reached_at(self._settings(), self.server)
+        there = settings_at(self._settings(), self.server)
         if self._connected_as and not same_connection(self._connected_as, there):
             self.close()
             self._controller = None
@@ -57,10 +57,12 @@ class Connection:
             read_file = self.place.read_file
             tap = self._messages if there.keep_messages else None
             eyes = connect(there, self._password, program_fault=self._fault, read_file=read_file, tap=tap)
-            self._controller = self._covered(eyes, f"{there.tunnel} {there.server}" if there.scope != "test" else "")
+            self._controller = self._with_covers(
+                eyes, f"{there.tunnel} {there.server}" if there.scope != "test" else ""
+            )
         return self._controller
 
-    def _covered(self, eyes: Controller, kept_for: str = "") -> Controller:
+    def _with_covers(self, eyes: Controller, kept_for: str = "") -> Controller:
         return covering(eyes, self._hide, kept_for) if self._hide and not self._settings().show_secrets else eyes
 
     def await_rest(self, acting: Controller) -> None:

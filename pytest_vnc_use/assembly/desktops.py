@@ -126,7 +126,7 @@ def is_given(settings: Settings) -> bool:
     return settings.server not in ("", "qt", "xvnc") and not settings.server.startswith("container:")
 
 
-def reached_at(settings: Settings, server: str) -> Settings:
+def settings_at(settings: Settings, server: str) -> Settings:
     """Return the settings for a desktop at this address. The rules of the wire are for a given desktop only.
 
     A desktop that is started here has a private socket, or a loopback address with a random password.
@@ -286,7 +286,7 @@ def desktop_functions(settings: Settings, desktop: Desktop) -> Sequence[Callable
     The latter read the browser's page if `cdp` is set, programs if `elements` is on. Raises SettingsError.
     """
     own = named_functions(settings.functions)
-    size = counted_in(settings, lambda: _seen(settings, desktop).png)
+    size = counted_in(settings, lambda: _screen_now(settings, desktop).png)
     if settings.cdp:
         from pytest_vnc_use.backends.browser.controller import browser_functions
 
@@ -301,7 +301,7 @@ def desktop_functions(settings: Settings, desktop: Desktop) -> Sequence[Callable
 def _elements_in_view(settings: Settings, desktop: Desktop) -> tuple[list[Element], tuple[int, int]]:
     from pytest_vnc_use.backends.accessibility.atspi import desktop_elements
 
-    found, screen = desktop_elements(desktop.run), _seen(settings, desktop).ref
+    found, screen = desktop_elements(desktop.run), _screen_now(settings, desktop).ref
     return found, (screen.width, screen.height)
 
 
@@ -321,9 +321,9 @@ def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], E
     return lambda _: ()
 
 
-def _seen(settings: Settings, desktop: Desktop) -> Frame:
+def _screen_now(settings: Settings, desktop: Desktop) -> Frame:
     """Return the screen now, through a connection of its own."""
-    there = reached_at(settings, desktop.server)
+    there = settings_at(settings, desktop.server)
     with closing(connect_to(there, there.server, desktop.password or given_password(settings))) as eyes:
         return eyes.frame()
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.backends.controller import VNCController
 
 PROTECT = "use a server with TLS (vnc_tls=require), --vnc-tunnel=ssh://user@host, or wss://"
-_told: set[str] = set()
+_warned: set[str] = set()
 """The servers of which the user was warned in this process."""
 
 
@@ -37,8 +37,8 @@ def connect_to(settings: Settings, server: str, password: str | None, **given: A
 
     wire = wire_of(settings)
     eyes = vnc.connect(server, password, type_by=settings.typing, encoding=settings.encoding, wire=wire, **given)
-    if eyes.exposure and server not in _told:
-        _told.add(server)
+    if eyes.exposure and server not in _warned:
+        _warned.add(server)
         try:
             warnings.warn(
                 f"the VNC connection to {server!r} is not encrypted: {eyes.exposure}; {PROTECT}", stacklevel=2

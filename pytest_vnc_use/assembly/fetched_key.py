@@ -28,7 +28,7 @@ def fetched_key(command: str) -> str:
     return key
 
 
-def known_key(command: str) -> str:
+def printed_key(command: str) -> str:
     """Return the key of a command that has already run; "" if there is none."""
     return _keys.get(command, "")
 

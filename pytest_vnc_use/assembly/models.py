@@ -75,7 +75,7 @@ def _build_one(settings: Settings, functions: Sequence[Callable[..., object]]) -
     _check_base_url(settings)
     if settings.planner:
         check_followed(settings)
-    planner = _named(settings, functions)
+    planner = _planner_by_name(settings, functions)
     if not _sends_smaller(settings) or settings.planner not in PLANNERS:
         return planner
     from pytest_vnc_use.planners.common.downscale import SmallerPictures
@@ -84,7 +84,7 @@ def _build_one(settings: Settings, functions: Sequence[Callable[..., object]]) -
     return SmallerPictures(planner, settings.picture_bytes, limit, settings.picture_size)
 
 
-def _named(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
+def _planner_by_name(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
     match settings.planner:
         case "":
             raise SettingsError(
@@ -317,7 +317,7 @@ def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str
     found = {name: VARIABLES.get(name, "").strip() for name in (settings.password_env, settings.api_key_env)}
     found["VNC_PASSWORD"] = password or ""
     if settings.api_key_command:
-        from pytest_vnc_use.assembly.fetched_key import known_key
+        from pytest_vnc_use.assembly.fetched_key import printed_key
 
-        found["vnc_api_key_command"] = known_key(settings.api_key_command)
+        found["vnc_api_key_command"] = printed_key(settings.api_key_command)
     return api_keys() | {name: value for name, value in found.items() if value}

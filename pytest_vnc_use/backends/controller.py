@@ -13,7 +13,7 @@ from typing_extensions import assert_never
 from pytest_vnc_use.backends.input.devices import Keyboard, Pointer
 from pytest_vnc_use.backends.input.spellings import button_of, scroll_of
 from pytest_vnc_use.backends.input.typist import EFFECT, Writer
-from pytest_vnc_use.backends.rfb.connection import Connection
+from pytest_vnc_use.backends.rfb.connection import RfbConnection
 from pytest_vnc_use.backends.rfb.server_quirks import ServerQuirks
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.backends.screen.settle import SettleRules
@@ -47,7 +47,7 @@ class VNCController:
 
     def __init__(
         self,
-        connection: Connection | None = None,
+        connection: RfbConnection | None = None,
         settle_rules: SettleRules = SettleRules(),  # noqa: B008  # frozen
         scroll_by: ScrollMeans = "wheel",
         type_by: TypingMeans = "keys",
@@ -72,7 +72,7 @@ class VNCController:
     ) -> VNCController:
         """Connect as `vnc.connect` does, after the end of an earlier connection; return this controller."""
         self.close()
-        connection = Connection(server, password, timeout_s, encoding=self._encoding, wire=wire, tap=tap)
+        connection = RfbConnection(server, password, timeout_s, encoding=self._encoding, wire=wire, tap=tap)
         try:
             self._attach(connection)
         except SettingsError:
@@ -80,7 +80,7 @@ class VNCController:
             raise
         return self
 
-    def _attach(self, connection: Connection) -> None:
+    def _attach(self, connection: RfbConnection) -> None:
         self._quirks = connection.quirks if self._type_by == "keys" else connection.quirks.pasting()
         self._connection = connection
         self._screen = connection.framebuffer

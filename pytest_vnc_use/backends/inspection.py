@@ -9,7 +9,7 @@ from functools import partial
 from vncdotool.const import Encoding
 
 from pytest_vnc_use.backends.controller import VNCController
-from pytest_vnc_use.backends.rfb.connection import Connection
+from pytest_vnc_use.backends.rfb.connection import RfbConnection
 from pytest_vnc_use.backends.rfb.protocol import DesktopFactory, DesktopProtocol
 from pytest_vnc_use.backends.rfb.security import NAMES
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
@@ -60,7 +60,7 @@ def inspect(
     wire: Wire = Wire(),  # noqa: B008  # frozen
 ) -> VNCController:
     """Connect as `vnc.connect` does, with the same errors, and note in `facts` what the server says on the way."""
-    connection = Connection(server, password, timeout_s, wire=wire, new_factory=partial(_InspectingFactory, facts))
+    connection = RfbConnection(server, password, timeout_s, wire=wire, new_factory=partial(_InspectingFactory, facts))
     facts.protection = connection.protection
     facts.extended_clipboard = connection.protocol.announces_clipboard
     try:

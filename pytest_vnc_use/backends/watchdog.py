@@ -200,8 +200,8 @@ class Watchdog:
         size = frame.ref.width, frame.ref.height
         if size != self._size:
             raise DesktopError(
-                f"the screen's size changed from {_shown(self._size)} to {_shown(size)} during the run, but the "
-                f"desktop {self._desktop.server!r} must keep its size: no program and no viewer may change it"
+                f"the screen's size changed from {_format_size(self._size)} to {_format_size(size)} during the run, "
+                f"but the desktop {self._desktop.server!r} must keep its size: no program and no viewer may change it"
             )
 
     # --- a lost connection ---
@@ -216,10 +216,10 @@ class Watchdog:
         except ConnectionLost as lost:
             self._remake(lost)
             if self._in_doubt:
-                raise self._interrupted() from lost
+                raise self._interruption() from lost
         return work()
 
-    def _interrupted(self) -> ActionInterrupted:
+    def _interruption(self) -> ActionInterrupted:
         action, self._in_doubt = self._in_doubt, ""
         return ActionInterrupted(
             f"the connection was lost before the desktop had answered a {action}. The watchdog reconnected, but "
@@ -233,8 +233,8 @@ class Watchdog:
         if self._remade:
             raise type(lost)(f"{lost}; it was lost before, and the watchdog reconnects only once") from lost
         self._remade = True
-        before, now = self._desktop, self._reconnected(lost)
-        changed = self._changed(before, now)
+        before, now = self._desktop, self._reconnect(lost)
+        changed = self._difference(before, now)
         with self._closing:
             self._desktop = now
             if changed or self._closed.is_set():
@@ -243,7 +243,7 @@ class Watchdog:
                     f"{lost}; the watchdog reconnected, but {changed or 'the run had closed the desktop'}"
                 ) from lost
 
-    def _reconnected(self, lost: ConnectionLost) -> Watched:
+    def _reconnect(self, lost: ConnectionLost) -> Watched:
         deadline = Deadline(self._reconnect_s)
         while True:
             if self._program_fault():
@@ -263,12 +263,11 @@ class Watchdog:
             f"{lost}; the watchdog could not reconnect within {self._reconnect_s:g} s: {refused}"
         ) from refused
 
-    def _changed(self, before: Watched, now: Watched) -> str:
+    def _difference(self, before: Watched, now: Watched) -> str:
         """Return what differs from before the connection was lost; "" if the run may continue."""
         if (now.name, now.size) != (self._name, self._size):
-            return (
-                f"it is another desktop: {now.name!r}, {_shown(now.size)}; it was {self._name!r}, {_shown(self._size)}"
-            )
+            earlier = f"{self._name!r}, {_format_size(self._size)}"
+            return f"it is another desktop: {now.name!r}, {_format_size(now.size)}; it was {earlier}"
         if self._holding:
             return "the keys or buttons that were held down are up now"
         if not same_screen(before.last_frame().png, now.last_frame().png):
@@ -276,5 +275,5 @@ class Watchdog:
         return ""
 
 
-def _shown(size: tuple[int, int]) -> str:
+def _format_size(size: tuple[int, int]) -> str:
     return "{}x{}".format(*size)

@@ -52,8 +52,8 @@ def _assign(scope: Scope, target: ast.expr, value: ast.expr) -> None:
     """Note the new value of a target; a literal tuple is assigned part by part."""
     match target, value:
         case ((ast.Tuple() | ast.List()), (ast.Tuple() | ast.List())) if _are_pairs(target.elts, value.elts):
-            known = [(scope.rests(each), scope.tells(each), scope.resolve(each)) for each in value.elts]
-            for name, (looks, words, thing) in zip(target.elts, known, strict=True):
+            facts = [(scope.rests(each), scope.tells(each), scope.resolve(each)) for each in value.elts]
+            for name, (looks, words, thing) in zip(target.elts, facts, strict=True):
                 scope.name(name, looks=looks, words=words, thing=thing)
         case _:
             scope.assign(target, value)

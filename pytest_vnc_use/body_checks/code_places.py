@@ -31,7 +31,7 @@ Lines = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class CodePlace:
     """A line of a running function, and the values of its names at that moment.
 
     `own` are the function's own names.
@@ -43,15 +43,15 @@ class Place:
     own: Mapping[str, object]
 
 
-def places_now() -> tuple[Place, ...]:
+def places_now() -> tuple[CodePlace, ...]:
     """Return the current places of the calling functions in the user's own files, the innermost first."""
-    found: list[Place] = []
+    found: list[CodePlace] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__") != "_pytest.runner":
         if is_own(frame.f_code):
             own = dict(frame.f_locals)
             values = ChainMap(own, frame.f_globals, vars(builtins))
-            found.append(Place(frame.f_code, frame.f_lineno, values, own))
+            found.append(CodePlace(frame.f_code, frame.f_lineno, values, own))
         frame = frame.f_back
     return tuple(found)
 

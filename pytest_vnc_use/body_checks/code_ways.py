@@ -70,16 +70,9 @@ def may_return_true(function: FunctionType) -> bool:
 def catches_around_yield(function: FunctionType) -> bool:
     """Return whether the function has a `yield` in a `try` that ends an error."""
     node = node_of(function.__code__)
-    tries = (
-        [each for each in ast.walk(node) if isinstance(each, ast.Try) and any(map(_ends_error, each.handlers))]
-        if node
-        else []
-    )
-    return any(isinstance(inner, ast.Yield) for each in tries for part in each.body for inner in ast.walk(part))
-
-
-def _ends_error(handler: ast.ExceptHandler) -> bool:
-    return not isinstance(handler.body[-1], ast.Raise)
+    tries = [each for each in ast.walk(node) if isinstance(each, ast.Try)] if node else []
+    ending = [each for each in tries if not all(isinstance(handler.body[-1], ast.Raise) for handler in each.handlers)]
+    return any(isinstance(inner, ast.Yield) for each in ending for part in each.body for inner in ast.walk(part))
 
 
 def uses_up(loop: ast.While) -> bool:

@@ -198,7 +198,7 @@ class Consequences:
                     self.gives = True
         if isinstance(node, ast.Return) and node.value:
             self.gives = True
-        if isinstance(node, ast.Expr) and isinstance(call := _awaited(node), ast.Call):
+        if isinstance(node, ast.Expr) and isinstance(call := _without_await(node), ast.Call):
             self._hand_on(node, call)
 
     def _put(self, path: str) -> None:
@@ -226,7 +226,7 @@ class Consequences:
                 return True
             case ast.Raise():
                 return node.exc is not None
-            case ast.Expr() if isinstance(call := _awaited(node), ast.Call):
+            case ast.Expr() if isinstance(call := _without_await(node), ast.Call):
                 name, is_helper = name_of(call), path_of(call.func) in (name_of(call), f"self.{name_of(call)}")
                 if _NAMED_ASSERTIONS.match(name) or name in _ENDS_TEST:
                     return True
@@ -391,5 +391,5 @@ def _asks_truth(node: ast.stmt) -> bool:
     return asks and not any(isinstance(each, ast.Attribute) and each.attr in _ASKING for each in inner)
 
 
-def _awaited(node: ast.Expr) -> ast.expr:
+def _without_await(node: ast.Expr) -> ast.expr:
     return node.value.value if isinstance(node.value, ast.Await) else node.value

@@ -20,7 +20,7 @@ _ITEMS = (list, tuple, set, frozenset, deque)
 
 def state_of(things: Mapping[str, object]) -> dict[str, object]:
     """Return the state of the things that may change, to compare it with a later state."""
-    return {name: _held(thing, 0) for name, thing in things.items() if _may_change(thing)}
+    return {name: _members(thing, 0) for name, thing in things.items() if _may_change(thing)}
 
 
 def globals_of(things: Mapping[str, object]) -> dict[str, object]:
@@ -32,7 +32,7 @@ def _may_change(thing: object) -> bool:
     return is_live(thing) and not isinstance(thing, (ModuleType, FunctionType, MethodType))
 
 
-def _held(thing: Any, depth: int) -> object:
+def _members(thing: Any, depth: int) -> object:
     if thing is None or isinstance(thing, (str, bytes, int, float)):
         return thing
     if depth > _DEEPEST:
@@ -48,4 +48,4 @@ def _held(thing: Any, depth: int) -> object:
 
 
 def _all_held(things: Iterable[object], count: int, depth: int) -> tuple[object, ...]:
-    return (count, *(_held(each, depth + 1) for each in things))
+    return (count, *(_members(each, depth + 1) for each in things))

@@ -21,6 +21,9 @@ from pytest_vnc_use.body_checks.foregone import is_of_a_picture
 if TYPE_CHECKING:
     from pytest_vnc_use.body_checks.scope import Scope
 
+_EMPTY = frozenset({"''", "b''", "0", "None", "False", "()", "[]", "{}", "['']", "set()"})
+"""False literals: defaults for a missing value."""
+
 
 def rests(scope: Scope, node: ast.AST) -> bool:
     """Return whether the value of an expression comes from a look at the program."""
@@ -36,7 +39,7 @@ def rests(scope: Scope, node: ast.AST) -> bool:
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=key)) if name in scope.parts:
             return _part_rests(scope, scope.parts[name], key)
         case ast.BoolOp(op=ast.Or(), values=[first, *others]):
-            return scope.rests(first) and all(_is_empty(other) or scope.rests(other) for other in others)
+            return scope.rests(first) and all(ast.unparse(other) in _EMPTY or scope.rests(other) for other in others)
         case ast.IfExp():
             ways = [scope.rests(node.body), scope.rests(node.orelse)]
             differ = ast.dump(node.body) != ast.dump(node.orelse)
@@ -117,8 +120,3 @@ def returns_look(scope: Scope, function: FunctionType) -> bool:
             case ast.Expr(value=ast.Yield(value=ast.expr() as value)):
                 returned.append(scope.rests(value))
     return any(returned)
-
-
-def _is_empty(node: ast.expr) -> bool:
-    """Return whether the expression is a false literal: a default for a missing value."""
-    return ast.unparse(node) in ("''", "b''", "0", "None", "False", "()", "[]", "{}", "['']", "set()")

@@ -42,7 +42,7 @@ from pytest_vnc_use.body_checks.known_calls import (
     MAY_BE_NONE,
     PUTS,
 )
-from pytest_vnc_use.body_checks.sources import Known, Sources
+from pytest_vnc_use.body_checks.sources import CountedFacts, Sources
 from pytest_vnc_use.body_checks.words import holds_words, tells_words
 
 _OF_SQLITE = frozenset({"sqlite3", "_sqlite3", "aiosqlite"})
@@ -73,20 +73,22 @@ class Scope:
     funcargs: Mapping[str, object] = field(default_factory=dict)
     live: frozenset[str] = frozenset()
     depth: int = 0
-    looks: dict[str, bool] = field(default_factory=Known)
-    words: dict[str, bool] = field(default_factory=Known)
-    things: dict[str, object] = field(default_factory=Known)
-    facts: dict[str, Facts] = field(default_factory=Known)
-    parts: dict[str, ast.Dict] = field(default_factory=Known)
+    looks: dict[str, bool] = field(default_factory=CountedFacts)
+    words: dict[str, bool] = field(default_factory=CountedFacts)
+    things: dict[str, object] = field(default_factory=CountedFacts)
+    facts: dict[str, Facts] = field(default_factory=CountedFacts)
+    parts: dict[str, ast.Dict] = field(default_factory=CountedFacts)
     written: set[str] = field(default_factory=set)
     sources: Sources = field(default_factory=Sources)
     _answers: dict[tuple[str, int], tuple[int, ast.AST, Any]] = field(default_factory=dict)
 
     def copy(self, caller: Scope) -> Scope:
         """Return the scope of an inner function, which sees what the caller knows."""
-        known = Known(caller.looks), Known(caller.words), Known(caller.things)
+        known = CountedFacts(caller.looks), CountedFacts(caller.words), CountedFacts(caller.things)
         copied = replace(self, looks=known[0], words=known[1], things=known[2])
-        return replace(copied, depth=caller.depth + 1, facts=Known(self.facts), parts=Known(self.parts), _answers={})
+        return replace(
+            copied, depth=caller.depth + 1, facts=CountedFacts(self.facts), parts=CountedFacts(self.parts), _answers={}
+        )
 
     def state(self) -> tuple[object, ...]:
         """Return what is known of a function's parameters, for comparison; objects are compared by identity."""
@@ -94,10 +96,10 @@ class Scope:
         known = self.looks, self.words, things, self.facts
         return (self.depth, *(frozenset(each.items()) for each in known))
 
-    def _answered(self, kind: str, node: ast.AST, find: Callable[[ast.AST], Any]) -> Any:
+    def _answer(self, kind: str, node: ast.AST, find: Callable[[ast.AST], Any]) -> Any:
         """Return the answer to a question about an expression; keep it until a name changes."""
         all_known = self.looks, self.words, self.things, self.facts, self.parts
-        changes = sum(each.changes for each in all_known if isinstance(each, Known))
+        changes = sum(each.changes for each in all_known if isinstance(each, CountedFacts))
         found = self._answers.get((kind, id(node)))
         if found is None or found[0] != changes:
             self.sources.spend()
@@ -109,7 +111,7 @@ class Scope:
 
     def resolve(self, node: ast.AST) -> object:
         """Return the value of an expression, as far as is known without running any code."""
-        return self._answered("value", node, self._resolve)
+        return self._answer("value", node, self._resolve)
 
     def _resolve(self, node: ast.AST) -> object:
         match node:
@@ -286,12 +288,12 @@ class Scope:
         """Return whether the value of an expression may rest on the planner's word."""
         if self.trusts_outcome:
             return False
-        tells: bool = self._answered("words", node, partial(tells_words, self))
+        tells: bool = self._answer("words", node, partial(tells_words, self))
         return tells
 
     def rests(self, node: ast.AST) -> bool:
         """Return whether the value of an expression comes from a look at the program."""
-        found: bool = self._answered("look", node, partial(looks.rests, self))
+        found: bool = self._answer("look", node, partial(looks.rests, self))
         return found
 
     def key_of(self, path: ast.expr) -> str:

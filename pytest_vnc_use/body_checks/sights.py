@@ -13,14 +13,6 @@ _WATCHED = frozenset("read_file run elements program_fault logs verify saw check
 _OF_A_JUDGE = frozenset({"verify", "saw", "check", "extract"})
 
 
-def _always(_: str) -> bool:
-    return True
-
-
-def _never(_: str) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class Sights:
     """The looks of a test since its last task. If `seen` is None, assume that every look in the code happened.
@@ -33,8 +25,8 @@ class Sights:
     has_changed: bool = True
     is_unsure: bool = False
     has_base: bool = True
-    is_fresh: Callable[[str], bool] = _always
-    has_written: Callable[[str], bool] = _never
+    is_fresh: Callable[[str], bool] = lambda _: True
+    has_written: Callable[[str], bool] = lambda _: False
 
     def of_desktop(self, name: str, file: str) -> bool:
         """Return whether a call of the agent or the desktop happened; `file` is its argument if that is known."""

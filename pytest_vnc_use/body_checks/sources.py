@@ -38,7 +38,7 @@ class TooMuchToRead(Exception):
     """The error that the code of a test is too long to be read in about a second."""
 
 
-class Known(dict[str, Any]):
+class CountedFacts(dict[str, Any]):
     """Facts by name that count their changes."""
 
     changes = 0

@@ -7,7 +7,15 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_vnc_use.body_checks.assertions import Flow, asserts
-from pytest_vnc_use.body_checks.code_places import FunctionNode, Place, is_given_away, names_of, node_of
+from pytest_vnc_use.body_checks.assignments import take_over
+from pytest_vnc_use.body_checks.code_places import (
+    CodePlace,
+    FunctionNode,
+    is_given_away,
+    names_of,
+    node_of,
+    statements_in,
+)
 from pytest_vnc_use.body_checks.code_values import NOTHING, own_method
 from pytest_vnc_use.body_checks.code_ways import NO_WAY, ON, surely
 from pytest_vnc_use.body_checks.decorators import is_known
@@ -54,7 +62,7 @@ def asserts_after_yield(function: object, funcargs: Mapping[str, object], source
 
 
 def asserts_after(
-    places: Sequence[Place], funcargs: Mapping[str, object], sources: Sources, *, trusts_outcome: bool = False
+    places: Sequence[CodePlace], funcargs: Mapping[str, object], sources: Sources, *, trusts_outcome: bool = False
 ) -> bool:
     """Return whether the functions at those places, innermost first, surely assert in the rest of their code."""
     ways = ON
@@ -76,7 +84,7 @@ def _is_plain(scope: Scope, node: FunctionNode) -> bool:
     return True
 
 
-def _live_names(place: Place, node: FunctionNode | None, funcargs: Mapping[str, object]) -> frozenset[str]:
+def _live_names(place: CodePlace, node: FunctionNode | None, funcargs: Mapping[str, object]) -> frozenset[str]:
     """Return the names of things that may have changed since the task ended.
 
     A list or dict that the function itself made has not changed, unless it was passed to something that may fill it.
@@ -87,3 +95,26 @@ def _live_names(place: Place, node: FunctionNode | None, funcargs: Mapping[str, 
         for name, thing in place.own.items()
         if not isinstance(thing, (list, dict, set)) or id(thing) in given or (node and is_given_away(name, node))
     )
+
+
+# --- fixtures that carried out the task themselves --------------------------------------------------------------------
+
+
+def looked_at(places: Sequence[CodePlace], funcargs: Mapping[str, object], sources: Sources) -> frozenset[str]:
+    """Return the names of the fixtures whose value surely rests on a look after the task."""
+    return frozenset(each.code.co_name for each in places if _gives_look(each, funcargs, sources))
+
+
+def _gives_look(place: CodePlace, funcargs: Mapping[str, object], sources: Sources) -> bool:
+    node = node_of(place.code) if place.code.co_name in funcargs else None
+    scope = Scope(place.values, funcargs=funcargs, sources=sources)
+    given: list[bool] = []
+    for each in statements_in(node.body) if node else ():
+        if each.lineno <= place.line:
+            continue
+        match each:
+            case ast.Return(value=ast.expr() as value) | ast.Expr(value=ast.Yield(value=ast.expr() as value)):
+                given.append(scope.rests(value) and not scope.tells(value))
+            case _:
+                take_over(scope, each)
+    return bool(given) and all(given)

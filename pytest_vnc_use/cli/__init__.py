@@ -38,7 +38,6 @@ from typing import TYPE_CHECKING
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
 from pytest_vnc_use.cli import init, policy, record, report, results
-from pytest_vnc_use.cli.env_file import use_env_file_of_ini
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.loop.resume import check_origin
@@ -214,10 +213,10 @@ def _add_options(
 ) -> None:
     default = Settings()
     for option, field in options.items():
-        shown, value = about.get(field, FIELDS[field].metadata["help"]), getattr(default, field)
+        about_option, value = about.get(field, FIELDS[field].metadata["help"]), getattr(default, field)
         needed = needs_server and field == "server"
-        shown = f"{shown} (default: {value})" if value else shown
-        parser.add_argument(option, dest=field, required=needed, metavar=field.upper(), help=shown)
+        about_option = f"{about_option} (default: {value})" if value else about_option
+        parser.add_argument(option, dest=field, required=needed, metavar=field.upper(), help=about_option)
 
 
 def _add_reenact(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -307,10 +306,10 @@ def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again]
     trace = read_trace(path_of(Path(runs_dir), arguments.run_id))
     check_origin(trace, trust=arguments.trust)
     place = {field: value for field, value in place.items() if value is not None}
-    known = {**trace.started.settings, "server": trace.started.server or None, **place, "runs_dir": runs_dir}
-    if arguments.planner and arguments.planner != known.get("planner"):
-        known |= {"planner": arguments.planner, "model": "", "base_url": ""}  # these belong to the earlier planner
-    settings, secrets = assembly.settings_of(known), _secrets(arguments.secret)
+    values = {**trace.started.settings, "server": trace.started.server or None, **place, "runs_dir": runs_dir}
+    if arguments.planner and arguments.planner != values.get("planner"):
+        values |= {"planner": arguments.planner, "model": "", "base_url": ""}  # these belong to the earlier planner
+    settings, secrets = assembly.settings_of(values), _secrets(arguments.secret)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets, observers=[printer])
     again = Again(trust=arguments.trust, planner=agent.planner if arguments.planner else None)
@@ -348,7 +347,7 @@ def _typable(execution: Execution, arguments: argparse.Namespace) -> Mapping[str
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.cli.doctor import diagnose
+    from pytest_vnc_use.cli.doctor import diagnose, use_env_file_of_ini
 
     given = {field: getattr(arguments, field) for field in DOCTOR_OPTIONS.values()}
     given["planner"] = given["planner"] or (given["model"] and "gemini")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import platform
 import shutil
 import sys
@@ -26,7 +27,7 @@ from pytest_vnc_use.errors import (
     SettingsError,
     VncUseError,
 )
-from pytest_vnc_use.settings.env_file import env_file_in_words
+from pytest_vnc_use.settings.env_file import VARIABLE, env_file_in_words, use_env_file
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -35,6 +36,17 @@ if TYPE_CHECKING:
 PACKAGES = ("pytest", "langgraph", "google-genai", "vncdotool")
 MEANS = ("xvnc", "qt", "container")
 _NO_XTERM = "not checked: this needs xterm (apt-get install xterm); your own program does not need it"
+
+
+def use_env_file_of_ini() -> None:
+    """Load the variables of the file that `vnc_env_file` names in this folder's ini file.
+
+    VNC_USE_ENV_FILE comes first: if it names a file, this does nothing. Raises SettingsError.
+    """
+    from pytest_vnc_use.cli.init.ini_files import IniFile  # its package imports this module
+
+    if not os.environ.get(VARIABLE):
+        use_env_file(IniFile.find(Path.cwd()).options.get("vnc_env_file"), Path.cwd())
 
 
 def diagnose(settings: Settings, *, typing: bool = True) -> Iterator[Finding]:
@@ -50,7 +62,7 @@ def diagnose(settings: Settings, *, typing: bool = True) -> Iterator[Finding]:
         ("window manager", _window_manager),
         ("Qt", partial(_means, "Qt", "qt", _qt, asked=means == "qt")),
         ("containers", partial(_means, "containers", "container:IMAGE", engine, asked=means == "container")),
-        *(("server", partial(_given, address, settings, typing)) for address in _addresses(settings.server)),
+        *(("server", partial(_given_desktop, address, settings, typing)) for address in _addresses(settings.server)),
         ("own desktop", partial(_own_desktop, settings.server)),
         ("vnc_env_file", _env_file),
         ("model", partial(_model, settings)),
@@ -64,7 +76,7 @@ def diagnose_asked(settings: Settings) -> Iterator[Finding]:
     """Check only what the settings ask for; press no key on a given desktop. Raises as `diagnose` does."""
     means = settings.server.partition(":")[0]
     checks: list[tuple[str, Callable[[], Iterable[Finding]]]] = [
-        *(("server", partial(_given, address, settings, False)) for address in _addresses(settings.server))
+        *(("server", partial(_given_desktop, address, settings, False)) for address in _addresses(settings.server))
     ]
     if means == "xvnc":
         checks.append(("TigerVNC", partial(_means, "TigerVNC", "xvnc", _tigervnc, asked=True)))
@@ -106,8 +118,8 @@ def _versions() -> Iterator[Finding]:
     yield Finding("ok", "versions", ", ".join([ours, *(f"{name} {version(name)}" for name in PACKAGES)]))
 
 
-def _missing(about: str, said: str, *, asked: bool = False) -> Finding:
-    return Finding("FAIL" if asked else "--", about, said)
+def _missing(about: str, text: str, *, asked: bool = False) -> Finding:
+    return Finding("FAIL" if asked else "--", about, text)
 
 
 def _means(about: str, option: str, found: Callable[[], str], *, asked: bool) -> Iterator[Finding]:
@@ -159,20 +171,20 @@ def _qt() -> str:
 
 
 def _env_file() -> Iterator[Finding]:
-    if told := env_file_in_words():
-        yield Finding("ok", "vnc_env_file", told)
+    if text := env_file_in_words():
+        yield Finding("ok", "vnc_env_file", text)
 
 
 def _langsmith() -> Iterator[Finding]:
-    is_left_out, told = langsmith_in(Path.cwd())
-    yield Finding("ok" if is_left_out else "--", "langsmith", told)
+    is_left_out, text = langsmith_in(Path.cwd())
+    yield Finding("ok" if is_left_out else "--", "langsmith", text)
 
 
-def _container_engine(wanted: str) -> str:
+def _container_engine(name: str) -> str:
     from pytest_vnc_use.desktops.kinds.container_engine import find_engine
 
     try:
-        return f"{Deadline(LIMIT_S).call(partial(find_engine, wanted)).name} answers"
+        return f"{Deadline(LIMIT_S).call(partial(find_engine, name)).name} answers"
     except DeadlineExceeded as exc:
         raise DesktopError(f"no engine answered within {LIMIT_S:g} s: restart it") from exc
 
@@ -180,7 +192,7 @@ def _container_engine(wanted: str) -> str:
 # --- a given desktop -------------------------------------------------------------------------------------------------
 
 
-def _given(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
+def _given_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
     from pytest_vnc_use.backends.inspection import ServerFacts, inspect
 
     facts, deadline = ServerFacts(), Deadline(LIMIT_S)
@@ -196,15 +208,15 @@ def _given(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
             yield recipe
         return
     with closing(controller):
-        shown = f"showed its screen of {'x'.join(map(str, facts.size))} after {1000 * deadline.spent_s:.0f} ms"
-        yield Finding("ok", "server", f"{server!r} speaks RFB {facts.version}, is named {facts.name!r}, {shown}")
+        screen = f"showed its screen of {'x'.join(map(str, facts.size))} after {1000 * deadline.spent_s:.0f} ms"
+        yield Finding("ok", "server", f"{server!r} speaks RFB {facts.version}, is named {facts.name!r}, {screen}")
         yield from _security(facts, controller.exposure)
         yield _pixels(facts)
         yield recipe_of(server, facts)
         tried = Finding("--", "typing", "not checked: --no-typing")
         if typing:
             tried = check_typing(controller, server, wire.tunnel)
-        yield Finding(tried.word, tried.about, f"{tried.said}; {controller.quirks}")
+        yield Finding(tried.word, tried.about, f"{tried.text}; {controller.quirks}")
 
 
 def _security(facts: ServerFacts, exposure: str = "", *, opened: bool = True) -> Iterator[Finding]:
@@ -213,15 +225,15 @@ def _security(facts: ServerFacts, exposure: str = "", *, opened: bool = True) ->
         return
     offered = ", ".join(facts.security_types)
     offered += f"; VeNCrypt has {', '.join(facts.subtypes)}" if facts.subtypes else ""
-    told = f"offers {offered}; {'used' if opened else 'chosen'} here: {facts.security_used}"
+    offer = f"offers {offered}; {'used' if opened else 'chosen'} here: {facts.security_used}"
     if facts.security_used in ("", "VeNCrypt"):
         yield Finding("FAIL", "security", f"offers {offered}; this client can use none of them")
     elif exposure:
-        yield Finding("--", "security", f"{told}, nothing is encrypted: {exposure}; {assembly.PROTECT}")
+        yield Finding("--", "security", f"{offer}, nothing is encrypted: {exposure}; {assembly.PROTECT}")
     elif opened:
-        yield Finding("ok", "security", f"{told}; {facts.protection}" if facts.protection else told)
+        yield Finding("ok", "security", f"{offer}; {facts.protection}" if facts.protection else offer)
     else:
-        yield Finding("--", "security", told)
+        yield Finding("--", "security", offer)
 
 
 def _pixels(facts: ServerFacts) -> Finding:
@@ -243,8 +255,8 @@ def _own_desktop(server: str) -> Iterator[Finding]:
     deadline = Deadline(LIMIT_S)
     desktop = XvncDesktop(program, start_timeout_s=LIMIT_S)
     try:
-        shown = "with an xterm" if program else "without a program"
-        yield Finding("ok", "own desktop", f"ready {shown} after {1000 * deadline.spent_s:.0f} ms")
+        program_text = "with an xterm" if program else "without a program"
+        yield Finding("ok", "own desktop", f"ready {program_text} after {1000 * deadline.spent_s:.0f} ms")
         yield check_lines(desktop) if program else _missing("typing", _NO_XTERM)
     finally:
         desktop.stop()
@@ -260,8 +272,8 @@ def _model(settings: Settings) -> Iterator[Finding]:
         return
     names = [name for name in assembly.api_keys() if name in assembly.GEMINI_KEY_VARIABLES]
     if not names:
-        said = f"no API key: export {assembly.GEMINI_KEY_VARIABLES[0]}=… (from https://aistudio.google.com/apikey)"
-        yield _missing("model", said, asked=bool(settings.planner))
+        problem = f"no API key: export {assembly.GEMINI_KEY_VARIABLES[0]}=… (from https://aistudio.google.com/apikey)"
+        yield _missing("model", problem, asked=bool(settings.planner))
         return
     from pytest_vnc_use.planners.common.endpoint import Endpoint, found_key, found_url
     from pytest_vnc_use.planners.gemini.service import describe_model

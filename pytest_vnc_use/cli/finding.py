@@ -14,7 +14,7 @@ class Finding:
 
     word: Word
     about: str
-    said: str
+    text: str
 
     def __str__(self) -> str:
-        return f"{self.word:<4}  {self.about}: {self.said}"
+        return f"{self.word:<4}  {self.about}: {self.text}"

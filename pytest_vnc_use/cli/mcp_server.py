@@ -27,7 +27,7 @@ from typing import Any, Literal, TypeVar
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.cli.pytest_process import Suite, SuiteResult
-from pytest_vnc_use.demonstrate.proposal import proposed_test
+from pytest_vnc_use.demonstrate.codegen import proposed_test
 from pytest_vnc_use.errors import InfraError, RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.report.phrases import action_in_words
@@ -94,12 +94,6 @@ def _errors_on_one_line(hide: Callable[[str], str], runs: Sequence[Path] = ()) -
 # --- asking a person -------------------------------------------------------------------------------------------------
 
 
-def _can_ask(ctx: AnyContext) -> bool:
-    """Return whether the client can show forms; an empty `elicitation` means yes."""
-    asks = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
-    return asks is not None and (asks.form is not None or asks.url is None)
-
-
 def _question(asked: ApprovalAsked) -> ElicitRequestFormParams:
     wish = asked.proposal.confirmation
     lines = [
@@ -151,8 +145,8 @@ class Watch:
         if self._stopped.is_set():
             raise InfraError("the run was stopped: the client cancelled it, or went away")
         if isinstance(event, StepFinished):
-            told = self._ctx.report_progress(event.step.number, message=step_line(event.step))
-            asyncio.run_coroutine_threadsafe(told, self._loop)
+            report = self._ctx.report_progress(event.step.number, message=step_line(event.step))
+            asyncio.run_coroutine_threadsafe(report, self._loop)
 
 
 class Desk:
@@ -227,7 +221,7 @@ class Tools:
         `steps` and `seconds` limit the run. The user is asked before risky actions. Costs model calls, thus money.
         """
         with _errors_on_one_line(self._redactor.hide):
-            advance = self._answered(ctx) if ctx.request_state else self._first(task, expect, steps, seconds)
+            advance = self._answer_of_call(ctx) if ctx.request_state else self._first(task, expect, steps, seconds)
             trace = await self._advanced(ctx, advance)
             while trace.asked and not trace.ended:
                 if is_version_at_least(ctx.protocol_version or "", _ASKS_BY_RESULT):
@@ -249,7 +243,7 @@ class Tools:
         limits = Limits(own.steps, own.seconds, own.stall)
         return lambda agent: agent.run(task, expect=expect, limits=limits)
 
-    def _answered(self, ctx: AnyContext) -> Callable[[VncUseAgent], RunResult]:
+    def _answer_of_call(self, ctx: AnyContext) -> Callable[[VncUseAgent], RunResult]:
         """Return how to continue the run whose question this call answers."""
         run_id, step, asked_at = json.loads(ctx.request_state or "[]")
         in_time = time.time() - asked_at <= self._answer_within_s
@@ -258,7 +252,9 @@ class Tools:
     async def _advanced(self, ctx: AnyContext, advance: Callable[[VncUseAgent], RunResult]) -> Trace:
         """Return the trace of a run once it has ended or waits; if it is done, with its claims judged."""
         watch = Watch(ctx)
-        settings, secrets, ask = self._settings, self._secrets, _can_ask(ctx)
+        settings, secrets = self._settings, self._secrets
+        asks = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
+        ask = asks is not None and (asks.form is not None or asks.url is None)  # the client can show forms
         agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[watch])
         return await self.desk.do(partial(self._drive, agent, advance), watch.stop)
 
@@ -296,10 +292,10 @@ class Tools:
         """Show the screen before a step of a run, with the point it acted on marked, or the screen after it."""
         with _errors_on_one_line(self._redactor.hide):
             trace = self._trace(run_id)
-            shown, folder = _step(trace, step), RunFolder(trace.path)
+            chosen, folder = _step(trace, step), RunFolder(trace.path)
             if when == "after":
-                return Image(data=folder.load_png(shown.frame_after), format="png")
-            marked = mark_action(folder.load_png(shown.frame_before), shown.proposal.action)
+                return Image(data=folder.load_png(chosen.frame_after), format="png")
+            marked = mark_action(folder.load_png(chosen.frame_before), chosen.proposal.action)
             return Image(data=marked, format="png")
 
     def propose_test(self, run_id: str, name: str) -> str:

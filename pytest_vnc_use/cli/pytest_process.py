@@ -21,7 +21,7 @@ from pytest_vnc_use.settings.settings import argument
 _STOPPED_WITHIN_S = 10.0
 """The time that an interrupted pytest may take to end its fixtures and their desktops."""
 
-_TOLD = (0, 1, 5)
+_COMPLETE = (0, 1, 5)
 """The exit codes of pytest after which its report is complete: all passed, some failed, there were no tests."""
 _WRONG_USAGE = 4
 _UNCOLLECTED = "collection failure"
@@ -79,14 +79,14 @@ class Suite:
             # Without -u a buffer would hold back stdout, and a warning there would come after the error on stderr.
             command = [sys.executable, "-u", "-m", "pytest", f"--junitxml={report}", "-o", "junit_family=xunit1"]
             with output.open("wb") as sink:
-                code = self._ended([*command, *self._arguments], sink, timeout_s)
-            told = _read(report, _runs_by_test(self._runs_dir, earlier)) if report.exists() else None
-            if told is None or (code not in _TOLD and not told.failures):
+                code = self._exit_code([*command, *self._arguments], sink, timeout_s)
+            results = _read(report, _runs_by_test(self._runs_dir, earlier)) if report.exists() else None
+            if results is None or (code not in _COMPLETE and not results.failures):
                 lines = output.read_text(encoding="utf-8", errors="replace").split("\n")
                 last_line = next(filter(str.strip, reversed(lines)), "it said nothing")
                 kind = SettingsError if code == _WRONG_USAGE else InfraError
                 raise kind(f"pytest ended with exit code {code}: {last_line}")
-        return told
+        return results
 
     def stop(self) -> None:
         """Interrupt pytest, from any thread; it ends its desktops itself. Does nothing once it has ended."""
@@ -94,7 +94,7 @@ class Suite:
         if self._process:
             _interrupt(self._process)
 
-    def _ended(self, command: Sequence[str], sink: Any, timeout_s: float) -> int:
+    def _exit_code(self, command: Sequence[str], sink: Any, timeout_s: float) -> int:
         """Return the exit code of a command."""
         with subprocess.Popen(
             command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT

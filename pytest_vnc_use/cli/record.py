@@ -83,9 +83,9 @@ def _record(arguments: argparse.Namespace) -> int:
 
     settings = assembly.settings_of({field: getattr(arguments, field) for field in OPTIONS.values()})
     names = tuple(dict.fromkeys(arguments.secret))
-    wanted = CodegenRequest(arguments.task, Path(arguments.out), tuple(arguments.expect), names, settings.app)
+    request = CodegenRequest(arguments.task, Path(arguments.out), tuple(arguments.expect), names, settings.app)
     try:
-        done = demonstrate(wanted, settings, arguments.listen, partial(print, flush=True), _ask)
+        done = demonstrate(request, settings, arguments.listen, partial(print, flush=True), _ask)
     except InfraError as exc:
         print(sanitize(f"infra: {type(exc).__name__}: {exc}; nothing is written", hide=str), file=sys.stderr)
         return INFRA

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vnc_use.atomic_file import write_atomically
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.files import replace_file
 from pytest_vnc_use.runs.transcript import plain
 
 if TYPE_CHECKING:
@@ -70,17 +70,18 @@ def _report(arguments: argparse.Namespace) -> int:
         raise SettingsError("--markdown cannot be combined with --merge or --one-file")
     if arguments.links and (arguments.markdown or arguments.failures or arguments.folder):
         raise SettingsError("--links cannot be combined with --markdown, --failures or -o")
-    paths = [_named(Path(path)) for path in arguments.path or arguments.merge]
+    given = map(Path, arguments.path or arguments.merge)
+    paths = [path if path.name not in ("", "..") else path.resolve() for path in given]
     if arguments.markdown:
         return _markdown(find_runs(paths), arguments.folder)
-    told = results_of_shards(paths) if arguments.merge else results_beside(paths)
-    runs = find_runs(paths, may_be_none=bool(told.results or arguments.merge))
-    if not runs and not told.results:
+    session = results_of_shards(paths) if arguments.merge else results_beside(paths)
+    runs = find_runs(paths, may_be_none=bool(session.results or arguments.merge))
+    if not runs and not session.results:
         raise SettingsError(f"--merge needs a folder with results or runs, got {', '.join(map(repr, arguments.merge))}")
     if arguments.links or arguments.failures:
         from pytest_vnc_use.report.failures import failed_tests, links
 
-        failed = failed_tests(runs, told.results)
+        failed = failed_tests(runs, session.results)
         if arguments.links:
             print(links(failed, arguments.links), end="")
             return 0
@@ -88,7 +89,7 @@ def _report(arguments: argparse.Namespace) -> int:
     beside = len(paths) == 1 and not arguments.one_file and all(run.parent == paths[0] for run in runs)
     folder = Path(arguments.folder or (paths[0] if beside else _DEFAULT))
     _check_folder(folder)
-    page = write_report(runs, folder, told, one_file=arguments.one_file)
+    page = write_report(runs, folder, session, one_file=arguments.one_file)
     print(plain(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
     return 0
 
@@ -100,14 +101,9 @@ def _write_sheet(file: Path, failed: Sequence[Failed]) -> None:
     if png is None:
         return
     try:
-        write_atomically(file, png)
+        replace_file(file, png)
     except OSError as exc:
         raise SettingsError(f"--failures must be a file that can be written, got {str(file)!r}: {exc}") from exc
-
-
-def _named(path: Path) -> Path:
-    """Return the path; resolve it if its last part is no name (`.`, `..`)."""
-    return path if path.name not in ("", "..") else path.resolve()
 
 
 def _check_folder(folder: Path) -> None:

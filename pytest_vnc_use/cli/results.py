@@ -60,12 +60,12 @@ def _results(arguments: argparse.Namespace) -> int:
     except OSError as exc:
         raise SettingsError(f"-o must be a file that can be written, got {arguments.file!r}: {exc}") from exc
     counts = ", ".join(f"{count} {result}" for result, count in results.totals.results.items())
-    for told in (
+    for text in (
         f"{counts or 'no tests'} in {len(parts)} of {max(jobs, len(paths))} jobs: {file}",
         *lines(results),
         *results.problems,
     ):
-        print(line(told))
+        print(line(text))
     return 1 if results.problems or any(test.is_bad for test in results.tests) else 0
 
 

@@ -56,8 +56,8 @@ class StepPrinter:
     def __init__(self, settings: Settings, secrets: Mapping[str, str]) -> None:
         self._progress: ShownProgress | None = None
         if (terminal := _terminal()) is not None:
-            known = Secrets.of(secrets, assembly.api_keys(), assembly.ambient_secrets(settings))
-            self._progress = ShownProgress(Progress("", known.everything.hide_pieces), terminal)
+            all_secrets = Secrets.of(secrets, assembly.api_keys(), assembly.ambient_secrets(settings))
+            self._progress = ShownProgress(Progress("", all_secrets.everything.hide_pieces), terminal)
 
     def observe(self, event: RunEvent) -> None:
         """Print the step if the event finishes one."""
@@ -101,18 +101,20 @@ def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str
         with printer, agent:
             return _conclude(agent, run(), claims)
     except InfraError as exc:
-        return _broken(agent, "infra", f"infra: {type(exc).__name__}: {exc}", INFRA)
+        return _report_break(agent, "infra", f"infra: {type(exc).__name__}: {exc}", INFRA)
     except KeyboardInterrupt:
-        return _broken(agent, "interrupted", "`cua-vnc resume` goes on with the run", CTRL_C)
+        return _report_break(agent, "interrupted", "`cua-vnc resume` goes on with the run", CTRL_C)
     except VncUseError:
         raise
     except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a failed claim
-        if told := faults.text_of_users_error(exc):
-            return _broken(agent, "infra", f"infra: {told}", INFRA)
-        return _broken(agent, "defect", f"{type(exc).__name__}: {exc}; please report it with the run folder", DEFECT)
+        if users_error := faults.text_of_users_error(exc):
+            return _report_break(agent, "infra", f"infra: {users_error}", INFRA)
+        return _report_break(
+            agent, "defect", f"{type(exc).__name__}: {exc}; please report it with the run folder", DEFECT
+        )
 
 
-def _broken(agent: VncUseAgent, word: str, message: str, code: int) -> int:
+def _report_break(agent: VncUseAgent, word: str, message: str, code: int) -> int:
     print(cut(sanitize(message, hide=str), LONGEST_ERROR), file=sys.stderr)
     print(word, *(plain(str(run)) for run in agent.runs[-1:]))
     return code

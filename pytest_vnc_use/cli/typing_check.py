@@ -92,8 +92,8 @@ def _pasted_there_and_back(controller: Controller, before: set[bytes]) -> Findin
         controller.perform(TypeText(BEYOND[0]))
     except ActionError as exc:
         return Finding("--", "typing", f"typing a letter works; pasting {BEYOND[0]!r} failed: {exc}")
-    shown = any(png not in before for png in _glances(controller, _SHOWS_S))
-    if shown and _is_taken_back(controller, before):
+    has_changed = any(png not in before for png in _glances(controller, _SHOWS_S))
+    if has_changed and _is_taken_back(controller, before):
         return Finding("ok", "typing", f"typing a letter and pasting {BEYOND[0]!r} work")
     return Finding(
         "--", "typing", (f"typing a letter works; pasting {BEYOND[0]!r} had no effect, or BackSpace did not undo it")
@@ -139,6 +139,6 @@ def check_lines(desktop: Desktop) -> Finding:
         controller.perform(TypeText(f"{LINE}\n{BEYOND}", press_enter=True))
         arrived = desktop.run(_TELLS_THE_LINES, timeout_s=LIMIT_S).stdout
     if arrived == f"{LINE}\n{BEYOND}\n":
-        said = f"typing {len(LINE)} characters and pasting {BEYOND!r} works in xterm"
-        return Finding("ok", "typing", f"{said}; {controller.quirks}")
+        text = f"typing {len(LINE)} characters and pasting {BEYOND!r} works in xterm"
+        return Finding("ok", "typing", f"{text}; {controller.quirks}")
     return Finding("FAIL", "typing", f"typed {LINE!r} and {BEYOND!r}, but xterm got {arrived!r}")

@@ -142,7 +142,7 @@ class Budget:
             self._settle(given_up, Usage(), uncounted=True)
         if self._test.dollars or self._session.dollars:
             self._prices.check(asked.model)
-        expected, name = self._expected(asked), ""
+        expected, name = self._estimate(asked), ""
         spent = self.spent
         own = Amount(self._steps, spent.tokens, spent.dollars)
         self._test.check(own, 0.0, expected)
@@ -183,7 +183,7 @@ class Budget:
             self._settled.add(exchange.model, exchange.usage, None, price.dollars(exchange.usage) if price else None)
         self._steps += steps
 
-    def _expected(self, asked: ModelAsked) -> Amount:
+    def _estimate(self, asked: ModelAsked) -> Amount:
         price = self._prices.of(asked.model)
         image_tokens = price.image_tokens if price else IMAGE_TOKENS
         largest = self._largest.get(asked.purpose, Usage())

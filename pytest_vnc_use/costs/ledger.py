@@ -14,8 +14,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from pytest_vnc_use.atomic_file import write_atomically
 from pytest_vnc_use.errors import InfraError
+from pytest_vnc_use.files import replace_file
 
 LOCK_S = 30.0
 _PREFIX = "vnc-use-session-"
@@ -111,13 +111,13 @@ class Ledger:
 
     @contextmanager
     def _changing(self) -> Iterator[_Account]:
-        with self._locked():
+        with self._hold_lock():
             account = self._read()
             yield account
-            write_atomically(self._file, json.dumps(asdict(account)).encode(), mode=0o600)
+            replace_file(self._file, json.dumps(asdict(account)).encode(), mode=0o600)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         try:
             lock = self._lock.acquire()
         except Timeout as exc:

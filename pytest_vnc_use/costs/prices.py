@@ -13,8 +13,8 @@ from importlib.resources import files
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plain_text import got
-from pytest_vnc_use.regular_file import read_regular
 from pytest_vnc_use.types import Usage
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")

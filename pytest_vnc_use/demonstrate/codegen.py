@@ -1,4 +1,4 @@
-"""The files written from a demonstration: a test, and its recording, which pytest finds under the test's name."""
+"""The source of tests: from a demonstration, with the recording that pytest finds by its name, or from a run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_vnc_use.demonstrate.hovering import differing
-from pytest_vnc_use.demonstrate.proposal import test_source
 from pytest_vnc_use.errors import RunFolderUnwritable, SettingsError
 from pytest_vnc_use.recordings.demonstrated import PERSON, DemonstratedTask
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, RecordedStep, Recording, Screen
 from pytest_vnc_use.recordings.gates import box_of
 from pytest_vnc_use.recordings.store import Key, save
+from pytest_vnc_use.runs.folder import Trace
 from pytest_vnc_use.runs.json_lines import to_json
-from pytest_vnc_use.types import Region
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import SECRET_MARK, Region
+
+_TEST = '''\
+"""{origin}"""
+
+import pytest
+
+
+@pytest.mark.vnc_task(
+{arguments}
+)
+def {name}() -> None:
+    """{judged}"""
+'''
 
 
 @dataclass(frozen=True)
@@ -63,16 +77,16 @@ class CodegenRequest:
                 raise SettingsError(f"{str(path)!r} exists and is not overwritten: give another --out, or remove it")
 
 
-def write(wanted: CodegenRequest, shown: DemonstratedTask) -> None:
-    """Write the test and its recording; `shown` has at least one step. Raises RunFolderUnwritable."""
-    changed = what_changed(shown.steps[0].screen, shown.end)
-    claims = wanted.expect or (f"the screen shows that this is done: {wanted.task}",)
+def write(request: CodegenRequest, demonstration: DemonstratedTask) -> None:
+    """Write the test and its recording; `demonstration` has at least one step. Raises RunFolderUnwritable."""
+    changed = what_changed(demonstration.steps[0].screen, demonstration.end)
+    claims = request.expect or (f"the screen shows that this is done: {request.task}",)
     try:
-        save(wanted.key.path, _recording(wanted, shown, claims, changed))
-        with wanted.out.open("x", encoding="utf-8") as file:
-            file.write(_source(wanted, claims, changed))
+        save(request.key.path, _recording(request, demonstration, claims, changed))
+        with request.out.open("x", encoding="utf-8") as file:
+            file.write(_source(request, claims, changed))
     except OSError as exc:
-        raise RunFolderUnwritable(f"{str(wanted.out)!r} and its recording cannot be written: {exc}") from exc
+        raise RunFolderUnwritable(f"{str(request.out)!r} and its recording cannot be written: {exc}") from exc
 
 
 def what_changed(start: Screen, end: Screen) -> Region | None:
@@ -85,43 +99,85 @@ def what_changed(start: Screen, end: Screen) -> Region | None:
 
 
 def _recording(
-    wanted: CodegenRequest, shown: DemonstratedTask, claims: Sequence[str], changed: Region | None
+    request: CodegenRequest, demonstration: DemonstratedTask, claims: Sequence[str], changed: Region | None
 ) -> Recording:
     reason = (
-        "this was said of it when it was shown" if wanted.expect else "proposed when it was shown, judged by nobody"
+        "this was said of it when it was shown" if request.expect else "proposed when it was shown, judged by nobody"
     )
-    height, width = shown.end.pixels().shape
+    end = demonstration.end
+    height, width = end.pixels().shape
     run = RecordedRun(
-        task=wanted.task,
+        task=request.task,
         planner=PERSON,
         steps=tuple(
             RecordedStep.model_validate(
                 {"action": to_json(step.action), "screen": step.screen, "elements": step.elements}
             )
-            for step in shown.steps
+            for step in demonstration.steps
         ),
-        end=shown.end,
+        end=end,
         claims=tuple(
-            Evidence(claim=claim, verdict="holds", reason=reason, region=changed, model=PERSON, screen=shown.end)
+            Evidence(
+                claim=claim, verdict="holds", reason=reason, region=changed, model=PERSON, screen=demonstration.end
+            )
             for claim in claims
         ),
     )
-    key = wanted.key
-    covered = wanted.covered and bool(key.secrets)
+    key = request.key
+    covered = request.covered and bool(key.secrets)
     return Recording(test=key.test, secrets=key.secrets, covered=covered, screen_size=(width, height), runs=(run,))
 
 
-def _source(wanted: CodegenRequest, claims: Sequence[str], changed: Region | None) -> str:
-    given = {"expect": list(claims), "secrets": sorted(wanted.secrets) or None, "app": wanted.app or None}
-    arguments = [_literal(wanted.task), *(f"{name}={_literal(value)}" for name, value in given.items() if value)]
+def _source(request: CodegenRequest, claims: Sequence[str], changed: Region | None) -> str:
+    given = {"expect": list(claims), "secrets": sorted(request.secrets) or None, "app": request.app or None}
+    arguments = [_literal(request.task), *(f"{name}={_literal(value)}" for name, value in given.items() if value)]
     where = f"from {changed.left, changed.top} to {changed.right, changed.bottom}" if changed else "nowhere"
     comment = [f"What was shown changed the screen {where}; assert what a file or a program can tell."]
-    if not wanted.expect:
+    if not request.expect:
         comment += ["", "The claim is only proposed: say what should be seen, here and in the recording.", ""]
     origin = "Recorded by demonstration: `cua-vnc record`."
-    return test_source(wanted.test, origin, arguments, "\n    ".join(comment))
+    return test_source(request.test, origin, arguments, "\n    ".join(comment))
 
 
 def _literal(value: object) -> str:
     """Return a text or a list of texts as Python source, with the quotes that formatters like."""
     return json.dumps(value, ensure_ascii=False)
+
+
+# --- a test that repeats a recorded run ------------------------------------------------------------------------------
+
+
+def proposed_test(trace: Trace, name: str) -> str:
+    """Return Python source of a test of that name, with the run's task, claims, limits, program and names of secrets.
+
+    Raises SettingsError if a test cannot have that name.
+    """
+    if not name.isidentifier():
+        raise SettingsError(f"the name of a test must be letters, digits and underscores, got {name!r}")
+    judged = "The claims above are judged" if trace.started.expect else "The end state of the task is judged"
+    return test_source(
+        name if name.startswith("test_") else f"test_{name}",
+        f"Proposed from the run {trace.started.run_id}.",
+        [repr(trace.started.task), *(f"{key}={value!r}" for key, value in _arguments(trace).items())],
+        f"{judged}; assert what a file or a program can tell.",
+    )
+
+
+def test_source(name: str, origin: str, arguments: Sequence[str], judged: str) -> str:
+    """Return Python source of one test; `arguments` are its marker's, as source, `judged` is its docstring."""
+    lines = "\n".join(f"    {argument}," for argument in arguments)
+    return _TEST.format(name=name, origin=origin, arguments=lines, judged=judged)
+
+
+def _arguments(trace: Trace) -> dict[str, object]:
+    """Return the marker's keywords, without those that equal the defaults."""
+    started, default = trace.started, Settings()
+    secrets = SECRET_MARK.findall("\n".join([started.task, *started.expect]))
+    given = {
+        "expect": list(started.expect) or None,
+        "steps": started.limits.steps if started.limits.steps != default.steps else None,
+        "seconds": started.limits.seconds if started.limits.seconds != default.seconds else None,
+        "app": started.settings.get("app") or None,
+        "secrets": list(dict.fromkeys(secrets)) or None,
+    }
+    return {key: value for key, value in given.items() if value is not None}

@@ -14,7 +14,7 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
 from pytest_vnc_use.demonstrate.viewer_session import Say, Showing, ViewerSession
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.loop.targets import ElementsOf, nothing_told
+from pytest_vnc_use.loop.targets import ElementsOf, no_elements
 from pytest_vnc_use.recordings.demonstrated import DemonstratedTask
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import plain
@@ -33,7 +33,7 @@ So nothing is done or printed after the limit.
 
 
 @dataclass(frozen=True)
-class ShownTasks:
+class ViewerTasks:
     """A `Show` (see recordings/demonstrated.py): a person does a test's tasks, each on its run's connection.
 
     `secrets` are those that the test declares; `password` is the desktop's. `elements_of` finds the elements of an
@@ -44,7 +44,7 @@ class ShownTasks:
     secrets: Mapping[str, str]
     password: str | None
     say: Say
-    elements_of: ElementsOf = nothing_told
+    elements_of: ElementsOf = no_elements
 
     def __call__(self, task: str, controller: Controller, limit_s: float) -> DemonstratedTask:
         """Let a person do the task in a viewer within `limit_s` seconds; return what they did."""
@@ -69,32 +69,32 @@ class ShownTasks:
 
 
 def demonstrate(
-    wanted: CodegenRequest, settings: Settings, listen: str, say: Say, ask: Callable[[], Sequence[str]]
+    request: CodegenRequest, settings: Settings, listen: str, say: Say, ask: Callable[[], Sequence[str]]
 ) -> bool:
     """Let a person do a task in a viewer that connects to `listen`, and write the test.
 
-    Return False if nothing was done. `ask` asks for claims if `wanted` has none. Raises SettingsError, DesktopError,
+    Return False if nothing was done. `ask` asks for claims if `request` has none. Raises SettingsError, DesktopError,
     RunFolderError.
     """
-    wanted.check()
-    redactor = Redactor({name: VARIABLES.get(name, "") for name in wanted.secrets})
+    request.check()
+    redactor = Redactor({name: VARIABLES.get(name, "") for name in request.secrets})
     if redactor.hide(settings.app) != settings.app:
         raise SettingsError(
             "--app contains a secret, and the test would contain it too: let the program read it elsewhere"
         )
-    shown = _shown(settings, redactor, listen, say, secrets=bool(wanted.secrets))
-    if not shown.steps:
+    demonstration = _demonstration(settings, redactor, listen, say, secrets=bool(request.secrets))
+    if not demonstration.steps:
         say("nothing was done, so nothing is written")
         return False
-    claims = tuple(wanted.expect or ask())
-    wanted = replace(wanted, task=redactor.hide(wanted.task), expect=tuple(map(redactor.hide, claims)))
-    wanted = replace(wanted, covered=not settings.show_secrets)
-    write(wanted, shown)
-    _tell(wanted, settings, say)
+    claims = tuple(request.expect or ask())
+    request = replace(request, task=redactor.hide(request.task), expect=tuple(map(redactor.hide, claims)))
+    request = replace(request, covered=not settings.show_secrets)
+    write(request, demonstration)
+    _tell(request, settings, say)
     return True
 
 
-def _shown(settings: Settings, redactor: Redactor, listen: str, say: Say, *, secrets: bool) -> DemonstratedTask:
+def _demonstration(settings: Settings, redactor: Redactor, listen: str, say: Say, *, secrets: bool) -> DemonstratedTask:
     """Return a person's demonstration on the desktop that the settings name."""
     asked_for = assembly.given_password(settings)
     desktop = assembly.lease_desktop(settings, "cua-vnc record")
@@ -104,7 +104,7 @@ def _shown(settings: Settings, redactor: Redactor, listen: str, say: Say, *, sec
         invitation = "do the task in a VNC viewer, then close it, or press Ctrl-C here"
         ask = assembly.elements_asker(settings, desktop)
         showing = Showing(say, invitation, redactor, ambient, listen, asked_for, ask)
-        there, rules = assembly.reached_at(settings, desktop.server), assembly.settle_rules(settings)
+        there, rules = assembly.settings_at(settings, desktop.server), assembly.settle_rules(settings)
         with closing(assembly.connect_to(there, there.server, password, settle_rules=rules)) as eyes:
             hide = redactor.hide if secrets and not settings.show_secrets else None
             return showing.of(eyes, until=_ends, eyes=assembly.covering(eyes, hide) if hide else None)
@@ -128,17 +128,19 @@ def _ends(session: ViewerSession) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _tell(wanted: CodegenRequest, settings: Settings, say: Say) -> None:
-    if not wanted.expect:
+def _tell(request: CodegenRequest, settings: Settings, say: Say) -> None:
+    if not request.expect:
         say("no claim was given, so one is proposed: the screen ends as it did now. Write a better one")
-    say(f"wrote {wanted.out} and {wanted.key.path}, with its pictures")
+    say(f"wrote {request.out} and {request.key.path}, with its pictures")
     default, (width, height) = Settings(), settings.screen_size
-    shown = {
+    options = {
         "server": settings.server,
         "exec": settings.exec,
         "password_env": settings.password_env if settings.password_env != default.password_env else "",
         "screen_size": f"{width}x{height}" if settings.screen_size != default.screen_size else "",
     }
-    replay = shlex.join(["pytest", str(wanted.out), *(argument(name, value) for name, value in shown.items() if value)])
+    replay = shlex.join(
+        ["pytest", str(request.out), *(argument(name, value) for name, value in options.items() if value)]
+    )
     started = "" if settings.app else "bring the program back to where it was at the start, then "
     say(f"{started}replay it: {replay}")

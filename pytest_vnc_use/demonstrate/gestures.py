@@ -49,7 +49,7 @@ _LOCKS = frozenset(("capslock", "numlock", "scrolllock"))
 
 
 @dataclass
-class Demonstrated:
+class DemonstratedAction:
     """A recorded action so far, the screen before it (None before the first look), and its elements."""
 
     action: Action
@@ -63,14 +63,14 @@ class GestureAction:
     """An action for the desktop now. With `begins`, a new recorded action begins: look at the screen first."""
 
     action: DesktopAction
-    begins: Demonstrated | None = None
+    begins: DemonstratedAction | None = None
 
 
 class Demonstration:
     """The actions of a demonstration, in `steps`, built from its events in order."""
 
     def __init__(self) -> None:
-        self.steps: list[Demonstrated] = []
+        self.steps: list[DemonstratedAction] = []
         self.inexact: list[int] = []
         """The numbers, from 1, of drags that were not straight or directly followed a click: neither is recorded."""
         self._modifiers: dict[str, bool] = {}
@@ -114,7 +114,7 @@ class Demonstration:
         """Return whether the pointer may rest as an action of its own: no button is down, and no text is open."""
         return not self._pressed and not (self._open and isinstance(self._open.action, TypeText))
 
-    def insert(self, moves: Sequence[Demonstrated]) -> None:
+    def insert(self, moves: Sequence[DemonstratedAction]) -> None:
         """Insert actions before the last one."""
         self.steps[-1:-1] = moves
 
@@ -127,13 +127,13 @@ class Demonstration:
             del self.steps[-1]
         self._is_open = False
 
-    def _begin(self, action: Action, at_s: float, *, is_open: bool = False) -> Demonstrated:
-        self.steps.append(Demonstrated(action, at_s))
+    def _begin(self, action: Action, at_s: float, *, is_open: bool = False) -> DemonstratedAction:
+        self.steps.append(DemonstratedAction(action, at_s))
         self._is_open = is_open
         return self.steps[-1]
 
     @property
-    def _open(self) -> Demonstrated | None:
+    def _open(self) -> DemonstratedAction | None:
         """Return the last action if it may still grow; else None."""
         return self.steps[-1] if self.steps and self._is_open else None
 
@@ -206,14 +206,14 @@ class Demonstration:
             combo = KeyCombo((*made_by, "space" if key == " " else key.lower()))
             yield GestureAction(combo, self._begin(combo, at_s))
 
-    def _type(self, character: str, typed: Demonstrated | None, at_s: float) -> GestureAction:
+    def _type(self, character: str, typed: DemonstratedAction | None, at_s: float) -> GestureAction:
         typing = TypeText(character)
         if typed is None:
             return GestureAction(typing, self._begin(typing, at_s, is_open=True))
         typed.action = TypeText(_text(typed) + character)
         return GestureAction(typing)
 
-    def _finish(self, key: str, typed: Demonstrated, at_s: float) -> GestureAction:
+    def _finish(self, key: str, typed: DemonstratedAction, at_s: float) -> GestureAction:
         """Take Enter or Backspace into an open text.
 
         Enter ends the text. Backspace removes its last character as if never typed, except the first character.
@@ -246,7 +246,7 @@ def _goes_on(scroll: Scroll, notch: Scroll, after_s: float) -> bool:
     return at_same and scroll.direction == notch.direction and after_s < TURNING_S
 
 
-def _text(typed: Demonstrated) -> str:
+def _text(typed: DemonstratedAction) -> str:
     return typed.action.text if isinstance(typed.action, TypeText) else ""
 
 

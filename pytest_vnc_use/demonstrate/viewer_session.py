@@ -14,10 +14,10 @@ from functools import partial
 from pytest_vnc_use.backends.controller import VNCController
 from pytest_vnc_use.backends.rfb.server import ViewerServer
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
-from pytest_vnc_use.demonstrate.gestures import Demonstrated, Demonstration, GestureAction, Motion, near
+from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Demonstration, GestureAction, Motion, near
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.errors import ActionError, SettingsError
-from pytest_vnc_use.loop.targets import Asker, ElementsOf, cut_names, nothing_told
+from pytest_vnc_use.loop.targets import Asker, ElementsOf, cut_names, no_elements
 from pytest_vnc_use.recordings.demonstrated import DemonstratedStep, DemonstratedTask
 from pytest_vnc_use.recordings.format import Screen
 from pytest_vnc_use.recordings.pictures import pixels_of
@@ -64,10 +64,10 @@ class ViewerSession:
         desktop: VNCController,
         say: Say,
         limit_s: float,
-        elements_of: ElementsOf = nothing_told,
+        elements_of: ElementsOf = no_elements,
         eyes: Controller | None = None,
     ) -> None:
-        self.shown = Demonstration()
+        self.demonstration = Demonstration()
         self._elements_of = Asker(elements_of)
         self._desktop, self._say = desktop, say
         self._eyes = eyes or desktop
@@ -93,7 +93,7 @@ class ViewerSession:
         """
         while motion := self._next():
             self._take(*motion)
-        self._do(self.shown.end(time.monotonic()))
+        self._do(self.demonstration.end(time.monotonic()))
         screen = self._look(None, partial(screen_at_rest, self._eyes))
         self._check_size()
         return screen
@@ -115,7 +115,7 @@ class ViewerSession:
         if isinstance(motion, Scroll) and not self._desktop.quirks.wheel:
             self._say("not done: this VNC server has no wheel; scroll with the keys")
         elif not self._is_late_repetition(motion):
-            self._do(self.shown.actions(motion, at_s))
+            self._do(self.demonstration.actions(motion, at_s))
 
     def _is_late_repetition(self, motion: Motion) -> bool:
         """Return whether a held key has repeated while other events were still waiting."""
@@ -131,14 +131,16 @@ class ViewerSession:
             if gesture.begins:
                 gesture.begins.screen = self._look(gesture.action, self._screen)
                 gesture.begins.elements = self._elements_of(gesture.action)
-            elif isinstance(gesture.action, MouseUp) and isinstance((drag := self.shown.steps[-1]).action, Drag):
+            elif isinstance(gesture.action, MouseUp) and isinstance(
+                (drag := self.demonstration.steps[-1]).action, Drag
+            ):
                 both = drag.elements or (None,), self._elements_of(gesture.action) or (None,)
                 drag.elements = both[0] + both[1] if both != ((None,), (None,)) else ()
             try:
                 self._perform(gesture.action)
             except ActionError as exc:
                 self._say(f"not done: {exc}")
-                self.shown.take_back()
+                self.demonstration.take_back()
 
     def _perform(self, action: DesktopAction) -> None:
         self._eyes.perform(action)
@@ -149,7 +151,7 @@ class ViewerSession:
 
     def _rest(self) -> None:
         """Move the pointer to where it rests, so that anything that opens on hovering opens."""
-        if self._hovers is None or self._at is None or not self.shown.may_rest:
+        if self._hovers is None or self._at is None or not self.demonstration.may_rest:
             return
         place, since_s = self._hovers
         is_there = near(place, self._rests[-1].at if self._rests else self._at)
@@ -168,7 +170,7 @@ class ViewerSession:
             return look()
         resting = self._screen()
         kept = needed(rests, action, resting) if action else []
-        self.shown.insert([Demonstrated(Move(*rest.at), 0.0, rest.screen) for rest in kept])
+        self.demonstration.insert([DemonstratedAction(Move(*rest.at), 0.0, rest.screen) for rest in kept])
         left_out = rests[rests.index(kept[-1]) + 1 :] if kept else rests
         self._at = kept[-1].at if kept else self._at
         if not left_out or self._at is None or not differing(left_out[0].screen, resting).any():
@@ -212,7 +214,7 @@ class Showing:
     ambient: Redactor
     listen: str = "localhost::0"
     password: str | None = None
-    elements_of: ElementsOf = nothing_told
+    elements_of: ElementsOf = no_elements
 
     def of(
         self,
@@ -231,26 +233,26 @@ class Showing:
         with closing(server), until(session):
             self.say(f"{self.invitation}: vncviewer {server.address}")
             end = session.run()
-        return DemonstratedTask(self._steps_of(session.shown), end)
+        return DemonstratedTask(self._steps_of(session.demonstration), end)
 
-    def _steps_of(self, shown: Demonstration) -> tuple[DemonstratedStep, ...]:
+    def _steps_of(self, demonstration: Demonstration) -> tuple[DemonstratedStep, ...]:
         steps = tuple(
             DemonstratedStep(
-                self._hidden(number, step.action),
+                self._without_secrets(number, step.action),
                 step.screen,
                 cut_names(self.ambient.hide_in(self.declared.hide_in(step.elements))),
             )
-            for number, step in enumerate(shown.steps, 1)
+            for number, step in enumerate(demonstration.steps, 1)
             if step.screen is not None
         )
         self._check_pieces(steps)
         for number, step in enumerate(steps, 1):
             self.say(f"{number} {action_line(step.action, step.elements)}")
-            if number in shown.inexact:
+            if number in demonstration.inexact:
                 self.say(_INEXACT)
         return steps
 
-    def _hidden(self, number: int, action: Action) -> Action:
+    def _without_secrets(self, number: int, action: Action) -> Action:
         """Return the action without secrets. Raises SettingsError if it contains one that was not declared."""
         if not isinstance(action, TypeText):
             return action

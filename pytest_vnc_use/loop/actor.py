@@ -13,7 +13,7 @@ from typing_extensions import assert_never
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ActionError, ActionInterrupted, PlannerError, SettingsError
 from pytest_vnc_use.faults import chain, named
-from pytest_vnc_use.loop.targets import Target, Targets, cut_names
+from pytest_vnc_use.loop.targets import StepTarget, Targets, cut_names
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.runs.json_lines import TOO_DEEP, is_shallow
@@ -49,7 +49,7 @@ from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Controller, TellsUrl
 from pytest_vnc_use.types.secret_text import SecretText
 
-LONGEST_TOLD = 10_000
+LONGEST_TEXT = 10_000
 """The most characters of a function's output, or of an error, that are kept and sent to the planner."""
 
 
@@ -123,7 +123,7 @@ class Actor:
 
         So nothing happens late. `watched`: the screen is watched after the look. Raises DesktopError.
         """
-        target = self.targets.of(action, frame_before, deadline.remaining_s) if self.targets else Target()
+        target = self.targets.of(action, frame_before, deadline.remaining_s) if self.targets else StepTarget()
         started = time.monotonic()
         try:
             output, error = deadline.call(lambda: self._do(action, deadline)), ""
@@ -132,8 +132,8 @@ class Actor:
         except DeadlineExceeded:
             if not isinstance(action, CallFunction):
                 self.controller.close()
-            error, told = "the run's time was up before the action was done", (target.elements, target.crop)
-            return Effect(frame_before, "", error, None, Times(), (), "", *told)
+            error, acted_on = "the run's time was up before the action was done", (target.elements, target.crop)
+            return Effect(frame_before, "", error, None, Times(), (), "", *acted_on)
         acted = time.monotonic()
         try:
             settled = None if error else self._settle(action, deadline, briefly=watched)
@@ -142,10 +142,10 @@ class Actor:
             error = str(exc)
             settled, quiet, frame = None, time.monotonic(), self.capture()
         kept = dict.fromkeys(map(self.folder.store, self.controller.transient_frames()))  # each once
-        passed = tuple(ref for ref in kept if ref not in (frame_before, frame))
+        transients = tuple(ref for ref in kept if ref not in (frame_before, frame))
         times = Times(0.0, acted - started, quiet - acted, time.monotonic() - quiet + target.asked_s)
         url = self._url_after(action, error, deadline)
-        return Effect(frame, output, error, settled, times, passed, url, target.elements, target.crop)
+        return Effect(frame, output, error, settled, times, transients, url, target.elements, target.crop)
 
     def _url_after(self, action: Action, error: str, deadline: Deadline) -> str:
         """Return the browser's address. If the controller does not know it, an opened address counts."""
@@ -170,9 +170,9 @@ class Actor:
             case CallFunction(name=name, arguments=arguments):
                 return self._call_function(name, arguments)
             case TypeText(text=text):
-                perform_text(self.controller, dataclasses.replace(action, text=self._revealed(text)))
+                perform_text(self.controller, dataclasses.replace(action, text=self._reveal_secrets(text)))
             case OpenAddress(address=address):
-                perform_text(self.controller, dataclasses.replace(action, address=self._revealed(address)))
+                perform_text(self.controller, dataclasses.replace(action, address=self._reveal_secrets(address)))
             case Wait(duration_s=duration_s):
                 self.controller.perform(Wait(min(duration_s, deadline.remaining_s)))
             case Click() | MouseDown() | MouseUp() | Move() | Drag() | Scroll():
@@ -183,19 +183,19 @@ class Actor:
                 assert_never(action)
         return ""
 
-    def _revealed(self, text: str) -> str:
-        check_known(text, self.reveal)
+    def _reveal_secrets(self, text: str) -> str:
+        check_declared(text, self.reveal)
         return self.reveal(text)
 
-    def _given(self, value: Any) -> Any:
+    def _arguments(self, value: Any) -> Any:
         """Return the arguments of a user's function. It gets the values of secrets as plain text."""
         match value:
             case str():
-                return str(self._revealed(value))
+                return str(self._reveal_secrets(value))
             case list() | tuple():
-                return [self._given(item) for item in value]
+                return [self._arguments(item) for item in value]
             case Mapping():
-                return {key: self._given(item) for key, item in value.items()}
+                return {key: self._arguments(item) for key, item in value.items()}
             case _:
                 return value
 
@@ -203,12 +203,12 @@ class Actor:
         if name not in self.functions:
             raise ActionError(f"there is no function {name!r}; there are {sorted(self.functions)}")
         try:
-            return str(self.functions[name](**self._given(arguments)))
+            return str(self.functions[name](**self._arguments(arguments)))
         except (Exception, SystemExit) as exc:  # a user's function may raise anything; the planner gets the error
             raise ActionError(f"{name} raised {named(exc)}") from exc
 
 
-def check_known(text: str, reveal: Callable[[str], str]) -> None:
+def check_declared(text: str, reveal: Callable[[str], str]) -> None:
     """Raise ActionError if the text names an undeclared secret, so that the placeholder itself is not typed."""
     for mark in SECRET_MARK.finditer(text):
         if reveal(mark.group()) == mark.group():
@@ -244,11 +244,11 @@ def truncated(step: Step) -> Step:
     """Return the step with its texts cut to a length that suits a model and a report."""
     return dataclasses.replace(
         step,
-        proposal=dataclasses.replace(step.proposal, intent=cut(step.proposal.intent, LONGEST_TOLD)),
-        ruling=dataclasses.replace(step.ruling, explanation=cut(step.ruling.explanation, LONGEST_TOLD)),
-        words=cut(step.words, LONGEST_TOLD),
-        output=cut(step.output, LONGEST_TOLD),
-        error=cut(step.error, LONGEST_TOLD),
+        proposal=dataclasses.replace(step.proposal, intent=cut(step.proposal.intent, LONGEST_TEXT)),
+        ruling=dataclasses.replace(step.ruling, explanation=cut(step.ruling.explanation, LONGEST_TEXT)),
+        words=cut(step.words, LONGEST_TEXT),
+        output=cut(step.output, LONGEST_TEXT),
+        error=cut(step.error, LONGEST_TEXT),
         elements=cut_names(step.elements),
     )
 

@@ -12,7 +12,7 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, PlannerError, ProgramCrashed
-from pytest_vnc_use.loop.actor import LONGEST_TOLD, Actor, readable, truncated
+from pytest_vnc_use.loop.actor import LONGEST_TEXT, Actor, readable, truncated
 from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.staleness import RUN_ENDS, STALE, TimelyAnswer, answer_about
 from pytest_vnc_use.loop.stall import fingerprint, repeats
@@ -111,7 +111,7 @@ class Nodes:
             decision = self._parts.hide(decision)  # another model gets the words of this one and of the judge
         self.history.decided(number, decision)
         self._parts.emit(TurnDecided(number, decision, self._model_s))
-        decided = self.cut_short(answer.cut_short) if answer.cut_short else self._decided(decision, state)
+        decided = self.cut_short(answer.cut_short) if answer.cut_short else self._decide(decision, state)
         frame_json = to_json(answer.frame)
         first = frame_json if number == 1 else state["first_frame"]
         return CUAState(turn=number, first_frame=first, frame=frame_json) | decided
@@ -127,9 +127,9 @@ class Nodes:
         """Return the state of a run that ends early: because of a refused answer, the budget, or else the time."""
         match reason:
             case AnswerRefused():
-                return self._ended(Outcome.BLOCKED, str(reason))
+                return self._end_run(Outcome.BLOCKED, str(reason))
             case BudgetExceeded():
-                return self._ended(Outcome.BUDGET, str(reason))
+                return self._end_run(Outcome.BUDGET, str(reason))
             case _:
                 return self._out_of_time()
 
@@ -165,13 +165,13 @@ class Nodes:
         )
         return self._parts.planner.decide(observation, timeout_s=self._deadline.remaining_s)
 
-    def _decided(self, decision: Decision, state: CUAState) -> CUAState:
+    def _decide(self, decision: Decision, state: CUAState) -> CUAState:
         match decision.kind:
             case "finished":
                 self._check_program(state["step"])
-                return self._ended(Outcome.DONE, decision.words)
+                return self._end_run(Outcome.DONE, decision.words)
             case "gave_up":
-                return self._ended(Outcome.GAVE_UP, decision.words)
+                return self._end_run(Outcome.GAVE_UP, decision.words)
             case "act":
                 if not decision.proposals:
                     raise PlannerError(
@@ -186,7 +186,7 @@ class Nodes:
     def _next(self, pending: list[dict[str, Any]], *, steps: int) -> CUAState:
         """Return the state for the pending calls, with a ruling on the first."""
         if pending and steps >= self._parts.limits.steps:
-            return self._ended(Outcome.STEP_LIMIT, f"the limit of {self._parts.limits.steps} steps was reached")
+            return self._end_run(Outcome.STEP_LIMIT, f"the limit of {self._parts.limits.steps} steps was reached")
         ruling = None
         if pending:
             proposal = from_json(Proposal, pending[0])
@@ -248,11 +248,11 @@ class Nodes:
         fingerprints = [*state["fingerprints"], fingerprint(step)][-8 * self._parts.limits.stall :]
         after = CUAState(step=step.number, frame=to_json(step.frame_after), fingerprints=fingerprints)
         if step.ruling.kind != "allow" and step.ruling.ends_run:
-            return after | self._ended(Outcome.DENIED, step.ruling.explanation)
+            return after | self._end_run(Outcome.DENIED, step.ruling.explanation)
         pending = state["pending"][1:]
         if repeats(step, state) > self._parts.limits.stall:
             if FOLLOWED not in self.history.turns[-1].decision.provider_details:
-                return after | self._ended(Outcome.GAVE_UP, "it kept repeating the same action on the same screen")
+                return after | self._end_run(Outcome.GAVE_UP, "it kept repeating the same action on the same screen")
             pending = [each for each in pending if isinstance(from_json(Proposal, each).action, (KeyUp, MouseUp))]
         return after | self._next(pending, steps=step.number)
 
@@ -261,9 +261,9 @@ class Nodes:
             headline, *output = crash.splitlines()
             raise ProgramCrashed("\n".join([f"the program under test ended: {headline} at step {step}", *output]))
 
-    def _ended(self, outcome: Outcome, message: str) -> CUAState:
-        message = cut(self._parts.hide(message), LONGEST_TOLD)
+    def _end_run(self, outcome: Outcome, message: str) -> CUAState:
+        message = cut(self._parts.hide(message), LONGEST_TEXT)
         return CUAState(outcome=outcome.value, message=message, pending=[], elapsed_s=self._deadline.spent_s)
 
     def _out_of_time(self) -> CUAState:
-        return self._ended(Outcome.TIME_LIMIT, f"the limit of {self._parts.limits.seconds:g} s was reached")
+        return self._end_run(Outcome.TIME_LIMIT, f"the limit of {self._parts.limits.seconds:g} s was reached")

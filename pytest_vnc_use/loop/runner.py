@@ -14,7 +14,7 @@ from typing import Protocol
 from pytest_vnc_use import faults
 from pytest_vnc_use.costs.budget import Budget
 from pytest_vnc_use.loop import resume
-from pytest_vnc_use.loop.actor import LONGEST_TOLD, Actor, page_url_of
+from pytest_vnc_use.loop.actor import LONGEST_TEXT, Actor, page_url_of
 from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.lock import only_driver
 from pytest_vnc_use.loop.nodes import Parts
@@ -262,8 +262,8 @@ class Runner:
                     break
                 state = run.resume(approver.approve(question))
         except BaseException as exc:  # whatever ended the run, Ctrl-C included, is written down before it goes on
-            error = cut(hide.hide_pieces(faults.named(exc)), LONGEST_TOLD)
-            way = cut(hide.hide_pieces(traceback.format_exc()), 10 * LONGEST_TOLD)
+            error = cut(hide.hide_pieces(faults.named(exc)), LONGEST_TEXT)
+            way = cut(hide.hide_pieces(traceback.format_exc()), 10 * LONGEST_TEXT)
             emit(RunEnded(None, "the run broke", error, way))
             raise
         return self._result(state, folder, started.task, history, emit)

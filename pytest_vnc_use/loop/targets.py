@@ -40,7 +40,7 @@ ElementsOf = Callable[[Action], Elements]
 """A function that finds the elements of an action in a desktop's trees. It may be slow, and may raise any exception."""
 
 
-def nothing_told(action: Action) -> Elements:
+def no_elements(action: Action) -> Elements:
     """Return no elements: there is no tree."""
     return ()
 
@@ -71,15 +71,15 @@ class Asker:
 def elements_of(acting: Controller, ask: ElementsOf) -> ElementsOf:
     """Return the function that finds the elements: the controller's, or else the desktop's."""
 
-    def known(action: Action) -> Elements:
-        told = acting.elements_of(action) if isinstance(acting, TellsElements) else None
-        return ask(action) if told is None else told
+    def find(action: Action) -> Elements:
+        elements = acting.elements_of(action) if isinstance(acting, TellsElements) else None
+        return ask(action) if elements is None else elements
 
-    return known
+    return find
 
 
 @dataclass(frozen=True)
-class Target:
+class StepTarget:
     """The target of a step, and how long it took to find it. `crop` is None if the step has no place."""
 
     elements: Elements = ()
@@ -101,7 +101,7 @@ class Targets:
         """Keep the newest frame, so that its pixels need not be read again."""
         self._seen = frame
 
-    def of(self, action: Action, frame: FrameRef, limit_s: float) -> Target:
+    def of(self, action: Action, frame: FrameRef, limit_s: float) -> StepTarget:
         """Return the target of an action, on the screen that `frame` shows.
 
         Text without a place goes to the focus, or else to the field that the action before clicked.
@@ -115,13 +115,13 @@ class Targets:
             self._field = last if last and last[0] and last[0].role in FIELDS else ()
             self._clicked = points(action)[-1:]
         crop = self._crop(frame, places[0]) if places else None
-        return Target(elements, crop, time.monotonic() - started)
+        return StepTarget(elements, crop, time.monotonic() - started)
 
     def _crop(self, frame: FrameRef, at: Point) -> FrameRef | None:
         region = around(at, (frame.width, frame.height))
         seen = self._seen if self._seen and self._seen.ref == frame else None
         try:
-            png = _cropped(seen.png if seen else self._folder.load_png(frame), seen.pixels if seen else None, region)
+            png = _cut_out(seen.png if seen else self._folder.load_png(frame), seen.pixels if seen else None, region)
         except (OSError, ValueError):  # a user's own controller may return an invalid picture
             return None
         size = region.right - region.left, region.bottom - region.top
@@ -136,7 +136,7 @@ def around(at: Point, screen: tuple[int, int]) -> Region:
     return Region(left, top, left + width, top + height)
 
 
-def _cropped(png: bytes, pixels: object, region: Region) -> bytes:
+def _cut_out(png: bytes, pixels: object, region: Region) -> bytes:
     if isinstance(pixels, np.ndarray):
         size = region.right - region.left, region.bottom - region.top
         image = Image.frombytes("RGB", size, region.part_of(pixels).astype("<u4").tobytes(), "raw", "BGRX")

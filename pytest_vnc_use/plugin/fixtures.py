@@ -186,7 +186,7 @@ def _agent(
         settings = dataclasses.replace(settings, show_secrets=not recorded.covers)
     return VncUseAgent(
         vnc_password=desktop.password,
-        settings=assembly.reached_at(settings, desktop.server),
+        settings=assembly.settings_at(settings, desktop.server),
         hitl_mode=False,
         planner=planner,
         judge=judge,

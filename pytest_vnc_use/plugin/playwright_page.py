@@ -19,7 +19,7 @@ from pytest_vnc_use.plugin.stash import PLAYWRIGHT_CALLS, is_ours
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page, Playwright
 
-    from pytest_vnc_use.backends.browser.cdp import Endpoint
+    from pytest_vnc_use.backends.browser.cdp import DevToolsAddress
 
 _NAMES = ("playwright", "pytest_playwright.pytest_playwright")
 """The names of pytest-playwright as a plugin: by its entry point, and by `-p`."""
@@ -78,11 +78,8 @@ def _playwright(request: pytest.FixtureRequest) -> Playwright:
     return playwright
 
 
-def _endpoint(request: pytest.FixtureRequest) -> Endpoint:
-    """Wait until the DevTools of the desktop's browser listen; return their address.
-
-    Raises DesktopError, SettingsError.
-    """
+def _endpoint(request: pytest.FixtureRequest) -> DevToolsAddress:
+    """Return where the DevTools of the desktop's browser listen, once they do. Raises DesktopError, SettingsError."""
     from pytest_vnc_use.backends.browser.cdp import endpoint_of, find_pages
     from pytest_vnc_use.deadline import Deadline
     from pytest_vnc_use.errors import DesktopError

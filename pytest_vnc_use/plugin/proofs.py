@@ -166,9 +166,8 @@ def _asserts_after(item: pytest.Item, last: LastTask) -> bool:
 
 
 def _has_asserted(item: pytest.Item, last: LastTask, sources: Sources, *, trusts_outcome: bool) -> bool:
-    """Return whether the code since the task surely asserts something that depends on a look."""
-    from pytest_vnc_use.body_checks.fixture_values import looked_at
-    from pytest_vnc_use.body_checks.whole_functions import asserts_after, function_asserts
+    """Return whether the code that ran since the task surely asserts something that depends on a look."""
+    from pytest_vnc_use.body_checks.whole_functions import asserts_after, function_asserts, looked_at
 
     values = _values(item)
     if asserts_after(last.places, values, sources, trusts_outcome=trusts_outcome):

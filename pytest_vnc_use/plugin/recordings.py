@@ -163,7 +163,7 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
     from pytest_vnc_use import assembly
-    from pytest_vnc_use.demonstrate.demonstrate import ShownTasks
+    from pytest_vnc_use.demonstrate.demonstrate import ViewerTasks
     from pytest_vnc_use.triage.failure_text import sanitize
 
     def say(line: str) -> None:
@@ -171,7 +171,7 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
             sys.stdout.write(f"{sanitize(line, str)}\n")
             sys.stdout.flush()
 
-    return ShownTasks(settings, secrets, desktop.password, say, assembly.elements_asker(settings, desktop))
+    return ViewerTasks(settings, secrets, desktop.password, say, assembly.elements_asker(settings, desktop))
 
 
 @contextmanager

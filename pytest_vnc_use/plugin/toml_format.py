@@ -26,9 +26,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.plugin.task_spec import MARKER_SETTINGS, TaskSpec, task_spec
-from pytest_vnc_use.regular_file import read_regular
 from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.paths import POLICY_PRESETS, policy_path
 from pytest_vnc_use.types import SECRET_MARK

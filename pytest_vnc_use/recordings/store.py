@@ -15,6 +15,7 @@ import numpy as np
 from filelock import FileLock
 
 from pytest_vnc_use.errors import RecordingError
+from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.recordings.file_text import ANEW, parse, text_of
 from pytest_vnc_use.recordings.format import (
     Evidence,
@@ -29,7 +30,6 @@ from pytest_vnc_use.recordings.format import (
 )
 from pytest_vnc_use.recordings.gates import surroundings
 from pytest_vnc_use.recordings.pictures import Chain, Pixels, change, picture_of, pixels_of, size_of
-from pytest_vnc_use.regular_file import read_regular
 from pytest_vnc_use.runs.folder import write_atomically
 from pytest_vnc_use.types import Region
 

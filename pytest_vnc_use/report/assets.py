@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 
-from pytest_vnc_use.atomic_file import write_atomically
+from pytest_vnc_use.files import replace_file
 from pytest_vnc_use.report.page.png_pixels import open_png
 from pytest_vnc_use.runs.reading import read_whole
 
@@ -61,7 +61,7 @@ def keep_asset(file: Path, png: bytes, original: Path | None = None) -> None:
         return
     file.parent.mkdir(parents=True, exist_ok=True)
     if original is None or not _is_linked(file, original, png):
-        write_atomically(file, png)
+        replace_file(file, png)
 
 
 def _is_linked(file: Path, original: Path, png: bytes) -> bool:

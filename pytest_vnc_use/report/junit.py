@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
-from pytest_vnc_use.atomic_file import write_atomically
+from pytest_vnc_use.files import replace_file
 from pytest_vnc_use.report.page.run_view import show_run
 from pytest_vnc_use.runs.transcript import step_line
 
@@ -43,7 +43,7 @@ def add_attachments(file: Path, folder: Path, hide: Callable[[str], str]) -> int
             _append(case, "\n".join(lines))
             pictures += lines[0].startswith("[[ATTACHMENT|")
     if pictures:
-        write_atomically(file, ElementTree.tostring(tree.getroot(), "utf-8", xml_declaration=True))
+        replace_file(file, ElementTree.tostring(tree.getroot(), "utf-8", xml_declaration=True))
     return pictures
 
 

@@ -29,7 +29,7 @@ from datetime import datetime, timezone
 from pathlib import Path, PureWindowsPath
 from threading import Lock
 
-from pytest_vnc_use import atomic_file
+from pytest_vnc_use import files
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
 from pytest_vnc_use.runs.exchanges import Exchanges, read_exchanges as read_exchanges
 from pytest_vnc_use.runs.json_lines import JsonLines, from_json as from_json, private, to_json as to_json
@@ -131,7 +131,7 @@ def _screen_path(path: Path, ref: FrameRef) -> Path:
 def write_atomically(target: Path, content: bytes, opener: Callable[[str, int], int] | None = private) -> None:
     """Write all of the content or nothing; by default for the owner alone. Raises RunFolderUnwritable."""
     try:
-        with atomic_file.draft_of(target) as draft:
+        with files.draft_of(target) as draft:
             with open(draft, "wb", opener=opener) as file:  # Path.open takes no opener
                 file.write(content)
             draft.replace(target)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from pytest_vnc_use.atomic_file import draft_of
+from pytest_vnc_use.files import draft_of
 
 _KEY_BYTES = 32
 _LENGTH = 32

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable, SettingsError
-from pytest_vnc_use.regular_file import read_regular
+from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.runs.folder import from_json, read_trace, to_json, write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.runs.uitask_actions import FINISH, actions_of, finished_with, words_for

@@ -45,8 +45,8 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 from pydantic_core import ErrorDetails
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plain_text import got
-from pytest_vnc_use.regular_file import read_regular
 from pytest_vnc_use.safety import strict
 from pytest_vnc_use.safety.addresses import Addresses
 from pytest_vnc_use.safety.rules import OnDeny, Policy, Rule, Unmatched, key_set, rule_title, unknown_keys

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.regular_file import read_regular
+from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.settings.variables import from_file
 
 VARIABLE = "VNC_USE_ENV_FILE"

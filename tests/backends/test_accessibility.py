@@ -76,12 +76,12 @@ def test_a_desktop_where_nothing_is_told(tigervnc: VncServer) -> None:
 @pytest.mark.usefixtures("needed")
 def test_a_desktop_without_xprop(tigervnc: VncServer, tmp_path: Path) -> None:
     assert shutil.which("xprop", path=str(tmp_path)) is None
-    with pytest.raises(DesktopError, match="their elements: xprop is missing there"):
+    with pytest.raises(DesktopError, match="failed on this desktop: xprop is missing there"):
         desktop_elements(runner(tigervnc, PATH=str(tmp_path)))
 
 
 def test_answers_that_make_no_sense() -> None:
     with pytest.raises(DesktopError, match="the accessibility probe printed invalid data"):
         desktop_elements(lambda command: Ran(0, '[{"role": 1}]', ""))
-    with pytest.raises(DesktopError, match="their elements: exit code 3"):
+    with pytest.raises(DesktopError, match="failed on this desktop: exit code 3"):
         desktop_elements(lambda command: Ran(3, "", ""))

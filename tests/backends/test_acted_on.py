@@ -14,7 +14,7 @@ from pytest_vnc_use.backends.accessibility import acted_on as programs
 from pytest_vnc_use.backends.accessibility.atspi import desktop_elements
 from pytest_vnc_use.backends.accessibility.elements import Element
 from pytest_vnc_use.backends.browser import acted_on as pages_elements
-from pytest_vnc_use.backends.browser.acted_on import _chosen
+from pytest_vnc_use.backends.browser.acted_on import _choose
 from pytest_vnc_use.backends.browser.devtools import Browser
 from pytest_vnc_use.backends.controller import VNCController
 from pytest_vnc_use.errors import DesktopError
@@ -94,14 +94,14 @@ def node(number: int, role: str, name: str = "", parent: int | None = None, **pr
 
 
 def test_a_node_in_a_loop_of_parents_is_no_hang() -> None:
-    assert _chosen([node(1, "generic", parent=2), node(2, "generic", parent=1)]) is None
-    assert _chosen([]) is None
+    assert _choose([node(1, "generic", parent=2), node(2, "generic", parent=1)]) is None
+    assert _choose([]) is None
 
 
 def test_what_stands_in_a_field_is_never_the_name() -> None:
     field = node(3, "generic", editable="richtext", focusable=True)
     inner = node(2, "button", "typed value", 3, editable="richtext")
-    assert _chosen([node(1, "heading", "typed", 2, editable="richtext"), inner, field]) is field
+    assert _choose([node(1, "heading", "typed", 2, editable="richtext"), inner, field]) is field
 
 
 @pytest.mark.desktop

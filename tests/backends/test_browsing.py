@@ -64,7 +64,7 @@ def test_a_new_window(browser: Browser, hands: VNCController, pages: Site) -> No
     assert controller.page_url() == "about:blank"
     controller.perform(OpenAddress(f"{pages.address}/second"))
     assert controller.page_url() == f"{pages.address}/second"
-    with browser.open_shown_page() as page:
+    with browser.open_visible_page() as page:
         page.call("Page.close")
     browser.wait_for_text("Apples")
     with pytest.raises(ActionError, match="only DevTools can open a new window: set vnc_cdp"):

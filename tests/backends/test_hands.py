@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager, suppress
 
 import pytest
 
-from pytest_vnc_use.backends.rfb.connection import Connection
+from pytest_vnc_use.backends.rfb.connection import RfbConnection
 from pytest_vnc_use.backends.rfb.protocol import DesktopProtocol
 from pytest_vnc_use.backends.rfb.reactor import reactor
 from pytest_vnc_use.backends.vnc import VNCController, connect
@@ -150,14 +150,14 @@ def test_a_flush_outlasts_what_is_read_before_it_is_written(
         pressed.set()
         listener.say(update(SCREEN))
 
-    def click(connection: Connection) -> None:
+    def click(connection: RfbConnection) -> None:
         connection.send(connection.protocol.pointerEvent, 2, 2, 1)
         connection.flush()
         flushed.set()
 
     monkeypatch.setattr(DesktopProtocol, "dataReceived", read_slowly)
     monkeypatch.setattr(DesktopProtocol, "pointerEvent", press_as_an_update_comes)
-    with listener.listening(), closing(Connection(listener.address, None, 20.0)) as connection:
+    with listener.listening(), closing(RfbConnection(listener.address, None, 20.0)) as connection:
         reactor.callFromThread(given.wait, 20.0)
         clicking = threading.Thread(target=click, args=(connection,))
         clicking.start()

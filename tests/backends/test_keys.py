@@ -179,7 +179,7 @@ def test_qts_own_server(connected: Connect, tmp_path: Path) -> None:
 
         assert_becomes(heard, list(lines.values()))
         for unknown in ("printscreen", "f13", "capslock", "super"):
-            with pytest.raises(ActionError, match=f"drops the key '{unknown}'"):
+            with pytest.raises(ActionError, match=f"does not support the key '{unknown}'"):
                 hands.key_combo(unknown)
 
 

@@ -20,7 +20,7 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.backends.screen.png import encode_png
-from pytest_vnc_use.backends.screen.pointer_shape import PointerShape, ShownPointer
+from pytest_vnc_use.backends.screen.pointer_shape import PlacedPointer, PointerShape
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError, ConnectionLost
 from pytest_vnc_use.types import Region, Wait
@@ -90,14 +90,14 @@ def test_the_pointer_is_drawn_where_that_is_asked_for(tigervnc: VncServer, conne
 def test_a_pointer_without_pixels_is_none() -> None:
     pixels = np.zeros((5, 5), np.uint32)
     shape = PointerShape.of(0, 0, 0, 0, b"", b"")
-    assert np.array_equal(ShownPointer(shape, 2, 2).drawn_on(pixels), pixels)
+    assert np.array_equal(PlacedPointer(shape, 2, 2).drawn_on(pixels), pixels)
 
 
 @pytest.mark.parametrize(("at", "covered"), [((1, 1), 9), ((0, 0), 4), ((4, 4), 4), ((4, 0), 4)])
 def test_a_pointer_at_the_edge_is_cut(at: tuple[int, int], covered: int) -> None:
     pixels = np.zeros((5, 5), np.uint32)
     shape = PointerShape.of(1, 1, 3, 3, b"\x07\x07\x07\0" * 9, b"\xe0" * 3)
-    drawn = ShownPointer(shape, *at).drawn_on(pixels)
+    drawn = PlacedPointer(shape, *at).drawn_on(pixels)
     assert np.count_nonzero(drawn == 0x070707) == covered
     assert drawn[at[::-1]] == 0x070707
     assert not pixels.any()
@@ -214,7 +214,7 @@ def test_no_answer_from_before_an_action_passes_for_one_after_it(
     os.kill(tigervnc.process.pid, signal.SIGSTOP)
     try:
         hands.move(20, 20)
-        with pytest.raises(ConnectionLost, match="has not answered"):
+        with pytest.raises(ConnectionLost, match="did not answer"):
             hands.frame()
     finally:
         os.kill(tigervnc.process.pid, signal.SIGCONT)

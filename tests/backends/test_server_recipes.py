@@ -101,7 +101,7 @@ def test_the_commands_of_a_recipe_show_a_desktop_that_hears(
                 wait_for(lambda: hands.frame().png != before, "the change of the screen")
             (recipe,) = (found for found in diagnose_asked(Settings(server=address)) if found.about == "recipe")
     assert recipe.word == "ok"
-    assert f"#{'qemu' if name == 'libvirt' else name.lower()}" in recipe.said
+    assert f"#{'qemu' if name == 'libvirt' else name.lower()}" in recipe.text
 
 
 def test_each_recipe_with_an_address_is_run() -> None:
@@ -154,7 +154,7 @@ def test_the_recipe_of_other_servers(
         inspect(stage.server.address, None, facts).close()
         recipe = recipe_of(stage.server.address, facts)
     assert recipe.word == word
-    assert said in recipe.said
+    assert said in recipe.text
 
 
 def test_every_recipe_that_is_named_is_in_the_docs() -> None:
@@ -171,4 +171,4 @@ def test_every_recipe_that_is_named_is_in_the_docs() -> None:
     ]
     for facts in known:
         for address in ("localhost::5901", "ws://localhost:6080/websockify"):
-            assert recipe_of(address, facts).said.rpartition("#")[2] in headings
+            assert recipe_of(address, facts).text.rpartition("#")[2] in headings

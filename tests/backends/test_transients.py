@@ -15,7 +15,7 @@ from pytest_vnc_use.backends.screen import transients
 from pytest_vnc_use.backends.screen.activity import TILE_PX
 from pytest_vnc_use.backends.screen.capture import Capture, regions
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
-from pytest_vnc_use.backends.screen.rectangles import Area, Sent
+from pytest_vnc_use.backends.screen.rectangles import Area, SentArea
 from pytest_vnc_use.backends.screen.transients import MOST_A_TILE, MOST_FRAMES, SHOWN_S, TransientFrames
 from pytest_vnc_use.types import Frame, Region
 from support.pictures import decoded
@@ -156,8 +156,8 @@ def test_regions_cover_the_tiles_within_the_screen() -> None:
     assert list(regions(np.zeros((3, 4), np.bool_), 120, 90)) == []
 
 
-def sent(x: int, y: int, width: int, height: int, colour: int) -> Sent:
-    return Sent(Area(x, y, width, height), np.full((height, width), colour, np.uint32))
+def sent(x: int, y: int, width: int, height: int, colour: int) -> SentArea:
+    return SentArea(Area(x, y, width, height), np.full((height, width), colour, np.uint32))
 
 
 def test_a_resize_ends_what_was_shown_and_what_passes_after_it_has_the_new_size() -> None:

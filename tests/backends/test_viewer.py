@@ -14,7 +14,7 @@ import pytest
 from pytest_vnc_use.backends.rfb.server import Motion, ViewerServer
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.backends.screen.pointer_shape import PointerShape
-from pytest_vnc_use.backends.screen.rectangles import Area, Sent
+from pytest_vnc_use.backends.screen.rectangles import Area, SentArea
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.errors import AuthenticationFailed, DesktopError, SettingsError
 from pytest_vnc_use.keyboard.keysyms import key_of, parse_key
@@ -39,7 +39,7 @@ class Shown:
 
     def draw(self, pixels: rfb_server.Pixels, x: int = 0, y: int = 0) -> None:
         height, width = pixels.shape
-        self.screen.apply([Sent(Area(x, y, width, height), pixels)])
+        self.screen.apply([SentArea(Area(x, y, width, height), pixels)])
 
     def heard(self, count: int) -> list[Motion | None]:
         return [self._heard.get(timeout=SECONDS) for _ in range(count)]

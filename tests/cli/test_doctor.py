@@ -91,7 +91,7 @@ def test_what_is_missing_is_told_with_what_installs_it() -> None:
         "model": "export GOOGLE_API_KEY=",
     }.items():
         assert found[about].word == "--"
-        assert remedy in found[about].said
+        assert remedy in found[about].text
 
 
 @pytest.mark.usefixtures("bare")
@@ -117,8 +117,8 @@ def test_what_a_container_engine_says_is_told(bare: Path) -> None:
     engine.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n")
     engine.chmod(0o755)
     found = finding(Settings(), "containers")
-    assert "docker cannot list containers: Cannot connect to the Docker daemon" in found.said
-    assert "podman is not on PATH" in found.said
+    assert "docker cannot list containers: Cannot connect to the Docker daemon" in found.text
+    assert "podman is not on PATH" in found.text
 
 
 # --- a given desktop -------------------------------------------------------------------------------------------------
@@ -214,8 +214,8 @@ def test_the_recipe_of_a_server_that_only_its_own_viewer_can_open() -> None:
     with greeting(b"RFB 003.889\n" + bytes([4, 30, 33, 35, 36])) as address:
         found = {each.about: each for each in diagnose(Settings(server=address), typing=False)}
     assert (found["security"].word, found["recipe"].word) == ("FAIL", "ok")
-    assert "offers Apple, type 33, type 35, type 36; this client can use none of them" in found["security"].said
-    assert found["recipe"].said.startswith("macOS (RFB 3.889): ")
+    assert "offers Apple, type 33, type 35, type 36; this client can use none of them" in found["security"].text
+    assert found["recipe"].text.startswith("macOS (RFB 3.889): ")
 
 
 @pytest.mark.container
@@ -245,7 +245,7 @@ def test_an_interrupted_doctor_shows_no_traceback() -> None:
 def test_a_server_that_is_not_there(address: Callable[[], str], said: str) -> None:
     found = finding(Settings(server=address()), "server")
     assert found.word == "FAIL"
-    assert said in found.said
+    assert said in found.text
 
 
 @pytest.mark.desktop
@@ -297,7 +297,7 @@ def test_a_letter_is_typed_and_taken_back(
     with xterm(tigervnc, tmp_path, program):
         found = finding(Settings(server=tigervnc.address), "typing", typing=True)
     assert found.word == word
-    assert said in found.said
+    assert said in found.text
 
 
 @pytest.mark.slow
@@ -308,7 +308,7 @@ def test_a_program_that_takes_no_paste(tigervnc: VncServer, tmp_path: Path) -> N
     with xterm(tigervnc, tmp_path, "cat", *no_paste):
         found = finding(Settings(server=tigervnc.address), "typing", typing=True)
     assert found.word == "--"
-    assert "typing a letter works; pasting 'é' failed: no program fetched the text" in found.said
+    assert "typing a letter works; pasting 'é' failed: no program fetched the text" in found.text
 
 
 @pytest.mark.slow
@@ -328,7 +328,7 @@ def test_a_read_only_server() -> None:
     with vnc_servers.tigervnc(options=["-AcceptKeyEvents=0", "-AcceptPointerEvents=0"]) as server:
         found = finding(Settings(server=server.address), "typing", typing=True)
     assert found.word == "--"
-    assert "(a read-only server drops keys too, without an error)" in found.said
+    assert "(a read-only server drops keys too, without an error)" in found.text
 
 
 @pytest.mark.slow
@@ -347,7 +347,7 @@ def test_a_keyboard_layout_without_latin_letters(
         lost = finding(Settings(server=tigervnc.address), "typing", typing=True)
         pasted = finding(Settings(server=tigervnc.address, typing="clipboard"), "typing", typing=True)
     assert lost.word == "FAIL"
-    assert "The keyboard layout has no Latin letters: set vnc_typing=clipboard" in lost.said
+    assert "The keyboard layout has no Latin letters: set vnc_typing=clipboard" in lost.text
     assert pasted == Finding("ok", "typing", "typing a letter works; all text goes by the clipboard")
 
 
@@ -370,7 +370,7 @@ def test_a_desktop_that_is_in_use_is_not_typed_into(tigervnc: VncServer) -> None
     finally:
         held.release()
     assert found.word == "--"
-    assert f"by tests/test_shop.py::test_basket (process {os.getpid()})" in found.said
+    assert f"by tests/test_shop.py::test_basket (process {os.getpid()})" in found.text
 
 
 # --- the model -------------------------------------------------------------------------------------------------------
@@ -414,7 +414,7 @@ def test_a_model_that_generates_nothing_fails(gemini: GeminiServer) -> None:
     gemini.methods = ("embedContent",)
     found = finding(Settings(), "model")
     assert found.word == "FAIL"
-    assert "cannot generate content" in found.said
+    assert "cannot generate content" in found.text
 
 
 @pytest.mark.usefixtures("gemini")
@@ -422,7 +422,7 @@ def test_a_service_that_is_not_there_fails(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", f"http://127.0.0.1:{vnc_servers.free_port()}")
     found = finding(Settings(), "model")
     assert found.word == "FAIL"
-    assert "the model's service cannot be reached" in found.said
+    assert "the model's service cannot be reached" in found.text
 
 
 @pytest.mark.usefixtures("bare")

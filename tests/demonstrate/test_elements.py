@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_vnc_use.demonstrate.gestures import Demonstrated, Demonstration
+from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Demonstration
 from pytest_vnc_use.demonstrate.viewer_session import Showing
 from pytest_vnc_use.recordings.demonstrated import DemonstratedRun, DemonstratedTask
 from pytest_vnc_use.recordings.format import Screen
@@ -26,9 +26,9 @@ def shown() -> tuple[DemonstratedTask, list[str]]:
     screen = Screen(pixels=lambda: np.zeros((4, 4), np.uint32))
     demonstration = Demonstration()
     demonstration.steps = [
-        Demonstrated(Click(1, 1), 0.0, screen, (element("pay with 4111-1111"),)),
-        Demonstrated(KeyCombo(("enter",)), 1.0, screen),
-        Demonstrated(Click(2, 2), 2.0, screen, (element("apikey-123 " + "x" * 100_000),)),
+        DemonstratedAction(Click(1, 1), 0.0, screen, (element("pay with 4111-1111"),)),
+        DemonstratedAction(KeyCombo(("enter",)), 1.0, screen),
+        DemonstratedAction(Click(2, 2), 2.0, screen, (element("apikey-123 " + "x" * 100_000),)),
     ]
     return DemonstratedTask(showing._steps_of(demonstration), screen), said
 

@@ -379,5 +379,5 @@ def test_so_it_is_where_the_marker_says_it(start: Callable[..., Session]) -> Non
 
 def test_other_hands_than_vnc() -> None:
     hands: Any = PaintedController()
-    with pytest.raises(SettingsError, match="driven by a 'PaintedController'"):
+    with pytest.raises(SettingsError, match="got a 'PaintedController'"):
         assembly.vnc_behind(hands)

@@ -182,7 +182,9 @@ def test_a_reset_that_does_not_find_the_first_screen_fails(
     require("xsetroot")
     monkeypatch.setattr("pytest_vnc_use.desktops.kinds.given._RESET_S", 1.0)
     desktop.run(["xsetroot", "-solid", "red"])
-    with pytest.raises(DesktopError, match=rf"screen of '{tigervnc.address}' is not as it was .* reset it yourself"):
+    with pytest.raises(
+        DesktopError, match=rf"screen of '{tigervnc.address}' is not as it was .* Reset the desktop by hand"
+    ):
         desktop.reset()
 
 

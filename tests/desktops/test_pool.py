@@ -156,13 +156,13 @@ def test_a_desktop_given_back_is_out_of_reach(managed: Managed) -> None:
     desktop = managed().lease("one", timeout_s=60)
     desktop.stop()
     for wish in (lambda: desktop.server, lambda: desktop.run(["true"]), desktop.reset, lambda: desktop.read_file("x")):
-        with pytest.raises(DesktopError, match="was given back"):
+        with pytest.raises(DesktopError, match="was already returned to the pool"):
             wish()
 
 
 def test_who_holds_what_is_told(managed: Managed) -> None:
     desktop = managed().lease("test_basket", timeout_s=60)
-    with pytest.raises(DesktopRefused, match=rf"held: 'managed 1' by test_basket \(process {os.getpid()}\)"):
+    with pytest.raises(DesktopRefused, match=rf"In use: 'managed 1' by test_basket \(process {os.getpid()}\)"):
         managed().lease("me", timeout_s=0.1)
     desktop.stop()
 

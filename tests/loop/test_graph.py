@@ -444,7 +444,7 @@ def test_a_run_killed_in_an_action_goes_on_and_never_acts_twice(tmp_path: Path) 
     assert [step.proposal.action for step in steps] == CLICKS
     assert steps[0].error == ""
     assert "its effect is unknown" in steps[1].error
-    assert "decide anew" in steps[2].error
+    assert "decide again" in steps[2].error
 
 
 # --- secrets ---------------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def test_typed_text_goes_to_the_focus_or_to_the_field_clicked_before(tmp_path: P
     assert elements(TypeText("a")) == (FIELD,)
     assert seen.of(TypeText("a"), frame.ref, 60).crop == seen.of(Click(20, 50), frame.ref, 60).crop
     elements(KeyCombo(("tab",)))
-    assert seen.of(TypeText("a"), frame.ref, 60) == targets.Target(asked_s=pytest.approx(0, abs=1))
+    assert seen.of(TypeText("a"), frame.ref, 60) == targets.StepTarget(asked_s=pytest.approx(0, abs=1))
     told[Click] = (BUTTON,)
     elements(Click(20, 20))
     assert elements(TypeText("a")) == ()

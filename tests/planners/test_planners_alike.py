@@ -14,7 +14,7 @@ from markupsafe import escape
 
 from pytest_vnc_use import Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
-from pytest_vnc_use.loop.actor import LONGEST_TOLD
+from pytest_vnc_use.loop.actor import LONGEST_TEXT
 from pytest_vnc_use.report.assets import data_uri
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.runs.folder import read_trace
@@ -235,7 +235,7 @@ def everything() -> str:
     return "a line of it\n" * 400_000
 
 
-CUT = f"(the first {LONGEST_TOLD} of 5200000 characters)"
+CUT = f"(the first {LONGEST_TEXT} of 5200000 characters)"
 CALLS: dict[str, Any] = {
     "gemini": gemini_server.calls(("everything", {})),
     COMMANDS: chat_server.call("everything"),
@@ -252,10 +252,10 @@ def test_of_a_result_of_5_mb_as_much_is_kept_and_sent_as_anybody_can_use(run: Ru
     with player.replying([CALLS[name], player.done], functions=[everything]) as (server, planner):
         result = run(planner, functions=[everything])
         assert (result.outcome, server.refusals) == (Outcome.DONE, [])
-        assert max(sizes_of(server)) < 10 * LONGEST_TOLD
+        assert max(sizes_of(server)) < 10 * LONGEST_TEXT
         assert any(CUT in text for text in texts_of(server.requests[1]))
-    assert result.steps[0].output == f"{CUT} {everything()[:LONGEST_TOLD]}"
-    assert sum(file.stat().st_size for file in result.run_folder.rglob("*") if file.is_file()) < 100 * LONGEST_TOLD
+    assert result.steps[0].output == f"{CUT} {everything()[:LONGEST_TEXT]}"
+    assert sum(file.stat().st_size for file in result.run_folder.rglob("*") if file.is_file()) < 100 * LONGEST_TEXT
     assert CUT in shown(result)
 
 
@@ -264,7 +264,7 @@ def test_a_secret_is_not_cut_in_two(run: Run) -> None:
 
     def lookup() -> str:
         """All that there is."""
-        return "x" * (LONGEST_TOLD - len(secret) // 2) + secret + "y" * LONGEST_TOLD
+        return "x" * (LONGEST_TEXT - len(secret) // 2) + secret + "y" * LONGEST_TEXT
 
     player = PLAYERS["gemini"]
     replies = [gemini_server.calls(("lookup", {})), player.done]

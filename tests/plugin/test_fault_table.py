@@ -158,7 +158,7 @@ from pathlib import Path
 from types import SimpleNamespace
 import pytest
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
-from pytest_vnc_use import atomic_file
+from pytest_vnc_use import files
 from pytest_vnc_use.types import Click, Decision
 
 def kill_server(desktop):
@@ -198,7 +198,7 @@ FAULTS = {
 def pytest_vnc_step(item, step):
     if item.name == "test_disk_full" and step.number == 2:
         run = max(path for path in Path("runs").iterdir() if path.is_dir())
-        atomic_file.secrets = SimpleNamespace(token_hex=lambda _: "full")  # the name of the next draft of a file
+        files.secrets = SimpleNamespace(token_hex=lambda _: "full")  # the name of the next draft of a file
         (run / ".full.tmp").symlink_to("/dev/full")
 
 @pytest.fixture

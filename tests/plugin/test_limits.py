@@ -15,7 +15,7 @@ from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
 from pytest_vnc_use.desktops.processes.working_folder import MOST_BYTES, WorkingFolder
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, Inconclusive, ModelUnavailable
-from pytest_vnc_use.loop.actor import LONGEST_TOLD
+from pytest_vnc_use.loop.actor import LONGEST_TEXT
 from pytest_vnc_use.plain_text import LONGEST
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.runs.folder import read_trace
@@ -148,9 +148,9 @@ def test_what_a_planner_and_its_functions_say_is_bounded(agent_of: AgentOf) -> N
     proposals = [Proposal(CallFunction("talk", {}), EVIL + LONG), Proposal(TypeText(LONG), EVIL + LONG)]
     turns = act(*proposals, words=EVIL + LONG), finished(EVIL + LONG)
     result = agent_of(*turns, functions=[talk]).run("talk")
-    assert len(result.message) < LONGEST_TOLD + 100
+    assert len(result.message) < LONGEST_TEXT + 100
     for step in result.steps:
-        assert max(len(step.words), len(step.proposal.intent), len(step.output)) < LONGEST_TOLD + 100
+        assert max(len(step.words), len(step.proposal.intent), len(step.output)) < LONGEST_TEXT + 100
     assert len(transcript(result.steps)) < 20_000
     assert f"of {len(EVIL + LONG)} characters" in transcript(result.steps)
     assert len(run_html(result.run_folder, link=lambda png: "")) < 200_000

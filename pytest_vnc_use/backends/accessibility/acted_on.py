@@ -14,7 +14,7 @@ from pytest_vnc_use.backends.accessibility.elements import MOST_READ
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.types import Action
 from pytest_vnc_use.types.action_points import points
-from pytest_vnc_use.types.elements import Element, Elements
+from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Ran
 
 _NODES = TypeAdapter(list[Node | None])
@@ -26,8 +26,9 @@ def acted_on(run: Callable[[list[str]], Ran], action: Action) -> Elements:
     None stands for a point without a known element. `run` is as in `desktop_elements`. Raises DesktopError.
     """
     asked = [str(number) for point in points(action) for number in point] or ["focus"]
-    return tuple(_short(node) if node and min(node.box[2:]) > 0 else None for node in probe(run, _NODES, *asked))
-
-
-def _short(node: Node) -> Element:
-    return element_of(node.model_copy(update={"role": cut(node.role, MOST_READ), "name": cut(node.name, MOST_READ)}))
+    return tuple(
+        element_of(node.model_copy(update={"role": cut(node.role, MOST_READ), "name": cut(node.name, MOST_READ)}))
+        if node and min(node.box[2:]) > 0
+        else None
+        for node in probe(run, _NODES, *asked)
+    )

@@ -35,10 +35,10 @@ CALL_MS = 1000
 def bus_address() -> str:
     """Return the address of AT-SPI's own bus, which its launcher leaves on the display's root window."""
     try:
-        told = subprocess.run(["xprop", "-root", "-notype", "AT_SPI_BUS"], stdout=subprocess.PIPE, check=False).stdout
+        xprop = subprocess.run(["xprop", "-root", "-notype", "AT_SPI_BUS"], stdout=subprocess.PIPE, check=False)
     except FileNotFoundError:
         sys.exit("xprop is missing there (apt-get install x11-utils)")
-    found = re.search(rb'= "(.*)"', told)
+    found = re.search(rb'= "(.*)"', xprop.stdout)
     if not found:
         sys.exit("no at-spi-bus-launcher runs there (apt-get install at-spi2-core, and start it before the program)")
     return found.group(1).decode()
@@ -75,13 +75,13 @@ class Bus:
         fields = [each for each in inside if each["role"] in FIELDS and each["focusable"]]
         controls = [each for each in inside if each["focusable"] and each["name"]]
         named = [each for each in inside if each["name"]]
-        return next((self._labelled(each) for each in [*fields, *controls, *named]), None)
+        return next((self._with_label(each) for each in [*fields, *controls, *named]), None)
 
     def focus(self) -> dict[str, object] | None:
         """Return the node that has the focus."""
         for node, states, _ in self._walk(lambda node, role: True):
             if states & FOCUSED and self.ask(node, ACCESSIBLE, "GetRoleName") not in WINDOWS:
-                return self._labelled({**self.described(node, states), "node": node})
+                return self._with_label({**self.described(node, states), "node": node})
         return None
 
     def _around(self, x: int, y: int) -> Any:
@@ -92,9 +92,9 @@ class Bus:
 
         for node, states, active in self._walk(may_hold):
             if self._holds(node, x, y):
-                told = {**self.described(node, states), "active": active, "node": node}
-                if told["role"] not in WINDOWS:
-                    yield told
+                found = {**self.described(node, states), "active": active, "node": node}
+                if found["role"] not in WINDOWS:
+                    yield found
 
     def _holds(self, node: tuple[str, str], x: int, y: int) -> bool:
         left, top, width, height = self.ask(node, COMPONENT, "GetExtents", "(u)", ON_SCREEN)
@@ -122,18 +122,18 @@ class Bus:
             except self._glib.Error:
                 continue
 
-    def _labelled(self, told: dict[str, Any]) -> dict[str, object]:
+    def _with_label(self, found: dict[str, Any]) -> dict[str, object]:
         """Return a node; one without a name has that of its label."""
-        name = "" if told["role"] in NAMED_BY_VALUE else told["name"]
+        name = "" if found["role"] in NAMED_BY_VALUE else found["name"]
         try:
-            relations = [] if name else self.ask(told["node"], ACCESSIBLE, "GetRelationSet")
+            relations = [] if name else self.ask(found["node"], ACCESSIBLE, "GetRelationSet")
             labels = [tuple(node) for kind, nodes in relations if kind == LABELLED_BY for node in nodes]
             name = self.ask(labels[0], PROPERTIES, "Get", "(ss)", ACCESSIBLE, "Name") if labels else name
         except self._glib.Error:
             pass
-        return {key: told[key] for key in ("role", "focusable", "box")} | {"name": name}
+        return {key: found[key] for key in ("role", "focusable", "box")} | {"name": name}
 
-    def shown(self) -> Any:
+    def showing_nodes(self) -> Any:
         """Yield the showing nodes of each program, in the order of the tree; nodes that do not answer are left out."""
         pending = [tuple(node) for node in reversed(self.ask(ROOT, ACCESSIBLE, "GetChildren"))]
         programs = set(pending)
@@ -157,12 +157,12 @@ def main() -> None:
         sys.exit("the system's Python has no GLib there (apt-get install python3-gi)")
     bus, asked = Bus(Gio, GLib), sys.argv[1:]
     if not asked:
-        told = list(itertools.islice(bus.shown(), MOST))
+        nodes = list(itertools.islice(bus.showing_nodes(), MOST))
     elif asked == ["focus"]:
-        told = [bus.focus()]
+        nodes = [bus.focus()]
     else:
-        told = [bus.at(int(asked[each]), int(asked[each + 1])) for each in range(0, len(asked), 2)]
-    sys.stdout.write(json.dumps(told))
+        nodes = [bus.at(int(asked[each]), int(asked[each + 1])) for each in range(0, len(asked), 2)]
+    sys.stdout.write(json.dumps(nodes))
 
 
 if __name__ == "__main__":

@@ -38,13 +38,13 @@ def acted_on(browser: Browser, action: Action) -> Elements:
 
     None stands for a point off the page, or without a known element. Raises DesktopError.
     """
-    with browser.open_shown_page() as page:
+    with browser.open_visible_page() as page:
         window = window_of(page)
         match action:
             case Drag(x=x, y=y, to_x=to_x, to_y=to_y):
                 return _at(page, window, x, y), _at(page, window, to_x, to_y)
             case TypeText(x=None) | TypeText(y=None):
-                return (_focused(page, window),)
+                return (_focused_element(page, window),)
             case _:
                 return (_at(page, window, getattr(action, "x", -1), getattr(action, "y", -1)),)
 
@@ -56,10 +56,10 @@ def _at(page: Page, window: Window, x: int, y: int) -> Element | None:
     place = {"x": int(window.scrolled[0] + left), "y": int(window.scrolled[1] + top)}
     hit = page.call("DOM.getNodeForLocation", **place)["backendNodeId"]
     nodes = page.call("Accessibility.getPartialAXTree", backendNodeId=hit, fetchRelatives=True)["nodes"]
-    return _element(page, window, _chosen(nodes), Region(x, y, x + 1, y + 1))
+    return _element(page, window, _choose(nodes), Region(x, y, x + 1, y + 1))
 
 
-def _focused(page: Page, window: Window) -> Element | None:
+def _focused_element(page: Page, window: Window) -> Element | None:
     found = page.call("Runtime.evaluate", expression=_FOCUSED)["result"]
     if "objectId" not in found:
         return None
@@ -68,7 +68,7 @@ def _focused(page: Page, window: Window) -> Element | None:
     return None if is_page else _element(page, window, nodes[0], None)
 
 
-def _chosen(nodes: Sequence[JsonObject]) -> JsonObject | None:
+def _choose(nodes: Sequence[JsonObject]) -> JsonObject | None:
     """Return the node that a person would name for a click.
 
     That is a field or control among the node and its ancestors, else the node, its text, or the nearest ancestor with a

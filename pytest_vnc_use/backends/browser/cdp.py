@@ -44,7 +44,7 @@ class CommandRefused(DesktopError):
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class DevToolsAddress:
     """The place where DevTools listens; `address` is the user's spelling of it."""
 
     address: str
@@ -53,19 +53,19 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
-class Target:
+class PageTarget:
     """A page that DevTools offers."""
 
     id: str
     url: str
 
 
-def endpoint_of(address: str) -> Endpoint:
+def endpoint_of(address: str) -> DevToolsAddress:
     """Parse `host:port`, `http://host:port` or `ws://host:port/…`. Raises SettingsError."""
     try:
         parts = urlsplit(address if "://" in address else f"http://{address}")
         if parts.scheme in ("http", "ws") and parts.hostname and parts.port:
-            return Endpoint(address, parts.hostname, parts.port)
+            return DevToolsAddress(address, parts.hostname, parts.port)
         problem = None
     except ValueError as exc:
         problem = exc
@@ -74,11 +74,11 @@ def endpoint_of(address: str) -> Endpoint:
     ) from problem
 
 
-def find_pages(endpoint: Endpoint, deadline: Deadline) -> list[Target]:
+def find_pages(endpoint: DevToolsAddress, deadline: Deadline) -> list[PageTarget]:
     """Return the browser's pages, the one last used first. Raises DesktopError."""
     try:
         listed = json.loads(deadline.call(lambda: _get(endpoint, "/json/list", deadline.remaining_s)))
-        return [Target(each["id"], each["url"]) for each in listed if each["type"] == "page"]
+        return [PageTarget(each["id"], each["url"]) for each in listed if each["type"] == "page"]
     except DeadlineExceeded:
         raise DesktopError(f"no browser answered at {endpoint.address!r} in time") from None
     except OSError as exc:
@@ -90,7 +90,7 @@ def find_pages(endpoint: Endpoint, deadline: Deadline) -> list[Target]:
         raise DesktopError(f"the server at {endpoint.address!r} is not Chrome's DevTools: {exc!r}") from exc
 
 
-def _get(endpoint: Endpoint, path: str, timeout_s: float) -> bytes:
+def _get(endpoint: DevToolsAddress, path: str, timeout_s: float) -> bytes:
     connection = HTTPConnection(endpoint.host, endpoint.port, timeout=max(timeout_s, 0.001))
     try:
         connection.request("GET", path, headers=_HOST)
@@ -100,7 +100,7 @@ def _get(endpoint: Endpoint, path: str, timeout_s: float) -> bytes:
 
 
 @contextmanager
-def open_page(endpoint: Endpoint, target: Target, deadline: Deadline) -> Iterator[Page]:
+def open_page(endpoint: DevToolsAddress, target: PageTarget, deadline: Deadline) -> Iterator[Page]:
     """Open a page, for questions until the deadline. Raises DesktopError."""
     from websockets.exceptions import WebSocketException
     from websockets.sync.client import connect
@@ -124,7 +124,7 @@ def open_page(endpoint: Endpoint, target: Target, deadline: Deadline) -> Iterato
 class Page:
     """A connection to one page, for commands and events. Each method returns or raises DesktopError by the deadline."""
 
-    def __init__(self, websocket: ClientConnection, target: Target, deadline: Deadline) -> None:
+    def __init__(self, websocket: ClientConnection, target: PageTarget, deadline: Deadline) -> None:
         self._websocket = websocket
         self._target = target
         self._deadline = deadline

@@ -108,12 +108,12 @@ def browser_functions(
 
     def get_browser_state() -> str:
         """Return the address, the title and the visible text of the page that the browser shows."""
-        shown = browser()
-        address, title, text = cut(shown.url, MOST_NAME), cut(shown.title, MOST_NAME), cut(shown.text(), MOST_TEXT)
+        now = browser()
+        address, title, text = cut(now.url, MOST_NAME), cut(now.title, MOST_NAME), cut(now.text(), MOST_TEXT)
         return f"address: {address}\ntitle: {title}\n{text}"
 
     def look() -> tuple[list[Element], Size]:
-        shown = browser()
-        return shown.elements(), shown.window.screen
+        now = browser()
+        return now.elements(), now.window.screen
 
     return get_browser_state, elements_function(look, model_size)

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from pytest_vnc_use.backends.accessibility.elements import Element
 from pytest_vnc_use.backends.browser.cdp import (
-    Endpoint,
+    DevToolsAddress,
     Page,
     PageGone,
-    Target,
+    PageTarget,
     endpoint_of,
     find_pages,
     open_page,
@@ -27,7 +27,7 @@ from pytest_vnc_use.types import HistoryDirection, JsonObject
 _PORT_FILE = "DevToolsActivePort"
 _ASK_VISIBLE = 0.2
 """The share of the timeout for asking a page whether it is visible."""
-_SHOWN = 300
+_MOST_EXCERPT = 300
 """The most characters of the page's text in the message of `wait_for_text`."""
 
 _TEXT = "document.body ? document.body.innerText : ''"
@@ -104,8 +104,8 @@ class Browser:
         answer = ""
         while answer != "shown":
             if answer == "late":
-                shown = " ".join(self.text().split())
-                excerpt = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + " …"
+                page_text = " ".join(self.text().split())
+                excerpt = page_text if len(page_text) <= _MOST_EXCERPT else page_text[:_MOST_EXCERPT] + " …"
                 raise ProductFailed(f"the page did not show {text!r} within {within_s:g} s. It showed {excerpt!r}")
             try:
                 answer = self._shows(text, deadline)
@@ -135,7 +135,7 @@ class Browser:
         DesktopError, if DevTools does not take it: an address without `https://` is a person's spelling.
         """
         deadline = Deadline(self._timeout_s)
-        with self._shown_page(deadline) as page:
+        with self._visible_page(deadline) as page:
             answer = page.call("Page.navigate", url=address)
             if answer.get("errorText") and not answer.get("isDownload"):
                 raise ActionError(f"the browser cannot open {address!r}: {answer['errorText']}")
@@ -144,9 +144,9 @@ class Browser:
     def open_window(self, address: str) -> None:
         """Open an address in a new window, and wait for it as `navigate` does."""
         deadline = Deadline(self._timeout_s)
-        with self._shown_page(deadline) as page:
+        with self._visible_page(deadline) as page:
             made = page.call("Target.createTarget", url=address, newWindow=True)
-        with open_page(self._endpoint, Target(made["targetId"], address), deadline) as page:
+        with open_page(self._endpoint, PageTarget(made["targetId"], address), deadline) as page:
             _wait_loaded(page, deadline)
 
     def back(self) -> None:
@@ -160,7 +160,7 @@ class Browser:
     def traverse(self, direction: HistoryDirection) -> None:
         """Go back or forward, as `back()` and `forward()` do."""
         deadline = Deadline(self._timeout_s)
-        with self._shown_page(deadline) as page:
+        with self._visible_page(deadline) as page:
             history = page.call("Page.getNavigationHistory")
             index = history["currentIndex"] + (1 if direction == "forward" else -1)
             if not 0 <= index < len(history["entries"]):
@@ -173,26 +173,26 @@ class Browser:
     # --- the choice of the page ---
 
     @contextmanager
-    def open_shown_page(self) -> Iterator[Page]:
+    def open_visible_page(self) -> Iterator[Page]:
         """Open the page that is shown, for this package's own questions: they do not count as looks of the test."""
-        with self._shown_page(Deadline(self._timeout_s)) as page:
+        with self._visible_page(Deadline(self._timeout_s)) as page:
             yield page
 
     def _read(self, ask: Callable[[Page], T]) -> T:
         """Return the shown page's answer; if it closes, ask the page that shows then. So `ask` must change nothing."""
         deadline = Deadline(self._timeout_s)
-        gone: Target | None = None
+        gone: PageTarget | None = None
         while True:
-            shown = self._shown(deadline)
+            page_target = self._find_page(deadline)
             try:
-                with open_page(self._endpoint, shown, deadline) as page:
+                with open_page(self._endpoint, page_target, deadline) as page:
                     answer = ask(page)
                 sys.audit(LOOK, "browser")
                 return answer
             except PageGone:
-                if shown == gone or not deadline.remaining_s:
+                if page_target == gone or not deadline.remaining_s:
                     raise
-                gone = shown
+                gone = page_target
 
     def _entry(self) -> JsonObject:
         history = self._read(lambda page: page.call("Page.getNavigationHistory"))
@@ -201,22 +201,22 @@ class Browser:
 
     def _shows(self, text: str, deadline: Deadline) -> str:
         """Return `shown`, `late`, or `hidden` if another page must be asked."""
-        with self._shown_page(Deadline(deadline.remaining_s + self._timeout_s)) as page:
+        with self._visible_page(Deadline(deadline.remaining_s + self._timeout_s)) as page:
             answer = str(page.evaluate(_SHOWS % (json.dumps(text), deadline.remaining_s * 1000)))
         sys.audit(LOOK, "browser")
         return answer
 
     @contextmanager
-    def _shown_page(self, deadline: Deadline) -> Iterator[Page]:
-        with open_page(self._endpoint, self._shown(deadline), deadline) as page:
+    def _visible_page(self, deadline: Deadline) -> Iterator[Page]:
+        with open_page(self._endpoint, self._find_page(deadline), deadline) as page:
             yield page
 
-    def _shown(self, deadline: Deadline) -> Target:
+    def _find_page(self, deadline: Deadline) -> PageTarget:
         targets = find_pages(self._endpoint, deadline)
         if not targets:
             raise DesktopError(f"the browser at {self.address!r} has no page open")
         candidates = targets if len(targets) > 1 else ()
-        return next((each for each in candidates if _is_shown(self._endpoint, each, deadline)), targets[0])
+        return next((each for each in candidates if _is_visible(self._endpoint, each, deadline)), targets[0])
 
 
 def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 10.0) -> Browser:
@@ -239,7 +239,7 @@ def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 
     return Browser(f"127.0.0.1:{port}", timeout_s=timeout_s)
 
 
-def _is_shown(endpoint: Endpoint, target: Target, deadline: Deadline) -> bool:
+def _is_visible(endpoint: DevToolsAddress, target: PageTarget, deadline: Deadline) -> bool:
     """Return whether a page is visible.
 
     A page that cannot say counts as visible: a dialog or a crash silences the page in front.

@@ -76,9 +76,9 @@ def elements_of(page: Page) -> list[Element]:
     """
     window = window_of(page)
     trees = [_tree(page, frame) for frame in _frames(page.call("Page.getFrameTree")["frameTree"])]
-    placed = list(_placed(page, window, (node for tree in trees for node in tree if _is_telling(node))))
+    placed = list(_places(page, window, (node for tree in trees for node in tree if _is_telling(node))))
     parents = {child: parent for tree in trees for child, parent in _parents(tree)}
-    met = _met(page, window, [rectangle for _, rectangle in placed])
+    met = _nodes_hit(page, window, [rectangle for _, rectangle in placed])
     return [
         Element(_value(node, "role"), _value(node, "name"), window.on_screen(rectangle))
         for (node, rectangle), hit in zip(placed, met, strict=True)
@@ -111,7 +111,7 @@ def _value(node: JsonObject, field: str) -> str:
     return str(node.get(field, {}).get("value", ""))
 
 
-def _placed(page: Page, window: Window, nodes: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, _Rectangle]]:
+def _places(page: Page, window: Window, nodes: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, _Rectangle]]:
     """Yield the nodes that are in view, and their places; text of several lines has the place of its first line."""
     nodes = list(nodes)
     answers = page.call_each("DOM.getContentQuads", [{"backendNodeId": node["backendDOMNodeId"]} for node in nodes])
@@ -124,7 +124,7 @@ def _placed(page: Page, window: Window, nodes: Iterable[JsonObject]) -> Iterator
 # --- covered elements ------------------------------------------------------------------------------------------------
 
 
-def _met(page: Page, window: Window, rectangles: Iterable[_Rectangle]) -> list[int]:
+def _nodes_hit(page: Page, window: Window, rectangles: Iterable[_Rectangle]) -> list[int]:
     """Return the number of the DOM node that a click in the middle of each rectangle meets; 0 if it is unknown."""
     points = (
         {
@@ -148,9 +148,9 @@ def _is_at(element: int, hit: int, parents: Mapping[int, int]) -> bool:
     """Return whether the node `hit` belongs to the element, or stands beside it as a label does; True if unknown."""
     if hit not in parents:
         return True
-    known = {element, parents[element]}
+    places = {element, parents[element]}
     while hit in parents:
-        if hit in known:
+        if hit in places:
             return True
         hit = parents[hit]
     return False

@@ -58,7 +58,7 @@ def _caret_in(field: Region, looks: Sequence[Pixels]) -> Caret | None:
         one, other = box.part_of(before), box.part_of(now)
         if any(np.array_equal(box.part_of(look), other) for look in earlier):
             paper = most_common(now)
-            without, shown = sorted((one, other), key=lambda look: (-int((look == paper).sum()), look.tobytes()))
+            without, with_caret = sorted((one, other), key=lambda look: (-int((look == paper).sum()), look.tobytes()))
             x, y = field.left, field.top
-            return Caret(Region(x + box.left, y + box.top, x + box.right, y + box.bottom), without, shown)
+            return Caret(Region(x + box.left, y + box.top, x + box.right, y + box.bottom), without, with_caret)
     return None

@@ -26,7 +26,7 @@ A field with a frame reaches up to its frame, if that is no further than the sec
 
 
 @dataclass(frozen=True, eq=False)
-class Appeared:
+class AppearedPart:
     """A part of the screen in which something new is drawn.
 
     `box` holds the ink, `field` also the plain space around it, up to what is drawn there. `ink` are the pixels of the
@@ -45,7 +45,7 @@ def differing(one: Pixels, other: Pixels) -> Mask:
     return marked
 
 
-def appeared(before: Pixels, after: Pixels, left_out: Mask, moved: Mask) -> Iterator[Appeared]:
+def appeared(before: Pixels, after: Pixels, left_out: Mask, moved: Mask) -> Iterator[AppearedPart]:
     """Yield the parts that are drawn in `after` but not in `before`, without the `left_out` pixels.
 
     Parts that only changed colour or disappeared are left out. The plain space of a field ends at `moved` pixels.
@@ -58,8 +58,8 @@ def appeared(before: Pixels, after: Pixels, left_out: Mask, moved: Mask) -> Iter
         paper = most_common(around.part_of(after))
         ink = (box.part_of(after) & COLOUR_BITS) != paper  # also pixels that were as dark before, beneath a block caret
         if ink.any():
-            inner = _moved(next(_tight(ink)), box)
-            yield Appeared(inner, field_around(inner, after, paper, moved), _cut(ink, inner, box), paper)
+            inner = _offset(next(_tight(ink)), box)
+            yield AppearedPart(inner, field_around(inner, after, paper, moved), _cut(ink, inner, box), paper)
 
 
 def _cut(ink: Mask, inner: Region, box: Region) -> Mask:
@@ -69,7 +69,7 @@ def _cut(ink: Mask, inner: Region, box: Region) -> Mask:
     return cut
 
 
-def _moved(inner: Region, box: Region) -> Region:
+def _offset(inner: Region, box: Region) -> Region:
     return Region(inner.left + box.left, inner.top + box.top, inner.right + box.left, inner.bottom + box.top)
 
 
@@ -97,7 +97,7 @@ def boxes_of(marked: Mask) -> Iterator[Region]:
                 )[axis]
                 for half in halves:
                     for each in boxes_of(half.part_of(inside)):
-                        yield _moved(_moved(each, half), box)
+                        yield _offset(_offset(each, half), box)
                 return
         yield box
 

@@ -16,7 +16,7 @@ from pytest_vnc_use.backends.covers.carets import Caret, CaretWatch
 from pytest_vnc_use.backends.covers.changes import differing
 from pytest_vnc_use.backends.covers.covers import Covers, Typing
 from pytest_vnc_use.backends.covers.letters import Letters
-from pytest_vnc_use.backends.covers.typed_text import Part, parts_of
+from pytest_vnc_use.backends.covers.typed_text import TypedPart, parts_of
 from pytest_vnc_use.backends.covers.unrest import Unrest
 from pytest_vnc_use.backends.screen.png import encode_png
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
@@ -171,7 +171,7 @@ class CoveringController(ForwardingController):
             typing.looks.append(self._answer(typing))
             self._learn(typing)
 
-    def _type(self, parts: Sequence[Part], *, press_enter: bool, clear_first: bool) -> None:
+    def _type(self, parts: Sequence[TypedPart], *, press_enter: bool, clear_first: bool) -> None:
         if clear_first:
             self.desktop.perform(TypeText("", clear_first=True))
         for part in parts:
@@ -183,7 +183,7 @@ class CoveringController(ForwardingController):
             self.desktop.perform(TypeText("", press_enter=True))
             self._open = None
 
-    def _type_secret(self, secret: Part) -> None:
+    def _type_secret(self, secret: TypedPart) -> None:
         """Type a secret; look at the screen before its last character, because that may lead to another screen."""
         self.desktop.settle(briefly=True)
         unrest = self._unrest()
@@ -228,15 +228,15 @@ class CoveringController(ForwardingController):
 
     def _watch_fields(self, fields: Sequence[Region]) -> tuple[Caret | None, Pixels]:
         """Watch fields until a caret has blinked in one; return it, None if there is none, and the screen."""
-        watch, deadline, shown = CaretWatch(fields), Deadline(_BLINKS_S), self._look()
+        watch, deadline, screen = CaretWatch(fields), Deadline(_BLINKS_S), self._look()
         while deadline.remaining_s and not (watch.caret and deadline.spent_s > _GROWS_S):
-            watch.look(shown)
+            watch.look(screen)
             self.desktop.wait_changed(time.monotonic(), _LOOK_AGAIN_S)
             now = self._look()
-            if now.shape != shown.shape:
+            if now.shape != screen.shape:
                 return None, now
-            shown = now
-        return watch.caret, shown
+            screen = now
+        return watch.caret, screen
 
     # --- what the desktop knows --------------------------------------------------------------------------------------
 

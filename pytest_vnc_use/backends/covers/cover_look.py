@@ -35,8 +35,8 @@ def paint(screen: Pixels, beneath: Pixels, region: Region, key: bytes) -> None:
         for left in range(region.left // TILE_PX * TILE_PX, region.right, TILE_PX):
             right, bottom = min(left + TILE_PX, region.right), min(top + TILE_PX, region.bottom)
             tile = Region(max(left, region.left), max(top, region.top), right, bottom)
-            shown = tile.part_of(screen)
-            shown[:] = _pattern(tile, beneath, key)[: shown.shape[0], : shown.shape[1]]
+            target = tile.part_of(screen)
+            target[:] = _pattern(tile, beneath, key)[: target.shape[0], : target.shape[1]]
 
 
 def _pattern(tile: Region, beneath: Pixels, key: bytes) -> Pixels:

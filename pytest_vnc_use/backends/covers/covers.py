@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pytest_vnc_use.backends.covers.carets import Caret
-from pytest_vnc_use.backends.covers.changes import Appeared, appeared, differing, field_around
+from pytest_vnc_use.backends.covers.changes import AppearedPart, appeared, differing, field_around
 from pytest_vnc_use.backends.covers.cover_look import CODE_KEY, key_of, paint
 from pytest_vnc_use.backends.covers.glyphs import Line, dot_of, drawings_on
-from pytest_vnc_use.backends.covers.places import Dots, Place, sides_of
-from pytest_vnc_use.backends.covers.typed_text import Part
+from pytest_vnc_use.backends.covers.places import CoveredPlace, Dots, sides_of
+from pytest_vnc_use.backends.covers.typed_text import TypedPart
 from pytest_vnc_use.backends.covers.unrest import Unrest
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
 from pytest_vnc_use.types import Region
@@ -34,12 +34,12 @@ class Typing:
     `unrest` is what moved by itself before.
     """
 
-    secret: Part
+    secret: TypedPart
     before: Pixels
     looks: list[Pixels]
     unrest: Unrest
 
-    def appeared(self, screen: Pixels) -> list[Appeared]:
+    def appeared(self, screen: Pixels) -> list[AppearedPart]:
         """Return what is drawn on a screen since the secret was typed."""
         return [*appeared(self.before, screen, self.unrest.left_out(screen), self.unrest.moved(screen.shape))]
 
@@ -48,11 +48,11 @@ class Typing:
 class Covers:
     """The places where secrets were typed on a desktop, and the lines of text that appeared there."""
 
-    _places: list[Place] = field(default_factory=list)
+    _places: list[CoveredPlace] = field(default_factory=list)
     _lines: list[tuple[Line, bytes]] = field(default_factory=list)
     _newest: tuple[Pixels, Pixels | None] | None = None
     """The last screen, and the same with its covers."""
-    _learnt: list[tuple[Place, Pixels]] = field(default_factory=list)
+    _learnt: list[tuple[CoveredPlace, Pixels]] = field(default_factory=list)
     """The places of the secret that was typed last, and their covers when it was learnt."""
     _passing: list[Region] = field(default_factory=list)
     """Places that showed something while the secret was typed, such as a hint. It may be gone now."""
@@ -65,7 +65,7 @@ class Covers:
         text, looks = typing.secret.text, typing.looks
         if len(looks) > 1 and _is_another(looks[-2], looks[-1]):
             text, looks, watch_fields = text[:-1], looks[:-1], None  # the last character led to another screen
-        after, caret = self._watched(typing, looks[-1], text, watch_fields) if watch_fields else (looks[-1], None)
+        after, caret = self._watch_growth(typing, looks[-1], text, watch_fields) if watch_fields else (looks[-1], None)
         seen = typing.appeared(after)
         self._keep_lines(seen, typing, after, text)
         places = [self._place(each, typing, after, text, caret) for each in seen]
@@ -79,11 +79,11 @@ class Covers:
                 if self._dots(each, look, typing.secret.text[:-1]) is None
             ]
         self._newest = None
-        painted = self._painted(after)
+        painted = self._paint_covers(after)
         self._learnt = [] if painted is None else [(each, each.field.part_of(painted).copy()) for each in places]
         return bool(seen)
 
-    def _watched(
+    def _watch_growth(
         self, typing: Typing, after: Pixels, text: str, watch_fields: WatchFields
     ) -> tuple[Pixels, Caret | None]:
         """Return the screen without the caret, once a readable text is complete; and the caret."""
@@ -109,7 +109,7 @@ class Covers:
         changed = [
             each for each, _ in self._learnt if not each.dots and each.is_covered(screen) and each.has_changed(screen)
         ]
-        found = [region for region, _ in self._found(screen)] if changed else []
+        found = [region for region, _ in self._find_lines(screen)] if changed else []
         return any(region.meets(each.field) for each in changed for region in found)
 
     def as_learnt(self, covered: Pixels) -> Pixels:
@@ -125,27 +125,27 @@ class Covers:
                 place.field.part_of(painted)[:] = look
         return painted
 
-    def _keep_lines(self, seen: Sequence[Appeared], typing: Typing, after: Pixels, text: str) -> None:
+    def _keep_lines(self, seen: Sequence[AppearedPart], typing: Typing, after: Pixels, text: str) -> None:
         """Keep the readable lines that appeared, to find their glyphs elsewhere. The first ones may be gone later."""
         key = _key_of(typing.secret)
         for each in seen:
             if self._dots(each, after, text) is None:
                 for line in Line.all_of(each, after, len(text)):
-                    if not any(known == key and line.is_in(other) for other, known in self._lines):
+                    if not any(line_key == key and line.is_in(other) for other, line_key in self._lines):
                         self._lines.append((line, key))
 
-    def _place(self, seen: Appeared, typing: Typing, after: Pixels, text: str, caret: Caret | None) -> Place:
+    def _place(self, seen: AppearedPart, typing: Typing, after: Pixels, text: str, caret: Caret | None) -> CoveredPlace:
         secret, dots, field = typing.secret, self._dots(seen, after, text), seen.field
         moved = typing.unrest.moved(after.shape)
         if dots is not None:
             field = field_around(seen.box, after, seen.paper, moved, _TALLER_PX)
             dots = Dots(tuple(field.part_of(each).copy() for each in (typing.before, after)), dots.dot, dots.paper)
         other_key = key_of(secret.mark, "") if secret.is_code else b""
-        place = Place(field, after.shape, sides_of(field, after, moved), _key_of(secret), other_key, dots)
+        place = CoveredPlace(field, after.shape, sides_of(field, after, moved), _key_of(secret), other_key, dots)
         place.note(after, caret)
         return place
 
-    def _dots(self, seen: Appeared, screen: Pixels, text: str) -> Dots | None:
+    def _dots(self, seen: AppearedPart, screen: Pixels, text: str) -> Dots | None:
         dot = dot_of(seen.box.part_of(screen), seen.paper, text)
         return None if dot is None else Dots((), dot, seen.paper)
 
@@ -167,12 +167,12 @@ class Covers:
             return None
         newest = self._newest
         if newest is None or not np.array_equal(newest[0], screen):
-            newest = self._newest = screen, self._painted(screen & COLOUR_BITS)
+            newest = self._newest = screen, self._paint_covers(screen & COLOUR_BITS)
         return newest[1]
 
-    def _painted(self, screen: Pixels) -> Pixels | None:
+    def _paint_covers(self, screen: Pixels) -> Pixels | None:
         places = [each for each in self._places if each.is_covered(screen)]
-        found = [*self._found(screen)]
+        found = [*self._find_lines(screen)]
         regions = [*found, *((each.field, _key_now(each, found)) for each in places)]
         if not regions:
             return None
@@ -184,18 +184,18 @@ class Covers:
             paint(painted, beneath, region, key)
         return painted
 
-    def _found(self, screen: Pixels) -> Iterator[tuple[Region, bytes]]:
+    def _find_lines(self, screen: Pixels) -> Iterator[tuple[Region, bytes]]:
         for (x, y), drawing in drawings_on(screen) if self._lines else ():
             for line, key in self._lines:
                 for found in line.places(drawing):
                     yield Region(found.left + x, found.top + y, found.right + x, found.bottom + y), key
 
 
-def _key_of(secret: Part) -> bytes:
+def _key_of(secret: TypedPart) -> bytes:
     return CODE_KEY if secret.is_code else key_of(secret.mark, secret.text)
 
 
-def _key_now(place: Place, found: Sequence[tuple[Region, bytes]]) -> bytes:
+def _key_now(place: CoveredPlace, found: Sequence[tuple[Region, bytes]]) -> bytes:
     """Return the key of a place's cover: the one for other text, once the glyphs of a one-time code are gone there."""
     if place.key != CODE_KEY or any(key == CODE_KEY and region.meets(place.field) for region, key in found):
         return place.key

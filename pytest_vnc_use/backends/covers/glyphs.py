@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vnc_use.backends.covers.changes import Appeared, Mask
+from pytest_vnc_use.backends.covers.changes import AppearedPart, Mask
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
 from pytest_vnc_use.same_screen import CARET_PX
 from pytest_vnc_use.types import Region
@@ -106,12 +106,12 @@ class Line:
         self._numbers = Drawing(marks).numbers(height)[0]
 
     @classmethod
-    def of(cls, seen: Appeared, screen: Pixels, characters: int) -> Line:
+    def of(cls, seen: AppearedPart, screen: Pixels, characters: int) -> Line:
         """Return the line that appeared on a screen."""
         return cls((seen.box.part_of(screen) & COLOUR_BITS) != seen.paper, characters)
 
     @classmethod
-    def all_of(cls, seen: Appeared, screen: Pixels, characters: int) -> list[Line]:
+    def all_of(cls, seen: AppearedPart, screen: Pixels, characters: int) -> list[Line]:
         """Return each line that appeared on a screen, by itself and without a frame around it; last all in one."""
         whole = cls.of(seen, screen, characters)
         inside = _without_frame(whole.marks)
@@ -148,15 +148,15 @@ class Line:
     def _candidates(self, numbers: Numbers, least: int) -> Iterator[tuple[int, int]]:
         """Yield the possible top left corners of the line: those with enough of its columns at their places."""
         drawn = np.flatnonzero(self._telling)
-        wanted = self._numbers[drawn]
+        needed = self._numbers[drawn]
         table = np.zeros(1 << _TABLE_BITS, np.bool_)
-        table[wanted >> np.uint64(_BITS - _TABLE_BITS)] = True
+        table[needed >> np.uint64(_BITS - _TABLE_BITS)] = True
         found = np.flatnonzero(table[numbers >> np.uint64(_BITS - _TABLE_BITS)])
         values, width = numbers.ravel()[found], numbers.shape[1]
         tops, lefts = np.divmod(found, width)
         stride = width + self.marks.shape[1]
         corners = []
-        for column, number in zip(drawn, wanted, strict=True):
+        for column, number in zip(drawn, needed, strict=True):
             same = values == number
             corners.append(tops[same] * stride + lefts[same] - column + self.marks.shape[1])
         places, counts = np.unique(np.concatenate(corners), return_counts=True)

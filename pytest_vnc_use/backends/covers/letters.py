@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pytest_vnc_use.backends.covers.typed_text import Part, parts_of
+from pytest_vnc_use.backends.covers.typed_text import TypedPart, parts_of
 from pytest_vnc_use.backends.screen.rectangles import Pixels
 
 _MOST = 128
@@ -34,7 +34,7 @@ class Letters:
         """Forget all letters."""
         self._letters.clear()
 
-    def secret(self, hide: Callable[[str], str]) -> Part | None:
+    def secret(self, hide: Callable[[str], str]) -> TypedPart | None:
         """Return the secret that the newest letters make; None if they make none yet."""
         last = parts_of("".join(letter for letter, _, _ in self._letters), hide)[-1:]
         return last[0] if last and last[0].mark else None

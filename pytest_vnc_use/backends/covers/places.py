@@ -24,7 +24,7 @@ _SAME = 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class FieldSide:
     """The drawing on one side of a field: the pixels of a region that are not of its most common colour."""
 
     region: Region
@@ -32,7 +32,7 @@ class Side:
     drawn: Mask
 
     @classmethod
-    def of(cls, region: Region, screen: Pixels, moved: Mask) -> Side:
+    def of(cls, region: Region, screen: Pixels, moved: Mask) -> FieldSide:
         """Return the side of a field on a screen, without what `moved` by itself."""
         pixels = region.part_of(screen) & COLOUR_BITS
         colours, counts = np.unique(pixels, return_counts=True)
@@ -50,7 +50,7 @@ class Side:
         return bool(there[self.drawn].mean() >= _SAME)
 
 
-def sides_of(field: Region, screen: Pixels, moved: Mask) -> tuple[Side, ...]:
+def sides_of(field: Region, screen: Pixels, moved: Mask) -> tuple[FieldSide, ...]:
     """Return the sides of a field by which it is recognised: a light that blinks beside it does not belong to them."""
     height, width = screen.shape
     left, top = max(0, field.left - _FAR_PX), max(0, field.top - _FAR_PX)
@@ -61,7 +61,7 @@ def sides_of(field: Region, screen: Pixels, moved: Mask) -> tuple[Side, ...]:
         Region(left, field.top, max(left, field.left - _NEAR_PX), field.bottom),
         Region(min(right, field.right + _NEAR_PX), field.top, right, field.bottom),
     )
-    sides = (Side.of(region, screen, moved) for region in regions)
+    sides = (FieldSide.of(region, screen, moved) for region in regions)
     return tuple(side for side in sides if side.is_known)
 
 
@@ -82,7 +82,7 @@ class Dots:
 
 
 @dataclass(eq=False)
-class Place:
+class CoveredPlace:
     """A field where a secret was typed: it is covered while it is there and shows more than `dots`.
 
     `key` is that of the secret's cover, see cover_look. `other_key` is the key if the field shows other text than a
@@ -91,7 +91,7 @@ class Place:
 
     field: Region
     screen_shape: tuple[int, ...]
-    sides: tuple[Side, ...]
+    sides: tuple[FieldSide, ...]
     key: bytes
     other_key: bytes = b""
     dots: Dots | None = None
@@ -110,20 +110,18 @@ class Place:
 
     def beneath(self, screen: Pixels) -> Pixels:
         """Return a copy of a screen without the caret, because that blinks by itself."""
-        shown: Pixels = screen & COLOUR_BITS
+        copy: Pixels = screen & COLOUR_BITS
         if self.caret:
-            self.caret.remove_from(shown)
-        return shown
+            self.caret.remove_from(copy)
+        return copy
 
     def is_covered(self, screen: Pixels) -> bool:
         """Return whether the field must be covered on a screen."""
-        if screen.shape != self.screen_shape or not self._is_there(screen):
+        if screen.shape != self.screen_shape:
             return False
+        if 2 * sum(side.is_on(screen) for side in self.sides) < len(self.sides):
+            return False  # most sides have changed; a field without sides is always there
         return self.dots is None or not self.dots.are_all(self.field.part_of(screen))
-
-    def _is_there(self, screen: Pixels) -> bool:
-        """Return whether at least half of the sides are unchanged; a field without sides is always there."""
-        return 2 * sum(side.is_on(screen) for side in self.sides) >= len(self.sides)
 
     def holds(self, other: Region) -> bool:
         """Return whether a region lies within the field."""

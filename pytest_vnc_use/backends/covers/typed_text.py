@@ -11,7 +11,7 @@ from pytest_vnc_use.types.secret_text import SecretText
 
 
 @dataclass(frozen=True)
-class Part:
+class TypedPart:
     """A part of a typed text. `mark` is the placeholder of a secret, "" for other text."""
 
     text: str
@@ -26,26 +26,21 @@ class Part:
         return self.mark.startswith("<totp:")
 
 
-def parts_of(text: str, hide: Callable[[str], str]) -> list[Part]:
+def parts_of(text: str, hide: Callable[[str], str]) -> list[TypedPart]:
     """Return the parts of a text, in order. `hide` replaces the value of each secret by its placeholder.
 
     If it is not clear which characters a placeholder replaced, the whole text is a secret.
     """
-    shown = hide(text.shown if isinstance(text, SecretText) else text)
-    marks = [found.group() for found in SECRET_MARK.finditer(shown)]
-    if not marks or shown == str(text):
-        return [Part(str(text))]
-    between = _between(shown)
+    hidden = hide(text.shown if isinstance(text, SecretText) else text)
+    marks = [found.group() for found in SECRET_MARK.finditer(hidden)]
+    if not marks or hidden == str(text):
+        return [TypedPart(str(text))]
+    ends = [0, *(end for found in SECRET_MARK.finditer(hidden) for end in found.span()), len(hidden)]
+    between = [hidden[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True)]
     values = re.fullmatch("(.+?)".join(map(re.escape, between)), text, re.DOTALL)
     if values is None:
-        return [Part(str(text), marks[0])]
-    parts = [Part(between[0])]
+        return [TypedPart(str(text), marks[0])]
+    parts = [TypedPart(between[0])]
     for mark, value, after in zip(marks, values.groups(), between[1:], strict=True):
-        parts += [Part(value, mark), Part(after)]
+        parts += [TypedPart(value, mark), TypedPart(after)]
     return [part for part in parts if part.text]
-
-
-def _between(shown: str) -> list[str]:
-    """Return the text before, between and after the placeholders."""
-    ends = [0, *(end for found in SECRET_MARK.finditer(shown) for end in found.span()), len(shown)]
-    return [shown[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True)]

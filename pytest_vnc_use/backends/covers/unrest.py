@@ -35,7 +35,7 @@ class _Mover:
         self.region, self.last_s, self.changes = self.region.joined(box), now_s, self.changes + 1
         for number, screen in enumerate(screens):
             look = box.part_of(screen)
-            if any(known == box and np.array_equal(look, each) for known, each in self.looks):
+            if any(region == box and np.array_equal(look, each) for region, each in self.looks):
                 self.comes_back |= number == 1
             elif self.changes <= _CHANGES * _MOST_LOOKS:
                 self.looks.append((box, look.copy()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from pytest_vnc_use.backends.rfb.connection import Connection
+from pytest_vnc_use.backends.rfb.connection import RfbConnection
 from pytest_vnc_use.backends.rfb.scancodes import key_event
 from pytest_vnc_use.backends.rfb.server_quirks import ServerQuirks
 from pytest_vnc_use.errors import ActionError, DesktopError
@@ -25,7 +25,7 @@ _WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
 class Pointer:
     """The pointer of a desktop. It moves before it presses, and never leaves the screen."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: RfbConnection) -> None:
         self._connection = connection
         self._pressed = 0
         self._at = (0, 0)
@@ -142,7 +142,7 @@ class Keyboard:
     A chord goes out in one write: if a release came late, the server would repeat the key.
     """
 
-    def __init__(self, connection: Connection, quirks: ServerQuirks) -> None:
+    def __init__(self, connection: RfbConnection, quirks: ServerQuirks) -> None:
         self._connection = connection
         self._quirks = quirks
         self._held: list[int] = []

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing_extensions import assert_never
 
 from pytest_vnc_use.backends.input.devices import Keyboard
-from pytest_vnc_use.backends.rfb.connection import Connection
+from pytest_vnc_use.backends.rfb.connection import RfbConnection
 from pytest_vnc_use.backends.rfb.server_quirks import ServerQuirks
 from pytest_vnc_use.backends.screen.settle import SettleRules
 from pytest_vnc_use.errors import ActionError
@@ -25,7 +25,7 @@ _PASTED = SettleRules(first_change_s=4.0, quiet_s=0.1, limit_s=5.0)
 class Writer:
     """A writer of text into the focused program."""
 
-    def __init__(self, connection: Connection, keyboard: Keyboard, quirks: ServerQuirks) -> None:
+    def __init__(self, connection: RfbConnection, keyboard: Keyboard, quirks: ServerQuirks) -> None:
         self._connection = connection
         self._screen = connection.framebuffer
         self._keyboard = keyboard

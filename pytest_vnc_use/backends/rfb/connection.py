@@ -33,7 +33,7 @@ _FRESH_AT_MOST_S = 1.0
 _LAST_ANSWER_S = 1.0
 
 
-class Connection:
+class RfbConnection:
     """A connection that has received its first whole frame.
 
     Events are sent in the order of the calls. A call on a connection that ended raises the DesktopError that ended it.
@@ -55,7 +55,8 @@ class Connection:
         Raises SettingsError, DesktopRefused or AuthenticationFailed, within `timeout_s`.
         """
         place = Place.of(server, wire)
-        _check_password(password, wire)
+        if password is not None and not password.isascii() and not wire.user:
+            raise SettingsError("the VNC password must contain only ASCII characters")
         start_reactor()
         self.server = server
         self.outgoing = Outgoing(tap)
@@ -155,14 +156,14 @@ class Connection:
         self._wait_for(lambda done: done())
         now_s = time.monotonic()
         fresh_s = min(_FRESH_S + 2 * pulse.round_trip_s, _FRESH_AT_MOST_S)
-        wanted_s = min(now_s, max(self._sent_s, now_s - fresh_s))
+        due_s = min(now_s, max(self._sent_s, now_s - fresh_s))
         self._sent_s = math.inf
-        heard = pulse.heard_s >= wanted_s
-        if not heard:
-            reactor.callFromThread(pulse.want, wanted_s)
-            heard = self.framebuffer.wait_until(lambda: pulse.heard_s >= wanted_s, timeout_s)
+        answered = pulse.answered_s >= due_s
+        if not answered:
+            reactor.callFromThread(pulse.want, due_s)
+            answered = self.framebuffer.wait_until(lambda: pulse.answered_s >= due_s, timeout_s)
         reactor.callFromThread(pulse.rest)
-        return heard
+        return answered
 
     def capture(self, timeout_s: float) -> Capture:
         """Return the whole screen. Without one, drop the connection and raise ConnectionLost."""
@@ -231,8 +232,3 @@ class Connection:
 
 def _not_whole(server: str, timeout_s: float) -> str:
     return f"{server!r} did not send its whole screen within {timeout_s} s"
-
-
-def _check_password(password: str | None, wire: Wire) -> None:
-    if password is not None and not password.isascii() and not wire.user:
-        raise SettingsError("the VNC password must contain only ASCII characters")

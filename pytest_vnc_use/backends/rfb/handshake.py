@@ -23,7 +23,7 @@ from pytest_vnc_use.plain_text import cut, plain
 from pytest_vnc_use.types.wire import Wire
 
 _MOST_TEXT_BYTES = 1 << 20
-_MOST_SHOWN = 300
+_MOST_REASON = 300
 _VENCRYPT_VERSION = b"\0\2"
 _ACCEPTED = b"\1"
 
@@ -251,13 +251,13 @@ class SecuredClient(VNCDoToolClient):
     def vncAuthFailed(self, reason: Any) -> None:
         """Report that the server refused the password."""
         text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
-        self._refuse(f"refused the password: {cut(plain(text), _MOST_SHOWN)}")
+        self._refuse(f"refused the password: {cut(plain(text), _MOST_REASON)}")
 
     # --- the end ---
 
     def vncProtocolError(self, reason: str) -> None:
         """End the connection with this error."""
-        self._break_off(cut(plain(reason), _MOST_SHOWN))
+        self._break_off(cut(plain(reason), _MOST_REASON))
 
     def _handleConnFailed(self, block: bytes) -> None:
         check_text(block)

@@ -22,13 +22,13 @@ class Pulse:
     """
 
     def __init__(self, ask: Callable[[], object]) -> None:
-        self.heard_s = -math.inf
+        self.answered_s = -math.inf
         """The server has received all messages that were sent up to this moment, on the monotonic clock."""
         self.round_trip_s = 0.0
         """The time that the last answer took."""
         self._ask = ask
         self._asked_s: float | None = None
-        self._wanted_s = -math.inf
+        self._due_s = -math.inf
         self._until_s = -math.inf
         self._timer: Any = None
 
@@ -47,8 +47,8 @@ class Pulse:
         self._until_s = -math.inf
 
     def want(self, moment_s: float) -> None:
-        """Beat until `heard_s` has reached that moment."""
-        self._wanted_s = moment_s
+        """Beat until `answered_s` has reached that moment."""
+        self._due_s = moment_s
         if self._asked_s is None:
             self._beat()
 
@@ -58,8 +58,8 @@ class Pulse:
             return
         now_s = time.monotonic()
         self.round_trip_s = now_s - self._asked_s
-        self.heard_s, self._asked_s = self._asked_s, None
-        if self.heard_s < self._wanted_s:
+        self.answered_s, self._asked_s = self._asked_s, None
+        if self.answered_s < self._due_s:
             self._beat()
         elif now_s < self._until_s:
             self._wait()

@@ -49,11 +49,11 @@ class Outgoing:
     @contextmanager
     def typing(self, text: str) -> Iterator[None]:
         """Type a text meanwhile. If it holds a secret, report it as a whole, without its keys."""
-        shown = self._tap.hide(getattr(text, "shown", text)) if self._tap else text
-        if not self._tap or shown == str(text):
+        hidden = self._tap.hide(getattr(text, "shown", text)) if self._tap else text
+        if not self._tap or hidden == str(text):
             yield
             return
-        self._tap.note([{"kind": "text", "text": shown}])
+        self._tap.note([{"kind": "text", "text": hidden}])
         self._is_quiet = True
         try:
             yield

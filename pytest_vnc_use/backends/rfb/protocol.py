@@ -22,7 +22,7 @@ from pytest_vnc_use.backends.rfb.outgoing import Outgoing
 from pytest_vnc_use.backends.rfb.reactor import reactor
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.backends.screen.pointer_shape import PointerShape
-from pytest_vnc_use.backends.screen.rectangles import Area, Copied, Rectangle, Sent
+from pytest_vnc_use.backends.screen.rectangles import Area, CopiedArea, Rectangle, SentArea
 from pytest_vnc_use.types import EncodingChoice
 
 BGRX = rfb.PixelFormat(32, 24, False, True, 255, 255, 255, 16, 8, 0)
@@ -179,7 +179,7 @@ class DesktopProtocol(SecuredClient):
         try:
             needed = reading.send(block)  # type: ignore[arg-type]  # None starts it
         except StopIteration as read:
-            self._keep(Sent(area, read.value))
+            self._keep(SentArea(area, read.value))
         else:
             self.expect(self._read_on, needed, reading, area)
 
@@ -187,7 +187,7 @@ class DesktopProtocol(SecuredClient):
         x, y = struct.unpack("!HH", block)
         source = Area(x, y, area.width, area.height)
         self._check(source)
-        self._keep(Copied(area, source))
+        self._keep(CopiedArea(area, source))
 
     def _keep(self, rectangle: Rectangle) -> None:
         if rectangle.area.size:

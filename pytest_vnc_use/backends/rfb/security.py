@@ -96,19 +96,19 @@ def _remedy(offered: bytes, wire: Wire, situation: Situation) -> str:
 
 def choose_subtype(offered: Sequence[int], wire: Wire, *, has_password: bool) -> int:
     """Return the sub-type of VeNCrypt to use. Raises OnlyAnonymous, Unfit."""
-    wanted = _by_credentials(_CERTIFIED, wire.user, has_password)
+    acceptable = _by_credentials(_CERTIFIED, wire.user, has_password)
     if wire.tls == "anonymous":
-        wanted = (*wanted, *_by_credentials(_ANONYMOUS, wire.user, has_password))
-    for name in wanted:
+        acceptable = (*acceptable, *_by_credentials(_ANONYMOUS, wire.user, has_password))
+    for name in acceptable:
         if _NUMBERS[name] in offered:
             return _NUMBERS[name]
-    told = f"offers VeNCrypt with {names(offered)}"
+    offer = f"offers VeNCrypt with {names(offered)}"
     if any(_NUMBERS[name] in offered for name in _ANONYMOUS):
         raise OnlyAnonymous(
-            f"{told}, all without a certificate. Someone on the network can read and change such a connection. "
+            f"{offer}, all without a certificate. Someone on the network can read and change such a connection. "
             "Make the server offer X509Vnc or X509Plain, or set vnc_tls=anonymous to accept it"
         )
-    raise Unfit(f"{told}: make the server offer X509Vnc, X509Plain or X509None")
+    raise Unfit(f"{offer}: make the server offer X509Vnc, X509Plain or X509None")
 
 
 def _by_credentials(kinds: tuple[str, str, str], user: str, has_password: bool) -> tuple[str, ...]:

@@ -42,6 +42,9 @@ _IN_USE = "this desktop already has a viewer, and only one is allowed"
 _BUTTONS: Sequence[Button] = ("left", "middle", "right")
 _WHEEL: Sequence[Direction] = ("up", "down", "left", "right")
 _ARROW = ("X       ", "XX      ", "XXX     ", "XXXX    ", "XXXXX   ", "XXXXXX  ", "XXXXXXX ", "XXXX    ", "X  XX   ")
+_ARROW_COVERS = np.array([[mark == "X" for mark in row] for row in _ARROW])
+_ARROW_SHAPE = PointerShape(np.zeros(_ARROW_COVERS.shape, np.uint32), _ARROW_COVERS, 0, 0)
+"""The pointer for a server that does not send its own shape."""
 
 Talk = Generator[int, bytes, None]
 """A conversation: it yields the number of bytes that it needs next, and gets them by `send`."""
@@ -77,8 +80,8 @@ class ViewerServer:
         except (CannotListenError, OSError) as exc:
             raise SettingsError(f"--listen={listen!r} is not a free address of this machine: {exc}") from exc
         self._listening: Any = listening
-        shown = f"[{host}]" if ":" in host else host
-        self.address = f"{shown}::{listening.getHost().port}"
+        literal = f"[{host}]" if ":" in host else host
+        self.address = f"{literal}::{listening.getHost().port}"
 
     def close(self) -> None:
         """Disconnect the viewer and stop listening."""
@@ -185,12 +188,12 @@ class _Viewer(Protocol):
             no_security = struct.pack("!I", 0) if version < b"RFB 003.007" else b"\0"
             self.transport.write(no_security + _reason(_IN_USE))
             return False
-        wanted = AuthTypes.NONE if self._server.password is None else AuthTypes.VNC_AUTHENTICATION
+        security_type = AuthTypes.NONE if self._server.password is None else AuthTypes.VNC_AUTHENTICATION
         if version < b"RFB 003.007":
-            self.transport.write(struct.pack("!I", wanted))
+            self.transport.write(struct.pack("!I", security_type))
         else:
-            self.transport.write(bytes([1, wanted]))
-            if (yield 1)[0] != wanted:
+            self.transport.write(bytes([1, security_type]))
+            if (yield 1)[0] != security_type:
                 return False
         knows = self._server.password is None or (yield from self._knows(self._server.password))
         if self._server.password is not None or version >= b"RFB 003.008":
@@ -212,19 +215,19 @@ class _Viewer(Protocol):
                 (count,) = struct.unpack("!xH", (yield 3))
                 self._encodings = struct.unpack(f"!{count}i", (yield 4 * count))
             case MsgC2S.FRAMEBUFFER_UPDATE_REQUEST:
-                self._requested(*struct.unpack("!?HHHH", (yield 9)))
+                self._update_request(*struct.unpack("!?HHHH", (yield 9)))
             case MsgC2S.KEY_EVENT:
                 down, keysym = struct.unpack("!?xxI", (yield 7))
                 key = key_of(keysym) or hex(keysym)  # no key has such a name: a press of it is refused
                 self._tell(KeyDown(key) if down else KeyUp(key))
             case MsgC2S.POINTER_EVENT:
-                self._pointed(*struct.unpack("!BHH", (yield 5)))
+                self._pointer_event(*struct.unpack("!BHH", (yield 5)))
             case MsgC2S.CLIENT_CUT_TEXT:
-                yield from self._passed_over(*struct.unpack("!xxxI", (yield 7)))
+                yield from self._skip(*struct.unpack("!xxxI", (yield 7)))
             case _:
                 raise ValueError(f"the viewer sent a message of the unknown kind {kind!r}")
 
-    def _passed_over(self, length: int) -> Talk:
+    def _skip(self, length: int) -> Talk:
         while length:
             now = min(length, _MOST_TEXT_BYTES)
             yield now
@@ -237,7 +240,7 @@ class _Viewer(Protocol):
         if not self._format.truecolor or self._format.bpp not in (8, 16, 32):
             raise ValueError(f"the viewer asked for the unknown pixel format {self._format!r}")
 
-    def _requested(self, incremental: bool, x: int, y: int, width: int, height: int) -> None:
+    def _update_request(self, incremental: bool, x: int, y: int, width: int, height: int) -> None:
         if not incremental:
             asked = Region(x, y, min(x + width, self._size[0]), min(y + height, self._size[1]))
             self._show([(asked, self._screen.part(asked))])
@@ -261,7 +264,7 @@ class _Viewer(Protocol):
     def _show(self, parts: Sequence[tuple[Region, Pixels]]) -> None:
         drawn = [_rectangle(part.left, part.top, pixels, Encoding.RAW, self._format) for part, pixels in parts]
         if self._has_new_shape():
-            self._shape = self._screen.pointer_shape or _arrow()
+            self._shape = self._screen.pointer_shape or _ARROW_SHAPE
             shape = self._shape
             covers = np.packbits(shape.covers, axis=1).tobytes()
             pointer = _rectangle(shape.hot_x, shape.hot_y, shape.pixels, Encoding.PSEUDO_CURSOR, self._format)
@@ -275,7 +278,7 @@ class _Viewer(Protocol):
 
     # --- the input ---
 
-    def _pointed(self, buttons: int, x: int, y: int) -> None:
+    def _pointer_event(self, buttons: int, x: int, y: int) -> None:
         at = min(x, self._size[0] - 1), min(y, self._size[1] - 1)
         changed, self._buttons = buttons ^ self._buttons, buttons
         if at != self._at:
@@ -319,9 +322,3 @@ def in_format(pixels: Pixels, form: PixelFormat) -> bytes:
 
 
 _SAME = (16, 8, 0, 255, 255, 255)
-
-
-def _arrow() -> PointerShape:
-    """Return the pointer for a server that does not send its own shape."""
-    covers = np.array([[mark == "X" for mark in row] for row in _ARROW])
-    return PointerShape(np.zeros(covers.shape, np.uint32), covers, 0, 0)

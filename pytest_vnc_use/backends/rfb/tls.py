@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from pytest_vnc_use.backends.rfb.reactor import implementer
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.regular_file import read_regular
+from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.types.wire import Wire
 
 MISSING = "TLS needs a library that is not installed: pip install 'pytest-vnc-use[tls]'"
@@ -117,10 +117,10 @@ class ClientTls:
                 ) from exc
         else:
             context.set_default_verify_paths()
-        context.set_verify(SSL.VERIFY_PEER, self._verified)
+        context.set_verify(SSL.VERIFY_PEER, self._note_verification)
         return context
 
-    def _verified(self, connection: object, certificate: Any, error: int, depth: int, accepted: int) -> bool:
+    def _note_verification(self, connection: object, certificate: Any, error: int, depth: int, accepted: int) -> bool:
         """Note the result of OpenSSL's check, and keep it."""
         if not accepted:
             self.problem = self.problem or _PROBLEMS.get(error, f"OpenSSL's verification ended with {error}")

@@ -22,7 +22,7 @@ from pytest_vnc_use.plain_text import line
 
 _GRACE_S = 3.0
 """The time in which ssh may still send the rest, once the connection is closed."""
-_SHOWN_CHARACTERS = 500
+_MOST_CHARACTERS = 500
 _OPTIONS = {
     "BatchMode": "yes",
     "ExitOnForwardFailure": "yes",
@@ -43,11 +43,11 @@ class Tunnel:
             raise SettingsError(f"--vnc-tunnel={destination!r} works on Linux and macOS only: use `ssh -L` by hand")
         options = {**_OPTIONS, "ConnectTimeout": str(math.ceil(timeout_s))}
         words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-        shown = f"[{host}]" if ":" in host else host
-        self._command = ["ssh", *words, "-W", f"{shown}:{port}", "--", destination]
+        literal = f"[{host}]" if ":" in host else host
+        self._command = ["ssh", *words, "-W", f"{literal}:{port}", "--", destination]
         self._process: subprocess.Popen[bytes] | None = None
         self._reading = threading.Lock()
-        self._said = ""
+        self._last_text = ""
 
     def connect(self, factory: Any) -> None:
         """Start ssh, and connect the factory's protocol. Raises DesktopRefused. For the reactor's thread."""
@@ -75,19 +75,19 @@ class Tunnel:
     def problem(self) -> str:
         """Return the last error text of ssh; "" if there is none."""
         with self._reading:
-            return self._said if self._output.closed else self._read()
+            return self._last_text if self._output.closed else self._read()
 
     def _attend(self, process: subprocess.Popen[bytes]) -> None:
         process.wait()
         with self._reading:
-            self._said = self._read()
+            self._last_text = self._read()
             self._output.close()
 
     def _read(self) -> str:
         descriptor = self._output.fileno()
         size = os.fstat(descriptor).st_size
-        said = os.pread(descriptor, _SHOWN_CHARACTERS, max(0, size - _SHOWN_CHARACTERS))
-        return line(said.decode("utf-8", "replace").strip())
+        text = os.pread(descriptor, _MOST_CHARACTERS, max(0, size - _MOST_CHARACTERS))
+        return line(text.decode("utf-8", "replace").strip())
 
     def __str__(self) -> str:
         return shlex.join(["ssh", *self._command[-4:]])

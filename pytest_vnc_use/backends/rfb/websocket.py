@@ -31,9 +31,9 @@ def parse_url(url: str) -> WebSocketURI:
     try:
         parts = parse_uri(url)
     except (InvalidURI, ValueError) as exc:
-        shown = re.sub(r"//.*@", "//…@", url)  # it may contain a name and a password
-        raise SettingsError(f"the address must be ws://HOST:PORT/PATH or wss://…, got {shown!r}") from (
-            None if shown != url else exc
+        safe_url = re.sub(r"//.*@", "//…@", url)  # it may contain a name and a password
+        raise SettingsError(f"the address must be ws://HOST:PORT/PATH or wss://…, got {safe_url!r}") from (
+            None if safe_url != url else exc
         )
     if parts.user_info:
         raise SettingsError("the address must not contain a user name or a password, because reports show it")

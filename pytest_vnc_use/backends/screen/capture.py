@@ -10,7 +10,7 @@ import numpy as np
 
 from pytest_vnc_use.backends.screen.activity import TILE_PX, Tiles
 from pytest_vnc_use.backends.screen.png import encode_png
-from pytest_vnc_use.backends.screen.pointer_shape import ShownPointer
+from pytest_vnc_use.backends.screen.pointer_shape import PlacedPointer
 from pytest_vnc_use.backends.screen.rectangles import Pixels
 from pytest_vnc_use.types import Frame, FrameRef, Region
 
@@ -23,16 +23,16 @@ class Capture:
     taken_s: float
     changed: Tiles
     moving: Tiles
-    pointer: ShownPointer | None = None
+    pointer: PlacedPointer | None = None
 
     def frame(self, *, pointer: bool = False) -> Frame:
         """Encode these pixels as a frame, here and now; with `pointer`, draw the pointer on it if it is known."""
-        shown = self.pointer.drawn_on(self.pixels) if pointer and self.pointer else self.pixels
-        png = encode_png(shown)
+        pixels = self.pointer.drawn_on(self.pixels) if pointer and self.pointer else self.pixels
+        png = encode_png(pixels)
         height, width = self.pixels.shape
         changed, moving = (tuple(regions(tiles, width, height)) for tiles in (self.changed, self.moving))
         digest = hashlib.sha256(png).hexdigest()
-        return Frame(FrameRef(digest, width, height), png, self.taken_s, changed, moving, shown)
+        return Frame(FrameRef(digest, width, height), png, self.taken_s, changed, moving, pixels)
 
 
 def regions(tiles: Tiles, width: int, height: int) -> Iterator[Region]:

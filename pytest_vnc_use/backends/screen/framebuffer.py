@@ -13,7 +13,7 @@ import numpy as np
 
 from pytest_vnc_use.backends.screen.activity import REST_S, TILE_PX, Activity, Tiles
 from pytest_vnc_use.backends.screen.capture import Capture, regions
-from pytest_vnc_use.backends.screen.pointer_shape import PointerShape, ShownPointer
+from pytest_vnc_use.backends.screen.pointer_shape import PlacedPointer, PointerShape
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels, Rectangle
 from pytest_vnc_use.backends.screen.settle import ActionWindow, SettleRules, decide
 from pytest_vnc_use.backends.screen.transients import TransientFrames
@@ -163,10 +163,10 @@ class Framebuffer:
         """The shape of the pointer; None if the server has not sent it."""
         return self._pointer_shape
 
-    def _pointer(self) -> ShownPointer | None:
+    def _pointer(self) -> PlacedPointer | None:
         if self._pointer_shape is None or self._pointer_at is None:
             return None
-        return ShownPointer(self._pointer_shape, *self._pointer_at)
+        return PlacedPointer(self._pointer_shape, *self._pointer_at)
 
     def transients(self) -> Iterator[Capture]:
         """Return the captures of transient frames, oldest first; each is returned once."""

@@ -43,17 +43,17 @@ def _zlib_stream(pixels: Pixels) -> tuple[bytes, ...]:
     height, width = pixels.shape
     half = height // 2
     with ThreadPoolExecutor(1) as other:
-        upper = other.submit(_deflated, pixels, 0, half, deflate.Z_FULL_FLUSH)
-        below, checksum_below = _deflated(pixels, half, height, deflate.Z_FINISH)
+        upper = other.submit(_deflate, pixels, 0, half, deflate.Z_FULL_FLUSH)
+        below, checksum_below = _deflate(pixels, half, height, deflate.Z_FINISH)
         above, checksum_above = upper.result()
     checksum = _checksum_of_both(checksum_above, checksum_below, (height - half) * (width * 3 + 1))
     return _ZLIB_HEADER, above, below, struct.pack(">I", checksum)
 
 
-def _deflated(pixels: Pixels, top: int, bottom: int, end: int) -> tuple[bytes, int]:
+def _deflate(pixels: Pixels, top: int, bottom: int, end: int) -> tuple[bytes, int]:
     """Return some rows, deflated, and their Adler-32."""
     deflater, checksum, pieces = deflate.compressobj(_LEVEL, deflate.DEFLATED, _RAW), 1, []
-    for band in _filtered(pixels, top, bottom):
+    for band in _filter(pixels, top, bottom):
         pieces.append(deflater.compress(band))
         checksum = deflate.adler32(band, checksum)
     return b"".join([*pieces, deflater.flush(end)]), checksum
@@ -67,7 +67,7 @@ def _checksum_of_both(first: int, second: int, length: int) -> int:
     return high << 16 | low
 
 
-def _filtered(pixels: Pixels, top: int, bottom: int) -> Iterator[memoryview]:
+def _filter(pixels: Pixels, top: int, bottom: int) -> Iterator[memoryview]:
     """Yield rows in bands; each band is overwritten by the next."""
     height, width = pixels.shape
     bgrx = pixels.view(np.uint8).reshape(height, width, 4)

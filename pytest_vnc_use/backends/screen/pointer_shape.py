@@ -28,7 +28,7 @@ class PointerShape:
 
 
 @dataclass(frozen=True, eq=False)
-class ShownPointer:
+class PlacedPointer:
     """A pointer that points at a pixel of the screen."""
 
     shape: PointerShape

@@ -42,7 +42,7 @@ class Area:
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentArea:
     """An area and its new pixels."""
 
     area: Area
@@ -54,7 +54,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Copied:
+class CopiedArea:
     """An area that takes the pixels of `source`, an area of the same size that may overlap it."""
 
     area: Area
@@ -66,4 +66,4 @@ class Copied:
         return copied
 
 
-Rectangle = Union[Sent, Copied]
+Rectangle = Union[SentArea, CopiedArea]

@@ -69,7 +69,7 @@ def _init(arguments: argparse.Namespace) -> int:
         at_terminal = sys.stdin is not None and sys.stdin.isatty()
         answers = with_shards((asked if at_terminal else given)(*words, folder), arguments.shards)
     except (KeyboardInterrupt, EOFError):
-        return _left()
+        return _leave()
     return _carried_out(answers, folder)
 
 
@@ -85,13 +85,13 @@ def _carried_out(answers: Answers, folder: Path) -> int:
     try:
         write_all([file for file in planned.files if file.text is not None], folder)
     except KeyboardInterrupt:
-        return _left()
+        return _leave()
     try:
         for file in planned.files:
             print(plain(str(file)))
         for hint in planned.hints:
             print(plain(f"note   {hint}"))
-        failed = _checked(settings, answers.target, planned, folder)
+        failed = _check(settings, answers.target, planned, folder)
     except KeyboardInterrupt:
         print("interrupted; the files are written", file=sys.stderr)
         return CTRL_C
@@ -101,12 +101,12 @@ def _carried_out(answers: Answers, folder: Path) -> int:
     return FAILED if failed else 0
 
 
-def _left() -> int:
+def _leave() -> int:
     print("\ninterrupted: nothing is written", file=sys.stderr)
     return CTRL_C
 
 
-def _checked(settings: Settings, target: Target, planned: Plan, folder: Path) -> list[str]:
+def _check(settings: Settings, target: Target, planned: Plan, folder: Path) -> list[str]:
     """Print what works of what was asked for, and return the names of what does not."""
     from pytest_vnc_use.cli.doctor import diagnose_asked
     from pytest_vnc_use.cli.init.checks import collected, program_found

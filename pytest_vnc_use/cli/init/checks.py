@@ -87,8 +87,8 @@ def _verdict(test: str, done: subprocess.CompletedProcess[str], chosen_by: str) 
             "one name; rename one, or add --import-mode=importlib to addopts",
         )
     if done.returncode not in (0, _NOTHING_COLLECTED):
-        said = next((each for each in lines if each.startswith(("E  ", "ERROR"))), lines[-1] if lines else "nothing")
+        error = next((each for each in lines if each.startswith(("E  ", "ERROR"))), lines[-1] if lines else "nothing")
         how = f"finds {test}, but ends with an error" if is_found else f"does not find {test}"
-        return Finding("FAIL", "test", f"pytest {how}: {line(said)}")
+        return Finding("FAIL", "test", f"pytest {how}: {line(error)}")
     why = f"{chosen_by}; change that, or the test's name or place" if chosen_by else "look at your conftest.py"
     return Finding("FAIL", "test", f"python -m pytest does not collect {test}: {line(why)}")

@@ -112,7 +112,7 @@ class IniFile:
                 f"nothing is written: {name} in {self.name} must be words as a shell reads them ({exc}), got {value!r}"
             ) from exc
 
-    def with_options(self, wanted: Mapping[str, tuple[str, str]]) -> str:
+    def with_options(self, options: Mapping[str, tuple[str, str]]) -> str:
         """Return the text with these options, each a value and a comment, added to the table. The options must be new.
 
         Raises SettingsError if the table is written so that lines cannot be added.
@@ -120,17 +120,17 @@ class IniFile:
         text = self.text or ""
         end = "\r\n" if "\r\n" in text else "\n"
         lines = []
-        for name, (value, comment) in wanted.items():
+        for name, (value, comment) in options.items():
             lines += [f"# {each}" for each in comment.splitlines()]
             lines.append(self.dialect.line(name, value))
         added = "".join(f"{line}{end}" for line in lines)
-        changed = self._inserted(text, added, end)
-        expected = {**self.options, **{name: self.dialect.value(value, name) for name, (value, _) in wanted.items()}}
+        changed = self._insert(text, added, end)
+        expected = {**self.options, **{name: self.dialect.value(value, name) for name, (value, _) in options.items()}}
         if _read(self.name, self.dialect, changed, fresh=True) != expected:
             raise SettingsError(self._cannot())
         return changed
 
-    def _inserted(self, text: str, added: str, end: str) -> str:
+    def _insert(self, text: str, added: str, end: str) -> str:
         name = r"\s*\.\s*".join(map(re.escape, self.dialect.table.split(".")))
         header = re.search(rf"^\ufeff?\s*\[\s*{name}\s*\][^\S\n]*(?:[#;][^\n]*)?(?:\n|\Z)", text, re.MULTILINE)
         if header:

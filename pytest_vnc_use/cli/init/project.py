@@ -150,12 +150,12 @@ def _settings(target: Target) -> dict[str, tuple[str, str]]:
     return settings
 
 
-def _config(wanted: Mapping[str, tuple[str, str]], project: Project) -> tuple[PlannedFile, tuple[str, ...]]:
+def _config(options: Mapping[str, tuple[str, str]], project: Project) -> tuple[PlannedFile, tuple[str, ...]]:
     ini = project.ini
-    missing = {name: value for name, value in wanted.items() if name not in ini.options}
+    missing = {name: value for name, value in options.items() if name not in ini.options}
     kept = tuple(
         f"{ini.name} has {name} = {ini.options[name]!r}, which is kept; for the first test it would be {value!r}"
-        for name, (value, _) in wanted.items()
+        for name, (value, _) in options.items()
         if name != "addopts" and ini.options.get(name, value) != value
     )
     if "addopts" not in missing and f"no:{LANGSMITH}" not in " ".join(ini.words("addopts")):
@@ -181,11 +181,11 @@ def _whole(project: Project, path: Path, text: str) -> PlannedFile:
     return PlannedFile(path, "write", text) if there is None else PlannedFile(path, "keep")
 
 
-def _lines(project: Project, name: str, comment: str, wanted: tuple[str, ...]) -> PlannedFile:
+def _lines(project: Project, name: str, comment: str, lines: tuple[str, ...]) -> PlannedFile:
     """Plan a file with these lines at its end, except those that it has already."""
     text = read_text(project.folder / name)
     there = {line.strip().strip("/") for line in (text or "").splitlines()}
-    missing = [line for line in wanted if line.strip("/") not in there]
+    missing = [line for line in lines if line.strip("/") not in there]
     if not missing:
         return PlannedFile(Path(name), "keep")
     end = "\r\n" if "\r\n" in (text or "") else "\n"

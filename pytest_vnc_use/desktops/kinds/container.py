@@ -24,7 +24,7 @@ from pytest_vnc_use.types.protocols import Connect
 
 _POLL_S = 0.05
 _GREETING_TIMEOUT_S = 1.0
-_SHOWN_LINES = 20
+_LAST_LINES = 20
 
 
 class ContainerDesktop(RemoteDesktop):
@@ -108,7 +108,7 @@ class ContainerDesktop(RemoteDesktop):
 
     def logs(self) -> Mapping[str, str]:
         """Return the output of the container, as `container`, and of the program under test, as `program`."""
-        return self._kept_logs if self._kept_logs is not None else {"container": self._printed(), **super().logs()}
+        return self._kept_logs if self._kept_logs is not None else {"container": self._output(), **super().logs()}
 
     def reset(self) -> None:
         """Replace the container by a new one, and wait until that is ready.
@@ -179,10 +179,10 @@ class ContainerDesktop(RemoteDesktop):
         return DesktopRefused(self._message(f"is not ready after {self._start_timeout_s:g} s: {what}"))
 
     def _message(self, what: str) -> str:
-        last = "\n".join(self._printed().splitlines()[-_SHOWN_LINES:])
+        last = "\n".join(self._output().splitlines()[-_LAST_LINES:])
         return f"the container of the image {self._image!r} {what}\n{last or '(it printed nothing)'}"
 
-    def _printed(self) -> str:
+    def _output(self) -> str:
         try:
             return self._engine.logs(self.container)
         except DesktopError as exc:  # it was removed, or the engine ended: other faults say more

@@ -121,7 +121,7 @@ class Engine:
         try:
             return Deadline(limit_s).call(work)
         except DockerException as exc:
-            raise DesktopError("; ".join(filter(None, [f"{self.name} cannot {wish}: {_said(exc)}", advice]))) from exc
+            raise DesktopError("; ".join(filter(None, [f"{self.name} cannot {wish}: {_reason(exc)}", advice]))) from exc
         except DeadlineExceeded as exc:
             raise DesktopRefused(f"{self.name} cannot {wish}: it did not answer within {limit_s:g} s") from exc
 
@@ -180,7 +180,7 @@ def _machine() -> str:
     return f"{socket.gethostname()}:{Path('/proc/self/ns/mnt').stat().st_ino}"
 
 
-def _said(error: DockerException) -> str:
+def _reason(error: DockerException) -> str:
     """Return the engine's last line, which is its reason; Docker's hint at its own help is left out."""
     lines = [line for line in (error.stderr or "").splitlines() if line.strip() and not line.startswith("See ")]
     return (lines or [f"exit code {error.return_code}"])[-1].removeprefix("Error: ").removeprefix("docker: ")

@@ -19,7 +19,7 @@ _ANSWERS_WITHIN_S = 6.0
 """The longest wait for a sitter's answer. A sitter gives up after 5 s."""
 
 
-class Attended:
+class AttendedProgram:
     """A program that its sitter has started; `pid` is the id of the program and of its session.
 
     With `closed_at` it has its own network, and its VNC server is reached at that unix socket. Raises OSError if it
@@ -54,9 +54,9 @@ class Attended:
             raise
         finally:
             os.close(status)
-        self._told = b""
+        self._status_text = b""
         self._code: int | None = None
-        self.pid = self._started()
+        self.pid = self._pid_of_start()
 
     @property
     def sessions(self) -> tuple[int, ...]:
@@ -95,7 +95,7 @@ class Attended:
         """Return whether the program and everything that it started have ended."""
         return self._sitter.poll() is not None
 
-    def _started(self) -> int:
+    def _pid_of_start(self) -> int:
         word, number = (self._line(b"started ", b"failed ", timeout_s=_STARTS_WITHIN_S) or "failed 0").split()
         if word == "started":
             return int(number)
@@ -114,7 +114,7 @@ class Attended:
         """Return the sitter's line that starts so; "" if the sitter ended without it; None if none comes in time."""
         until_s = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            for line in self._told.split(b"\n")[:-1]:
+            for line in self._status_text.split(b"\n")[:-1]:
                 if line.startswith(beginnings):
                     return line.decode()
             left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
@@ -122,7 +122,7 @@ class Attended:
                 return None
             if not (piece := os.read(self._status, 1024)):
                 return ""
-            self._told += piece
+            self._status_text += piece
 
     def _close(self) -> None:
         if self._status >= 0:

@@ -74,7 +74,7 @@ def _end(find: Callable[[], Iterable[int]]) -> dict[int, str]:
         left = list(find())
         if not _signal_and_wait(left, signal.SIGKILL, spare_sitters=not again):
             break
-    return dict(_named(left))
+    return dict(_names(left))
 
 
 def _signal_and_wait(pids: Iterable[int], number: signal.Signals, *, spare_sitters: bool = False) -> bool:
@@ -111,7 +111,7 @@ def _is_sitter(pid: int) -> bool:
     return False
 
 
-def _named(pids: Iterable[int]) -> Iterator[tuple[int, str]]:
+def _names(pids: Iterable[int]) -> Iterator[tuple[int, str]]:
     """Yield the processes that live, each with its name."""
     for pid in pids:
         with suppress(OSError):  # it ended meanwhile

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from pytest_vnc_use.desktops.processes import sitter
-from pytest_vnc_use.desktops.processes.attended import Attended
+from pytest_vnc_use.desktops.processes.attended import AttendedProgram
 
 
 class Process:
@@ -19,7 +19,7 @@ class Process:
         self,
         role: str,
         title: str,
-        popen: subprocess.Popen[bytes] | Attended,
+        popen: subprocess.Popen[bytes] | AttendedProgram,
         log: Path,
         *,
         elsewhere: bool = False,
@@ -33,7 +33,7 @@ class Process:
     @property
     def sessions(self) -> tuple[int, ...]:
         """Return the ids of the sessions that its processes are in."""
-        return self.popen.sessions if isinstance(self.popen, Attended) else (self.popen.pid,)
+        return self.popen.sessions if isinstance(self.popen, AttendedProgram) else (self.popen.pid,)
 
     @property
     def exit_code(self) -> int | None:

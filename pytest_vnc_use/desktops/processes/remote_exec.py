@@ -190,9 +190,9 @@ def remote_exec_of(command_line: str, server: str) -> RemoteExec:
 
     Raises SettingsError if the command line is invalid.
     """
-    known = _address(server)
+    address = _address(server)
     try:
-        words = [_filled(word, known, server) for word in shlex.split(command_line, posix=os.name == "posix")]
+        words = [_fill(word, address, server) for word in shlex.split(command_line, posix=os.name == "posix")]
     except ValueError as exc:
         raise SettingsError(f"--vnc-exec must be a command line, got {command_line!r}: {exc}") from exc
     if not words:
@@ -200,12 +200,12 @@ def remote_exec_of(command_line: str, server: str) -> RemoteExec:
     return RemoteExec(words)
 
 
-def _filled(word: str, known: dict[str, str], server: str) -> str:
+def _fill(word: str, address: dict[str, str], server: str) -> str:
     def value(name: re.Match[str]) -> str:
-        if name[1] not in known:
-            has = " and ".join(known) or "neither host nor port"
+        if name[1] not in address:
+            has = " and ".join(address) or "neither host nor port"
             raise SettingsError(f"--vnc-exec contains {name[0]!r}, but the address {server!r} has {has}")
-        return known[name[1]]
+        return address[name[1]]
 
     return re.sub(r"\{(\w+)\}", value, word)
 

@@ -16,9 +16,9 @@ POINTER_PX = 64
 """The side of the largest pointer. TigerVNC draws it into the picture of a client that has not moved it yet."""
 
 
-def await_screen(screen: Controller, wanted: Callable[[bytes], bool], deadline: Deadline) -> bool:
-    """Look at each change of the screen until its picture (PNG) is `wanted`; return False if the time is up first."""
-    while not wanted(screen.frame().png):
+def await_screen(screen: Controller, is_right: Callable[[bytes], bool], deadline: Deadline) -> bool:
+    """Look at each change of the screen until its picture (PNG) `is_right`; return False if the time is up first."""
+    while not is_right(screen.frame().png):
         if not deadline.remaining_s:
             return False
         screen.perform(Wait(0))  # so that `settle` waits for a change from now on

@@ -24,7 +24,7 @@ from typing import IO
 from weakref import WeakSet
 
 from pytest_vnc_use.desktops.processes import cleanup
-from pytest_vnc_use.desktops.processes.attended import Attended
+from pytest_vnc_use.desktops.processes.attended import AttendedProgram
 from pytest_vnc_use.desktops.processes.environment import inheritable
 from pytest_vnc_use.desktops.processes.process import Process, text_of
 from pytest_vnc_use.desktops.processes.working_folder import opened_to_write
@@ -32,7 +32,7 @@ from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types.protocols import Ran
 
 PREFIX = "vnc-use-"
-_SHOWN_CHARACTERS = 80
+_MOST_CHARACTERS = 80
 _GUARD = """
 told=
 while read -r session; do told="$told $session"; done
@@ -69,7 +69,7 @@ class Session:
         self.environment = {**inheritable(inherited), **environment, cleanup.MARK: str(self.folder)}
         self._processes: list[Process] = []
         self._staying: list[Process] = []
-        self._commands: list[Attended] = []
+        self._commands: list[AttendedProgram] = []
         self._stopped = False
         self._guard = self._start_guard()
         _sessions.add(self)
@@ -89,20 +89,20 @@ class Session:
 
         Words of the command that are relative paths with a slash, as seen from here, are made absolute first, because
         the process starts in another folder. An `attended` process has a sitter, which limits its log and ends
-        everything that it started; with `closed_at` it has its own network (see `Attended`). If the command is only a
-        client, such as `docker exec`, `client_of` is the command that it runs elsewhere; messages name that one. Raises
-        DesktopError if it cannot be started.
+        everything that it started; with `closed_at` it has its own network (see `AttendedProgram`). If the command is
+        only a client, such as `docker exec`, `client_of` is the command that it runs elsewhere; messages name that one.
+        Raises DesktopError if it cannot be started.
         """
         log = self._logs / f"{role.replace(' ', '-')}.txt"
         with self._new_log(log) as output:
             words = [seen_from_here(word) for word in command]
             if attended:
-                popen: Attended | subprocess.Popen[bytes] = self._attended(
+                popen: AttendedProgram | subprocess.Popen[bytes] = self._attend(
                     words, output, output, environment or {}, closed_at
                 )
             else:
                 popen = self._popen(words, output, environment or {}, pass_fds)
-        title = f"the {role} {_shown(client_of or command)!r}"
+        title = f"the {role} {_shorten(client_of or command)!r}"
         process = Process(role, title, popen, log, elsewhere=bool(client_of))
         self._processes.append(process)
         self._tell_guard(popen.pid)
@@ -153,12 +153,12 @@ class Session:
         end.
         """
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-            attended = self._attended(command, stdout, stderr)
+            attended = self._attend(command, stdout, stderr)
             self._commands = [each for each in self._commands if not each.is_over] + [attended]
             try:
                 code = attended.wait(timeout_s)
             except subprocess.TimeoutExpired as exc:
-                problem = f"the command {_shown(command)!r} did not end within {timeout_s:g} s"
+                problem = f"the command {_shorten(command)!r} did not end within {timeout_s:g} s"
                 raise DesktopError(f"{problem}; give it a longer timeout_s, or end it with '&' in a shell") from exc
             finally:
                 if attended.poll() is None:
@@ -220,17 +220,17 @@ class Session:
         except OSError as exc:
             raise _not_started(command, exc) from exc
 
-    def _attended(
+    def _attend(
         self,
         command: Sequence[str],
         stdout: IO[bytes],
         stderr: IO[bytes],
         environment: Mapping[str, str] = MappingProxyType({}),
         closed_at: str = "",
-    ) -> Attended:
+    ) -> AttendedProgram:
         try:
             environment = {**self.environment, **environment}
-            return Attended(command, self.working_folder, environment, stdout, stderr, closed_at)
+            return AttendedProgram(command, self.working_folder, environment, stdout, stderr, closed_at)
         except OSError as exc:
             raise _not_started(command, exc) from exc
 
@@ -350,8 +350,8 @@ def _not_started(command: Sequence[str], exc: OSError) -> DesktopError:
     return DesktopError(f"cannot start {command[0]!r}: {exc.strerror}; give a program that is on PATH, or its path")
 
 
-def _shown(command: Sequence[str]) -> str:
-    return textwrap.shorten(shlex.join(command), _SHOWN_CHARACTERS, placeholder=" …")
+def _shorten(command: Sequence[str]) -> str:
+    return textwrap.shorten(shlex.join(command), _MOST_CHARACTERS, placeholder=" …")
 
 
 def seen_from_here(word: str) -> str:

@@ -124,7 +124,7 @@ def _make_own_folder(folder: Path) -> None:
     The temporary folder is everybody's, so a folder of that name may be another user's.
     """
     try:
-        while (found := _made(folder)) is None:
+        while (found := _status_of(folder)) is None:
             pass
     except OSError as exc:
         raise DesktopError(f"cannot make the folder of locks {str(folder)!r}: {exc.strerror}; {_REMEDY}") from exc
@@ -132,7 +132,7 @@ def _make_own_folder(folder: Path) -> None:
         raise DesktopError(f"the folder of locks must belong to this user, got {str(folder)!r}; {_REMEDY}")
 
 
-def _made(folder: Path) -> os.stat_result | None:
+def _status_of(folder: Path) -> os.stat_result | None:
     """Return the status of the folder; None if another process removed it meanwhile, with its last lock."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
@@ -143,13 +143,13 @@ def _made(folder: Path) -> os.stat_result | None:
 
 
 def _try(path: Path, holder: str) -> FileLock | None:
-    lock = _locked(path.with_suffix(".lock"))
+    lock = _try_lock(path.with_suffix(".lock"))
     if lock:
         _write_note(path.with_suffix(".json"), json.dumps({"holder": holder, "pid": os.getpid()}))
     return lock
 
 
-def _locked(path: Path) -> FileLock | None:
+def _try_lock(path: Path) -> FileLock | None:
     """Return the lock; None if somebody has it.
 
     A file that was removed just before it was locked counts as held: filelock notices that.
@@ -182,7 +182,7 @@ def remove_leftovers(folder: Path) -> None:
     """Remove the locks of processes that were killed, and the folder if no others are in it."""
     with suppress(FileNotFoundError):  # another process removed the folder meanwhile, with its last lock
         for path in folder.glob("*.lock"):
-            if lock := _locked(path):
+            if lock := _try_lock(path):
                 _remove(lock)
 
 

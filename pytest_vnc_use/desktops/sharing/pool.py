@@ -134,28 +134,28 @@ class ManagedDesktop:
     @property
     def server(self) -> str:
         """Return the address of its VNC server."""
-        return self._used.server
+        return self._desktop_in_use.server
 
     @property
     def password(self) -> str | None:
         """Return the password that its VNC server asks for."""
-        return self._used.password
+        return self._desktop_in_use.password
 
     def read_file(self, name: str) -> str:
         """Return the text of a file in the program's working folder. Raises FileNotFoundError, DesktopError."""
-        return self._used.read_file(name)
+        return self._desktop_in_use.read_file(name)
 
     def write_file(self, name: str, text: str) -> None:
         """Write a text file, relative to the program's working folder. Raises DesktopError."""
-        self._used.write_file(name, text)
+        self._desktop_in_use.write_file(name, text)
 
     def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
         """Run a command in the program's working folder, until it ends. Raises DesktopError."""
-        return self._used.run(command, timeout_s=timeout_s)
+        return self._desktop_in_use.run(command, timeout_s=timeout_s)
 
     def launch(self, command: Sequence[str]) -> None:
         """Start the program under test and wait until it shows. Raises DesktopError."""
-        self._used.launch(command)
+        self._desktop_in_use.launch(command)
 
     def program_fault(self) -> str:
         """Return how the program under test ended, and its last output; "" while it runs.
@@ -184,7 +184,7 @@ class ManagedDesktop:
 
     def reset(self) -> None:
         """Reset the desktop to its start. Raises DesktopError."""
-        self._used.reset()
+        self._desktop_in_use.reset()
 
     def stop(self) -> None:
         """Give the desktop back; a second call does nothing."""
@@ -193,7 +193,7 @@ class ManagedDesktop:
             self._give_back(self._desktop)
 
     @property
-    def _used(self) -> Startable:
+    def _desktop_in_use(self) -> Startable:
         if self._last:
             raise DesktopError(
                 "the desktop was already returned to the pool, and another test may use it. Use it before stop()"

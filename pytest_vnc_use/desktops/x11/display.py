@@ -118,7 +118,7 @@ class XDisplay:
 
     def _set_up(self, cookie: bytes) -> tuple[int, range]:
         head = struct.pack("<BxHHHHxx", ord("l"), 11, 0, len(COOKIE_NAME), len(cookie))
-        self._send(head + _padded(COOKIE_NAME) + _padded(cookie))
+        self._send(head + _pad(COOKIE_NAME) + _pad(cookie))
         status, length = struct.unpack("<BxxxxxH", self._receive(8))
         body = self._receive(4 * length)
         if status != _ACCEPTED:
@@ -160,9 +160,9 @@ def _kind(message: bytes) -> int:
     return message[0] & 0x7F
 
 
-def _padded(text: bytes) -> bytes:
+def _pad(text: bytes) -> bytes:
     return text + bytes(-len(text) % 4)
 
 
 def _counted(text: bytes) -> bytes:
-    return struct.pack("<Hxx", len(text)) + _padded(text)
+    return struct.pack("<Hxx", len(text)) + _pad(text)

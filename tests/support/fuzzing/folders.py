@@ -18,7 +18,7 @@ from random import Random
 
 from PIL import Image
 
-from pytest_vnc_use.demonstrate.proposal import proposed_test
+from pytest_vnc_use.demonstrate.codegen import proposed_test
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.recordings.format import screens
 from pytest_vnc_use.recordings.store import load

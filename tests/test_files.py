@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.atomic_file import draft_of, write_atomically
+from pytest_vnc_use.files import draft_of, replace_file
 
 
 def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
     target = tmp_path / "ledger.json"
-    write_atomically(target, b"one")
-    write_atomically(target, b"two")
+    replace_file(target, b"one")
+    replace_file(target, b"two")
     assert target.read_bytes() == b"two"
     assert [*tmp_path.iterdir()] == [target]
 
@@ -22,7 +22,7 @@ def test_where_it_cannot_be_written_the_old_content_stays_and_nothing_else(tmp_p
     folder = tmp_path / "is_a_folder"
     (folder / "kept").mkdir(parents=True)
     with pytest.raises(OSError, match="is_a_folder"):
-        write_atomically(folder, b"new")
+        replace_file(folder, b"new")
     assert [*tmp_path.rglob("*")] == [folder, folder / "kept"]
 
 
@@ -30,7 +30,7 @@ def test_where_it_cannot_be_written_the_old_content_stays_and_nothing_else(tmp_p
 def test_without_a_folder_it_raises_an_os_error(tmp_path: Path, parent: str) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError, match=parent):
-        write_atomically(tmp_path / parent / "target", b"new")
+        replace_file(tmp_path / parent / "target", b"new")
 
 
 def test_a_draft_is_removed_whatever_ends_the_writing(tmp_path: Path) -> None:
@@ -47,8 +47,8 @@ def test_a_draft_is_removed_whatever_ends_the_writing(tmp_path: Path) -> None:
 def test_many_writers_leave_the_whole_of_one(tmp_path: Path) -> None:
     target = tmp_path / "shared"
     contents = [bytes([number]) * 100_000 for number in range(8)]
-    write_atomically(target, contents[0])
-    writers = [threading.Thread(target=write_atomically, args=(target, content)) for content in contents]
+    replace_file(target, contents[0])
+    writers = [threading.Thread(target=replace_file, args=(target, content)) for content in contents]
     for writer in writers:
         writer.start()
     while any(writer.is_alive() for writer in writers):

@@ -1,10 +1,17 @@
-"""Files that a user names: only a regular file is read, and no more of it than fits; a FIFO or a device cannot hang."""
+"""Files that are written as a whole or not at all, and files that a user names.
+
+No reader ever sees half of a written file. Only a regular file is read, and no more of it than fits: a FIFO or a device
+cannot hang.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 LARGEST_TEXT = 16_000_000
@@ -15,7 +22,7 @@ _AT_ONCE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 
 def read_regular(path: Path | str, most: int = LARGEST_TEXT) -> bytes:
     """Return the content of a regular file of at most `most` bytes; links are followed.
 
-    Raises OSError, also where no file can have that name.
+    Raises OSError, also if no file can have that name.
     """
     try:
         descriptor = os.open(path, _AT_ONCE)  # a FIFO without a writer does not block here
@@ -31,3 +38,24 @@ def read_regular(path: Path | str, most: int = LARGEST_TEXT) -> bytes:
             return file.read(most)
     finally:
         os.close(descriptor)
+
+
+def replace_file(target: Path, content: bytes, mode: int = 0o666) -> None:
+    """Write all of the content or nothing; replace the file that is there. Raises OSError.
+
+    The file has the rights `mode` without those that the umask withholds.
+    """
+    with draft_of(target) as draft:
+        draft.touch(mode=mode)
+        draft.write_bytes(content)
+        draft.replace(target)
+
+
+@contextmanager
+def draft_of(target: Path) -> Iterator[Path]:
+    """Yield a new path in the folder of `target`. Remove the file at that path in the end, unless it was moved."""
+    draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)

@@ -10,9 +10,9 @@ import pytest
 from pytest_vnc_use.costs.prices import load_prices
 from pytest_vnc_use.desktops.processes.working_folder import WorkingFolder
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, RecordingError, RunFolderError, SettingsError
+from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plugin.toml_format import read_task_file
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.regular_file import read_regular
 from pytest_vnc_use.runs.reading import read_whole
 from pytest_vnc_use.runs.uitask_trace import read_execution
 from pytest_vnc_use.safety.policy_file import load_policy
