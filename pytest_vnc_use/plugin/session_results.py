@@ -118,8 +118,7 @@ class _Session:
     def _of(self, session: pytest.Session) -> SessionResults:
         """Return the results of the session so far, with its other problems."""
         from pytest_vnc_use.report.reliability import reliabilities
-        from pytest_vnc_use.report.results import session_results
-        from pytest_vnc_use.report.session_problems import session_problems
+        from pytest_vnc_use.report.results import session_problems, session_results
 
         results = session_results(self._started_at, _now(), tuple(self._tests.values()))
         status, has_bad = int(session.exitstatus), any(test.is_bad for test in results.tests)

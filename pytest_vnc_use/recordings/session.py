@@ -21,7 +21,7 @@ from pytest_vnc_use.recordings.replay import WHAT_TO_DO, ClosedGate, Earlier, Re
 from pytest_vnc_use.recordings.run_state import RunState, frame_pixels, mark_staying
 from pytest_vnc_use.recordings.savings import Savings, saved_by
 from pytest_vnc_use.recordings.store import Key, load_of, masks_of, save
-from pytest_vnc_use.recordings.transient_watch import TransientWatch
+from pytest_vnc_use.recordings.transients import TransientWatch
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import (
     Drifted,

@@ -12,9 +12,8 @@ from typing import Any, TypeGuard
 
 from pytest_vnc_use.errors import AnswerRefused, PlannerError
 from pytest_vnc_use.planners.anthropic.actions import Call
-from pytest_vnc_use.planners.common.counts import count_of
 from pytest_vnc_use.planners.common.json_answers import malformed
-from pytest_vnc_use.planners.common.retry import Failure
+from pytest_vnc_use.planners.common.retry import Failure, count_of
 from pytest_vnc_use.types import JsonObject, Usage
 
 TOOLSET = "computer"

@@ -14,9 +14,8 @@ from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused
 from pytest_vnc_use.planners.common.calls import FunctionCall
-from pytest_vnc_use.planners.common.counts import count_of
 from pytest_vnc_use.planners.common.json_answers import NotJson as NotJson, malformed, read_json
-from pytest_vnc_use.planners.common.retry import Failure
+from pytest_vnc_use.planners.common.retry import Failure, count_of
 from pytest_vnc_use.types import JsonObject, Usage
 
 _THINK = re.compile(r"(</?think(?:ing)?>)", re.IGNORECASE)

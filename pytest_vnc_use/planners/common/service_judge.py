@@ -1,4 +1,7 @@
-"""A judge that is asked in JSON over HTTP, with its answer bound to a schema if the service can do that."""
+"""A judge that is asked in JSON over HTTP, with its answer bound to a schema if the service can do that.
+
+It is not in judge.py, because Gemini's judge needs no httpx2.
+"""
 
 from __future__ import annotations
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from pytest_vnc_use.errors import AnswerRefused
-from pytest_vnc_use.planners.common.counts import count_of
 from pytest_vnc_use.planners.common.json_answers import malformed
-from pytest_vnc_use.planners.common.retry import Failure
+from pytest_vnc_use.planners.common.retry import Failure, count_of
 from pytest_vnc_use.types import JsonObject, Usage
 
 CALLS = ("computer_call", "function_call")

@@ -27,7 +27,7 @@ from pytest_vnc_use.planners.openai.actions import (
     read_function_call,
 )
 from pytest_vnc_use.planners.openai.answers import OpenAIAnswer, read_answer, usage_of
-from pytest_vnc_use.planners.openai.items import rebuild_items
+from pytest_vnc_use.planners.openai.messages import rebuild_items
 from pytest_vnc_use.types import CallFunction, Decision, JsonObject, Observation, Proposal
 
 API_URL = "https://api.openai.com/v1"
