@@ -88,7 +88,7 @@ class DemonstratedRun:
 
     def perform(self, action: DesktopAction) -> None:
         """Count the step, and do nothing on the desktop."""
-        if not isinstance(action, Wait):  # a person does not wait: it stands for a delay after each step
+        if not isinstance(action, Wait):  # a person does no waits: this one is the delay after each step
             self._next += 1
 
     def settle(self, *, briefly: bool = False) -> Settled:

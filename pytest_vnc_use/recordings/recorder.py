@@ -16,7 +16,6 @@ from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing, pixels_i
 from pytest_vnc_use.runs.json_lines import to_json
 from pytest_vnc_use.same_screen import BAR_PX, CARET_PX
 from pytest_vnc_use.types import (
-    Action,
     CallFunction,
     Frame,
     FrameRef,
@@ -257,14 +256,10 @@ def _is_look(proposal: Proposal) -> bool:
     return isinstance(action, (Wait, TakeScreenshot)) or (isinstance(action, CallFunction) and action.name == VERIFY)
 
 
-def _is_answered(action: Action) -> bool:
-    """Return whether the action calls a user's function, not a function that reads the screen for a model."""
-    return isinstance(action, CallFunction) and action.name not in _READING
-
-
 def _recorded(step: Step, screen: Screen) -> RecordedStep:
     proposal = step.proposal
     call = str(proposal.as_proposed.get("name", ""))
+    is_answered = isinstance(proposal.action, CallFunction) and proposal.action.name not in _READING
     return RecordedStep.model_validate(
         {
             "action": to_json(proposal.action),
@@ -272,7 +267,7 @@ def _recorded(step: Step, screen: Screen) -> RecordedStep:
             "call": "" if call == proposal.action.kind else call,
             "confirmation": proposal.confirmation,
             "screen": screen,
-            "answer": step.output if _is_answered(proposal.action) else None,
+            "answer": step.output if is_answered else None,
             "elements": step.elements,
         }
     )

@@ -54,7 +54,8 @@ class Cascade:
         place = min(len(changes), len(self.planners) - 1)
         own = observation.turns[changes[-1] + 1 :] if changes else observation.turns
         is_last = place == len(self.planners) - 1
-        if not is_last and _circles(own):
+        circles = bool(own) and any(step.note.startswith(_AGAIN) for step in own[-1].steps)
+        if circles and not is_last:
             return self._handed_over(place, "kept repeating the same action on the same screen", Decision("gave_up"))
         decision = self.planners[place].decide(_seen(observation, changes), timeout_s=timeout_s)
         if is_last:
@@ -83,11 +84,6 @@ class Cascade:
 def is_change(turn: Turn) -> bool:
     """Return whether another planner took over in this turn."""
     return HANDED_OVER in turn.decision.provider_details
-
-
-def _circles(turns: Sequence[Turn]) -> bool:
-    """Return whether the newest turn repeated earlier turns as often as the limits allow."""
-    return bool(turns) and any(step.note.startswith(_AGAIN) for step in turns[-1].steps)
 
 
 def _seen(observation: Observation, changes: Sequence[int]) -> Observation:

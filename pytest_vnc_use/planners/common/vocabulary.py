@@ -151,13 +151,15 @@ _LISTED = re.compile(r"^(?:\(the first .*? characters\) )?(\d+)\. .* at \((-?\d+
 def listed_in(turns: Sequence[Turn]) -> dict[int, Point]:
     """Return the points of the elements that list_elements named last, by their numbers; {} if it was not called."""
     steps = [step for turn in turns for step in turn.steps]
-    outputs = (step.output for step in reversed(steps) if _lists(step.proposal.action) and step.output)
+    outputs = (
+        step.output
+        for step in reversed(steps)
+        if isinstance(step.proposal.action, CallFunction)
+        and step.proposal.action.name == "list_elements"
+        and step.output
+    )
     found = filter(None, map(_LISTED.match, next(outputs, "").splitlines()))
     return {int(each[1]): (int(each[2]), int(each[3])) for each in found}
-
-
-def _lists(action: Action) -> bool:
-    return isinstance(action, CallFunction) and action.name == "list_elements"
 
 
 def notches(count: float) -> int:

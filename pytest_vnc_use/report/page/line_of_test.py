@@ -122,11 +122,8 @@ def _seconds(pages: Sequence[PagedRun]) -> float:
 
 def _dollars(pages: Sequence[PagedRun]) -> float | None:
     of_attempts = [ended.dollars for ended in {run.ended for run, _ in pages if run.ended}]
-    return _sum([*of_attempts, *(run.line("").dollars for run, _ in pages if not run.ended)])
-
-
-def _sum(dollars: Iterable[float | None]) -> float | None:
-    known = [each for each in dollars if each is not None]
+    rest = (run.line("").dollars for run, _ in pages if not run.ended)
+    known = [each for each in (*of_attempts, *rest) if each is not None]
     return sum(known) if known else None
 
 

@@ -44,10 +44,8 @@ def size_of(png: bytes) -> tuple[int, int]:
 def read_pixels(png: bytes) -> Pixels:
     """Return the pixels of a PNG. Raises RunFolderError if it is damaged."""
     rows = _filtered_rows(png)
-    return _with_pillow(png) if rows is None else _unfiltered(rows)
-
-
-def _with_pillow(png: bytes) -> Pixels:
+    if rows is not None:
+        return _unfiltered(rows)
     # by way of RGBA, as Pillow warns of other ways for some kinds of pictures
     return np.ascontiguousarray(np.asarray(open_png(png).convert("RGBA"))[..., :3])
 
