@@ -15,19 +15,20 @@ from typing import Any
 
 import pytest
 
+from pytest_vnc_use.plugin.attachments import FIGURES, PICTURES
 from pytest_vnc_use.plugin.options import secret_sources
 from pytest_vnc_use.plugin.stash import SECRETS, SETTINGS
 
 _OF_PYTEST = frozenset({"$report_type", "nodeid", "location", "keywords", "outcome", "when", "type", "style"})
 """Fields that pytest and other plugins look things up by; they hold no text of a test's own but its id."""
-_OWN = frozenset(
+_OWN = frozenset({FIGURES, PICTURES}) | {
     "vnc_" + name
     for name in (
-        *("planner", "run", "page", "outcome", "triage", "rule", "dollars", "told", "pictures", "rehearsal"),
+        *("planner", "run", "page", "outcome", "triage", "rule", "dollars", "rehearsal"),
         *("healed", "transient", "recording", "calls", "calls_uncounted", "saved_s", "saved_dollars"),
         *("tokens_in", "tokens_cached", "tokens_out", "tokens_reckoned"),
     )
-)
+}
 """The properties and fields of this plugin's own, which are made without secrets."""
 _PICTURE = re.compile(r"(data:image/[^;]+;base64,[A-Za-z0-9+/=]+)")
 
