@@ -192,7 +192,7 @@ class Redaction:
         """
         hook = self._config.hook
         sent = hook.pytest_report_to_serializable(config=self._config, report=report)
-        clean = _redacted(sent, secrets_of(self._config).hide)
+        clean = _redact_value(sent, secrets_of(self._config).hide)
         if clean == sent:
             return
         redacted = hook.pytest_report_from_serializable(config=self._config, data=clean)
@@ -200,7 +200,7 @@ class Redaction:
         vars(report).update({name: value for name, value in vars(redacted).items() if name not in kept})
 
 
-def _redacted(value: Any, hide: Callable[[str], str]) -> Any:
+def _redact_value(value: Any, hide: Callable[[str], str]) -> Any:
     """Return a value of a report's fields without secrets."""
     match value:
         case str():
@@ -208,9 +208,9 @@ def _redacted(value: Any, hide: Callable[[str], str]) -> Any:
         case dict():
             return {name: _redacted_field(name, each, hide) for name, each in value.items()}
         case list():
-            return [_redacted(each, hide) for each in value]
+            return [_redact_value(each, hide) for each in value]
         case tuple():
-            return tuple(_redacted(each, hide) for each in value)
+            return tuple(_redact_value(each, hide) for each in value)
         case _:
             return value
 
@@ -224,7 +224,7 @@ def _redacted_field(name: str, value: Any, hide: Callable[[str], str]) -> Any:
         if any(line.endswith("\n") for line in value):  # as in a traceback of Python's own
             return [hide("".join(value))]
         return hide("\n".join(value)).split("\n")
-    return _redacted(value, hide)
+    return _redact_value(value, hide)
 
 
 def _redacted_property(name: Any, value: Any, hide: Callable[[str], str]) -> tuple[Any, Any]:
@@ -233,4 +233,4 @@ def _redacted_property(name: Any, value: Any, hide: Callable[[str], str]) -> tup
         return name, value
     text = str(value)
     hidden = hide(text)
-    return _redacted(name, hide), (value if hidden == text else hidden)
+    return _redact_value(name, hide), (value if hidden == text else hidden)

@@ -70,7 +70,7 @@ class DemonstratedRun:
         The next call ends the run.
         """
         if self._screens:
-            return _ended(observation)
+            return _end(observation)
         demonstration = self._show(timeout_s)
         if not demonstration.steps:
             return Decision("gave_up", NOTHING_DONE)
@@ -116,7 +116,7 @@ class DemonstratedRun:
         return ()
 
 
-def _ended(observation: Observation) -> Decision:
+def _end(observation: Observation) -> Decision:
     """Return `finished`; `gave_up` if the policy refused a step that the person did. It would refuse a replay too."""
     steps = [step for turn in observation.turns for step in turn.steps]
     if refused := next((step for step in steps if step.error), None):

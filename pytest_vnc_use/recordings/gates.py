@@ -80,7 +80,7 @@ class Gate:
 
         `acted_on` is the screen before the step.
         """
-        return self._other(seen) or self._unknown_look(seen) or self._unmoved(seen, acted_on)
+        return self._other(seen) or self._unknown_look(seen) or self._caret_mismatch(seen, acted_on)
 
     def _other(self, seen: Pixels) -> Mismatch | None:
         if seen.shape != self.expected.shape:
@@ -132,7 +132,7 @@ class Gate:
         """Return the compared parts that must show each of their looks in turn."""
         return tuple(part for part in self.parts if part.kind == "blinks" and self._is_compared(part))
 
-    def _unmoved(self, seen: Pixels, acted_on: Pixels | None) -> Mismatch | None:
+    def _caret_mismatch(self, seen: Pixels, acted_on: Pixels | None) -> Mismatch | None:
         """Return a mismatch while the caret has not arrived where the step before moved it.
 
         A caret blinks: it has arrived once the pixels there differ from those before the step.

@@ -76,16 +76,16 @@ class ScreenArguments(Arguments):
 
     def place(self, *prefixes: str) -> Point:
         """Return the point whose names have one of these prefixes, such as `from_`. Raises Unreadable."""
-        spelled = next((found for found in map(self._spelled, prefixes) if found is not None), None)
+        spelled = next((found for found in map(self._spelling, prefixes) if found is not None), None)
         if spelled is None:
             raise Unreadable(f"a point is missing: give {prefixes[0]}x and {prefixes[0]}y")
         return pixel_of(spelled, self.screen, self.counted)
 
     def has_point(self, prefix: str = "") -> bool:
         """Return whether a point was given under this prefix."""
-        return self._spelled(prefix) is not None
+        return self._spelling(prefix) is not None
 
-    def _spelled(self, prefix: str) -> object:
+    def _spelling(self, prefix: str) -> object:
         for name in (prefix.rstrip("_"), *(prefix + name for name in POINTS)):
             if self.has(name):
                 return self.values[name]

@@ -67,8 +67,8 @@ def read_answer(body: JsonObject) -> GeminiAnswer:
     parts = _objects(content.get("parts"))
     return GeminiAnswer(
         content=content,
-        words=_joined(parts, thoughts=False),
-        thoughts=_joined(parts, thoughts=True),
+        words=_join(parts, thoughts=False),
+        thoughts=_join(parts, thoughts=True),
         calls=extract_function_calls(content),
         finish_reason=str(candidate.get("finishReason") or ""),
         block_reason=str(_object(body.get("promptFeedback")).get("blockReason") or ""),
@@ -156,7 +156,7 @@ def usage_of(body: JsonObject) -> Usage:
     )
 
 
-def _joined(parts: list[JsonObject], *, thoughts: bool) -> str:
+def _join(parts: list[JsonObject], *, thoughts: bool) -> str:
     return "".join(str(part.get("text") or "") for part in parts if bool(part.get("thought")) is thoughts).strip()
 
 

@@ -105,7 +105,7 @@ def _contents_of(turn: Turn, png_after: Callable[[Step], bytes | None], with_url
     """Yield the model's words and the responses; if the service would refuse them, a summary in a user message."""
     content = turn.decision.provider_details.get("content") or {}
     calls = extract_function_calls(content)
-    if len(calls) != len(turn.steps) or any(map(_unacknowledged, turn.steps)):
+    if len(calls) != len(turn.steps) or any(map(_is_unacknowledged, turn.steps)):
         yield _users_words(prompts.format_turn(turn), png_after(turn.steps[-1]))
         return
     responses = [
@@ -116,6 +116,6 @@ def _contents_of(turn: Turn, png_after: Callable[[Step], bytes | None], with_url
     yield types.Content(role="user", parts=[types.Part(function_response=response) for response in responses])
 
 
-def _unacknowledged(step: Step) -> bool:
+def _is_unacknowledged(step: Step) -> bool:
     """Return whether a confirmation was refused. The service accepts no history without its acknowledgement."""
     return step.proposal.confirmation is not None and step.ruling.kind != "allow"

@@ -112,7 +112,7 @@ class GeminiComputerUse:
             *dialects.offered_names(environment, self._excluded, older=older),
             *(d.name for d in declarations),
         )
-        tools = types.Tool(computer_use=computer), _declared(DONE, GIVE_UP, *declarations)
+        tools = types.Tool(computer_use=computer), _declarations(DONE, GIVE_UP, *declarations)
         self._config = _config(system_instruction, max_output_tokens, *tools, include_thoughts=include_thoughts)
 
     @property
@@ -211,7 +211,7 @@ def _member(kind: type[Member], name: str, prefix: str = "") -> Member:
     return known[name.lower()]
 
 
-def _declared(*declarations: Declaration) -> types.Tool:
+def _declarations(*declarations: Declaration) -> types.Tool:
     return types.Tool(
         function_declarations=[
             types.FunctionDeclaration(

@@ -45,7 +45,7 @@ def read_pixels(png: bytes) -> Pixels:
     """Return the pixels of a PNG. Raises RunFolderError if it is damaged."""
     rows = _filtered_rows(png)
     if rows is not None:
-        return _unfiltered(rows)
+        return _unfilter(rows)
     # by way of RGBA, as Pillow warns of other ways for some kinds of pictures
     return np.ascontiguousarray(np.asarray(open_png(png).convert("RGBA"))[..., :3])
 
@@ -88,7 +88,7 @@ def _filtered_rows(png: bytes) -> npt.NDArray[np.uint8] | None:
     return rows if (rows[:, 0] == _UP).all() else None
 
 
-def _unfiltered(rows: npt.NDArray[np.uint8]) -> Pixels:
+def _unfilter(rows: npt.NDArray[np.uint8]) -> Pixels:
     """Return the pixels of rows that hold the difference to the row above."""
     height, width = rows.shape[0], rows.shape[1] // 3
     pixels = np.empty((height, 3 * width), np.uint8)
