@@ -1,4 +1,10 @@
-"""Planners and judges. A user's own planner needs the names below; they are loaded on first use."""
+"""Planners and judges. A user's own planner needs the names below; they are loaded on first use.
+
+A provider is a folder with `planner.py`, `actions.py` (calls to actions), `answers.py` (JSON to values), `messages.py`
+(observation to request) and `judge.py`. Two have more. `gemini/` has its SDK in `service.py`, and the functions of each
+model in `dialects.py`. `chat/` has three vocabularies, `commands`, `qwen_tool` and `vnc_command`, instead of
+`actions.py`; its judge and its planner share `service.py`.
+"""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Report the cost of the session's models, and of each of its tests."""
     from pytest_vnc_use.plain_text import line
 
-    paid = [*_paid(terminalreporter)]
+    paid = [*_attempts_with_cost(terminalreporter)]
     if not paid:
         return
     names = (CALLS, INPUT, CACHED, OUTPUT, UNCOUNTED, RECKONED)
@@ -134,7 +134,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(line(f"vnc-use:   {_price(properties.get(DOLLARS))} {nodeid}"))
 
 
-def _paid(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[str, dict[str, Any]]]:
+def _attempts_with_cost(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each attempt at a test that called a model, with the properties of its most complete report."""
     most: dict[tuple[str, int], dict[str, Any]] = {}
     for report in itertools.chain(*terminalreporter.stats.values()):

@@ -81,7 +81,7 @@ def _write(item: pytest.Item, attempt: _Attempt, runs: list[Path], report: pytes
     from pytest_vnc_use.runs.ended_test import write_ended_test
     from pytest_vnc_use.runs.tidying import drop_pictures
 
-    ended = _ended(item, attempt, report)
+    ended = _result_of(item, attempt, report)
     mode = item.config.stash[SETTINGS].artifacts
     if mode == "off" or (mode == "retain-on-failure" and not ended.is_bad):
         ended = replace(ended, pictures=f"not kept: --vnc-artifacts={mode}")
@@ -94,7 +94,7 @@ def _write(item: pytest.Item, attempt: _Attempt, runs: list[Path], report: pytes
             report.sections.append(("run folder", f"the test's result is not in it: {exc}"))
 
 
-def _ended(item: pytest.Item, attempt: _Attempt, last: pytest.TestReport) -> EndedTest:
+def _result_of(item: pytest.Item, attempt: _Attempt, last: pytest.TestReport) -> EndedTest:
     from pytest_vnc_use.runs.ended_test import EndedTest
     from pytest_vnc_use.triage.failure_text import sanitize
 

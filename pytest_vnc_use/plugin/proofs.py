@@ -175,7 +175,8 @@ def _has_asserted(item: pytest.Item, last: LastTask, sources: Sources, *, trusts
     later = [function for function, runs in item.stash.get(FOLLOWED, []) if runs >= last.number]
     if any(function_asserts(function, values, sources) for function in later):
         return True
-    if not _is_before_body(item, last):
+    is_set_up = bool(last.places) and last.places[-1].code.co_name in _SETS_UP
+    if not is_set_up and last.number > item.stash.get(BEFORE_BODY, 0):  # the task ran in the body
         return False
     known = looked_at(last.places, values, sources)
     return function_asserts(_body_of(item), values, sources, trusts_outcome=trusts_outcome, looked_at=known)
@@ -206,11 +207,6 @@ def _has_evidence(sources: Sources) -> bool:
     from pytest_vnc_use.sightings import SIGHTINGS
 
     return sources.connection or any(map(SIGHTINGS.is_fresh, sources.files))
-
-
-def _is_before_body(item: pytest.Item, last: LastTask) -> bool:
-    of_unittest = last.places and last.places[-1].code.co_name in _SETS_UP
-    return bool(of_unittest) or last.number <= item.stash.get(BEFORE_BODY, 0)
 
 
 def _values(item: pytest.Item) -> Mapping[str, object]:

@@ -231,7 +231,7 @@ def pytest_runtest_makereport(
         _note(item, report, [(TRANSIENT, cut(plain(line))) for line in recorded.transients])
     elif call.when == "teardown":
         if report.passed and item.stash.get(PASSED, False):
-            _note(item, report, [*_saved(recorded), *((WRITTEN, line) for line in _written(recorded))])
+            _note(item, report, [*_savings_of(recorded), *((WRITTEN, line) for line in _write(recorded))])
         recorded.release()
         del item.stash[RECORDED]
     return report
@@ -242,14 +242,14 @@ def _note(item: pytest.Item, report: pytest.TestReport, properties: list[tuple[s
         noted += [each for each in properties if each not in noted]
 
 
-def _saved(recorded: RecordedTest) -> Iterator[tuple[str, object]]:
+def _savings_of(recorded: RecordedTest) -> Iterator[tuple[str, object]]:
     if saved := recorded.saved():
         yield SAVED_S, round(saved.seconds, 1)
         if saved.dollars is not None:
             yield SAVED_DOLLARS, round(saved.dollars, 6)
 
 
-def _written(recorded: RecordedTest) -> Iterator[str]:
+def _write(recorded: RecordedTest) -> Iterator[str]:
     try:
         if recorded.keep():
             yield "written"

@@ -15,19 +15,20 @@ from typing import Any
 
 import pytest
 
+from pytest_vnc_use.plugin.attachments import FIGURES, PICTURES
 from pytest_vnc_use.plugin.options import secret_sources
 from pytest_vnc_use.plugin.stash import SECRETS, SETTINGS
 
 _OF_PYTEST = frozenset({"$report_type", "nodeid", "location", "keywords", "outcome", "when", "type", "style"})
 """Fields that pytest and other plugins look things up by; they hold no text of a test's own but its id."""
-_OWN = frozenset(
+_OWN = frozenset({FIGURES, PICTURES}) | {
     "vnc_" + name
     for name in (
-        *("planner", "run", "page", "outcome", "triage", "rule", "dollars", "told", "pictures", "rehearsal"),
+        *("planner", "run", "page", "outcome", "triage", "rule", "dollars", "rehearsal"),
         *("healed", "transient", "recording", "calls", "calls_uncounted", "saved_s", "saved_dollars"),
         *("tokens_in", "tokens_cached", "tokens_out", "tokens_reckoned"),
     )
-)
+}
 """The properties and fields of this plugin's own, which are made without secrets."""
 _PICTURE = re.compile(r"(data:image/[^;]+;base64,[A-Za-z0-9+/=]+)")
 
@@ -191,7 +192,7 @@ class Redaction:
         """
         hook = self._config.hook
         sent = hook.pytest_report_to_serializable(config=self._config, report=report)
-        clean = _redacted(sent, secrets_of(self._config).hide)
+        clean = _redact_value(sent, secrets_of(self._config).hide)
         if clean == sent:
             return
         redacted = hook.pytest_report_from_serializable(config=self._config, data=clean)
@@ -199,7 +200,7 @@ class Redaction:
         vars(report).update({name: value for name, value in vars(redacted).items() if name not in kept})
 
 
-def _redacted(value: Any, hide: Callable[[str], str]) -> Any:
+def _redact_value(value: Any, hide: Callable[[str], str]) -> Any:
     """Return a value of a report's fields without secrets."""
     match value:
         case str():
@@ -207,9 +208,9 @@ def _redacted(value: Any, hide: Callable[[str], str]) -> Any:
         case dict():
             return {name: _redacted_field(name, each, hide) for name, each in value.items()}
         case list():
-            return [_redacted(each, hide) for each in value]
+            return [_redact_value(each, hide) for each in value]
         case tuple():
-            return tuple(_redacted(each, hide) for each in value)
+            return tuple(_redact_value(each, hide) for each in value)
         case _:
             return value
 
@@ -223,7 +224,7 @@ def _redacted_field(name: str, value: Any, hide: Callable[[str], str]) -> Any:
         if any(line.endswith("\n") for line in value):  # as in a traceback of Python's own
             return [hide("".join(value))]
         return hide("\n".join(value)).split("\n")
-    return _redacted(value, hide)
+    return _redact_value(value, hide)
 
 
 def _redacted_property(name: Any, value: Any, hide: Callable[[str], str]) -> tuple[Any, Any]:
@@ -232,4 +233,4 @@ def _redacted_property(name: Any, value: Any, hide: Callable[[str], str]) -> tup
         return name, value
     text = str(value)
     hidden = hide(text)
-    return _redacted(name, hide), (value if hidden == text else hidden)
+    return _redact_value(name, hide), (value if hidden == text else hidden)

@@ -321,7 +321,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if unrepeated:
         terminalreporter.section(f"{len(unrepeated)} recorded, but did not repeat", yellow=True)
     for nodeid, each in unrepeated:
-        for line in _unrepeated(nodeid, each):
+        for line in _lines_about(nodeid, each):
             terminalreporter.write_line(line, yellow=True)
     for nodeid, each in rehearsed:
         for place in each["learnt"]:
@@ -329,7 +329,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     _count(terminalreporter, reports)
 
 
-def _unrepeated(nodeid: str, outcome: dict[str, Any]) -> Iterator[str]:
+def _lines_about(nodeid: str, outcome: dict[str, Any]) -> Iterator[str]:
     yield f"NOT REPEATED {nodeid}: in rehearsal {outcome['number']}: {outcome['problem']}"
     if outcome["recorded"]:
         yield f"  as recorded: {outcome['recorded']}"

@@ -142,7 +142,7 @@ def _note_what_it_came_to(item: pytest.Item, report: pytest.TestReport, figures:
     from pytest_vnc_use.runs.folder import to_json
 
     properties: list[tuple[str, object]] = []
-    found = _found(item, report)
+    found = _triage_of(item, report)
     if found and session_results.TRIAGE not in dict(item.user_properties):
         properties += [(session_results.TRIAGE, found.triage), (session_results.RULE, found.rule)]
     known = {value for name, value in item.user_properties if name == RUN_PROPERTY}
@@ -154,7 +154,7 @@ def _note_what_it_came_to(item: pytest.Item, report: pytest.TestReport, figures:
     attachments.attach(report, to_json(figures), _dollars_since(item), found.message if found else "")
 
 
-def _found(item: pytest.Item, report: pytest.TestReport) -> FailureTriage | None:
+def _triage_of(item: pytest.Item, report: pytest.TestReport) -> FailureTriage | None:
     """Return the triage that a report shows; None for an expected failure of the product."""
     if report.failed:
         return item.stash.get(TRIAGE_OF_FAILURE, _PASSED_THOUGH_XFAIL)

@@ -87,7 +87,7 @@ class _Session:
         noted = self._begun.runs_of(report.nodeid)
         if noted is not None or report.nodeid in self._tests:
             before = self._tests.get(report.nodeid) or _begun(ItemResult(report.nodeid, "error"))
-            self._tests[report.nodeid] = _crashed(before, report, noted or [])
+            self._tests[report.nodeid] = _after_crash(before, report, noted or [])
         elif report.failed:
             self._failed_elsewhere.add(report.nodeid)
 
@@ -113,18 +113,17 @@ class _Session:
 
         self._results = results = self._of(session)
         repeated = [line for each in results.reliability for line in reliability_lines(each)]
-        self._lines = [*lines(results), *repeated, self._written(results), *self._pages(results)]
+        self._lines = [*lines(results), *repeated, self._write(results), *self._pages(results)]
 
     def _of(self, session: pytest.Session) -> SessionResults:
         """Return the results of the session so far, with its other problems."""
         from pytest_vnc_use.report.reliability import reliabilities
-        from pytest_vnc_use.report.results import session_results
-        from pytest_vnc_use.report.session_problems import session_problems
+        from pytest_vnc_use.report.results import session_problems, session_results
 
         results = session_results(self._started_at, _now(), tuple(self._tests.values()))
         status, has_bad = int(session.exitstatus), any(test.is_bad for test in results.tests)
         problems = session_problems(
-            status, _uncollected(session.config), len(self._failed_elsewhere - {*self._tests}), has_bad=has_bad
+            status, _collection_errors(session.config), len(self._failed_elsewhere - {*self._tests}), has_bad=has_bad
         )
         redacted = tuple(map(secrets_of(session.config).hide_in_id, problems))
         again = reliabilities(results.tests, self._repeat)
@@ -138,7 +137,7 @@ class _Session:
 
             prefix.append(reliability_html(self._results.reliability))
 
-    def _written(self, results: SessionResults) -> str:
+    def _write(self, results: SessionResults) -> str:
         from pytest_vnc_use.errors import RunFolderError
         from pytest_vnc_use.report.results import write_results
         from pytest_vnc_use.report.summaries import tell_github
@@ -183,7 +182,7 @@ def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def _uncollected(config: pytest.Config) -> list[str]:
+def _collection_errors(config: pytest.Config) -> list[str]:
     """Return the node ids that could not be collected, as the terminal noted them: this plugin may come later."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     errors = terminal.stats.get("error", []) if terminal else []
@@ -204,10 +203,10 @@ def _after(result: ItemResult, report: Any) -> ItemResult:
     if _is_settled(result):
         return result
     if report.passed and not hasattr(report, "wasxfail"):
-        return _ended(result, "passed") if report.when == "call" else result
+        return _with_end(result, "passed") if report.when == "call" else result
     if not report.failed and not hasattr(report, "wasxfail"):
-        return _ended(result, result_of(report))
-    return _ended(result, result_of(report), properties.get(TRIAGE), properties.get(RULE, ""), message)
+        return _with_end(result, result_of(report))
+    return _with_end(result, result_of(report), properties.get(TRIAGE), properties.get(RULE, ""), message)
 
 
 def _with_figures(result: ItemResult, report: Any) -> ItemResult:
@@ -226,10 +225,10 @@ def _with_figures(result: ItemResult, report: Any) -> ItemResult:
 
 def _begun(result: ItemResult) -> ItemResult:
     """Return the result at the start of an attempt: it passes only once a report on its call says so."""
-    return _ended(result, "error", "infra", _NOT_ENDED, f"{_NOT_ENDED}: its session ended first")
+    return _with_end(result, "error", "infra", _NOT_ENDED, f"{_NOT_ENDED}: its session ended first")
 
 
-def _crashed(result: ItemResult, report: pytest.TestReport, noted: Sequence[Path]) -> ItemResult:
+def _after_crash(result: ItemResult, report: pytest.TestReport, noted: Sequence[Path]) -> ItemResult:
     """Return the result of a test that crashed its worker, with the runs that the worker had noted.
 
     pytest-xdist makes such a report by itself. If pytest-rerunfailures tries the test again, the report says so.
@@ -242,14 +241,14 @@ def _crashed(result: ItemResult, report: pytest.TestReport, noted: Sequence[Path
         return _begun(replace(result, retried_for=(*result.retried_for, "infra")))
     if _is_settled(result):
         return result
-    return _ended(result, "error", "infra", _NOT_ENDED, str(report.longrepr).partition("\n")[0])
+    return _with_end(result, "error", "infra", _NOT_ENDED, str(report.longrepr).partition("\n")[0])
 
 
 def _is_settled(result: ItemResult) -> bool:
     return result.is_bad and result.rule != _NOT_ENDED
 
 
-def _ended(result: ItemResult, how: str, triage: str | None = None, rule: str = "", message: str = "") -> ItemResult:
+def _with_end(result: ItemResult, how: str, triage: str | None = None, rule: str = "", message: str = "") -> ItemResult:
     return replace(result, result=how, triage=triage, rule=rule, message=message)
 
 

@@ -138,7 +138,7 @@ def _text_of(path: Path) -> str:
 def _tests_of(path: Path, text: str, number: int, file: _File, table: _TestTable) -> Iterator[FileTest]:
     _check_limits(path, text, table, ("test", number))
     line = line_of(text, ("test", number))
-    given = {**_given(file), **_given(table)}
+    given = {**_given_values(file), **_given_values(table)}
     if "policy" in given:
         given["policy"] = policy_path(path.parent, given["policy"])
     try:
@@ -151,7 +151,7 @@ def _tests_of(path: Path, text: str, number: int, file: _File, table: _TestTable
         raise SettingsError(f"{path}:{line}: {table.name}: {exc}") from exc
 
 
-def _given(table: _Limits) -> dict[str, Any]:
+def _given_values(table: _Limits) -> dict[str, Any]:
     values = {name: getattr(table, name) for name in (*MARKER_SETTINGS, "secrets")}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -163,15 +163,15 @@ def _in_name(value: Scalar) -> str:
 
 def _specs(table: _TestTable, given: Mapping[str, Any], values: Mapping[str, Scalar]) -> tuple[TaskSpec, ...]:
     """Return one spec for each task; the last task gets the claims, but `false` applies to all tasks."""
-    filled = {name: _filled(value, values) if name == "app" else value for name, value in given.items()}
+    filled = {name: _fill(value, values) if name == "app" else value for name, value in given.items()}
     if table.expect is False:
-        return tuple(task_spec((_filled(task, values),), {**filled, "expect": None}) for task in table.task)
-    claims = [_filled(claim, values) for claim in table.expect]
-    *before, last = (_filled(task, values) for task in table.task)
+        return tuple(task_spec((_fill(task, values),), {**filled, "expect": None}) for task in table.task)
+    claims = [_fill(claim, values) for claim in table.expect]
+    *before, last = (_fill(task, values) for task in table.task)
     return (*(task_spec((task,), filled) for task in before), task_spec((last,), {**filled, "expect": claims}))
 
 
-def _filled(text: str, values: Mapping[str, Scalar]) -> str:
+def _fill(text: str, values: Mapping[str, Scalar]) -> str:
     """Return the text with `{name}` replaced by the parameter of that name. Raises SettingsError if there is none."""
 
     def value_of(match: re.Match[str]) -> str:

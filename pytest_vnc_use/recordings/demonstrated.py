@@ -70,7 +70,7 @@ class DemonstratedRun:
         The next call ends the run.
         """
         if self._screens:
-            return _ended(observation)
+            return _end(observation)
         demonstration = self._show(timeout_s)
         if not demonstration.steps:
             return Decision("gave_up", NOTHING_DONE)
@@ -88,7 +88,7 @@ class DemonstratedRun:
 
     def perform(self, action: DesktopAction) -> None:
         """Count the step, and do nothing on the desktop."""
-        if not isinstance(action, Wait):  # a person does not wait: it stands for a delay after each step
+        if not isinstance(action, Wait):  # a person does no waits: this one is the delay after each step
             self._next += 1
 
     def settle(self, *, briefly: bool = False) -> Settled:
@@ -116,7 +116,7 @@ class DemonstratedRun:
         return ()
 
 
-def _ended(observation: Observation) -> Decision:
+def _end(observation: Observation) -> Decision:
     """Return `finished`; `gave_up` if the policy refused a step that the person did. It would refuse a replay too."""
     steps = [step for turn in observation.turns for step in turn.steps]
     if refused := next((step for step in steps if step.error), None):

@@ -63,7 +63,7 @@ def parse(text: str, where: str) -> Recording:
     if not is_shallow(data, 2 * DEEPEST):  # a recorded value may be DEEPEST deep itself, and is nested in other levels
         raise RecordingError(f"{where} is damaged: it is more than {2 * DEEPEST} levels of JSON deep; {ANEW}")
     try:
-        return Recording.model_validate(_upgraded(data, where))
+        return Recording.model_validate(_upgrade(data, where))
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         place = _format_place(first["loc"]) or "it"
@@ -76,7 +76,7 @@ def _format_place(parts: Iterable[str | int]) -> str:
     return "".join(f" {part + 1}" if isinstance(part, int) else f", {part}" for part in parts).removeprefix(", ")
 
 
-def _upgraded(data: Any, where: str) -> JsonObject:
+def _upgrade(data: Any, where: str) -> JsonObject:
     """Return the data in this version's form, with the fields that an older version lacks."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise RecordingError(f'{where} is no recording: "format" must be {FORMAT!r}; {ANEW}')
@@ -88,22 +88,22 @@ def _upgraded(data: Any, where: str) -> JsonObject:
             f"{where} was written by a newer pytest-vnc-use: its version is {version}, this one reads up to {VERSION}; "
             "upgrade pytest-vnc-use, or record the test again with --vnc-record=rewrite"
         )
-    return _upgraded_from_1(data) if version == 1 else {**data, "version": VERSION}
+    return _upgrade_from_1(data) if version == 1 else {**data, "version": VERSION}
 
 
-def _upgraded_from_1(data: Any) -> JsonObject:
+def _upgrade_from_1(data: Any) -> JsonObject:
     """Return data of version 1 in this version's form.
 
     Version 1 had no kinds of volatile regions; a small region was a caret.
     """
     if isinstance(data, dict):
-        upgraded = {name: _upgraded_from_1(value) for name, value in data.items()}
+        upgraded = {name: _upgrade_from_1(value) for name, value in data.items()}
         if isinstance(end := upgraded.get("end"), dict):
             end["quiet_s"] = _QUIET_OF_1_S
         if isinstance(regions := upgraded.get("volatile"), list):
             upgraded["volatile"] = [_with_kind(region) for region in regions]
         return upgraded | ({"version": VERSION} if "format" in data else {})
-    return [_upgraded_from_1(item) for item in data] if isinstance(data, list) else data  # type: ignore[return-value]
+    return [_upgrade_from_1(item) for item in data] if isinstance(data, list) else data  # type: ignore[return-value]
 
 
 def _with_kind(region: Any) -> Any:

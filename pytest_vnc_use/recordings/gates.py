@@ -80,7 +80,7 @@ class Gate:
 
         `acted_on` is the screen before the step.
         """
-        return self._other(seen) or self._unknown_look(seen) or self._unmoved(seen, acted_on)
+        return self._other(seen) or self._unknown_look(seen) or self._caret_mismatch(seen, acted_on)
 
     def _other(self, seen: Pixels) -> Mismatch | None:
         if seen.shape != self.expected.shape:
@@ -132,7 +132,7 @@ class Gate:
         """Return the compared parts that must show each of their looks in turn."""
         return tuple(part for part in self.parts if part.kind == "blinks" and self._is_compared(part))
 
-    def _unmoved(self, seen: Pixels, acted_on: Pixels | None) -> Mismatch | None:
+    def _caret_mismatch(self, seen: Pixels, acted_on: Pixels | None) -> Mismatch | None:
         """Return a mismatch while the caret has not arrived where the step before moved it.
 
         A caret blinks: it has arrived once the pixels there differ from those before the step.
@@ -300,3 +300,22 @@ def boxes_of(differs: Mask) -> list[Region]:
 def is_small(region: Region) -> bool:
     """Return whether a region is no larger than a caret."""
     return region.is_within(CARET_PX)
+
+
+def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list[Region]:
+    """Return where a screen differs from all of the `known` screens.
+
+    A window that is still being drawn does not count: each of its pieces is as on the screen before or after, or of one
+    colour. A caret does not count either.
+    """
+    marked: Mask = ~left_out
+    for screen in known:
+        if screen.shape != seen.shape:
+            return []
+        marked &= differing(seen, screen)
+    return [box for box in boxes_of(marked) if not is_small(box) and not _is_plain(box, seen, marked)]
+
+
+def _is_plain(box: Region, seen: Pixels, marked: Mask) -> bool:
+    pixels = box.part_of(seen)[box.part_of(marked)]
+    return bool(np.all(pixels == pixels[0]))

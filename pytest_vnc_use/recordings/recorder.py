@@ -16,7 +16,6 @@ from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing, pixels_i
 from pytest_vnc_use.runs.json_lines import to_json
 from pytest_vnc_use.same_screen import BAR_PX, CARET_PX
 from pytest_vnc_use.types import (
-    Action,
     CallFunction,
     Frame,
     FrameRef,
@@ -66,12 +65,12 @@ def screen_at_rest(eyes: Controller) -> Screen:
         eyes.wait_changed(time.monotonic(), _SAMPLE_S)
         is_quiet = not eyes.changed_since(time.monotonic() - QUIET_S)
     frame = eyes.frame()
-    parts = _watched(frame, eyes) if frame.moving else ()
+    parts = _watch(frame, eyes) if frame.moving else ()
     quiet_s = QUIET_S if is_quiet else 0.0
     return Screen(volatile=merged(parts), quiet_s=quiet_s, pixels=partial(pixels_of, frame.png))
 
 
-def _watched(frame: Frame, eyes: Controller) -> list[Volatile]:
+def _watch(frame: Frame, eyes: Controller) -> list[Volatile]:
     """Return the volatile parts. Parts that are more than a caret are watched longer, until their looks come back."""
     seen = Moving(frame)
     parts: list[Volatile] = []
@@ -122,7 +121,7 @@ def _has_changed(samples: Sequence[Pixels]) -> bool:
 
 def _changing(region: Region, grown: Region, samples: Sequence[Pixels]) -> Iterator[Volatile]:
     """Yield a caret; else the region with its looks, without a caret that stands apart from other moving parts."""
-    marked = _marked(region, grown, samples)
+    marked = _mark(region, grown, samples)
     if not marked.any():
         yield _with_looks(grown, samples)
         return
@@ -150,7 +149,7 @@ def _caret(box: Region, grown: Region, samples: Sequence[Pixels]) -> Volatile:
     return volatile(box, "caret", *_distinct([inside.part_of(look) for look in samples])[0])
 
 
-def _marked(region: Region, grown: Region, samples: Sequence[Pixels]) -> Mask:
+def _mark(region: Region, grown: Region, samples: Sequence[Pixels]) -> Mask:
     """Mark the pixels of a region that differ from its first look. The looks reach a little further than the region."""
     differs: Mask = np.logical_or.reduce([look != samples[0] for look in samples])
     top, left = region.top - grown.top, region.left - grown.left
@@ -232,7 +231,7 @@ class Recorder:
             case StepFinished(step=step) if self._begun:
                 (proposal, screen), self._begun = self._begun, None
                 if not step.error:
-                    self.steps.append(_recorded(step, screen))
+                    self.steps.append(_step_of(step, screen))
                     self.holds_secret |= step.proposal.action != proposal.action
                 self._keep_transients(step.frame_after, *step.passed)
             case StepFinished(step=step):
@@ -257,14 +256,10 @@ def _is_look(proposal: Proposal) -> bool:
     return isinstance(action, (Wait, TakeScreenshot)) or (isinstance(action, CallFunction) and action.name == VERIFY)
 
 
-def _is_answered(action: Action) -> bool:
-    """Return whether the action calls a user's function, not a function that reads the screen for a model."""
-    return isinstance(action, CallFunction) and action.name not in _READING
-
-
-def _recorded(step: Step, screen: Screen) -> RecordedStep:
+def _step_of(step: Step, screen: Screen) -> RecordedStep:
     proposal = step.proposal
     call = str(proposal.as_proposed.get("name", ""))
+    is_answered = isinstance(proposal.action, CallFunction) and proposal.action.name not in _READING
     return RecordedStep.model_validate(
         {
             "action": to_json(proposal.action),
@@ -272,7 +267,7 @@ def _recorded(step: Step, screen: Screen) -> RecordedStep:
             "call": "" if call == proposal.action.kind else call,
             "confirmation": proposal.confirmation,
             "screen": screen,
-            "answer": step.output if _is_answered(proposal.action) else None,
+            "answer": step.output if is_answered else None,
             "elements": step.elements,
         }
     )

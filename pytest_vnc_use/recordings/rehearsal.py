@@ -84,8 +84,8 @@ class Rehearsal:
         for part in gate.parts:
             is_new = part.kind == "unstable" and part not in (*screen.volatile, *known)
             if is_new and gate.look_of(part, seen) != gate.look_of(part, gate.expected):
-                known = _joined(known, [part])
-                self._known = [*_joined(self._known, [part])]
+                known = _join(known, [part])
+                self._known = [*_join(self._known, [part])]
         self._parts[id(screen)] = known
 
     def note_transient(self, step: RecordedStep, transient: Screen) -> None:
@@ -110,13 +110,13 @@ class Rehearsal:
 
         def with_parts(screen: Screen) -> Screen:
             more = self._parts.get(id(screen), ())
-            return screen.model_copy(update={"volatile": _joined(screen.volatile, more)}) if more else screen
+            return screen.model_copy(update={"volatile": _join(screen.volatile, more)}) if more else screen
 
         runs = (run.model_copy(update={"steps": tuple(map(with_transients, run.steps))}) for run in self.recording.runs)
         return with_screens(self.recording.model_copy(update={"runs": tuple(runs)}), with_parts)
 
 
-def _joined(parts: Sequence[Volatile], more: Sequence[Volatile]) -> tuple[Volatile, ...]:
+def _join(parts: Sequence[Volatile], more: Sequence[Volatile]) -> tuple[Volatile, ...]:
     """Return all parts. A new part replaces the unstable parts within it; a caret stays."""
     new = [part.region for part in more]
     kept = [part for part in parts if part.kind != "unstable" or not any(is_part_of(part.region, each) for each in new)]

@@ -14,10 +14,9 @@ import numpy as np
 
 from pytest_vnc_use.errors import PlannerError, RecordingDrifted
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
-from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, Mismatch, gate, mask_of, surroundings
+from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, Mismatch, gate, mask_of, surroundings, unknown_parts
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, pixels_of
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
-from pytest_vnc_use.recordings.transients import unknown_parts
 from pytest_vnc_use.runs.transcript import step_line
 from pytest_vnc_use.types import CallFunction, Decision, FrameRef, Observation, Region, Step
 from pytest_vnc_use.types.protocols import Planner

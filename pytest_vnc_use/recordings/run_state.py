@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 
 from pytest_vnc_use.recordings.demonstrated import PERSON
 from pytest_vnc_use.recordings.format import Evidence, Live, RecordedRun, RecordedStep, Screen
-from pytest_vnc_use.recordings.gates import mask_of, other_than
+from pytest_vnc_use.recordings.gates import mask_of, other_than, unknown_parts
 from pytest_vnc_use.recordings.patient_eyes import PatientEyes
 from pytest_vnc_use.recordings.pictures import Pixels, pixels_in, pixels_of
 from pytest_vnc_use.recordings.recorder import Recorder
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.recordings.savings import Meter
-from pytest_vnc_use.recordings.transients import unknown_parts
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import FrameRef, RunEvent
 from pytest_vnc_use.types.protocols import Controller

@@ -21,7 +21,7 @@ from pytest_vnc_use.recordings.replay import WHAT_TO_DO, ClosedGate, Earlier, Re
 from pytest_vnc_use.recordings.run_state import RunState, frame_pixels, mark_staying
 from pytest_vnc_use.recordings.savings import Savings, saved_by
 from pytest_vnc_use.recordings.store import Key, load_of, masks_of, save
-from pytest_vnc_use.recordings.transient_watch import TransientWatch
+from pytest_vnc_use.recordings.transients import TransientWatch
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import (
     Drifted,
@@ -114,7 +114,7 @@ class RecordedTest:
         if run.known is None:
             return planner, desktop
         live = None if self.mode == "replay" else planner
-        on_closed, earlier = partial(self._closed, run), before.touched() if before else Earlier()
+        on_closed, earlier = partial(self._report_closed, run), before.touched() if before else Earlier()
         file = str(self.key.path)
         run.replay = Replay(
             run.known, live, earlier=earlier, masks=self._masks, file=file, rehearsal=self._rehearsal, closed=on_closed
@@ -230,7 +230,7 @@ class RecordedTest:
         else:
             run.ended = run.end()
 
-    def _closed(self, run: RunState, closed: ClosedGate) -> None:
+    def _report_closed(self, run: RunState, closed: ClosedGate) -> None:
         """Report a gate that stayed closed."""
         healed = self.mode != "replay"
         self._tell(run, closed.problem, closed.gate.expected, closed.seen, closed.region, healed=healed)
@@ -356,7 +356,7 @@ class RecordedTest:
 
         Raises as `store.save` does.
         """
-        recording = self._made() if self._records and self._is_whole else None
+        recording = self._whole_recording() if self._records and self._is_whole else None
         if recording is None or recording == self._recording:
             return False
         return save(self.key.path, recording)
@@ -371,7 +371,7 @@ class RecordedTest:
         self._opening.clear()
         self._current = self._recording = None
 
-    def _made(self) -> Recording | None:
+    def _whole_recording(self) -> Recording | None:
         """Return the recording of the whole test; None where there is nothing to record, or a run is not recorded."""
         ended = [(run.ended, {"claims": tuple(run.claims), "live": run.live}) for run in self._runs]
         runs = tuple(run.model_copy(update=own) for run, own in ended if run)

@@ -1,30 +1,53 @@
-"""The search for transient frames that a replay shows and its recording does not: a toast, an error box."""
+"""Unrecorded transient frames of a replay: they are reported, or a rehearsal learns them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import partial
 
-import numpy as np
-
-from pytest_vnc_use.recordings.gates import boxes_of, is_small
-from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing
-from pytest_vnc_use.types import Region
-
-
-def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list[Region]:
-    """Return where a screen differs from all of the `known` screens.
-
-    A window that is still being drawn does not count: each of its pieces is as on the screen before or after, or of one
-    colour. A caret does not count either.
-    """
-    marked: Mask = ~left_out
-    for screen in known:
-        if screen.shape != seen.shape:
-            return []
-        marked &= differing(seen, screen)
-    return [box for box in boxes_of(marked) if not is_small(box) and not _is_plain(box, seen, marked)]
+from pytest_vnc_use.recordings.format import Screen
+from pytest_vnc_use.recordings.rehearsal import Rehearsal
+from pytest_vnc_use.recordings.run_state import RunState, frame_pixels
+from pytest_vnc_use.types import FrameRef, Region, Step, Transient
+from pytest_vnc_use.types.protocols import Controller
 
 
-def _is_plain(box: Region, seen: Pixels, marked: Mask) -> bool:
-    pixels = box.part_of(seen)[box.part_of(marked)]
-    return bool(np.all(pixels == pixels[0]))
+class TransientWatch:
+    """A reporter of transient frames: each unknown region of a test's replays once. `messages` are the reports."""
+
+    def __init__(self, rehearsal: Rehearsal | None) -> None:
+        self._rehearsal = rehearsal
+        self._reported: list[Region] = []
+        self.messages: list[str] = []
+
+    def look_after(self, run: RunState, step: Step) -> None:
+        """Report the transient frames of a replayed step, and the differences where no gate compares."""
+        when = f"after step {step.number} of {len(run.known.steps) if run.known else 0}"
+        for ref in step.passed:
+            self._look_at(run, when, ref)
+        if run.replay and run.replay.elsewhere:
+            run.replay.elsewhere = []
+            self._look_at(run, when, step.frame_after)
+
+    def look_at_end(self, run: RunState, desktop: Controller) -> None:
+        """Report the transient frames after the last step of a replay."""
+        for frame in desktop.transient_frames():
+            self._look_at(run, "after the last step", run.folder.store(frame))
+
+    def _look_at(self, run: RunState, when: str, ref: FrameRef) -> None:
+        if run.replay and run.replay.gate:
+            self._report(run, when, ref, run.replay.unknown_parts(frame_pixels(run.folder, ref)))
+
+    def _report(self, run: RunState, when: str, ref: FrameRef, parts: Sequence[Region]) -> None:
+        for part in parts:
+            if part in self._reported:
+                continue
+            self._reported.append(part)
+            if self._rehearsal and run.replay and run.replay.newest_step:
+                transient = Screen(pixels=partial(frame_pixels, run.folder, ref))
+                self._rehearsal.note_transient(run.replay.newest_step, transient)
+                continue
+            where = f"from ({part.left}, {part.top}) to ({part.right}, {part.bottom})"
+            problem = f"{when} the screen showed an unrecorded transient frame, {where}"
+            run.emit(Transient(problem, ref, part))
+            self.messages.append(problem)

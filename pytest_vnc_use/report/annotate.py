@@ -57,7 +57,7 @@ def mark_action(png: bytes, action: Action) -> bytes:
     """
     image = open_png(png)
     mark = _mark(action, image.size)
-    return _drawn(image, mark) if mark else png
+    return _draw(image, mark) if mark else png
 
 
 def action_path(action: Action, size: tuple[int, int]) -> str:
@@ -151,7 +151,7 @@ def _short(number: float) -> str:
     return f"{round(number, 1):g}"
 
 
-def _drawn(frame: Image.Image, mark: _Mark) -> bytes:
+def _draw(frame: Image.Image, mark: _Mark) -> bytes:
     image = frame.convert("RGB")
     draw = ImageDraw.Draw(image)
     rings = [[_polar(at, turn * pi / 32, mark.radius) for turn in range(65)] for at in mark.rings]

@@ -134,11 +134,11 @@ def _picture(screens: Screens, link: Link, ref: FrameRef) -> Picture:
         return Picture(problem=f"no picture: {exc}")
 
 
-def _marked(picture: Picture, action: Action) -> Picture:
+def _with_mark(picture: Picture, action: Action) -> Picture:
     return picture if picture.problem else replace(picture, mark=action_path(action, (picture.width, picture.height)))
 
 
-def _bordered(picture: Picture, region: Region | None) -> Picture:
+def _with_border(picture: Picture, region: Region | None) -> Picture:
     if region is None or picture.problem:
         return picture
     return replace(picture, mark=region_path(region, (picture.width, picture.height)))
@@ -189,7 +189,7 @@ def _step_figure(step: Step, reason: str, show: Show) -> Figure:
     state, tone = _state(step)
     return Figure(
         tone,
-        _marked(show(step.frame_before), step.proposal.action),
+        _with_mark(show(step.frame_before), step.proposal.action),
         (CaptionPart(f"{step.number}. "), *(replace(part, text=cut(part.text)) for part in phrases.caption_of(step))),
         _step_lines(step, reason),
         badge=Badge(state, tone) if state else None,
@@ -230,13 +230,13 @@ def _drift_figures(trace: Trace, show: Show) -> Iterator[Figure]:
     for drift in trace.drifts:
         badge = Badge("healed", "doubt") if drift.healed else Badge("not as recorded", "bad")
         for name, frame in (("as recorded", drift.recorded), ("now", drift.seen)):
-            yield Figure(badge.tone, _bordered(show(frame), drift.region), name, [("reason", drift.problem)], badge)
+            yield Figure(badge.tone, _with_border(show(frame), drift.region), name, [("reason", drift.problem)], badge)
 
 
 def _transient_figures(trace: Trace, show: Show) -> Iterator[Figure]:
     """Yield the transient frames that were not recorded."""
     for transient in trace.transients:
-        picture = _bordered(show(transient.seen), transient.region)
+        picture = _with_border(show(transient.seen), transient.region)
         badge = Badge("for a moment", "doubt")
         yield Figure("doubt", picture, "not when it was recorded", [("reason", transient.problem)], badge)
 
@@ -272,5 +272,5 @@ def _judged_picture(judged: Verdict | Reading, earlier: FrameRef | None, last: F
     """Return the picture of the judged region; None if it would repeat the frame that is `earlier` already."""
     frame = judged.frame or last
     if judged.region:
-        return _bordered(show(frame), judged.region)
+        return _with_border(show(frame), judged.region)
     return show(frame) if frame != earlier else None

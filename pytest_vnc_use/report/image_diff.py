@@ -23,11 +23,11 @@ def image_diff(run_folder: Path, drift: Drifted) -> str:
     compared = screens.compare(drift.recorded, drift.seen, drift.region)
     pictures = {"expected": expected, "actual": actual}
     if compared and compared.shade:
-        pictures["diff"] = _shaded(actual, compared.shade)
+        pictures["diff"] = _shade(actual, compared.shade)
     return json.dumps({name: data_uri(png) for name, png in pictures.items()})
 
 
-def _shaded(png: bytes, shade: bytes) -> bytes:
+def _shade(png: bytes, shade: bytes) -> bytes:
     with Image.open(BytesIO(png)) as screen, Image.open(BytesIO(shade)) as over:
         content = BytesIO()
         Image.alpha_composite(screen.convert("RGBA"), over.convert("RGBA")).convert("RGB").save(content, "PNG")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,7 +20,7 @@ from pytest_vnc_use.report.page.run_view import RunPage, show_run
 from pytest_vnc_use.report.page.text import free_name, short
 from pytest_vnc_use.report.repeating import repeating
 from pytest_vnc_use.report.sanitizing import sanitize
-from pytest_vnc_use.runs.captions import Caption, CaptionPart
+from pytest_vnc_use.runs.captions import CaptionPart
 from pytest_vnc_use.runs.folder import write_atomically
 
 INDEX = "index.html"
@@ -80,12 +80,8 @@ def _longest_ticks(text: str) -> int:
     return max(map(len, _TICKS.findall(text)), default=0)
 
 
-def _caption(parts: Caption) -> str:
-    """Return the caption of a step; all words from elsewhere are quoted."""
-    return "".join(map(_part, parts))
-
-
 def _part(part: CaptionPart) -> str:
+    """Return a part of a caption; words from elsewhere are quoted."""
     match part.kind:
         case "words":
             return part.text
@@ -143,7 +139,8 @@ def _parts(page: RunPage, links: Links) -> Iterator[str]:
     yield "\n".join(f"- to hold at the end: {code(claim)}" for claim in expected)
     yield "## What decided it"
     yield from _deciding(page, links)
-    yield f"## Steps\n\n{_steps(view.steps, links)}"
+    steps = "\n".join(line for step in view.steps for line in _step(step, links))
+    yield f"## Steps\n\n{steps or 'No step was taken.'}"
     if view.claims:
         yield "## Claims\n\n" + "\n".join(_claim(claim, links) for claim in view.claims)
     if view.failure:
@@ -183,14 +180,11 @@ def _box(box: Box) -> str:
     return f"({box.x}, {box.y}) to ({box.x + box.width}, {box.y + box.height})"
 
 
-def _steps(steps: Sequence[StepView], links: Links) -> str:
-    return "\n".join(line for step in steps for line in _step(step, links)) or "No step was taken."
-
-
 def _step(step: StepView, links: Links) -> Iterator[str]:
     marks = "".join(f", {code(mark.text, 60)}" for mark in step.badges)
     decides = " **← decides**" if step.is_deciding else ""
-    yield f"- {links.to_step(step.number)}: {_caption(step.caption)} ({step.way}{marks}){decides}"
+    caption = "".join(map(_part, step.caption))
+    yield f"- {links.to_step(step.number)}: {caption} ({step.way}{marks}){decides}"
     if step.words and not step.words_are_guessed:
         yield f"  - intent: {code(step.words)}"
     if step.way == "healed":

@@ -47,13 +47,13 @@ def repetition_of(nodeid: str) -> str:
 
 
 def _reliability(name: str, tests: Sequence[ItemResult]) -> Reliability:
-    k, passed = len(tests), sum(map(_passed, tests))
+    k, passed = len(tests), sum(map(_is_pass, tests))
     low, high = wilson_interval(passed, k)
     rate = passed / k
     return Reliability(name, k, passed, rate, low, high, rate**k, low**k, high**k, _first_divergence(tests))
 
 
-def _passed(test: ItemResult) -> bool:
+def _is_pass(test: ItemResult) -> bool:
     """Return whether it passed at the first attempt: a run that passes only at a later attempt is not reliable."""
     return test.result == "passed" and not test.retried_for
 
@@ -74,7 +74,7 @@ def wilson_interval(passed: int, repeated: int, confidence: float = CONFIDENCE) 
 def _first_divergence(tests: Sequence[ItemResult]) -> Divergence | None:
     """Return the earliest divergence from the first repetition; one between a passed and a failed run comes first."""
     traced = [(test, trace) for test in tests if (trace := _trace_of(test))]
-    parted = [(_passed(traced[0][0]) == _passed(other[0]), _parted(traced[0], other)) for other in traced[1:]]
+    parted = [(_is_pass(traced[0][0]) == _is_pass(other[0]), _divergence_of(traced[0], other)) for other in traced[1:]]
     found = [(alike, divergence.step, divergence) for alike, divergence in parted if divergence]
     return min(found, key=lambda each: each[:2])[2] if found else None
 
@@ -87,7 +87,7 @@ def _trace_of(test: ItemResult) -> Trace | None:
         return None
 
 
-def _parted(one: tuple[ItemResult, Trace], other: tuple[ItemResult, Trace]) -> Divergence | None:
+def _divergence_of(one: tuple[ItemResult, Trace], other: tuple[ItemResult, Trace]) -> Divergence | None:
     steps = one[1].steps, other[1].steps
     number = next((at for at, pair in enumerate(zip(*steps, strict=False), start=1) if not same_step(*pair)), None)
     if number is None and len(steps[0]) != len(steps[1]):

@@ -44,14 +44,14 @@ def _row(found: Reliability) -> Mapping[str, object]:
 def _side(side: DivergentRun) -> Mapping[str, str]:
     address = problem = ""
     try:
-        address = data_uri(_scaled(RunFolder(Path(side.folder)).load_png(side.frame))) if side.frame else ""
+        address = data_uri(_scale(RunFolder(Path(side.folder)).load_png(side.frame))) if side.frame else ""
     except RunFolderError as exc:
         problem = f"no picture: {exc}"
     name = repetition_of(side.test)
     return {"name": name, "did": side.did, "address": address, "problem": problem, "folder": side.folder}
 
 
-def _scaled(png: bytes) -> bytes:
+def _scale(png: bytes) -> bytes:
     file = io.BytesIO()
     picture = open_png(png)
     picture.thumbnail((_WIDTH_PX, _WIDTH_PX))

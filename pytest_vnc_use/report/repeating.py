@@ -42,13 +42,9 @@ def _of_test(trace: Trace) -> list[str]:
     was_replayed = planner.startswith("recording") and not any(drift.healed for drift in trace.drifts)
     mode = "replay" if was_replayed or planner == "a person" else "auto" if planner.startswith("recording") else "off"
     names = _OF_THE_PROGRAM if mode == "replay" else (*_OF_THE_PROGRAM, *_OF_THE_MODEL)
-    test = _as_path(trace.started.test_id)
+    test = trace.started.test_id
+    test = f"./{test}" if test[0] in "-@" else test  # else pytest takes it for an option or a file of arguments
     return ["python", "-m", "pytest", test, f"--vnc-record={mode}", *_arguments(trace.started.settings, names)]
-
-
-def _as_path(test: str) -> str:
-    """Return the id of a test so that pytest takes it for neither an option nor a file of arguments."""
-    return f"./{test}" if test[0] in "-@" else test
 
 
 def _of_task(trace: Trace) -> list[str]:

@@ -19,20 +19,20 @@ def lines(results: SessionResults) -> Iterator[str]:
     """Yield lines such as `5 failed: 2 product, 1 agent, 2 infra`, also on unrepeated recordings and on retries."""
     bad = [test for test in results.tests if test.is_bad]
     if bad:
-        yield f"{len(bad)} failed: {_counted([test.triage or '' for test in bad])}"
+        yield f"{len(bad)} failed: {_counts([test.triage or '' for test in bad])}"
     excused = [test.triage for test in results.tests if test.result == "xfailed" and test.triage]
     if excused:
-        yield f"{len(excused)} expected to fail, and did, but not for the product: {_counted(excused)}"
+        yield f"{len(excused)} expected to fail, and did, but not for the product: {_counts(excused)}"
     unrepeated = [test for test in results.tests if test.is_unrepeated]
     if unrepeated:
         yield f"{len(unrepeated)} recorded, but did not repeat"
     retried = [test for test in results.tests if test.retried_for]
     if retried:
         attempts = [triage for test in retried for triage in test.retried_for]
-        yield f"{len(retried)} tried again: {_counted(attempts)}"
+        yield f"{len(retried)} tried again: {_counts(attempts)}"
 
 
-def _counted(triages: Sequence[str]) -> str:
+def _counts(triages: Sequence[str]) -> str:
     counts = Counter(triages)
     order = [*TRIAGES, *sorted(set(counts).difference(TRIAGES))]
     return ", ".join(f"{counts[triage]} {triage}".strip() for triage in order if counts[triage])

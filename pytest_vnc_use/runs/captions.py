@@ -62,7 +62,7 @@ def caption(action: Action, elements: Elements = ()) -> Caption:
 
 def action_in_words(action: Action, elements: Elements = ()) -> str:
     """Return words such as `double-click at (10, 20)`, `type "apples", then press Enter`; text is a JSON string."""
-    return "".join(_quoted(part.text) if part.is_name else part.text for part in caption(action, elements))
+    return "".join(_quote(part.text) if part.is_name else part.text for part in caption(action, elements))
 
 
 def is_named(step: Step) -> bool:
@@ -80,7 +80,7 @@ def _parts(action: Action, elements: Elements) -> Iterator[CaptionPart]:
             yield from _target(first, (action.x, action.y), "", "from")
             yield from _target(second, (action.to_x, action.to_y), "to", "to")
         case TypeText(x=x, y=y):
-            yield from (CaptionPart("type "), CaptionPart(_quoted(action.text), "quote"))
+            yield from (CaptionPart("type "), CaptionPart(_quote(action.text), "quote"))
             yield CaptionPart(" over what was there" if action.clear_first else "")
             yield from _target(first, None if x is None or y is None else (x, y), "in", "at")
             yield CaptionPart(", then press Enter" if action.press_enter else "")
@@ -127,7 +127,7 @@ def _without_place(action: _Placeless) -> Iterator[CaptionPart]:
             yield from (CaptionPart("release "), CaptionPart(key, "quote"))
         case OpenAddress(address=address):
             new = "in a new window " if action.in_new_window else ""
-            yield from (CaptionPart(f"open {new}the address "), CaptionPart(_quoted(address), "quote"))
+            yield from (CaptionPart(f"open {new}the address "), CaptionPart(_quote(address), "quote"))
         case TraverseHistory(direction=direction):
             yield CaptionPart(f"go {direction} in the browser's history")
         case Wait(duration_s=duration_s):
@@ -135,7 +135,7 @@ def _without_place(action: _Placeless) -> Iterator[CaptionPart]:
         case TakeScreenshot():
             yield CaptionPart("look again")
         case CallFunction(name=name, arguments=arguments):
-            given = ", ".join(f"{key}={_quoted(value)}" for key, value in arguments.items())
+            given = ", ".join(f"{key}={_quote(value)}" for key, value in arguments.items())
             yield from (CaptionPart("call "), CaptionPart(f"{name}({given})", "quote"))
         case InvalidAction(name=name, problem=problem):
             yield from (
@@ -171,5 +171,5 @@ def _on_one_line(text: str) -> str:
     return " ".join(plain(cut(text, LONGEST_NAME)).split())
 
 
-def _quoted(value: object) -> str:
+def _quote(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)

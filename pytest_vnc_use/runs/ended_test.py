@@ -76,11 +76,11 @@ def read_ended_test(run_folder: Path) -> EndedTest | None:
         raise RunFolderError(f"{FILE} cannot be read: {exc}") from exc
     match content:
         case {"format": str(form), "version": int(version)} if form == FORMAT and version <= VERSION:
-            return _checked(from_json(EndedTest, content))
+            return _check(from_json(EndedTest, content))
     raise RunFolderError(f"{FILE} must be a {FORMAT} up to version {VERSION}")
 
 
-def _checked(ended: EndedTest) -> EndedTest:
+def _check(ended: EndedTest) -> EndedTest:
     for name, number in (("seconds", ended.seconds), ("dollars", ended.dollars)):
         if number is not None and not 0 <= number < _MOST:  # nan is none of these
             raise RunFolderError(f"{name} in {FILE} must be from 0 to {_MOST:.0f}, got {number}")

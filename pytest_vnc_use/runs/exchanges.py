@@ -30,7 +30,7 @@ class Exchanges:
         """Write one exchange. Return it as the trace has it: without bodies, with the number of its line."""
         line = to_json(exchange)
         request, previous = line["request"], self._requests.get(exchange.purpose, {})
-        repeats = {key: count for key, items in request.items() if (count := _shared(previous.get(key), items))}
+        repeats = {key: count for key, items in request.items() if (count := _count_shared(previous.get(key), items))}
         rest = {key: items[repeats[key] :] if key in repeats else items for key, items in request.items()}
         self._lines.append({**line, "request": rest, "repeats": repeats})
         self._requests[exchange.purpose] = request
@@ -57,7 +57,7 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _shared(before: Any, now: Any) -> int:
+def _count_shared(before: Any, now: Any) -> int:
     if not (isinstance(before, list) and isinstance(now, list)):
         return 0
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False)))

@@ -87,7 +87,7 @@ class RunFolder:
         try:
             folder._trace.append(to_json(header))
         except RunFolderUnwritable:
-            shutil.rmtree(path, ignore_errors=True)  # it holds nothing, and nobody would tell of it
+            shutil.rmtree(path, ignore_errors=True)  # it is empty, and nothing else would name it
             raise
         return folder
 

@@ -17,7 +17,7 @@ LARGEST = 100_000_000
 
 def read_whole(path: Path, most: int | None = None) -> bytes:
     """Return the content of a regular file of at most `most` bytes. Raises OSError."""
-    with _opened(path) as file:
+    with _open(path) as file:
         size = os.fstat(file.fileno()).st_size
         if most is not None and size > most:
             raise OSError(errno.EFBIG, f"it must have at most {most} bytes, it has {size}", str(path))
@@ -26,14 +26,14 @@ def read_whole(path: Path, most: int | None = None) -> bytes:
 
 def read_end(path: Path, most: int) -> tuple[bytes, int]:
     """Return the last bytes of a regular file, at most `most`, and the size of the file. Raises OSError."""
-    with _opened(path) as file:
+    with _open(path) as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(size - most, 0))
         return file.read(most), size
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _open(path: Path) -> Iterator[BinaryIO]:
     if path.is_symlink() or (path.parent.name in _INNER and path.parent.is_symlink()):
         raise OSError(errno.ELOOP, "it must not be a symbolic link", str(path))
     # a FIFO without a writer does not block here; os.fdopen would leave a folder open

@@ -88,7 +88,7 @@ class Redactor:
         bared = _BareText(text)
         for bare, form in self._bare.items():
             if spans := bared.pieces(bare):
-                text = _replaced(text, spans, self._hidden[form])
+                text = _replace(text, spans, self._hidden[form])
                 bared = _BareText(text)
         return _DIFF_LINE.sub(self._without_part, text) if _SKIPPED.search(text) else text
 
@@ -119,10 +119,10 @@ class Redactor:
 
         `<totp:NAME>` becomes the one-time code of this moment. Raises SettingsError where the secret is no key for one.
         """
-        revealed = SECRET_MARK.sub(self._revealed, text)
+        revealed = SECRET_MARK.sub(self._reveal, text)
         return text if revealed == text else SecretText(revealed, text)
 
-    def _revealed(self, mark: re.Match[str]) -> str:
+    def _reveal(self, mark: re.Match[str]) -> str:
         value = self._values.get(f"<secret:{mark[1]}>")
         if value is None or not mark.group().startswith("<totp:"):
             return mark.group() if value is None else value
@@ -232,7 +232,7 @@ class _BareText:
                 yield after, last + _MIN_CUT
 
 
-def _replaced(text: str, spans: Sequence[tuple[int, int]], mark: str) -> str:
+def _replace(text: str, spans: Sequence[tuple[int, int]], mark: str) -> str:
     """Return a text with `mark` in the place of the spans, which are in order of their starts, and may overlap."""
     kept, end = [], 0
     for start, stop in spans:
@@ -248,11 +248,11 @@ def _forms(value: str) -> set[str]:
     encoded = {quote_plus(raw), *(quote(raw, safe=safe) for safe in ("", "/", "!'()*"))}
     lowered = {re.sub("%..", lambda code: code.group().lower(), text) for text in encoded}
     lines = {line for line in map(str.strip, value.splitlines()) if len(line) >= _MIN_CORE}
-    spelled = {form for each in (value, *lines) for form in _escaped(each)}
+    spelled = {form for each in (value, *lines) for form in _escape(each)}
     return spelled | encoded | lowered | set(_base64_forms(raw))
 
 
-def _escaped(value: str) -> set[str]:
+def _escape(value: str) -> set[str]:
     """Return the value as Python, JSON, and JSON within either, write it in quotes, and as HTML and XML write it."""
     once = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], ascii(value)[1:-1]}
     once |= {repr(value)[1:-1], repr(value.encode("utf-8", "surrogateescape"))[2:-1]}

@@ -76,7 +76,7 @@ def key_file() -> Path:
 def _key() -> bytes:
     try:
         file = key_file()
-        return _read(file) or _made(file)
+        return _read(file) or _make(file)
     except (OSError, RuntimeError):  # no home, or a read-only one: only this process can check its own seals
         return secrets.token_bytes(_KEY_BYTES)
 
@@ -91,7 +91,7 @@ def _read(file: Path) -> bytes:
     return b""
 
 
-def _made(file: Path) -> bytes:
+def _make(file: Path) -> bytes:
     """Return a new key, or the key of a process that made one at the same moment."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with draft_of(file) as draft:

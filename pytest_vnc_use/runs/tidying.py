@@ -43,7 +43,7 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
     if total <= most:
         return ""
     kept, removed, bad = {path.resolve() for path in keep}, 0, 0
-    may_go = [(path, ended) for path in files if path.resolve() not in kept and (ended := _ended(path))]
+    may_go = [(path, ended) for path in files if path.resolve() not in kept and (ended := _read_end(path))]
     for path, ended in sorted(may_go, key=lambda run: (run[1].is_bad, (run[0] / FILE).stat().st_mtime, run[0].name)):
         if total <= most:
             break
@@ -57,7 +57,7 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
     return f"{message}: all runs had {before / _MEGABYTE:.0f} MB of at most {megabytes} (vnc_max_megabytes){rest}"
 
 
-def _ended(path: Path) -> EndedTest | None:
+def _read_end(path: Path) -> EndedTest | None:
     try:
         return read_ended_test(path)
     except RunFolderError:  # a folder that is not understood stays

@@ -56,7 +56,7 @@ def words_for(action: Action) -> list[Word]:
         case KeyCombo(keys):
             return [("press_keys", {"keys": list(keys)})]
         case TypeText():
-            return _typed(action)
+            return _words_for_text(action)
         case TraverseHistory(direction):
             return [("page_navigation", {"direction": direction})]
         case Wait(duration_s):
@@ -66,7 +66,7 @@ def words_for(action: Action) -> list[Word]:
             return [(own.pop("kind"), own)]
 
 
-def _typed(action: TypeText) -> list[Word]:
+def _words_for_text(action: TypeText) -> list[Word]:
     at = words_for(Click(action.x, action.y)) if action.x is not None and action.y is not None else []
     cleared = words_for(KeyCombo(("ctrl", "a"))) if action.clear_first else []
     replaced = [("type_text", {"text": action.text})] if action.text else words_for(KeyCombo(("backspace",)))

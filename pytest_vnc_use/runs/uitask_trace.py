@@ -113,7 +113,7 @@ class ExecutionLog:
         if (lines := self._lines_so_far()) is not None:
             lines.pop(step.number, None)
             if not step.error:
-                lines[step.number] = _joined(map(_json, _records(step)))
+                lines[step.number] = _join(map(_json, _records(step)))
             self._write_partial()
 
     def _end(self, event: RunEnded) -> None:
@@ -135,15 +135,15 @@ class ExecutionLog:
             self._lines = {}
             for number, records in itertools.groupby(_records_in(self._partial), lambda record: record.get("number")):
                 if number is not None:
-                    self._lines[number] = _joined(map(_json, records))
+                    self._lines[number] = _join(map(_json, records))
         return self._lines
 
     def _write_partial(self, *last: JsonObject) -> None:
         """Write one line an action. Each line is made only once, so that a long run does not get slower."""
-        _write(self._partial, f"[\n{_joined([*(self._lines or {}).values(), *map(_json, last)])}\n]\n")
+        _write(self._partial, f"[\n{_join([*(self._lines or {}).values(), *map(_json, last)])}\n]\n")
 
 
-def _joined(lines: Iterable[str]) -> str:
+def _join(lines: Iterable[str]) -> str:
     return ",\n".join(lines)
 
 
@@ -190,16 +190,16 @@ def read_execution(path: Path) -> Execution:
 
     Raises RunFolderError if there is none, or if a record is wrong; the error names the record.
     """
-    file = _found(path) if os.path.isdir(path) else path  # noqa: PTH112  # raises nothing
+    file = _trace_file(path) if os.path.isdir(path) else path  # noqa: PTH112  # raises nothing
     if file is None:
         raise RunFolderError(f"{str(path)!r} has no action trace: it must hold {FINAL} or {PARTIAL}")
     try:
-        return _parsed(_records_in(file), file.parent)
+        return _parse(_records_in(file), file.parent)
     except RunFolderError as exc:
         raise RunFolderError(f"{str(file)!r} is no action trace: {exc}") from exc
 
 
-def _found(run_folder: Path) -> Path | None:
+def _trace_file(run_folder: Path) -> Path | None:
     """Return the trace file. If both files exist, the partial one is newer."""
     return next((file for name in (PARTIAL, FINAL) if (file := run_folder / name).is_file()), None)
 
@@ -214,7 +214,7 @@ def _records_in(file: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _parsed(records: list[dict[str, Any]], folder: Path) -> Execution:
+def _parse(records: list[dict[str, Any]], folder: Path) -> Execution:
     steps = tuple(
         from_json(ExecutionStep, {"number": number, "name": record["action"], **record, "action": to_json(action)})
         for number, (record, action) in enumerate(actions_of(records), start=1)

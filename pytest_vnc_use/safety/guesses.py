@@ -112,7 +112,7 @@ class Guess:
                 new_end = start + len(self.typed)
                 yield JoinedText(text, new_end - max(0, self.recent), new_end)
             if self.spliced:
-                yield from _spliced(before + self.typed)
+                yield from _splices(before + self.typed)
 
     def _places(self, length: int) -> Iterator[tuple[int, int]]:
         for start in range(length + 1):
@@ -129,7 +129,7 @@ class Guess:
     def _limit(self) -> Guess:
         """Return the guess within the limit of work: if it is too large, only the end of the likeliest text."""
         if self.spliced:
-            return self._shortened()
+            return self._shorten()
         if sum(map(self._work, map(len, self.befores))) <= MOST_GUESSED:
             return self
         length = len(self.befores[0])
@@ -141,7 +141,7 @@ class Guess:
         places = length + 1 if self.removed is not None else (length + 1) * (length + 2) // 2
         return places * (length + len(self.typed))
 
-    def _shortened(self) -> Guess:
+    def _shorten(self) -> Guess:
         """Return the guess with only the end of the text before, and the end of what was typed."""
         before, half = self.befores[0], MOST_SPLICED // 2
         typed = self.typed[-max(half, MOST_SPLICED - len(before)) :]
@@ -153,7 +153,7 @@ class Guess:
         )
 
 
-def _spliced(whole: str) -> Iterator[JoinedText]:
+def _splices(whole: str) -> Iterator[JoinedText]:
     """Yield each beginning of the text joined to each end of it, as after a part was deleted or moved."""
     for start in range(1, len(whole)):
         for end in range(len(whole)):

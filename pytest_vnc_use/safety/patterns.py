@@ -105,7 +105,7 @@ class JoinedText(NamedTuple):
         Raises PatternTooSlow.
         """
         at = 0
-        edge = int(self.start == self.end)  # what was removed stood beside both of its neighbours
+        edge = int(self.start == self.end)  # removed text touched the character before it and the one after it
         while at <= len(self.text) and (found := search.find(self.text, at)):
             if found.start() >= self.end + edge:
                 return False

@@ -34,7 +34,7 @@ def _check(pattern: re.Pattern[str]) -> None:
         raise SettingsError(str(exc)) from exc
 
 
-def _found(pattern: re.Pattern[str] | None, text: str | None) -> bool:
+def _is_found(pattern: re.Pattern[str] | None, text: str | None) -> bool:
     return pattern is None or (text is not None and Search(pattern).find(text) is not None)
 
 
@@ -111,10 +111,10 @@ class Rule:
         return (
             is_like(self.action, *names_of(proposal))
             and is_like(self.category, *([wish.category] if wish else ()))
-            and _found(self.explanation, wish.explanation if wish else None)
+            and _is_found(self.explanation, wish.explanation if wish else None)
             and self._covers(points(action))
             and is_like(self.test, context.test_id)
-            and _found(self.task, context.task)
+            and _is_found(self.task, context.task)
             and ((self.keys is None and self.text is None) or self._sees(see() if see else context.sight_of(action)))
         )
 

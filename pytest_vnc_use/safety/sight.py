@@ -64,20 +64,20 @@ class Sight:
     @cached_property
     def keys(self) -> tuple[Keys, ...]:
         """The keys of the action: each time the keys that are down together."""
-        return _unique(map(names_of, self._pressed)) or _unpressed(self._action, self._inputs)
+        return _unique(map(names_of, self._keys_pressed)) or _keys_only_named(self._action, self._inputs)
 
     @cached_property
     def alike(self) -> tuple[Keys, ...]:
         """The keys that programs may take those keys for."""
         meta = self._keyboard.holds_meta or says_meta(self._action)
-        return _unique(alike for keysyms in self._pressed for alike in keys_alike(keysyms, meta_is_alt=meta))
+        return _unique(alike for keysyms in self._keys_pressed for alike in keys_alike(keysyms, meta_is_alt=meta))
 
     @cached_property
     def _inputs(self) -> tuple[Input, ...]:
         return inputs_of(self._action, self._keyboard.held, self._keyboard.means)
 
     @cached_property
-    def _pressed(self) -> tuple[tuple[int, ...], ...]:
+    def _keys_pressed(self) -> tuple[tuple[int, ...], ...]:
         return _unique(_pressed_by(self._action, self._inputs, self._keyboard.held))
 
     # --- texts -------------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def _pressed_by(action: Action, inputs: Sequence[Input], held: Sequence[int]) ->
     yield from _together(inputs, held)
 
 
-def _unpressed(action: Action, inputs: Sequence[Input]) -> tuple[Keys, ...]:
+def _keys_only_named(action: Action, inputs: Sequence[Input]) -> tuple[Keys, ...]:
     """Return the keys that an action names but does not press; a rule may name them all the same."""
     if inputs or not isinstance(action, (KeyCombo, KeyDown)):
         return ()

@@ -20,7 +20,7 @@ def fallback_layer(layers: tuple[Layer, ...], environ: Mapping[str, str] = ENVIR
     """Return the layer of these variables, weaker than all of `layers`; empty if they are not used."""
     if not environ.get(SERVER) or environ.get("OPENAI_API_KEY"):
         return {}, str
-    if _given("planner", layers) != "openai" or _given("base_url", layers) is not None:
+    if _is_given("planner", layers) != "openai" or _is_given("base_url", layers) is not None:
         return {}, str
     found: dict[str, object] = {field: environ[name] for field, name in VARIABLES.items() if environ.get(name)}
     if environ.get(KEY):
@@ -39,6 +39,6 @@ def fallbacks_in_words(base_url: str, environ: Mapping[str, str] = ENVIRON) -> I
         yield f"not read: {names}; they count with --planner=openai, without --base-url and OPENAI_API_KEY"
 
 
-def _given(field: str, layers: tuple[Layer, ...]) -> object:
+def _is_given(field: str, layers: tuple[Layer, ...]) -> object:
     values = (layer.get(field) for layer, _ in reversed(layers))
     return next((value for value in values if value is not None), None)

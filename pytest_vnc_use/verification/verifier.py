@@ -39,10 +39,10 @@ class Verifier:
         deadline = Deadline(timeout_s)
         ballots: list[Verdict] = []
         while not _is_decided([ballot.kind for ballot in ballots], votes):
-            ballots.append(within(partial(self._asked, claim, frame), deadline, "judges a claim"))
-        return replace(_counted(ballots, votes), claim=claim, frame=frame.ref)
+            ballots.append(within(partial(self._ask, claim, frame), deadline, "judges a claim"))
+        return replace(_count(ballots, votes), claim=claim, frame=frame.ref)
 
-    def _asked(self, claim: str, frame: Frame, timeout_s: float) -> Verdict:
+    def _ask(self, claim: str, frame: Frame, timeout_s: float) -> Verdict:
         return self.judge.judge(claim, frame, timeout_s=timeout_s, report=self.report)
 
 
@@ -52,7 +52,7 @@ def _is_decided(kinds: Sequence[VerdictKind], votes: int) -> bool:
     return most > votes // 2 or most + votes - len(kinds) <= votes // 2
 
 
-def _counted(ballots: Sequence[Verdict], votes: int) -> Verdict:
+def _count(ballots: Sequence[Verdict], votes: int) -> Verdict:
     """Return the first ballot of the majority, or unsure, with the votes and the usage of all."""
     kinds = tuple(ballot.kind for ballot in ballots)
     most = max(kinds, key=kinds.count)

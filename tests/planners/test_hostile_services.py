@@ -128,9 +128,9 @@ def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Autho
     """An authority that is trusted in this test."""
     authority = Authority(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    http_json._trusted.cache_clear()
+    http_json._load_certificates.cache_clear()
     yield authority
-    http_json._trusted.cache_clear()
+    http_json._load_certificates.cache_clear()
 
 
 UNFIT: dict[str, tuple[Callable[[Authority, Path], Certificate], str]] = {

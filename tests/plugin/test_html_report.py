@@ -10,6 +10,7 @@ import pytest
 
 from pytest_vnc_use.plugin import html_report
 from pytest_vnc_use.plugin.html_report import _SizeOfReport
+from pytest_vnc_use.plugin.session_results import _TriageColumn
 
 HALF = "x" * 500_000
 
@@ -57,3 +58,17 @@ def test_a_test_that_failed_in_its_teardown_keeps_its_pictures() -> None:
             size.pytest_runtest_logreport(part)
     assert len(kept["broken"]["content"]) == 2_000_000
     assert kept["good"]["content"] == "thumbnails"
+
+
+def test_a_property_of_the_test_is_no_markup_in_the_columns() -> None:
+    properties = [("vnc_triage", "<script>alert(1)</script>"), ("vnc_dollars", 0.5)]
+    cells = ["<td>Failed</td>", "<td>test_it</td>", "<td>1 s</td>"]
+    failed: Any = SimpleNamespace(outcome="failed", user_properties=properties)
+    _TriageColumn().pytest_html_results_table_row(failed, cells)
+    assert cells[2:4] == [
+        '<td class="col-triage">&lt;script&gt;alert(1)&lt;/script&gt;</td>',
+        '<td class="col-cost">$0.5000</td>',
+    ]
+    heads = ["<th>Result</th>", "<th>Test</th>", "<th>Duration</th>"]
+    _TriageColumn().pytest_html_results_table_header(heads)
+    assert heads[2] == '<th class="sortable" data-column-type="triage">Triage</th>'

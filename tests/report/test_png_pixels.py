@@ -26,7 +26,7 @@ def with_pillow(png: bytes) -> np.ndarray:
 
 def test_our_own_pictures_are_read_as_pillow_reads_them(png: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = with_pillow(png)
-    monkeypatch.setattr(png_pixels, "_with_pillow", lambda png: pytest.fail("Pillow was asked"))
+    monkeypatch.setattr(png_pixels, "open_png", lambda png: pytest.fail("Pillow was asked"))
     assert (read_pixels(png) == expected).all()
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from pytest_vnc_use import cli
 from pytest_vnc_use.report.page.session_view import KnownResults, session_view
-from pytest_vnc_use.report.results import ItemResult, read_results, session_results, write_results
-from pytest_vnc_use.report.session_problems import session_problems
+from pytest_vnc_use.report.results import ItemResult, read_results, session_problems, session_results, write_results
 
 PASSED = ItemResult("t.py::test_a", "passed")
 

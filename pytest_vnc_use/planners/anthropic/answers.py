@@ -12,9 +12,8 @@ from typing import Any, TypeGuard
 
 from pytest_vnc_use.errors import AnswerRefused, PlannerError
 from pytest_vnc_use.planners.anthropic.actions import Call
-from pytest_vnc_use.planners.common.counts import count_of
 from pytest_vnc_use.planners.common.json_answers import malformed
-from pytest_vnc_use.planners.common.retry import Failure
+from pytest_vnc_use.planners.common.retry import Failure, count_of
 from pytest_vnc_use.types import JsonObject, Usage
 
 TOOLSET = "computer"
@@ -50,8 +49,8 @@ def read_answer(body: JsonObject) -> ClaudeAnswer | Failure:
         return malformed(f"its content is {content!r}")
     answer = ClaudeAnswer(
         content=content,
-        words=_joined(content, "text", "text"),
-        thoughts=_joined(content, "thinking", "thinking"),
+        words=_join(content, "text", "text"),
+        thoughts=_join(content, "thinking", "thinking"),
         calls=tuple(_call(block) for block in content if block["type"] == "tool_use"),
         usage=usage_of(body),
         model=str(body.get("model") or ""),
@@ -102,7 +101,7 @@ def _call(block: JsonObject) -> Call:
     return Call(block["id"], name, values, is_computer=False)
 
 
-def _joined(content: Sequence[JsonObject], kind: str, field: str) -> str:
+def _join(content: Sequence[JsonObject], kind: str, field: str) -> str:
     return "\n".join(block[field] for block in content if block["type"] == kind and block[field].strip()).strip()
 
 

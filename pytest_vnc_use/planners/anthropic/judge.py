@@ -52,15 +52,15 @@ class AnthropicJudge(ServiceJudge):
         return {**self._fixed, "system": part, "messages": rebuild_messages(asked, limit=self._limit)}
 
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
-        return {"output_config": {"format": {"type": "json_schema", "schema": _uncounted(schema)}}}
+        return {"output_config": {"format": {"type": "json_schema", "schema": _drop_lengths(schema)}}}
 
     def _read(self, body: JsonObject) -> JudgeReply | Failure:
         answer = read_answer(body)
         return answer if isinstance(answer, Failure) else JudgeReply(answer.words, answer.model, answer.usage)
 
 
-def _uncounted(schema: Any) -> Any:
+def _drop_lengths(schema: Any) -> Any:
     """Return the schema without the lengths of its arrays, which are not supported."""
     if isinstance(schema, dict):
-        return {key: _uncounted(inner) for key, inner in schema.items() if key not in ("minItems", "maxItems")}
-    return [_uncounted(inner) for inner in schema] if isinstance(schema, list) else schema
+        return {key: _drop_lengths(inner) for key, inner in schema.items() if key not in ("minItems", "maxItems")}
+    return [_drop_lengths(inner) for inner in schema] if isinstance(schema, list) else schema

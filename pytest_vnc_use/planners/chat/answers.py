@@ -14,9 +14,8 @@ from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused
 from pytest_vnc_use.planners.common.calls import FunctionCall
-from pytest_vnc_use.planners.common.counts import count_of
 from pytest_vnc_use.planners.common.json_answers import NotJson as NotJson, malformed, read_json
-from pytest_vnc_use.planners.common.retry import Failure
+from pytest_vnc_use.planners.common.retry import Failure, count_of
 from pytest_vnc_use.types import JsonObject, Usage
 
 _THINK = re.compile(r"(</?think(?:ing)?>)", re.IGNORECASE)
@@ -91,10 +90,10 @@ def without_thoughts(text: str) -> str:
 
     Everything before a lone closing tag, and after an unclosed one, is a thought too.
     """
-    return _parted(text)[0]
+    return _part(text)[0]
 
 
-def _parted(text: str) -> tuple[str, str]:
+def _part(text: str) -> tuple[str, str]:
     """Return the text outside of `<think>…</think>`, and the thoughts."""
     kept: list[str] = []
     thoughts: list[str] = []
@@ -114,7 +113,7 @@ def _thoughts_of(message: JsonObject) -> str:
     """Return the model's thoughts: a field of their own where the server splits them off, else think blocks."""
     fields = (message.get(name) for name in ("reasoning_content", "reasoning"))
     given = next((text for text in fields if isinstance(text, str) and text.strip()), "")
-    return _THINK.sub("", given).strip() or _parted(_text(message.get("content")))[1]
+    return _THINK.sub("", given).strip() or _part(_text(message.get("content")))[1]
 
 
 # --- calls -----------------------------------------------------------------------------------------------------------

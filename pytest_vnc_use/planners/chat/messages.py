@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pytest_vnc_use.planners.chat.answers import ChatAnswer, ToolCall
+from pytest_vnc_use.planners.chat.answers import ChatAnswer
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.turn_results import screens_seen
 from pytest_vnc_use.types import JsonObject, Observation, Step, Turn
@@ -98,15 +98,13 @@ def details_of(answer: ChatAnswer, actions: Sequence[int], number: int) -> JsonO
     ids = [call.call.id for call in answer.calls]
     if not all(ids) or len(set(ids)) < len(ids):
         ids = [f"call_{number}_{place}" for place in range(len(ids))]
-    calls = [_sent_back(call, call_id) for call, call_id in zip(answer.calls, ids, strict=True)]
+    calls: list[JsonObject] = []
+    for call, call_id in zip(answer.calls, ids, strict=True):
+        function = {"name": call.call.name or "unknown", "arguments": json.dumps(dict(call.call.args))}
+        calls.append({"id": call_id, "type": "function", "function": function, **call.extra})
     message = {"role": "assistant", "content": _cut(answer.words), "tool_calls": calls}
     thoughts = {"thoughts": _cut(answer.thoughts)} if answer.thoughts else {}
     return {"chat": {"message": message, "actions": list(actions), **thoughts}}
-
-
-def _sent_back(call: ToolCall, call_id: str) -> JsonObject:
-    function = {"name": call.call.name or "unknown", "arguments": json.dumps(dict(call.call.args))}
-    return {"id": call_id, "type": "function", "function": function, **call.extra}
 
 
 def refusal_messages(answer: ChatAnswer, line: str) -> list[Message]:

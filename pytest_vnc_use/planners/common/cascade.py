@@ -54,9 +54,10 @@ class Cascade:
         place = min(len(changes), len(self.planners) - 1)
         own = observation.turns[changes[-1] + 1 :] if changes else observation.turns
         is_last = place == len(self.planners) - 1
-        if not is_last and _circles(own):
+        circles = bool(own) and any(step.note.startswith(_AGAIN) for step in own[-1].steps)
+        if circles and not is_last:
             return self._handed_over(place, "kept repeating the same action on the same screen", Decision("gave_up"))
-        decision = self.planners[place].decide(_seen(observation, changes), timeout_s=timeout_s)
+        decision = self.planners[place].decide(_observation_of(observation, changes), timeout_s=timeout_s)
         if is_last:
             return decision
         if decision.kind == "act":
@@ -85,12 +86,7 @@ def is_change(turn: Turn) -> bool:
     return HANDED_OVER in turn.decision.provider_details
 
 
-def _circles(turns: Sequence[Turn]) -> bool:
-    """Return whether the newest turn repeated earlier turns as often as the limits allow."""
-    return bool(turns) and any(step.note.startswith(_AGAIN) for step in turns[-1].steps)
-
-
-def _seen(observation: Observation, changes: Sequence[int]) -> Observation:
+def _observation_of(observation: Observation, changes: Sequence[int]) -> Observation:
     """Return the observation for the current planner; turns of earlier planners are summarised in the task."""
     if not changes:
         return observation

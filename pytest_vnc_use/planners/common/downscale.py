@@ -69,7 +69,7 @@ class SmallerFrames:
         """Return the verdict on the frame. Raises PlannerError."""
         smaller = self._smaller(frame)
         verdict = self.whole.judge(claim, smaller, timeout_s=timeout_s, report=report)
-        return replace(verdict, region=_scaled(verdict.region, smaller.ref, frame.ref), frame=frame.ref)
+        return replace(verdict, region=_scale(verdict.region, smaller.ref, frame.ref), frame=frame.ref)
 
     def read(
         self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody
@@ -77,7 +77,7 @@ class SmallerFrames:
         """Return the value that was read off the frame. Raises PlannerError, Inconclusive."""
         smaller = self._smaller(frame)
         reading = self.whole.read(question, schema, smaller, timeout_s=timeout_s, report=report)
-        return replace(reading, region=_scaled(reading.region, smaller.ref, frame.ref), frame=frame.ref)
+        return replace(reading, region=_scale(reading.region, smaller.ref, frame.ref), frame=frame.ref)
 
     def _smaller(self, frame: Frame) -> Frame:
         png = reduced(frame.png, self.most_bytes, self.limit, self.box)
@@ -86,7 +86,7 @@ class SmallerFrames:
         return replace(frame, ref=FrameRef(hashlib.sha256(png).hexdigest(), *png_size(png)), png=png)
 
 
-def _scaled(region: Region | None, seen: FrameRef, real: FrameRef) -> Region | None:
+def _scale(region: Region | None, seen: FrameRef, real: FrameRef) -> Region | None:
     """Return the region of the screen for a region of a smaller picture of it."""
     if region is None:
         return None

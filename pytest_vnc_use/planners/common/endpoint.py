@@ -74,7 +74,7 @@ def limit_stream(response: Any) -> Any:
 
     class LimitedStream(base):  # type: ignore[misc, valid-type]
         def __iter__(self) -> Iterator[bytes]:
-            return _within_limits(_unpacked(stream) if packing == "gzip" else stream)
+            return _within_limits(_unpack(stream) if packing == "gzip" else stream)
 
         def close(self) -> None:
             stream.close()
@@ -82,7 +82,7 @@ def limit_stream(response: Any) -> Any:
     return LimitedStream()
 
 
-def _unpacked(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _unpack(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the unpacked data; of a decompression bomb only enough to exceed the limit. Raises NotJson."""
     packed = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:

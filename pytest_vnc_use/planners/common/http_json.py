@@ -85,16 +85,16 @@ def post_json(
 
     The call takes no longer than `timeout_s`, even if an answer comes a byte at a time. It raises nothing.
     """
-    response, failure = _asked(service, body, timeout_s)
+    response, failure = _ask(service, body, timeout_s)
     clean = loggable(response, key=service.key) if response else None
     return Attempt(loggable(body, key=service.key), clean, failure or read(response), service.usage_of(response))
 
 
-def _asked(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonObject, Failure | None]:
+def _ask(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonObject, Failure | None]:
     """Return the response's JSON. An error of httpx2 becomes a failure here, in our own words."""
     unsent = False
     try:
-        response = Deadline(timeout_s).call(partial(_posted, service, body, timeout_s))
+        response = Deadline(timeout_s).call(partial(_post, service, body, timeout_s))
         return _read(service, response)
     except NotJson as exc:
         unavailable = str(exc)
@@ -112,12 +112,12 @@ def _asked(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonOb
     return {}, Failure(ModelUnavailable(redact_key(unavailable, key=service.key)), again=True, unbilled=unsent)
 
 
-def _posted(service: Service, body: JsonObject, timeout_s: float) -> _Response:
+def _post(service: Service, body: JsonObject, timeout_s: float) -> _Response:
     """Return the response as it came. It is requested uncompressed, so that few bytes cannot become many."""
     ends_at = time.monotonic() + timeout_s
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **service.headers}
     request = partial(httpx2.stream, "POST", service.url, content=json.dumps(body), headers=headers)
-    with request(timeout=timeout_s + CLEAN_UP_S, verify=_trusted()) as response:
+    with request(timeout=timeout_s + CLEAN_UP_S, verify=_load_certificates()) as response:
         content = bytearray()
         for chunk in response.iter_bytes():
             content += chunk
@@ -129,7 +129,7 @@ def _posted(service: Service, body: JsonObject, timeout_s: float) -> _Response:
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _load_certificates() -> ssl.SSLContext:
     """Return httpx2's certificates. They are kept, because reading them takes longer than a request on this machine."""
     return httpx2.create_ssl_context()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pytest_vnc_use.errors import Inconclusive
-from pytest_vnc_use.planners.common import judge_prompts
+from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.judge_answers import (
     SCHEMA,
     AnyAnswer,
@@ -41,9 +41,9 @@ class ScreenJudge(ABC):
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody) -> Verdict:
         """Return the model's verdict; unsure if its answer cannot be read. Raises PlannerError."""
-        grid, words = self._grid(frame.ref), judge_prompts.claim_question(claim)
-        asked = Question(judge_prompts.judge_in(grid.in_words), words, frame, "verdict", SCHEMA)
-        opinion, reply = self._answered(Opinion, asked, timeout_s, report)
+        grid, words = self._grid(frame.ref), prompts.claim_question(claim)
+        asked = Question(prompts.judge_in(grid.in_words), words, frame, "verdict", SCHEMA)
+        opinion, reply = self._answer(Opinion, asked, timeout_s, report)
         if opinion is None:
             return Verdict(claim, "unsure", unreadable(reply), frame=frame.ref, model=reply.model, usage=reply.usage)
         region = grid.region(opinion.box_2d, frame.ref)
@@ -53,15 +53,15 @@ class ScreenJudge(ABC):
         self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody
     ) -> Reading:
         """Return the model's reading in the schema's form. Raises PlannerError, Inconclusive if it is unreadable."""
-        grid, words = self._grid(frame.ref), judge_prompts.value_question(question, schema)
-        asked = Question(judge_prompts.reader_in(grid.in_words), words, frame, "value", value_schema(schema))
-        answer, reply = self._answered(Value, asked, timeout_s, report)
+        grid, words = self._grid(frame.ref), prompts.value_question(question, schema)
+        asked = Question(prompts.reader_in(grid.in_words), words, frame, "value", value_schema(schema))
+        answer, reply = self._answer(Value, asked, timeout_s, report)
         if answer is None:
             raise Inconclusive(unreadable(reply))
         region = grid.region(answer.box_2d, frame.ref)
         return Reading(question, answer.value, answer.reason, region, frame.ref, reply.model, reply.usage)
 
-    def _answered(
+    def _answer(
         self, form: type[AnyAnswer], asked: Question, timeout_s: float, report: Report
     ) -> tuple[AnyAnswer | None, JudgeReply]:
         return answered(form, partial(self._ask, asked, report), timeout_s=timeout_s)

@@ -27,10 +27,11 @@ class PictureLimit:
         longest = max(width, height)
         sides = range(min(self.longest_side, longest), 0, -1)
         sizes = ((max(1, round(width * side / longest)), max(1, round(height * side / longest))) for side in sides)
-        return next(size for size in sizes if self._covering(*size) <= self.patches)
-
-    def _covering(self, width: int, height: int) -> int:
-        return math.ceil(width / self.patch) * math.ceil(height / self.patch)
+        return next(
+            (across, down)
+            for across, down in sizes
+            if math.ceil(across / self.patch) * math.ceil(down / self.patch) <= self.patches
+        )
 
     def fit(self, png: bytes) -> bytes:
         """Return the PNG in the largest size within the limit; unchanged if it has that size."""

@@ -1,4 +1,4 @@
-"""Repeated requests to a service: how often, after how long, and when not. This module knows no particular service.
+"""Repeated requests to a service, and the tokens that the service counts. This module knows no particular service.
 
 An `Attempt` is a value: the request, the response, and its result or its failure. A failure says whether another
 attempt may help. `ask` makes attempts until one succeeds, and reports each as a `ModelExchange`.
@@ -17,6 +17,7 @@ from pytest_vnc_use.types import JsonObject, ModelAsked, ModelExchange, Report, 
 
 Result = TypeVar("Result")
 
+_MOST_DIGITS = 18
 LONGEST_ANSWER = 64_000
 """The assumed tokens of an answer if the request does not limit its length."""
 
@@ -156,3 +157,15 @@ def _size(value: Any) -> tuple[int, int]:
         case _:
             return len(str(value)), 0
     return sum(size[0] for size in sizes), sum(size[1] for size in sizes)
+
+
+def count_of(counts: Any, *path: str) -> int:
+    """Return the count at this path, a number or its digits; 0 if there is none.
+
+    An unreadable count is no reason to throw an answer away.
+    """
+    for name in path:
+        counts = counts.get(name) if isinstance(counts, Mapping) else None
+    if isinstance(counts, str) and counts.isascii() and len(counts) <= _MOST_DIGITS and counts.isdecimal():
+        counts = int(counts)
+    return counts if isinstance(counts, int) and not isinstance(counts, bool) and counts > 0 else 0

@@ -1,4 +1,7 @@
-"""A judge that is asked in JSON over HTTP, with its answer bound to a schema if the service can do that."""
+"""A judge that is asked in JSON over HTTP, with its answer bound to a schema if the service can do that.
+
+It is not in judge.py, because Gemini's judge needs no httpx2.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +52,6 @@ class ServiceJudge(ScreenJudge):
         attempt = post_json(self._service, {**body, **bound}, timeout_s=attempt_s, read=self._read)
         failure = attempt.result
         if not (bound and isinstance(failure, Failure) and type(failure.error) is PlannerError):
-            return attempt  # a subclass is of the key, the quota or the moment: the request is not wrong
+            return attempt  # a subclass means the key, the quota or an outage: the request itself is right
         self._unbound.add(asked.name)
         return replace(attempt, result=replace(failure, again=True, after_s=0.0))

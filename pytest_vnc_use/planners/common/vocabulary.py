@@ -76,16 +76,16 @@ class ScreenArguments(Arguments):
 
     def place(self, *prefixes: str) -> Point:
         """Return the point whose names have one of these prefixes, such as `from_`. Raises Unreadable."""
-        spelled = next((found for found in map(self._spelled, prefixes) if found is not None), None)
+        spelled = next((found for found in map(self._spelling, prefixes) if found is not None), None)
         if spelled is None:
             raise Unreadable(f"a point is missing: give {prefixes[0]}x and {prefixes[0]}y")
         return pixel_of(spelled, self.screen, self.counted)
 
     def has_point(self, prefix: str = "") -> bool:
         """Return whether a point was given under this prefix."""
-        return self._spelled(prefix) is not None
+        return self._spelling(prefix) is not None
 
-    def _spelled(self, prefix: str) -> object:
+    def _spelling(self, prefix: str) -> object:
         for name in (prefix.rstrip("_"), *(prefix + name for name in POINTS)):
             if self.has(name):
                 return self.values[name]
@@ -151,13 +151,15 @@ _LISTED = re.compile(r"^(?:\(the first .*? characters\) )?(\d+)\. .* at \((-?\d+
 def listed_in(turns: Sequence[Turn]) -> dict[int, Point]:
     """Return the points of the elements that list_elements named last, by their numbers; {} if it was not called."""
     steps = [step for turn in turns for step in turn.steps]
-    outputs = (step.output for step in reversed(steps) if _lists(step.proposal.action) and step.output)
+    outputs = (
+        step.output
+        for step in reversed(steps)
+        if isinstance(step.proposal.action, CallFunction)
+        and step.proposal.action.name == "list_elements"
+        and step.output
+    )
     found = filter(None, map(_LISTED.match, next(outputs, "").splitlines()))
     return {int(each[1]): (int(each[2]), int(each[3])) for each in found}
-
-
-def _lists(action: Action) -> bool:
-    return isinstance(action, CallFunction) and action.name == "list_elements"
 
 
 def notches(count: float) -> int:

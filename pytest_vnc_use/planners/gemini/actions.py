@@ -27,7 +27,6 @@ from pytest_vnc_use.planners.common.arguments import (
 )
 from pytest_vnc_use.planners.common.calls import DONE, FunctionCall
 from pytest_vnc_use.planners.common.prompts import TOO_EARLY
-from pytest_vnc_use.planners.gemini.names import MADE_UP, excluding_name
 from pytest_vnc_use.types import (
     Action,
     Button,
@@ -156,7 +155,7 @@ def _read_predefined(
         return InvalidAction(name, str(problem))
 
 
-# --- arguments -------------------------------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -177,7 +176,7 @@ class GridArguments(Arguments):
         return self.point("x", "y", "coordinate", "point", "position")
 
 
-# --- actions ---------------------------------------------------------------------------------------------------------
+# --- actions ----------------------------------------------------------------------------------------------------------
 
 
 def _click(args: GridArguments, *, button: Button = "left", count: int = 1) -> Action:
@@ -287,3 +286,44 @@ OLDER: Mapping[str, Callable[[GridArguments], Action]] = {
 
 READERS = {**DESKTOP, **OLDER}
 PREDEFINED_FUNCTIONS = frozenset(READERS)
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+MADE_UP = {
+    "mouse_click": "click",
+    "left_click": "click",
+    "mouse_move": "move",
+    "type_text": "type",
+    "key": "press_key",
+    "press_key_combination": "hotkey",
+    "open_url": "navigate",
+    "drag": "drag_and_drop",
+    "screenshot": "take_screenshot",
+}
+"""Names that models use although no dialect has them, with their meanings."""
+
+SAME_AS = {
+    "click_at": "click",
+    "hover_at": "move",
+    "type_text_at": "type",
+    "key_combination": "hotkey",
+    "scroll_at": "scroll",
+    "scroll_document": "scroll",
+    "wait_5_seconds": "wait",
+}
+"""Names of the older dialect, with the names of the newer one that do the same."""
+
+PRESSES = frozenset({"press_key", "hotkey", "key_combination"})
+"""Functions that differ only in how many keys they are meant for."""
+
+
+def excluding_name(name: str, action: Action, excluded: Collection[str]) -> str | None:
+    """Return the `excluded` name that means the same as the function `name`, read as `action`; None if there is none.
+
+    Several keys at once count as a hotkey and a single one as press_key, whichever function was called.
+    """
+    meaning = SAME_AS.get(name, name)
+    if name in PRESSES and isinstance(action, KeyCombo):
+        meaning = "press_key" if len(action.keys) == 1 else "hotkey"
+    return next((other for other in excluded if name == other or meaning == SAME_AS.get(other, other)), None)

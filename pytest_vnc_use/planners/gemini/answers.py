@@ -14,9 +14,8 @@ from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused, KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
 from pytest_vnc_use.planners.common.calls import FunctionCall
-from pytest_vnc_use.planners.common.counts import count_of
 from pytest_vnc_use.planners.common.json_answers import malformed, redact_key, shortened
-from pytest_vnc_use.planners.common.retry import Failure
+from pytest_vnc_use.planners.common.retry import Failure, count_of
 from pytest_vnc_use.types import JsonObject, Usage
 
 REFUSED = frozenset(
@@ -68,8 +67,8 @@ def read_answer(body: JsonObject) -> GeminiAnswer:
     parts = _objects(content.get("parts"))
     return GeminiAnswer(
         content=content,
-        words=_joined(parts, thoughts=False),
-        thoughts=_joined(parts, thoughts=True),
+        words=_join(parts, thoughts=False),
+        thoughts=_join(parts, thoughts=True),
         calls=extract_function_calls(content),
         finish_reason=str(candidate.get("finishReason") or ""),
         block_reason=str(_object(body.get("promptFeedback")).get("blockReason") or ""),
@@ -157,7 +156,7 @@ def usage_of(body: JsonObject) -> Usage:
     )
 
 
-def _joined(parts: list[JsonObject], *, thoughts: bool) -> str:
+def _join(parts: list[JsonObject], *, thoughts: bool) -> str:
     return "".join(str(part.get("text") or "") for part in parts if bool(part.get("thought")) is thoughts).strip()
 
 

@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common.calls import DONE, GIVE_UP
-from pytest_vnc_use.planners.gemini.actions import DESKTOP, OLDER, PREDEFINED_FUNCTIONS, READERS
-from pytest_vnc_use.planners.gemini.names import excluding_name
+from pytest_vnc_use.planners.gemini.actions import DESKTOP, OLDER, PREDEFINED_FUNCTIONS, READERS, excluding_name
 from pytest_vnc_use.types import TakeScreenshot
 
 BROWSER_ONLY = ("gemini-2.5-", "gemini-3-", "gemini-3.1-")

@@ -6,7 +6,7 @@ from pytest_vnc_use.planners.common.endpoint import Endpoint, found_key, found_u
 from pytest_vnc_use.planners.common.judge import Question, ScreenJudge
 from pytest_vnc_use.planners.common.judge_answers import Grid, JudgeReply
 from pytest_vnc_use.planners.common.retry import Backoff
-from pytest_vnc_use.planners.gemini.planner import start_contents
+from pytest_vnc_use.planners.gemini.messages import start_contents
 from pytest_vnc_use.planners.gemini.service import base_config, generate
 from pytest_vnc_use.types import FrameRef, Report
 

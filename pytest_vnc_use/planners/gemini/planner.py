@@ -1,17 +1,14 @@
 """A planner that asks Gemini Computer Use: contents out, function calls in.
 
-Nothing is kept between turns: a request is rebuilt from the observation. It repeats the model's own words as they came
-(`Decision.provider_details`), each followed by one function response a call. The oldest turns are summarised in words.
+Nothing is kept between turns: a request is rebuilt from the observation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
-from itertools import accumulate, islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from google.genai import types
 
@@ -21,7 +18,6 @@ from pytest_vnc_use.planners.common.calls import DONE, GIVE_UP, FunctionCall, en
 from pytest_vnc_use.planners.common.endpoint import Endpoint, found_key, found_url
 from pytest_vnc_use.planners.common.functions import Declaration, declare_all
 from pytest_vnc_use.planners.common.retry import Backoff
-from pytest_vnc_use.planners.common.turn_results import KEPT_TURNS, newest_pictured, removed_of
 from pytest_vnc_use.planners.common.vocabulary import check_at_least_one
 from pytest_vnc_use.planners.gemini import dialects
 from pytest_vnc_use.planners.gemini.actions import (
@@ -33,6 +29,12 @@ from pytest_vnc_use.planners.gemini.actions import (
     read_proposal,
 )
 from pytest_vnc_use.planners.gemini.answers import GeminiAnswer, extract_function_calls
+from pytest_vnc_use.planners.gemini.messages import (
+    build_function_response,
+    rebuild_contents,
+    response_to,
+    start_contents,
+)
 from pytest_vnc_use.planners.gemini.service import base_config, describe_model, generate, models_words
 from pytest_vnc_use.types import (
     Decision,
@@ -40,8 +42,6 @@ from pytest_vnc_use.types import (
     JsonObject,
     Observation,
     Report,
-    Step,
-    Turn,
     report_to_nobody,
 )
 
@@ -58,110 +58,6 @@ __all__ = [
 ]
 
 Member = TypeVar("Member", bound=Enum)
-
-
-# --- contents --------------------------------------------------------------------------------------------------------
-
-
-def start_contents(text: str, png: bytes | None) -> list[types.Content]:
-    """Return the first content: the task, or a judge's question, and a screenshot."""
-    return [_users_words(text, png)]
-
-
-def _users_words(text: str, png: bytes | None) -> types.Content:
-    parts = [types.Part(text=text)]
-    if png is not None:
-        parts.append(types.Part(inline_data=types.Blob(data=png, mime_type="image/png")))
-    return types.Content(role="user", parts=parts)
-
-
-def build_function_response(
-    call: FunctionCall, step: Step, png: bytes | None, *, with_url: bool = False
-) -> types.FunctionResponse:
-    """Return the one response to a call: its name and id, its result, and the screen after it if that is still sent.
-
-    The acknowledgement is set only if a confirmation was asked and a person, or a rule of the policy, allowed it.
-    """
-    response = {"error" if prompts.problem_of(step) else "output": prompts.result_in_words(step)}
-    if with_url or step.url:
-        response["url"] = step.url or NO_PAGE
-    acknowledged = step.proposal.confirmation is not None and step.ruling.kind == "allow"
-    return _response(call, response, png, acknowledged=acknowledged)
-
-
-def _response(
-    call: FunctionCall, response: dict[str, Any], png: bytes | None, *, acknowledged: bool
-) -> types.FunctionResponse:
-    if acknowledged:
-        response["safety_acknowledgement"] = "true"
-    picture = types.FunctionResponsePart(inline_data=types.FunctionResponseBlob(mime_type="image/png", data=png))
-    return types.FunctionResponse(
-        id=call.id or None, name=call.name, response=response, parts=None if png is None else [picture]
-    )
-
-
-def rebuild_contents(
-    observation: Observation,
-    *,
-    keep_screenshots: int = 3,
-    include_initial_screenshot: bool = True,
-    with_url: bool = False,
-) -> list[types.Content]:
-    """Return the conversation so far. Only the newest turns have pictures, one a step, `keep_screenshots` or more.
-
-    With `with_url` each answer has the address that the browser was at last.
-    """
-    turns = [turn for turn in observation.turns if turn.steps]
-    turns = [*_with_addresses(turns)] if with_url else turns
-    in_words = removed_of(len(turns) - keep_screenshots, KEPT_TURNS)
-    steps = [step for turn in turns for step in turn.steps]
-    seen = [*(step.frame_before for step in steps[1:]), observation.frame]  # the screen of the next request
-    pictured = newest_pictured(turns, keep_screenshots)
-    frame_after = {step.number: frame for step, frame in zip(steps, seen, strict=False) if step.number in pictured}
-
-    def png_after(step: Step) -> bytes | None:
-        return observation.load_png(frame_after[step.number]) if step.number in frame_after else None
-
-    first = observation.first_frame if steps else observation.frame
-    with_first = include_initial_screenshot and len(steps) < keep_screenshots
-    task = prompts.task_in_words(observation.task, turns[:in_words])
-    contents = start_contents(task, observation.load_png(first) if with_first else None)
-    for turn in turns[in_words:]:
-        contents.extend(_contents_of(turn, png_after, with_url))
-    return contents
-
-
-def _with_addresses(turns: Sequence[Turn]) -> Iterator[Turn]:
-    """Yield the turns; a step without an address gets the address of the step before."""
-    steps = accumulate(
-        (step for turn in turns for step in turn.steps),
-        lambda before, now: now if now.url else replace(now, url=before.url),
-    )
-    for turn in turns:
-        yield replace(turn, steps=tuple(islice(steps, len(turn.steps))))
-
-
-def _contents_of(turn: Turn, png_after: Callable[[Step], bytes | None], with_url: bool) -> Iterator[types.Content]:
-    """Yield the model's words and the responses; if the service would refuse them, a summary in a user message."""
-    content = turn.decision.provider_details.get("content") or {}
-    calls = extract_function_calls(content)
-    if len(calls) != len(turn.steps) or any(map(_unacknowledged, turn.steps)):
-        yield _users_words(prompts.format_turn(turn), png_after(turn.steps[-1]))
-        return
-    responses = [
-        build_function_response(call, step, png_after(step), with_url=with_url)
-        for call, step in zip(calls, turn.steps, strict=True)
-    ]
-    yield models_words(content)
-    yield types.Content(role="user", parts=[types.Part(function_response=response) for response in responses])
-
-
-def _unacknowledged(step: Step) -> bool:
-    """Return whether a confirmation was refused. The service accepts no history without its acknowledgement."""
-    return step.proposal.confirmation is not None and step.ruling.kind != "allow"
-
-
-# --- the planner -----------------------------------------------------------------------------------------------------
 
 
 class GeminiComputerUse:
@@ -216,7 +112,7 @@ class GeminiComputerUse:
             *dialects.offered_names(environment, self._excluded, older=older),
             *(d.name for d in declarations),
         )
-        tools = types.Tool(computer_use=computer), _declared(DONE, GIVE_UP, *declarations)
+        tools = types.Tool(computer_use=computer), _declarations(DONE, GIVE_UP, *declarations)
         self._config = _config(system_instruction, max_output_tokens, *tools, include_thoughts=include_thoughts)
 
     @property
@@ -270,7 +166,7 @@ class GeminiComputerUse:
         """
         call = FunctionCall(call, {}) if isinstance(call, str) else call
         result = {"error": error} if error else {"output": output}
-        return _response(call, {**result, "url": url or NO_PAGE}, png, acknowledged=acknowledged)
+        return response_to(call, {**result, "url": url or NO_PAGE}, png, acknowledged=acknowledged)
 
     def _decision(self, answer: GeminiAnswer, screen: FrameRef) -> Decision:
         calls = answer.calls
@@ -315,7 +211,7 @@ def _member(kind: type[Member], name: str, prefix: str = "") -> Member:
     return known[name.lower()]
 
 
-def _declared(*declarations: Declaration) -> types.Tool:
+def _declarations(*declarations: Declaration) -> types.Tool:
     return types.Tool(
         function_declarations=[
             types.FunctionDeclaration(

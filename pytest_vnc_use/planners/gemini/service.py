@@ -59,7 +59,7 @@ def generate(
 
     def send(attempt_s: float) -> Attempt[GeminiAnswer]:
         sent: list[bytes] = []
-        body, failure = _asked(endpoint, model, respond, attempt_s, sent)
+        body, failure = _ask(endpoint, model, respond, attempt_s, sent)
         request = loggable(json.loads(sent[-1]), key=endpoint.api_key) if sent else {"model": model}
         response = loggable(body, key=endpoint.api_key) if body else None
         result = failure or _read(body, detects_injection=_detects_injection(config))
@@ -78,13 +78,13 @@ def describe_model(endpoint: Endpoint, model: str, *, timeout_s: float) -> JsonO
     def respond(client: genai.Client) -> str:
         return client.models.get(model=model).model_dump_json()
 
-    body, failure = _asked(endpoint, model, respond, timeout_s, [])
+    body, failure = _ask(endpoint, model, respond, timeout_s, [])
     if failure is not None:
         raise failure.error from None
     return body
 
 
-def _asked(
+def _ask(
     endpoint: Endpoint, model: str, respond: Callable[[genai.Client], str], timeout_s: float, sent: list[bytes]
 ) -> tuple[JsonObject, Failure | None]:
     """Return the response of one request. Errors of the SDK and its HTTP library become a failure, in our words."""

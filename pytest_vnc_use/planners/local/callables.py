@@ -78,7 +78,7 @@ def as_planner(thing: object) -> Planner:
     Raises SettingsError if it is none of these.
     """
     if isinstance(thing, type):
-        return as_planner(_made(thing))
+        return as_planner(_make(thing))
     if callable(getattr(thing, "decide", None)):
         if not hasattr(thing, "name"):
             raise SettingsError(f"a planner with `decide` must have a `name` for the report too, got {thing!r}")
@@ -105,7 +105,7 @@ def named_planner(address: str) -> Planner:
     return as_planner(thing)
 
 
-def _made(planner: type) -> object:
+def _make(planner: type) -> object:
     try:
         return planner()
     except Exception as exc:  # a user's own class may raise anything

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from pytest_vnc_use.errors import AnswerRefused
-from pytest_vnc_use.planners.common.counts import count_of
 from pytest_vnc_use.planners.common.json_answers import malformed
-from pytest_vnc_use.planners.common.retry import Failure
+from pytest_vnc_use.planners.common.retry import Failure, count_of
 from pytest_vnc_use.types import JsonObject, Usage
 
 CALLS = ("computer_call", "function_call")
@@ -48,7 +47,7 @@ def read_answer(body: JsonObject) -> OpenAIAnswer | Failure:
     answer = OpenAIAnswer(
         output=output,
         words=_texts(output, "text"),
-        thoughts=_joined(part.get("text") for part in summaries),
+        thoughts=_join(part.get("text") for part in summaries),
         calls=tuple(item for item in output if item["type"] in CALLS),
         usage=usage_of(body),
         model=str(body.get("model") or ""),
@@ -84,10 +83,10 @@ def _is_item(item: Any) -> bool:
 
 def _texts(output: Sequence[JsonObject], field: str) -> str:
     parts = [part for item in output if item["type"] == "message" for part in item["content"]]
-    return _joined(part.get(field) for part in parts)
+    return _join(part.get(field) for part in parts)
 
 
-def _joined(texts: Any) -> str:
+def _join(texts: Any) -> str:
     return "\n".join(text for text in texts if isinstance(text, str) and text.strip()).strip()
 
 

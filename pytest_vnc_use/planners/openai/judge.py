@@ -9,7 +9,7 @@ from pytest_vnc_use.planners.common.pixels import SentScreen
 from pytest_vnc_use.planners.common.retry import Backoff, Failure
 from pytest_vnc_use.planners.common.service_judge import ServiceJudge
 from pytest_vnc_use.planners.openai.answers import read_answer, usage_of
-from pytest_vnc_use.planners.openai.items import rebuild_items
+from pytest_vnc_use.planners.openai.messages import rebuild_items
 from pytest_vnc_use.planners.openai.planner import API_URL, KEY_VARIABLE, LIMIT, URL_VARIABLE
 from pytest_vnc_use.types import FrameRef, JsonObject, Observation
 

@@ -27,7 +27,7 @@ from pytest_vnc_use.planners.openai.actions import (
     read_function_call,
 )
 from pytest_vnc_use.planners.openai.answers import OpenAIAnswer, read_answer, usage_of
-from pytest_vnc_use.planners.openai.items import rebuild_items
+from pytest_vnc_use.planners.openai.messages import rebuild_items
 from pytest_vnc_use.types import CallFunction, Decision, JsonObject, Observation, Proposal
 
 API_URL = "https://api.openai.com/v1"
@@ -85,7 +85,7 @@ class OpenAIComputer:
         self._fixed: JsonObject = {
             "model": model,
             "instructions": prompts.OPERATOR if system_instruction is None else system_instruction,
-            "tools": [{"type": "computer"}, *map(_declared, (GIVE_UP, *declarations))],
+            "tools": [{"type": "computer"}, *map(_declarations, (GIVE_UP, *declarations))],
             "max_output_tokens": max_output_tokens,
             **(_FIXED | _SUMMARIES if include_thoughts else _FIXED),
         }
@@ -137,7 +137,7 @@ def _reason(call: JsonObject) -> str:
     return str(action.arguments.get("reason") or "") if isinstance(action, CallFunction) else ""
 
 
-def _declared(declaration: Declaration) -> JsonObject:
+def _declarations(declaration: Declaration) -> JsonObject:
     """Return the declaration for the service. It is not strict: a strict schema must require each parameter."""
     return {
         "type": "function",

@@ -42,9 +42,9 @@ def line_of_result(result: ItemResult, pages: Sequence[PagedRun], of: int = 1) -
         message=short(failed or result.message, 500),
         runs=runs,
         aside=_aside(pages, last),
-        seconds=_known(result.duration_s) or 0.0,
-        dollars=_known(result.dollars),
-        started=_started(pages),
+        seconds=_valid(result.duration_s) or 0.0,
+        dollars=_valid(result.dollars),
+        started=_start_of(pages),
         more=", ".join(more),
         is_bad=result.is_bad or bool(failed),
         difference=_difference(runs),
@@ -75,7 +75,7 @@ def line_of_runs(pages: Sequence[PagedRun]) -> TestLine:
         aside=_aside(pages, last),
         seconds=_seconds(pages),
         dollars=_dollars(pages),
-        started=_started(pages),
+        started=_start_of(pages),
         more=f"attempt {ended.attempt}" if ended and ended.attempt > 1 else "",
         is_bad=result in _OF_RUNS or bool(tried and ended and ended.is_bad),
         is_counted=bool(tried),
@@ -103,7 +103,7 @@ def _difference(runs: Sequence[RunLine]) -> str:
     return next((run.difference for run in reversed(runs) if run.difference), "")
 
 
-def _started(pages: Sequence[PagedRun]) -> str:
+def _start_of(pages: Sequence[PagedRun]) -> str:
     return next((run.trace.started.started_at for run, _ in pages if run.trace), "")
 
 
@@ -122,14 +122,11 @@ def _seconds(pages: Sequence[PagedRun]) -> float:
 
 def _dollars(pages: Sequence[PagedRun]) -> float | None:
     of_attempts = [ended.dollars for ended in {run.ended for run, _ in pages if run.ended}]
-    return _sum([*of_attempts, *(run.line("").dollars for run, _ in pages if not run.ended)])
-
-
-def _sum(dollars: Iterable[float | None]) -> float | None:
-    known = [each for each in dollars if each is not None]
+    rest = (run.line("").dollars for run, _ in pages if not run.ended)
+    known = [each for each in (*of_attempts, *rest) if each is not None]
     return sum(known) if known else None
 
 
-def _known(number: float | None) -> float | None:
+def _valid(number: float | None) -> float | None:
     """Return a number, or None for one that cannot be, such as nan: results may come from anybody."""
     return number if number is not None and math.isfinite(number) and 0 <= number < _LARGEST else None

@@ -53,7 +53,7 @@ class Screens:
     """
 
     def __init__(self, folder: RunFolder, *, pack: bool = False) -> None:
-        # of no methods: a cache that knows the object it belongs to would keep its pictures until the collector comes
+        # no caches of methods: they would refer to this object, and keep its pictures until the garbage collector runs
         self.png = lru_cache(maxsize=4)(partial(_png, folder))
         self.pixels = lru_cache(maxsize=4)(partial(_pixels, self.png))
         self.compare = lru_cache(maxsize=8)(partial(_compare, self.pixels, pack))

@@ -44,10 +44,8 @@ def size_of(png: bytes) -> tuple[int, int]:
 def read_pixels(png: bytes) -> Pixels:
     """Return the pixels of a PNG. Raises RunFolderError if it is damaged."""
     rows = _filtered_rows(png)
-    return _with_pillow(png) if rows is None else _unfiltered(rows)
-
-
-def _with_pillow(png: bytes) -> Pixels:
+    if rows is not None:
+        return _unfilter(rows)
     # by way of RGBA, as Pillow warns of other ways for some kinds of pictures
     return np.ascontiguousarray(np.asarray(open_png(png).convert("RGBA"))[..., :3])
 
@@ -90,7 +88,7 @@ def _filtered_rows(png: bytes) -> npt.NDArray[np.uint8] | None:
     return rows if (rows[:, 0] == _UP).all() else None
 
 
-def _unfiltered(rows: npt.NDArray[np.uint8]) -> Pixels:
+def _unfilter(rows: npt.NDArray[np.uint8]) -> Pixels:
     """Return the pixels of rows that hold the difference to the row above."""
     height, width = rows.shape[0], rows.shape[1] // 3
     pixels = np.empty((height, 3 * width), np.uint8)

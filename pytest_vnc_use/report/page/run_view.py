@@ -124,7 +124,7 @@ def _view(trace: Trace, ended: EndedTest | None, shots: Shots, damage: list[str]
         steps=[replace(each, is_deciding=deciding is not None and each.number == deciding.step) for each in views],
         claims=[*_claims(trace, shots), *_readings(trace, shots)],
         damage=[short(each, 500) for each in damage],
-        printed=_printed(trace.path),
+        printed=_logs_of(trace.path),
         failure=short(ended.failure, 20_000) if ended else "",
     )
 
@@ -236,7 +236,7 @@ def _claims(trace: Trace, shots: Shots) -> Iterator[ClaimView]:
     for verdict in trace.verdicts:
         badge = Badge(verdict.kind, VERDICT_TONES[verdict.kind])
         reason, judging = short(verdict.reason), short(phrases.judging_in_words(verdict), 500)
-        yield ClaimView(short(verdict.claim), badge, reason, judging, _judged(trace, verdict, shots))
+        yield ClaimView(short(verdict.claim), badge, reason, judging, _judged_pair(trace, verdict, shots))
 
 
 def _readings(trace: Trace, shots: Shots) -> Iterator[ClaimView]:
@@ -246,16 +246,16 @@ def _readings(trace: Trace, shots: Shots) -> Iterator[ClaimView]:
         value = short(json.dumps(reading.value, ensure_ascii=False, default=str))
         reason = ": ".join(filter(None, [value, each.problem, reading.reason]))
         by = f"read by {reading.model}"
-        yield ClaimView(short(reading.question), badge, short(reason), by, _judged(trace, reading, shots))
+        yield ClaimView(short(reading.question), badge, short(reason), by, _judged_pair(trace, reading, shots))
 
 
-def _judged(trace: Trace, judged: Verdict | Reading, shots: Shots) -> Pair | None:
+def _judged_pair(trace: Trace, judged: Verdict | Reading, shots: Shots) -> Pair | None:
     """Return the judged screen, whole and the part that the judge named."""
     ref = judged.frame or trace.last_frame
     return shots.pair(("judged", "judged"), (ref, ref), judged=judged.region)
 
 
-def _printed(path: Path) -> list[tuple[str, str]]:
+def _logs_of(path: Path) -> list[tuple[str, str]]:
     try:
         logs = read_logs(path)
     except OSError as exc:

@@ -50,7 +50,7 @@ def session_view(pages: Sequence[PagedRun], known: KnownResults = NO_RESULTS) ->
     dollars = [test.dollars for test in tests if test.dollars is not None]
     facts = [
         ("tests", f"{len(counted)}"),
-        ("not counted", _uncounted(tests)),
+        ("not counted", _uncounted_in_words(tests)),
         ("steps", ", ".join(f"{count} {way}" for way, count in _ways(tests).most_common()) or "none"),
         ("time", f"{sum(test.seconds for test in tests):.0f} s"),
         ("cost", f"${sum(dollars):.4f}" if dollars else "none"),
@@ -110,7 +110,7 @@ def _title(tests: Sequence[TestLine], known: KnownResults) -> str:
     return f"{fine}; but {first}" + (f"; and {more} more" if more else "")
 
 
-def _uncounted(tests: Sequence[TestLine]) -> str:
+def _uncounted_in_words(tests: Sequence[TestLine]) -> str:
     """Return, in words, how many lines are no tests of their own."""
     rest = [test.result for test in tests if not test.is_counted]
     rehearsals = rest.count(REHEARSAL)

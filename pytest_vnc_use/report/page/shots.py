@@ -103,9 +103,9 @@ class Shots:
             compared = self._screens.compare(*refs, region)
         except RunFolderError as exc:
             return replace(pair, note=f"not compared: {exc}")
-        return self._compared(pair, compared, refs[1])
+        return self._compare(pair, compared, refs[1])
 
-    def _compared(self, pair: Pair, compared: Comparison | None, ref: FrameRef) -> Pair:
+    def _compare(self, pair: Pair, compared: Comparison | None, ref: FrameRef) -> Pair:
         if compared is None:
             sizes = f"{pair.left.width}×{pair.left.height} and {pair.right.width}×{pair.right.height}"
             return replace(pair, note=f"not compared: the screens have different sizes, {sizes}")

@@ -111,7 +111,7 @@ def _before_each(trace: Trace) -> dict[int, _Before]:
 def _bodies(trace: Trace) -> list[Exchange]:
     try:
         return [_exchange(each) for each in read_exchanges(trace.path)]
-    except (RunFolderError, AttributeError, TypeError) as exc:  # lines that are not what they were written as
+    except (RunFolderError, AttributeError, TypeError) as exc:  # the lines are damaged
         return [Exchange("request", "", "", f"cannot be read: {short(exc, 300)}") for _ in trace.exchanges]
 
 
