@@ -149,6 +149,27 @@ def test_pytest_takes_the_options_that_are_shown(line: str, pytestconfig: pytest
             read_value(name.removeprefix("--vnc-").replace("-", "_"), value, name)
 
 
+def test_the_extras_that_are_named_exist() -> None:
+    extras = tomllib.loads(read(ROOT / "pyproject.toml"))["project"]["optional-dependencies"]
+    for page in PAGES:
+        for name in re.findall(r"(?:pytest-vnc-use|\.)\[([a-z]+)\]", read(page)):
+            assert name in extras, f"{page.name}: {name}"
+
+
+def test_the_packages_of_debian_that_are_named_exist() -> None:
+    release = Path("/etc/os-release")
+    if not release.exists() or "\nID=debian\n" not in read(release):
+        pytest.skip("it needs Debian's list of packages")
+    known = subprocess.run(["apt-cache", "pkgnames"], capture_output=True, text=True, check=True)
+    if len(known.stdout) < 100_000:
+        pytest.skip("apt has no list of packages here: apt-get update")
+    names = set(known.stdout.split())
+    for page in PAGES:
+        for words in re.findall(r"apt-get install ([^`\n#(…]+)", read(page)):
+            for name in re.findall(r"(?<!\S)[a-z0-9][a-z0-9.+-]+", words.partition(" &&")[0].partition("  ")[0]):
+                assert name in names, f"{page.name}: {name}"
+
+
 def test_the_page_of_a_browser_is_shown_as_init_shows_it() -> None:
     assert f"vnc_app = chromium {_SHOWS_PAGE} http" in read(DOCS / "your-program.md")
 
